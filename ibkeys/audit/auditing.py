@@ -54,7 +54,7 @@ def run(
         snapshot,
         policy=policy,
         baseline=baseline.snapshot if baseline is not None else None,
-        store=look_at_store(stores.keystore, stores.passphrase) if stores is not None else None,
+        store=look_at_store(stores.keystore, stores.journal, stores.passphrase) if stores is not None else None,
         thresholds=thresholds or Thresholds(),
     )
     about = snapshot.about

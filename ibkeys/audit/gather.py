@@ -10,29 +10,33 @@ from ibkeys.errors import IbkeysError
 from ibkeys.host.facts import HostFacts, host_facts
 from ibkeys.host.opensm_here import own_socket
 from ibkeys.keys.mkey import MKey
+from ibkeys.store.journal import Journal
+from ibkeys.store.journal.runs import Runs
 from ibkeys.store.keys.keystore import TRY_ORDER, KeyState, KeyStore, StoredKey
-from ibkeys.store.keys.runs import Runs
 from ibkeys.store.keys.sealing import Passphrase
 from ibkeys.store.opensm import MKEY_FILE, read_key_files
 from ibkeys.store.private_files import is_there
 
 
-def look_at_store(path: Path | None, passphrase: Passphrase | None = None) -> StoreView | None:
-    """Return what the key store says; None if there is none. Raises StoreError, StoreSealed."""
+def look_at_store(path: Path | None, journal: Path | None, passphrase: Passphrase | None = None) -> StoreView | None:
+    """Return what the key store says, and which ports the *journal* has in an open run; None if there is no key store.
+    Raises StoreError, StoreSealed."""
     if path is None or not is_there(path, "key store"):
         return None
     with KeyStore(path, create=False, passphrase=passphrase) as store:
         rows: dict[int, list[StoredKey]] = {}
         for row in store.rows():
             rows.setdefault(row.port_guid, []).append(row)
-        return StoreView({guid: _stored_port(found) for guid, found in rows.items()}, _changing(Runs(store)))
+        return StoreView({guid: _stored_port(found) for guid, found in rows.items()}, _changing(journal))
 
 
-def _changing(runs: Runs) -> frozenset[int]:
-    last = runs.last()
-    if last is None or last.state != "open":
-        return frozenset()
-    return frozenset(port.port_guid for port in runs.ports(last.id) if port.state != "skipped")
+def _changing(path: Path | None) -> frozenset[int]:
+    with Journal.read(path) as journal:
+        runs = Runs(journal)
+        last = runs.last()
+        if last is None or not last.is_open:
+            return frozenset()
+        return frozenset(port.port_guid for port in runs.ports(last.id) if port.state != "skipped")
 
 
 def _stored_port(rows: list[StoredKey]) -> StoredPort:

@@ -70,7 +70,7 @@ def going_on(record: OperationRecord) -> NextCommands:
     commands = next_commands(record.command, record.id, record.undoes)
     if record.undoes is not None and record.is_of_keys:
         commands = replace(commands, roll_back=None)
-    return replace(commands, finish=None) if record.being_undone and record.state != "undone" else commands
+    return replace(commands, finish=None) if record.is_half_undone else commands
 
 
 def next_commands_of(record: OperationRecord) -> NextCommands | None:

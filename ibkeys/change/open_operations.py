@@ -9,36 +9,35 @@ from typing import Literal
 from ibkeys.change.next_commands import next_commands_of
 from ibkeys.errors import StoreError, UsageError
 from ibkeys.store.journal import Journal, OperationRecord
-from ibkeys.store.keys.runs import Run
+from ibkeys.store.journal.runs import Runs
 
 Kind = Literal["partitions", "keys", "other"]
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An operation, and whether it is, or goes on to be, undone. ``record``: None for a run of M_Keys that the journal
-    does not have. ``is_last_run``: of M_Keys, whether it is the last run of the key store, which alone goes on or back.
-    """
+    """An operation, and whether it is, or goes on to be, undone. ``is_last_run``: of M_Keys, whether it is the last
+    run, which alone goes on or back."""
 
-    record: OperationRecord | None
+    record: OperationRecord
     goes_back: bool
     kind: Kind
     is_last_run: bool = True
 
     @property
-    def id(self) -> int | None:
+    def id(self) -> int:
         """Its number in the journal."""
-        return None if self.record is None else self.record.id
+        return self.record.id
 
 
-def to_resume(journal: Journal, last: Run | None, operation: int | None) -> Target:
+def to_resume(journal: Journal, operation: int | None) -> Target:
     """Return what `ibkeys resume` finishes: *operation*, None: the only open one. Of an undo that was cut off it is the
-    operation that is undone. *last*: the last run of the key store.
+    operation that is undone.
 
     Raises StoreError for an unknown *operation* and where none is open, UsageError where several are and none is named,
     and where the only open one is finished by another command.
     """
-    known = _Known(journal, last)
+    known = _Known(journal)
     if operation is not None:
         return known.going_on(known.named(operation))
     found = known.left()
@@ -48,10 +47,10 @@ def to_resume(journal: Journal, last: Run | None, operation: int | None) -> Targ
     return _only(can_go_on or found)
 
 
-def to_end(journal: Journal, last: Run | None, operation: int | None) -> Target:
+def to_end(journal: Journal, operation: int | None) -> Target:
     """Return the operation whose record `ibkeys resume --overtaken` ends. As `to_resume`; one that waits to be
     confirmed, or to be rolled back, may be meant too."""
-    known = _Known(journal, last)
+    known = _Known(journal)
     if operation is not None:
         return known.going_on(known.named(operation))
     found = list(dict.fromkeys([*known.left(), *known.waiting()]))
@@ -60,19 +59,19 @@ def to_end(journal: Journal, last: Run | None, operation: int | None) -> Target:
     return _only(found)
 
 
-def to_undo(journal: Journal, last: Run | None, operation: int | None) -> Target:
+def to_undo(journal: Journal, operation: int | None) -> Target:
     """Return what `ibkeys undo` restores: *operation*, None: the only one that is open or waits to be confirmed, or the
     newest that was not undone; where these are two, and where the newest is a finished run of M_Keys, it has to be
-    named. A run that the journal does not have is meant where the journal has nothing else.
+    named.
 
     Raises StoreError for an unknown *operation* and where there is nothing to undo, UsageError where none is named that
     has to be.
     """
-    known = _Known(journal, last)
+    known = _Known(journal)
     if operation is not None:
         return known.back(known.named(operation))
     found = list(dict.fromkeys([*known.left(True), *known.waiting()]))
-    newest = max((each.id or 0 for each in found), default=0)
+    newest = max((each.id for each in found), default=0)
     ended = [each for each in known.records.values() if each.state != "undone" and each.undoes is None]
     for each in [each for each in ended if each.id > newest][-1:]:
         if each.is_of_keys and not found:
@@ -81,20 +80,18 @@ def to_undo(journal: Journal, last: Run | None, operation: int | None) -> Target
                 f"rolls {each.command} back"
             )
         found.append(known.back(each))
-    if not found and known.is_elsewhere("open", "ended"):
-        return Target(None, True, "keys")
     if not found:
         raise StoreError("nothing to undo: the journal has no operation that can still be undone (`ibkeys journal`)")
     return _only(found)
 
 
 class _Known:
-    """The operations of a journal, and the last run of the key store."""
+    """The operations of a journal."""
 
-    def __init__(self, journal: Journal, last: Run | None) -> None:
+    def __init__(self, journal: Journal) -> None:
         self.records = {each.id: each for each in journal.list_operations()}
-        self._last = last
-        self._of_last = last and last.find_operation(self.records.values(), journal.identity())
+        last = Runs(journal).last()
+        self._last_run = None if last is None else last.id
 
     def named(self, operation: int) -> OperationRecord:
         """Return one of them. Raises StoreError."""
@@ -107,18 +104,14 @@ class _Known:
         return self.records[operation]
 
     def left(self, goes_back: bool = False) -> list[Target]:
-        """Return the operations that something was left of: cut off, held, waiting for ports. The last run of M_Keys
-        counts where it had failures, and where the key store has it open. *goes_back*: they are to be undone."""
-        is_open = self._last is not None and self._last.state == "open"
-        left = [
-            each
+        """Return the operations that something was left of: cut off, held, waiting for ports; the last run of M_Keys
+        also where it had failures. *goes_back*: they are to be undone."""
+        found = [
+            self.going_on(each)
             for each in self.records.values()
-            if each.is_unfinished or ((is_open or each.state == "failed") and each.is_of_keys and each == self._of_last)
+            if each.is_unfinished or (each.state == "failed" and each.id == self._last_run)
         ]
-        found = [self.going_on(each) for each in left]
-        if self.is_elsewhere("open"):
-            found.append(Target(None, goes_back, "keys"))
-        return list(dict.fromkeys(self.back(each.record) if goes_back and each.record else each for each in found))
+        return list(dict.fromkeys(self.back(each.record) if goes_back else each for each in found))
 
     def waiting(self) -> list[Target]:
         """Return those that wait to be confirmed, and those that are rolled back because nobody confirmed them."""
@@ -126,7 +119,7 @@ class _Known:
 
     def going_on(self, record: OperationRecord) -> Target:
         """Return the operation itself, or what it, or its undo, undoes where that was cut off."""
-        if record.being_undone and record.state != "undone":
+        if record.is_half_undone:
             return self.back(record)
         if record.undoes is not None and record.state in ("open", "failed"):
             return self.going_on(self.records[record.undoes])
@@ -136,15 +129,8 @@ class _Known:
         """Return the operation, to be undone."""
         return Target(record, True, _kind(record), self._is_last_run(record))
 
-    def is_elsewhere(self, *states: str) -> bool:
-        """Whether the last run of the key store is in one of these *states*, and none that the journal has, as after
-        its loss."""
-        return self._last is not None and self._last.state in states and self._of_last is None
-
     def _is_last_run(self, record: OperationRecord) -> bool:
-        if not record.is_of_keys or self._last is None:  # without a run the key store was lost, and that is said
-            return True
-        return self._of_last is not None and self._of_last.id == (record.undoes or record.id)
+        return not record.is_of_keys or self._last_run == (record.undoes or record.id)
 
 
 def _kind(record: OperationRecord) -> Kind:
@@ -161,10 +147,7 @@ def _only(found: Sequence[Target]) -> Target:
 
 def _names(found: Iterable[Target]) -> Iterable[str]:
     for each in found:
-        if each.record is not None:
-            yield f"operation {each.record.id} ({each.record.command})"
-        else:
-            yield "a run of M_Keys that this journal does not have (`ibkeys resume` takes it up, and gives it a number)"
+        yield f"operation {each.record.id} ({each.record.command})"
 
 
 def what_else(record: OperationRecord) -> str:

@@ -26,6 +26,7 @@ from ibkeys.printable import counted
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.lock import exclusive
+from ibkeys.store.moving_runs import has_run_to_move, move_run
 from ibkeys.store.origin import Origin, this_process
 from ibkeys.topology.nodes import Port
 from ibkeys.topology.subnet_manager import SubnetManager
@@ -155,7 +156,11 @@ class Writer:
     def keystore(self) -> KeyStore:
         """The key store, made when it is first needed."""
         stores = self.fabric.stores
-        return self._stack.enter_context(KeyStore(stores.keystore, passphrase=stores.passphrase))
+        store = self._stack.enter_context(KeyStore(stores.keystore, passphrase=stores.passphrase))
+        if has_run_to_move(store):
+            with Journal(stores.journal) as journal:
+                move_run(store, journal)
+        return store
 
     @contextmanager
     def open_store(self) -> Iterator[KeyStore]:

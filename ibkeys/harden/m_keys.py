@@ -20,7 +20,8 @@ from ibkeys.mkeys.rollout.found_ports import has_now
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.printable import counted
-from ibkeys.store.keys.runs import REMOVAL, Run, RunOptions, Runs
+from ibkeys.store.journal import Journal
+from ibkeys.store.journal.runs import REMOVAL, Run, RunOptions, Runs
 
 LEVEL: Final = 2
 """At level 2 a port answers nobody without its key, and opens again when its lease runs out. Source: IBA 14.2.4."""
@@ -75,9 +76,9 @@ NEW_M_KEY: Final = MKeyStep("new-m-key", "a new M_Key to replace one that is eas
 
 def _open_run(writer: Writer) -> Run | None:
     """Return the last run, where it goes through OpenSM, gives keys, and is not finished."""
-    with writer.open_store() as store:
-        last = Runs(store).last()
-    is_ours = last is not None and last.state == "open" and last.via is not None and last.command != REMOVAL
+    with Journal.read(writer.fabric.stores.journal) as journal:
+        last = Runs(journal).last()
+    is_ours = last is not None and last.is_open and last.via is not None and last.command != REMOVAL
     return last if is_ours else None
 
 

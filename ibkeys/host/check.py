@@ -11,8 +11,9 @@ from ibkeys.host.key_files import compare_key_files
 from ibkeys.host.opensm_process import OpensmConfig
 from ibkeys.keys.key_setting import least_lease
 from ibkeys.printable import counted
+from ibkeys.store.journal import Journal
+from ibkeys.store.journal.runs import Runs
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import Runs
 from ibkeys.umad.probe import Check
 
 
@@ -147,23 +148,23 @@ def check_steps(store: KeyStore, folders: Iterable[Path]) -> Iterator[Check]:
             )
 
 
-def check_run(store: KeyStore) -> Iterator[Check]:
+def check_run(journal: Journal) -> Iterator[Check]:
     """Yield a check for a run of mkey-deploy, mkey-rotate or mkey-remove that is not finished, if there is one.
 
     One that waits after its first ports, as it was told to, is not a problem.
     """
-    runs = Runs(store)
+    runs = Runs(journal)
     run = runs.last()
-    if run is None or run.state != "open":
+    if run is None or not run.is_open:
         return
     states = [port.state for port in runs.ports(run.id)]
     sent, waiting = states.count("sent"), states.count("waiting")
     yield Check(
         "M_Key run",
         None if run.options.first and not sent else False,
-        f"run {run.id} ({run.command}, begun {run.started}) is not finished: "
+        f"{run.name} is not finished: "
         f"{counted(states.count('done'), 'port')} done, {states.count('failed')} failed, "
         f"{sent} may have their new key or not, {waiting} wait; every key is in the "
         "key store",
-        "ibkeys resume finishes it, ibkeys undo rolls it back",
+        f"ibkeys resume {run.id} finishes it, ibkeys undo {run.id} rolls it back",
     )

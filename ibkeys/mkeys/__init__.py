@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ibkeys.mkeys.rollout.removal import plan_removal
     from ibkeys.mkeys.rollout.rest import plan_rest
     from ibkeys.mkeys.rollout.result import PortResult, RunOutcome
-    from ibkeys.store.keys.runs import RunOptions
+    from ibkeys.store.journal.runs import RunOptions
 
 __all__ = [
     "PlannedRun",
@@ -58,7 +58,7 @@ _HOMES = {
     "plan_run": "mkeys.rollout.new_keys",
     "RunOutcome": "mkeys.rollout.result",
     "PortResult": "mkeys.rollout.result",
-    "RunOptions": "store.keys.runs",
+    "RunOptions": "store.journal.runs",
 }
 """Name → the module that it is loaded from when it is first used."""
 

@@ -20,7 +20,6 @@ from ibkeys.mkeys.opensm.lowering import Lowering, plan_lowering
 from ibkeys.mkeys.opensm.planned import ViaOpensm
 from ibkeys.mkeys.opensm.way_back import is_raised, level_to_fall_to
 from ibkeys.mkeys.rollout.earlier_run import last_run
-from ibkeys.mkeys.rollout.run_operation import awaited_operation
 from ibkeys.store.journal import Journal
 
 
@@ -32,11 +31,9 @@ def lower_unconfirmed(writer: Writer, through: ViaOpensm, operation: int) -> Low
     it is still to be rolled back.
     """
     path = writer.fabric.stores.journal
-    with writer.open_store() as store:
-        last, _ = last_run(writer, store)
-    awaited = awaited_operation(path, last)
+    awaited = last_run(writer)[0].operation
     with Journal(path) as journal:
-        if awaited is None or awaited.id != operation:
+        if not awaited.goes_back or awaited.id != operation:
             stage = journal.find(operation).stage
             why = {"confirmed": "was confirmed", "gone-back": "was rolled back already"}.get(stage or "", "")
             not_waiting = "is not waiting for a confirmation, or is not that of the last run"

@@ -33,8 +33,7 @@ from ibkeys.smkeys.managers import DEFAULT, KINDS, Kind, find_key_managers, keys
 from ibkeys.smkeys.overtaken import CLOSES, refuse_changed_files
 from ibkeys.smkeys.run import SmKeyRun
 from ibkeys.store.journal import Journal, Operation
-from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import Runs
+from ibkeys.store.journal.runs import Runs
 from ibkeys.store.keys.sm_keys import SmKeys, StoredSmKey
 from ibkeys.store.origin import Origin
 
@@ -180,17 +179,18 @@ def plan_change(
 
 def _stored(writer: Writer) -> list[StoredSmKey]:
     """Return the keys of the key store. Raises Refused (``open-run``)."""
+    _refuse_while_standbys_are_stopped(writer)
     with writer.open_store() as store:
-        _refuse_while_standbys_are_stopped(store)
         return SmKeys(store).rows()
 
 
-def _refuse_while_standbys_are_stopped(store: KeyStore) -> None:
+def _refuse_while_standbys_are_stopped(writer: Writer) -> None:
     """Raise Refused (``open-run``) if a run of M_Keys has stopped standbys: nobody sees them, they would keep their
     former sm_key, and become second masters when that run starts them again.
     """
-    last = Runs(store).last()
-    stopped = last.via.get("stopped") if last is not None and last.state == "open" and last.via is not None else None
+    with Journal.read(writer.fabric.stores.journal) as journal:
+        last = Runs(journal).last()
+    stopped = last.via.get("stopped") if last is not None and last.is_open and last.via is not None else None
     if last is not None and stopped:
         raise Refused(
             f"{last.command} stopped {counted(len(stopped), 'standby OpenSM')} and is not finished", "open-run"

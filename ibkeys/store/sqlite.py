@@ -295,7 +295,7 @@ class Store(Closing):
 
     ``path`` None keeps it in memory. ``create=False``: a file that is not there reads as an empty store.
     ``upgrade=False``: one of an earlier version is read as it is; what is written to it does not last. ``database``
-    is for others that keep their rows in the same file: `ibkeys.store.keys.runs.Runs`.
+    is for others that keep their rows in the same file: `ibkeys.store.journal.runs.Runs`.
     """
 
     schema: ClassVar[Schema]

@@ -22,8 +22,9 @@ from ibkeys.fabric.snapshot import SaProbe
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.sim.subnet import Subnet
+from ibkeys.store.journal import Journal
+from ibkeys.store.journal.runs import NewRunPort, RunOptions, Runs
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import NewRunPort, RunOptions, Runs
 from tests.audit.cases import CASES, LAST, half_rolled_out, protected, ruled, silent, stored, two_switch
 from tests.audit.looking import KEY, by_id, enforce, host, key_file, look, policy, protect, result_of
 
@@ -227,16 +228,18 @@ def test_what_the_key_store_says_comes_in_the_order_in_which_keys_are_tried(tmp_
     with KeyStore(path) as store:
         store.promote(store.put_pending(1, 2, 3, KeySetting(MKey(KEY), 2, 60), KeySetting(MKey(7), 2, 60)))
         store.put_pending(1, 2, 3, KeySetting(MKey(9), 1, 60), KeySetting(MKey(KEY), 1, 60))
-        run = Runs(store).begin("mkey-rotate", RunOptions(), [NewRunPort(1, 2, 3), NewRunPort(1, 4, 1, "no key")])
-    view = look_at_store(path)
+    with Journal(tmp_path / "journal.db") as journal:
+        run = journal.operation("mkey-rotate").put_on_disk()
+        Runs(journal).begin(run, RunOptions(), [NewRunPort(1, 2, 3), NewRunPort(1, 4, 1, "no key")])
+    view = look_at_store(path, tmp_path / "journal.db")
     assert view is not None
     assert view.ports[2].protect_bits == 2
     assert view.ports[2].keys == [("current", MKey(KEY)), ("pending", MKey(9)), ("former", MKey(7))]
     assert view.changing == {2}
-    with KeyStore(path) as store:
-        Runs(store).finish(run, "ended")
-    assert look_at_store(path) == StoreView(view.ports)
-    assert look_at_store(tmp_path / "missing.db") is None
+    with Journal(tmp_path / "journal.db") as journal:
+        journal.set_state(run, "done")
+    assert look_at_store(path, tmp_path / "journal.db") == StoreView(view.ports)
+    assert look_at_store(tmp_path / "missing.db", None) is None
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from ibkeys.keys.pkey import PKey
 from ibkeys.mkeys.rollout.new_keys import plan_run
 from ibkeys.mkeys.rollout.planned_run import carry_out
 from ibkeys.mkeys.rollout.result import PortResult
-from ibkeys.store.keys.runs import RunOptions
+from ibkeys.store.journal.runs import RunOptions
 from tests.keyedsite import Site
 
 HOST, OTHER = "node02 mlx4_0", "node03 mlx4_0"

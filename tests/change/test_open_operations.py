@@ -1,20 +1,18 @@
-"""Which operation `ibkeys resume` and `ibkeys undo` mean, by what the journal and the key store have."""
+"""Which operation `ibkeys resume` and `ibkeys undo` mean, by what the journal has."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
 from ibkeys.change.open_operations import Target, to_resume, to_undo
 from ibkeys.errors import IbkeysError, StoreError, UsageError
-from ibkeys.store.journal import Journal, OperationState
-from ibkeys.store.keys.runs import Run, RunOperation, RunOptions, RunState
+from ibkeys.store.journal import KEY_COMMANDS, Journal, OperationState
+from ibkeys.store.journal.runs import RunOptions, Runs
 
 Found = tuple[int | None, bool, str]
 Begin = Callable[[Journal], None]
-ELSEWHERE = "f" * 32
 
 
 def interrupted(command: str, plan: str | None = None, state: OperationState = "open") -> Begin:
@@ -22,7 +20,9 @@ def interrupted(command: str, plan: str | None = None, state: OperationState = "
         if plan is not None:
             journal.begin(command, plan, "{}")
         else:
-            journal.operation(command).put_on_disk()
+            number = journal.operation(command).put_on_disk()
+            if command in KEY_COMMANDS:
+                Runs(journal).begin(number, RunOptions(), [])
         if state != "open":
             journal.set_state(len(journal.list_operations()), state)
 
@@ -46,17 +46,12 @@ def waits(operation: int) -> Begin:
     return begin
 
 
-def run(journal: Journal, operation: int | None, state: RunState = "open", identity: str = "") -> Run:
-    of = None if operation is None else RunOperation(identity or journal.identity(), operation)
-    return Run(1, "mkey-rotate", state, RunOptions(), "2026-01-01T00:00:00Z", None, None, of)
-
-
 APPLY, KEYS = interrupted("apply", "plan"), interrupted("mkey-rotate")
 PKEY_SET, DONE_APPLY = interrupted("pkey-set"), interrupted("apply", "plan", "done")
 FAILED_KEYS, DONE_KEYS = interrupted("mkey-rotate", state="failed"), interrupted("mkey-rotate", state="done")
 
 
-def outcome(find: Callable[[Journal, Run | None, int | None], Target], *given: object) -> Found | type[IbkeysError]:
+def outcome(find: Callable[[Journal, int | None], Target], *given: object) -> Found | type[IbkeysError]:
     try:
         target = find(*given)  # type: ignore[arg-type]
     except IbkeysError as error:
@@ -93,75 +88,33 @@ def test_the_only_open_operation_is_meant(
     journal = Journal(None)
     for begin in begun:
         begin(journal)
-    of_keys = [each.id for each in journal.list_operations() if each.is_of_keys and each.undoes is None]
-    states: dict[OperationState, RunState] = {"open": "open"}
-    last = run(journal, of_keys[-1], states.get(journal.find(of_keys[-1]).state, "ended")) if of_keys else None
-    assert (outcome(to_resume, journal, last, None), outcome(to_undo, journal, last, None)) == (on, back)
+    assert (outcome(to_resume, journal, None), outcome(to_undo, journal, None)) == (on, back)
 
 
-@pytest.mark.parametrize(
-    ("operation", "identity", "state", "is_found"),
-    [
-        (None, "", "open", True),
-        (1, ELSEWHERE, "open", True),
-        (1, ELSEWHERE, "undone", False),
-        (1, "", "open", True),  # a journal that was restored from an older backup
-    ],
-)
-def test_an_open_run_that_the_journal_does_not_have_is_found_by_the_key_store(
-    operation: int | None, identity: str, state: RunState, is_found: bool
-) -> None:
-    journal = Journal(None)
-    last = run(journal, operation, state, identity)
-    for find, goes_back in ((to_resume, False), (to_undo, True)):
-        assert outcome(find, journal, last, None) == ((None, goes_back, "keys") if is_found else StoreError)
-    PKEY_SET(journal)
-    journal.set_state(1, "done")
-    assert outcome(to_undo, journal, last, None) == (UsageError if is_found else (1, True, "other"))
-
-
-def test_a_finished_run_that_the_journal_does_not_have_goes_back_where_nothing_else_may_be_meant() -> None:
-    journal = Journal(None)
-    last = run(journal, 1, "ended", ELSEWHERE)
-    assert outcome(to_resume, journal, last, None) is StoreError
-    assert outcome(to_undo, journal, last, None) == (None, True, "keys")
-    PKEY_SET(journal)
-    journal.set_state(1, "done")
-    assert outcome(to_undo, journal, last, None) == (1, True, "other")
-
-
-def test_only_the_last_run_of_the_key_store_goes_on_or_back() -> None:
+def test_only_the_last_run_goes_on_or_back() -> None:
     journal = Journal(None)
     for begin in (DONE_KEYS, KEYS):
         begin(journal)
-    started = journal.find(2).started
-    older = Run(1, "mkey-rotate", "open", RunOptions(), started, None)
-    for last, is_last in (
-        (run(journal, 2), [False, True]),
-        (run(journal, 1, "open", ELSEWHERE), [False, False]),
-        (older, [False, True]),
-        (replace(older, command="mkey-deploy"), [False, False]),
-        (replace(older, started="2999-01-01T00:00:00Z"), [False, False]),
-        (None, [True, True]),
-    ):
-        assert [to_undo(journal, last, number).is_last_run for number in (1, 2)] == is_last
+    assert [to_undo(journal, number).is_last_run for number in (1, 2)] == [False, True]
+    journal.operation("mkey-rotate").put_on_disk()  # one of which only the operation is there
+    assert [to_undo(journal, number).is_last_run for number in (1, 2, 3)] == [False, True, False]
 
 
 def test_one_that_is_named_is_meant_whatever_else_is_open() -> None:
     journal = Journal(None)
     for begin in (DONE_APPLY, undo_of(1), KEYS, PKEY_SET):
         begin(journal)
-    found = [outcome(to_resume, journal, None, number) for number in (1, 2, 3, 4)]
+    found = [outcome(to_resume, journal, number) for number in (1, 2, 3, 4)]
     assert found == [(1, True, "partitions"), (1, True, "partitions"), (3, False, "keys"), (4, False, "other")]
-    found = [outcome(to_undo, journal, None, number) for number in (1, 2, 3, 4)]
+    found = [outcome(to_undo, journal, number) for number in (1, 2, 3, 4)]
     assert found == [(1, True, "partitions"), (2, True, "partitions"), (3, True, "keys"), (4, True, "other")]
     for find in (to_resume, to_undo):
         with pytest.raises(StoreError, match="no operation 9; `ibkeys journal`"):
-            find(journal, None, 9)
+            find(journal, 9)
 
 
 def test_of_failed_runs_only_the_last_one_counts() -> None:
     journal = Journal(None)
     for begin in (FAILED_KEYS, DONE_KEYS):
         begin(journal)
-    assert outcome(to_resume, journal, run(journal, 2, "ended"), None) is StoreError
+    assert outcome(to_resume, journal, None) is StoreError

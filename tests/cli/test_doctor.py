@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import Runs
+from ibkeys.store.journal import Journal
+from ibkeys.store.journal.runs import Runs
 from ibkeys.umad.probe import Check
 from tests.cli.conftest import TWO_SWITCH, Cli, run
 from tests.owners import closed
@@ -128,11 +128,11 @@ def test_a_run_that_is_not_finished_is_named_with_the_way_on(cli: Cli, tmp_path:
     result = cli("doctor")
     assert result.code == 0
     assert "1 port done, 0 failed, 0 may have their new key or not, 7 wait" in result.out
-    assert "-> ibkeys resume finishes it, ibkeys undo rolls it back" in result.out
+    assert "-> ibkeys resume 1 finishes it, ibkeys undo 1 rolls it back" in result.out
     assert "fabric.journal: 1 operation" in result.out
     assert "1 operations" not in result.out
-    with KeyStore(tmp_path / "fabric.keys") as store:
-        runs = Runs(store)
+    with Journal(tmp_path / "fabric.journal") as journal:
+        runs = Runs(journal)
         run = runs.last()
         assert run is not None
         runs.mark(run.id, 2, "sent")

@@ -63,7 +63,7 @@ def test_all_changes_arrive_where_packets_are_lost(hosts: str, tmp_path: Path) -
     on("mkey-deploy", "--per-port", *LEVEL_2)
     half = int(hosts) // 2
     said = on("mkey-rotate", "--per-port", "--first", half, "--yes") + on("resume", "--yes")
-    done = [int(number) for number in re.findall(r"run 2: (\d+) ports done, 0 failed", said)]
+    done = [int(number) for number in re.findall(r"operation \d+: (\d+) ports done, 0 failed", said)]
     assert (len(done), done[0]) == (2, half)
     subnet = parse_spec(spec).load()
     with closing(StateFile(state, subnet)):  # opening it loads the state

@@ -34,7 +34,7 @@ def test_as_a_person_sees_it(cli: Cli) -> None:
         "  M_KeyProtectBits: 2 -> 0 on 8 ports\n"
         "  M_KeyLeasePeriod: 60 -> 0 on 8 ports\n"
         "  last of all, the local port: node01 mlx4_0 (ca 0x0002c903000a1010) port 1, LID 1\n"
-        "run 2: 8 ports done, 0 failed, 0 left alone, 0 waiting\n"
+        "operation 2: 8 ports done, 0 failed, 0 left alone, 0 waiting\n"
     )
     assert f"ibkeys: note: {WARNING}; --leave-open confirms that this is intended\n" in result.err
     assert shown(cli) == {("zero", 0, 0)}

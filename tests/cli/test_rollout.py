@@ -25,7 +25,7 @@ def test_deploy_as_a_person_sees_it(cli: Cli) -> None:
         "  M_KeyProtectBits: 0 -> 2 on 8 ports\n"
         "  M_KeyLeasePeriod: 0 -> 60 on 8 ports\n"
         "  last of all, the local port: node01 mlx4_0 (ca 0x0002c903000a1010) port 1, LID 1\n"
-        "run 1: 8 ports done, 0 failed, 0 left alone, 0 waiting\n"
+        "operation 1: 8 ports done, 0 failed, 0 left alone, 0 waiting\n"
         "save the keys: `ibkeys keystore backup FILE`, and keep a copy on another host\n"
     )
     assert all(line.startswith("ibkeys: note: ") for line in result.err.splitlines())
@@ -68,7 +68,7 @@ def test_json_has_a_line_for_each_port_and_the_summary(cli: Cli) -> None:
         "summary": {
             "unreached": 0,
             "via": "direct",
-            "run": 2,
+            "operation": 2,
             "done": 8,
             "skipped": 0,
             "failed": 0,
@@ -115,7 +115,7 @@ def test_the_first_then_the_others_then_back(cli: Cli) -> None:
     result = cli("mkey-deploy", "--per-port", *LEVEL_2, "--first", 2, "--yes")
     assert result.code == 0
     assert "  6 ports wait for `ibkeys resume`\n" in result.out
-    assert "run 1: 2 ports done, 0 failed, 0 left alone, 6 waiting\nnext: check the ports" in result.out
+    assert "operation 1: 2 ports done, 0 failed, 0 left alone, 6 waiting\nnext: check the ports" in result.out
     refused = cli("mkey-rotate", "--per-port", "--yes")
     assert refused.code == 4
     assert "is not finished" in refused.error
@@ -143,7 +143,7 @@ def test_only_the_last_run_goes_back(cli: Cli, tmp_path: Path) -> None:
     ) == (2, True)
     refused = cli("undo", 1, "--yes")
     assert refused.code == 2
-    assert "operation 1 (mkey-deploy) is not the last run of M_Keys of this key store" in refused.error
+    assert "operation 1 (mkey-deploy) is not the last run of M_Keys" in refused.error
     assert on_the_ports() == before
 
 

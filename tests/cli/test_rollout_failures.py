@@ -71,7 +71,7 @@ def test_failures_are_named_and_stop_the_run(cli: Cli, monkeypatch: pytest.Monke
     )
     assert said[-1] == "ibkeys: error: the run is not complete: 1 port failed, 7 ports not begun"
     assert result.out.endswith(
-        "run 2: 0 ports done, 1 failed, 0 left alone, 7 waiting\n"
+        "operation 2: 0 ports done, 1 failed, 0 left alone, 7 waiting\n"
         "  replies lost after the Set took effect: 0; Sets that never arrived: 3\n"
         "  queries after lost replies added at most 3 M_Key violations\n"
         "stopped: 1 port has failed (--max-failures)\n"
@@ -105,7 +105,7 @@ def test_a_host_that_falls_silent_is_named_and_resume_finishes_when_it_answers_a
     assert result.code == 3
     (failed,) = (line for line in result.err.splitlines() if line.startswith("ibkeys: failed: "))
     assert "node02 mlx4_0 (ca 0x0002c903000a1020) port 1, LID 2: after the Set it answers neither" in failed
-    assert "run 2: 7 ports done, 1 failed, 0 left alone, 0 waiting\n" in result.out
+    assert "operation 2: 7 ports done, 1 failed, 0 left alone, 0 waiting\n" in result.out
     assert "  1 port answers to neither key: the old and the new one are in the key store\n" in result.out
     still = cli("resume", *quick)
     assert still.code == 3
@@ -114,7 +114,7 @@ def test_a_host_that_falls_silent_is_named_and_resume_finishes_when_it_answers_a
         net.silence("node02 mlx4_0", False)
     result = cli("resume", "--yes")
     assert result.code == 0
-    assert result.out.endswith("run 2: 1 port done, 0 failed, 0 left alone, 0 waiting\n")
+    assert result.out.endswith("operation 2: 1 port done, 0 failed, 0 left alone, 0 waiting\n")
     with between_commands(tmp_path) as net:
         now = {port.m_key for node in net.nodes for port in node.end_ports if port.is_up or port.number == 0}
     assert len(now) == 8

@@ -7,8 +7,8 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import Run, Runs
+from ibkeys.store.journal import Journal
+from ibkeys.store.journal.runs import Run, Runs
 from tests.integration.crashes import kinds_passed, run_to_a_point
 from tests.integration.hosted import Hosted, left_over
 from tests.integration.keyed_opensm import CLOSED, stored_keys
@@ -53,8 +53,8 @@ class KeyedScene:
     # --- what is there -----------------------------------------------------------------------------------------------
 
     def last_run(self) -> Run | None:
-        with KeyStore(self.stores / "keys.db") as store:
-            return Runs(store).last()
+        with Journal.read(self.stores / "journal.db") as journal:
+            return Runs(journal).last()
 
     def stored_keys(self) -> set[int]:
         return stored_keys(self.stores)
@@ -103,8 +103,7 @@ class KeyedScene:
         """Return the command that rolls the last run back."""
         last = self.last_run()
         assert last is not None
-        assert last.operation is not None
-        return ["undo", str(last.operation.id)]
+        return ["undo", str(last.id)]
 
     def kill(self, words: Sequence[str], point: int) -> None:
         """Let a command die at a point, and look at where keys are then."""
@@ -154,21 +153,21 @@ class KeyedScene:
         assert (self.key(), self.said_in_confs()) == (former, {former})
         last = self.last_run()
         assert last is not None
-        assert last.state == "undone"
+        assert last.operation.state == "undone"
         return said
 
     def finish(self, what: str, former: Setting) -> str:
         """Finish the last run, look at what it leaves, and return what ibkeys said."""
         last = self.last_run()
         assert last is not None
-        said = self.must("resume") if last.state == "open" else ""
+        said = self.must("resume") if last.is_open else ""
         key, level, lease = self.key()
         assert self.said_in_confs() == {(key, level, lease)}
         assert key != former[0]
         assert (bool(key), level, lease) == ((False, 0, 0) if what == "remove" else (True, 2, 60))
         last = self.last_run()
         assert last is not None
-        assert last.state == "ended"
+        assert last.operation.state == "done"
         return said
 
     # --- what must hold ----------------------------------------------------------------------------------------------

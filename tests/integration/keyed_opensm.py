@@ -14,8 +14,8 @@ from ibkeys.mad.const import AttributeID, Method, MgmtClass, PortState
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.server.outbox import PassedMad
 from ibkeys.store.journal import Journal, Stage
+from ibkeys.store.journal.runs import Runs
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import Runs
 from tests.integration.hosted import Hosted, Running, opensm
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.waiting import by_method
@@ -34,15 +34,15 @@ def stored_keys(stores: Path) -> set[int]:
     """Return every key of the key store in *stores*."""
     with KeyStore(stores / "keys.db") as store:
         rows = {row.m_key.reveal() for row in store.rows()}
-        return rows | {key.reveal() for key in store.subnet_key_refs()}
+        return rows | {key.reveal() for key in store.subnet_key_names()}
 
 
 def stage_of_last_run(stores: Path) -> tuple[str, Stage | None]:
-    """Return how the last run stands, and its operation of the journal, which may have to be confirmed."""
-    with KeyStore(stores / "keys.db") as store, Journal.read(stores / "journal.db") as journal:
-        last = Runs(store).last()
-        assert last is not None
-        return last.state, None if last.operation is None else journal.find(last.operation.id).stage
+    """Return how the last run stands, and whether it has to be confirmed."""
+    with Journal.read(stores / "journal.db") as journal:
+        last = Runs(journal).last()
+    assert last is not None
+    return "open" if last.is_open else last.operation.state, last.operation.stage
 
 
 class KeyedPorts:

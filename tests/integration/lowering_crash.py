@@ -31,7 +31,7 @@ class LoweringScene:
         """Bring the subnet to level 2 by a run whose process and child have died; return what lowers the level."""
         scene, last = self.scene, self.scene.last_run()
         words = ["resume"]
-        if last is None or last.state != "open":
+        if last is None or not last.is_open:
             self._to_level_1()
             self.former = scene.key()
             words = ["mkey-rotate", "--protect", "2"]
@@ -41,8 +41,7 @@ class LoweringScene:
         assert scene.key()[1:] == (2, 60)
         last = scene.last_run()
         assert last is not None
-        assert last.operation is not None
-        return ["undo", AGAIN, str(last.operation.id)]
+        return ["undo", AGAIN, str(last.id)]
 
     def _to_level_1(self) -> None:
         _, level, _ = self.scene.key()
@@ -64,7 +63,7 @@ class LoweringScene:
             said = self._lower_again(lowering) if way_on == AGAIN else scene.must(way_on, lowering[-1])
         wanted, stands = {
             AGAIN: ((key, level - 1, lease), ("open", "gone-back")),
-            "resume": ((key, level, lease), ("ended", "confirmed")),
+            "resume": ((key, level, lease), ("done", "confirmed")),
             "undo": (self.former, ("undone", "confirmed")),
         }[way_on]
         assert (scene.key(), scene.said_in_confs(), stage_of_last_run(scene.stores)) == (wanted, {wanted}, stands)

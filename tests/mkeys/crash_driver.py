@@ -32,8 +32,9 @@ from ibkeys.mkeys.rollout.removal import plan_removal
 from ibkeys.mkeys.rollout.rest import plan_rest
 from ibkeys.sim.state.document import dump_state, load_state
 from ibkeys.sim.subnet import Subnet
+from ibkeys.store.journal import Journal
+from ibkeys.store.journal.runs import RunOptions, Runs
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import RunOptions, Runs
 from tests.crashpoints.apart import Ended, run_apart
 from tests.fabricsim import tool, writer
 from tests.fattree import fat_tree
@@ -69,6 +70,9 @@ class Place:
 
     def store(self) -> KeyStore:
         return KeyStore(self.directory / "keys.db", create=False)
+
+    def journal(self) -> Journal:
+        return Journal.read(self.directory / "journal.db")
 
     def check_that_no_key_is_lost(self) -> None:
         with self.store() as store:
@@ -149,8 +153,8 @@ def check_that_the_key_is_safe(place: Place, key: MKey) -> None:
 
 def recover(place: Place, what: str, before: dict[int, int]) -> None:
     """Finish, or go back, and look at every port."""
-    with place.store() as store:
-        last = Runs(store).last()
+    with place.journal() as journal:
+        last = Runs(journal).last()
     begun = {"deploy": "mkey-deploy", "rotate": "mkey-rotate", "remove": "mkey-remove"}.get(what)
     if begun is not None and (last is None or last.command != begun):
         assert place.keys() == before, "it died before its run was stored, and has changed something"
@@ -168,9 +172,10 @@ def recover(place: Place, what: str, before: dict[int, int]) -> None:
     after = place.keys()
     with place.store() as store:
         current = {guid: key.reveal() for guid, key in store.current().items()}
-        last = Runs(store).last()
+    with place.journal() as journal:
+        last = Runs(journal).last()
     assert last is not None
-    assert last.state == ("undone" if what == "abort" else "ended"), last.state
+    assert last.operation.state == ("undone" if what == "abort" else "done"), last.operation.state
     assert {bool(key) for key in after.values()} == {what != "remove"}
     assert after == current, "the key store does not say what the ports have"
     changed = {guid for guid in after if after[guid] != before[guid]}
@@ -181,19 +186,19 @@ def recover(place: Place, what: str, before: dict[int, int]) -> None:
 
 def waits(place: Place) -> bool:
     """Whether the last run waits after its first ports with nothing left to settle."""
-    with place.store() as store:
-        last = Runs(store).last()
+    with place.journal() as journal:
+        last = Runs(journal).last()
         return last is not None and last.options.first is not None
 
 
 def former_keys(place: Place) -> dict[int, MKey]:
     """Return what every port had before the last run."""
-    with place.store() as store:
-        last = Runs(store).last()
+    with place.store() as store, place.journal() as journal:
+        last = Runs(journal).last()
         assert last is not None
         return {
-            port.port_guid: store.get(port.old_ref).m_key if port.old_ref is not None else NO_MKEY
-            for port in Runs(store).ports(last.id)
+            port.port_guid: store.named(port.old_name).m_key if port.old_name is not None else NO_MKEY
+            for port in Runs(journal).ports(last.id)
         }
 
 
@@ -202,11 +207,11 @@ def main(what: str, mode: str, drop: str, directory: str, *points: str) -> None:
     base = prepare(what, folder / "base")
     before = base.keys()
     if what == "resume":  # the first ports have their new key already
-        with base.store() as store:
-            last = Runs(store).last()
+        with base.store() as store, base.journal() as journal:
+            last = Runs(journal).last()
             assert last is not None
-            refs = {port.port_guid: port.old_ref for port in Runs(store).ports(last.id) if port.old_ref is not None}
-            before |= {guid: store.get(ref).m_key.reveal() for guid, ref in refs.items()}
+            ports = [port for port in Runs(journal).ports(last.id) if port.old_name is not None]
+            before |= {port.port_guid: store.named(port.old_name).m_key.reveal() for port in ports}
     if not points:
         code, passed = crash(base.copy_to(folder / "count"), what, "count", 0, float(drop))
         assert code == 0, code

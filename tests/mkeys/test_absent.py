@@ -8,8 +8,9 @@ import pytest
 
 from ibkeys.mkeys.places import settle, survey
 from ibkeys.sim.subnet import Subnet
+from ibkeys.store.journal import Journal
+from ibkeys.store.journal.runs import RunOptions
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import RunOptions
 from ibkeys.store.sqlite import guid_text
 from tests.fabricsim import tool, writer
 from tests.fattree import fat_tree
@@ -84,7 +85,7 @@ def test_without_any_other_port_to_change_no_run_begins_and_another_is_needed(si
 
 def without(site: Site, guid: int) -> None:
     """Take a port out of all runs, as if it got its key after them, or a version that passed it over made them."""
-    with KeyStore(site.stores["keystore"]) as store, store.database.transaction() as connection:
+    with Journal(site.stores["journal"]) as journal, journal.database.transaction() as connection:
         connection.execute("DELETE FROM run_ports WHERE port_guid = ?", (guid_text(guid),))
 
 
@@ -101,7 +102,9 @@ def test_resume_names_a_silent_port_that_was_in_no_run(plan: Plan, site: Site) -
     assert not run.pending
     (skipped,) = run.skipped
     assert (skipped.port["node_desc"], skipped.unread) == (NAME, True)
-    assert "not read, and not in run 2, so it keeps its M_Key: when it answers, a new mkey-r" in str(skipped.reason)
+    assert "not read, and not in operation 2, so it keeps its M_Key: when it answers, a new mkey-r" in str(
+        skipped.reason
+    )
 
 
 def test_a_port_that_was_done_and_fell_silent_afterwards_is_not_left_behind(site: Site) -> None:

@@ -18,7 +18,7 @@ from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
 from ibkeys.mkeys.rollout.rest import plan_rest
 from ibkeys.mkeys.set import plan_mkey_set
 from ibkeys.sim.subnet import Subnet
-from ibkeys.store.keys.runs import RunOptions
+from ibkeys.store.journal.runs import RunOptions
 from tests.fabricsim import interlocks, subnet, tool, writer
 
 KEY = MKey(0x83F1C05E9A2D7B46)

@@ -12,8 +12,9 @@ from ibkeys.errors import Refused
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.rollout.closing import close_overtaken
 from ibkeys.mkeys.rollout.going_back import plan_return
+from ibkeys.store.journal import Journal
+from ibkeys.store.journal.runs import RunOptions, Runs
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import RunOptions, Runs
 from tests.fabricsim import tool, writer
 from tests.mkeys.rollout import NAME, Plan, Site, deploy, remove, resume, rotate, site_of
 
@@ -63,18 +64,16 @@ def test_of_some_ports_with_another_key_the_others_are_finished(site: Site) -> N
 def test_where_every_port_has_another_key_it_is_refused_and_its_record_can_end(site: Site, plan: Plan) -> None:
     site.run(deploy(RunOptions(protect=0, first=3)))
     theirs = somebody_else_sets_a_key(site, lambda port: True)
-    with KeyStore(site.stores["keystore"]) as store:
-        for each in Runs(store).ports(1)[:3]:
-            Runs(store).mark(1, each.sequence, "sent")
+    with Journal(site.stores["journal"]) as journal:
+        for each in Runs(journal).ports(1)[:3]:
+            Runs(journal).mark(1, each.sequence, "sent")
     with pytest.raises(Refused, match=r"level or lease that this run neither found nor set.*nothing was written"):
         site.run(plan)
     assert site.keys() == theirs
     with tool(site.net, **site.stores) as fabric, writer(fabric) as w:
-        assert close_overtaken(w).startswith("run 1 (mkey-deploy")
-    with KeyStore(site.stores["keystore"]) as store:
-        last = Runs(store).last()
-        assert last is not None
-        assert last.state == "ended"
+        assert close_overtaken(w).startswith("operation 1 (mkey-deploy")
+    with Journal.read(site.stores["journal"]) as journal:
+        assert [each.state for each in journal.list_operations()] == ["undone"]
 
 
 def test_a_resume_with_nothing_left_names_the_ports_that_hide_a_key(site: Site) -> None:

@@ -14,8 +14,9 @@ from ibkeys.mkeys.rollout.going_back import plan_return
 from ibkeys.mkeys.rollout.planned_run import carry_out
 from ibkeys.mkeys.rollout.removal import plan_removal
 from ibkeys.sim.faults import Direction
+from ibkeys.store.journal import Journal
+from ibkeys.store.journal.runs import RunOptions, Runs
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import RunOptions, Runs
 from ibkeys.umad.port import Outgoing
 from tests.fabricsim import interlocks, tool, writer
 from tests.mkeys.rollout import KEY, LEVEL_2, NAME, Site, deploy, remove, resume, rotate, site_of
@@ -269,10 +270,15 @@ def test_the_run_is_kept_as_one_of_mkey_remove(site: Site) -> None:
     deployed(site, 2)
     site.run(rotate(LEVEL_2))
     site.run(remove(first=2))
-    with KeyStore(site.stores["keystore"], create=False) as store:
-        last = Runs(store).last()
+    with Journal.read(site.stores["journal"]) as journal:
+        last = Runs(journal).last()
     assert last is not None
-    assert (last.command, last.state, last.options.protect, last.options.lease) == ("mkey-remove", "open", 0, 0)
+    assert (last.command, last.operation.state, last.options.protect, last.options.lease) == (
+        "mkey-remove",
+        "open",
+        0,
+        0,
+    )
     with tool(site.net, **site.stores) as fabric, writer(fabric) as w:
         run = plan_return(w)
         carry_out(w, run, lambda result: None)

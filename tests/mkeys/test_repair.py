@@ -21,8 +21,8 @@ from ibkeys.mkeys.repair.result import Repaired
 from ibkeys.mkeys.repair.start import advise
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
+from ibkeys.store.journal.runs import RunOptions
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import RunOptions
 from ibkeys.store.opensm import KeyFiles, read_key_files, write_key_files
 from tests.fabricsim import subnet, tool, writer
 from tests.fattree import fat_tree

@@ -16,8 +16,8 @@ from ibkeys.mkeys.rollout.planned_run import carry_out
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Journal
+from ibkeys.store.journal.runs import RunOptions
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import RunOptions, Runs
 from ibkeys.umad.port import Outgoing
 from tests.fabricsim import interlocks, subnet, tool, writer
 from tests.fattree import fat_tree
@@ -320,4 +320,4 @@ def test_a_store_in_memory_serves_as_well() -> None:
         run = plan_run(w, "mkey-deploy", LEVEL_2)
         carry_out(w, run, lambda result: None)
         assert run.account.done == 8
-        assert {port.port_guid for port in Runs(w.keystore).ports(1)} == set(w.keystore.current())
+        assert {job.port.port_guid for job in run.jobs} == set(w.keystore.current())

@@ -14,8 +14,9 @@ from ibkeys.mkeys.rollout.going_back import plan_return
 from ibkeys.mkeys.rollout.rest import plan_rest
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.sim.subnet import Subnet
+from ibkeys.store.journal import Journal
+from ibkeys.store.journal.runs import RunOptions, Runs
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import RunOptions, Runs
 from tests.fattree import fat_tree
 from tests.mkeys.rollout import KEY, NAME, Plan, Site, deploy, remove, resume, rotate
 from tests.spy import sets
@@ -231,8 +232,8 @@ def test_a_signal_ends_the_run_after_the_ports_in_change(number: int, site: Site
     assert 2 <= len(site.results) <= 4
     assert {result.result for result in site.results} == {"done"}
     assert len(sets(site.record)) == len(site.results)
-    with KeyStore(site.stores["keystore"], create=False) as store:
-        assert {port.state for port in Runs(store).ports(1)} == {"done", "waiting"}
+    with KeyStore(site.stores["keystore"], create=False) as store, Journal.read(site.stores["journal"]) as journal:
+        assert {port.state for port in Runs(journal).ports(1)} == {"done", "waiting"}
         assert {row.state for row in store.rows()} == {"current"}
     assert site.run(resume).account.is_complete
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from hypothesis import given
@@ -17,7 +19,7 @@ from ibkeys.mkeys.rollout.removal import plan_removal
 from ibkeys.mkeys.rollout.rest import plan_rest
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.mkeys.stored_links import remember_topology
-from ibkeys.store.keys.runs import RunOptions
+from ibkeys.store.journal.runs import RunOptions
 from tests.fabricsim import subnet, tool, writer
 
 PORTS = 8
@@ -57,7 +59,11 @@ def test_every_key_is_kept_and_every_run_comes_to_its_end(
 ) -> None:
     net = subnet("two-switch", seed)
     ports = [port for node in net.nodes for port in node.end_ports]
-    with tool(net, retries=1) as fabric, writer(fabric, "mkey-under-sm", "lease-0") as w:
+    with (
+        TemporaryDirectory() as folder,
+        tool(net, retries=1, journal=Path(folder) / "journal.db") as fabric,
+        writer(fabric, "mkey-under-sm", "lease-0") as w,
+    ):
         remember_topology(fabric, w.keystore, fabric.sweep())
         for number, (port, (has_key, bits, is_known)) in enumerate(zip(ports, states, strict=True), 1):
             port.m_key, port.protect_bits, port.lease_period = has_key * number, bits, 600

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ibkeys.change.engine import Engine
 from ibkeys.errors import KeyGone, MKeyNeeded, NoReply, NotStored, Refused, UsageError
 from ibkeys.host import opensm_here
 from ibkeys.host.opensm_command_line import read_command_line
@@ -16,7 +17,7 @@ from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.const import Method
 from ibkeys.mkeys.key_edit import KeyEdit
 from ibkeys.mkeys.set import plan_mkey_set
-from ibkeys.store.journal import Journal, Operation
+from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.paths import StorePaths
 from tests.change.refusing import refused
@@ -288,17 +289,12 @@ class Killed(BaseException):
 
 def cut_off(net: Any, stores: Any, before_the_set: bool) -> None:
     """Let a process that sets a key die, before its Set or after it."""
-    record = Operation.record_all
-
-    def stop(operation: Operation, *images: Any, **more: Any) -> None:
-        record(operation, *images, **more)
-        raise Killed
 
     def die(*given: Any) -> None:
         raise Killed
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(*(Operation, "record_all", stop) if before_the_set else (KeyEdit, "prove", die))
+        patch.setattr(*(Engine, "_change") if before_the_set else (KeyEdit, "prove"), die)
         with pytest.raises(Killed):
             apply(net, NEW, 1, 60, **stores)
 

@@ -29,8 +29,8 @@ import ibkeys
 from ibkeys.cli import main as run_ibkeys
 from ibkeys.sim.nodes import Port
 from ibkeys.store.journal import Journal
+from ibkeys.store.journal.runs import Runs
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import Runs
 from tests.corpus import DATA
 from tests.crashpoints.apart import run_apart
 from tests.fabricsim import subnet
@@ -91,15 +91,10 @@ class Admin:
         return self.folder / "keys.db"
 
     def last_run(self) -> int:
-        with KeyStore(self.store) as store:
-            last = Runs(store).last()
+        """Return the operation of the last run, 0 if there was none."""
+        with Journal.read(self.folder / "journal.db") as journal:
+            last = Runs(journal).last()
         return 0 if last is None else last.id
-
-    def last_operation(self) -> int | None:
-        """Return the operation of the last run."""
-        with KeyStore(self.store) as store:
-            last = Runs(store).last()
-        return None if last is None or last.operation is None else last.operation.id
 
     def last_table(self) -> int | None:
         """Return the last change of a table that was not undone."""
@@ -191,7 +186,7 @@ class Site:
 
     def go(self, admin: Admin, word: str) -> None:
         """Go on with the last operation on M_Keys, or back; nothing of anybody else's may be overwritten."""
-        before, number = self.facts(), admin.last_operation()
+        before, number = self.facts(), admin.last_run() or None
         if number is None:
             return
         _, text = self.run(admin, word, str(number), "--yes")

@@ -9,8 +9,8 @@ import pytest
 from ibkeys.errors import Refused, UsageError
 from ibkeys.keys.smkey import SMKey
 from ibkeys.sm.site import Running
-from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import RunOptions, Runs
+from ibkeys.store.journal import Journal
+from ibkeys.store.journal.runs import RunOptions, Runs
 from tests.smkeys.madeup import POLLING, MadeUpSite
 from tests.smkeys.outcomes import assert_back, assert_done, kill_at
 
@@ -142,12 +142,13 @@ def test_an_edit_that_nobody_read_is_refused_but_not_our_own(three: MadeUpSite, 
 def test_standbys_that_a_run_of_m_keys_has_stopped_are_started_first(
     three: MadeUpSite, monkeypatch: Patch, dry_run: bool
 ) -> None:
-    with KeyStore(three.folder / "keys.db") as store:
-        number = Runs(store).begin("mkey-rotate", RunOptions(True, 2, 60), [], {"stopped": [{"guid": "0x1"}]})
+    with Journal(three.folder / "journal.db") as journal:
+        number = journal.operation("mkey-rotate").put_on_disk()
+        Runs(journal).begin(number, RunOptions(True, 2, 60), [], {"stopped": [{"guid": "0x1"}]})
     with pytest.raises(Refused, match="mkey-rotate stopped 1 standby OpenSM and is not finished") as refused:
         three.run(monkeypatch, dry_run=dry_run)
     assert refused.value.interlock == "open-run"
     assert_back(three)
-    with KeyStore(three.folder / "keys.db") as store:
-        Runs(store).finish(number, "ended")
+    with Journal(three.folder / "journal.db") as journal:
+        journal.set_state(number, "done")
     three.run(monkeypatch, dry_run=dry_run)

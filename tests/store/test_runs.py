@@ -1,8 +1,7 @@
-"""Runs in the key store: what one is, and what became of its ports."""
+"""Runs of M_Keys in the journal: what one is, and what became of its ports."""
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -10,116 +9,91 @@ import pytest
 from ibkeys.errors import StoreError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
-from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import NewRunPort, RunOperation, RunOptions, RunPort, Runs, shared_key_ref
-from ibkeys.store.keys.schema import KEYSTORE_SCHEMA
+from ibkeys.store.journal import Journal
+from ibkeys.store.journal.runs import NewRunPort, PortKeys, RunOptions, RunPort, Runs, shared_key_name
 
 OPTIONS = RunOptions(same=True, protect=2, lease=60, at_once=7, first=1, max_failures=3)
 PORTS = [NewRunPort(0xFFFFFFFFFFFFFFFE, 0xFFFFFFFFFFFFFFFF, 1), NewRunPort(3, 4, 0, skipped="hidden")]
+NEW, OLD = "a" * 32, "b" * 32
+
+
+def begin(journal: Journal, command: str, options: RunOptions = OPTIONS, ports: list[NewRunPort] = PORTS) -> int:
+    number = journal.operation(command).put_on_disk()
+    Runs(journal).begin(number, options, ports)
+    return number
 
 
 def test_a_run_comes_back_as_it_was_begun(tmp_path: Path) -> None:
-    with KeyStore(tmp_path / "keys.db") as store:
-        assert Runs(store).last() is None
-        number = Runs(store).begin("mkey-deploy", OPTIONS, PORTS)
-    with KeyStore(tmp_path / "keys.db") as store:
-        last = Runs(store).last()
+    with Journal(tmp_path / "journal.db") as journal:
+        assert Runs(journal).last() is None
+        number = begin(journal, "mkey-deploy")
+    with Journal(tmp_path / "journal.db") as journal:
+        last = Runs(journal).last()
         assert last is not None
-        assert (last.id, last.command, last.state, last.options, last.finished) == (
-            number,
-            "mkey-deploy",
-            "open",
-            OPTIONS,
-            None,
-        )
-        assert Runs(store).ports(number) == [
+        assert (last.id, last.command, last.is_open, last.options) == (number, "mkey-deploy", True, OPTIONS)
+        assert last.operation.state == "open"
+        assert Runs(journal).ports(number) == [
             RunPort(0, 0xFFFFFFFFFFFFFFFE, 0xFFFFFFFFFFFFFFFF, 1, "waiting", None, None, None, None, ""),
             RunPort(1, 3, 4, 0, "skipped", None, None, None, None, "hidden"),
         ]
 
 
 def test_what_became_of_a_port() -> None:
-    store = KeyStore(None)
-    runs = Runs(store)
-    number = runs.begin("mkey-rotate", RunOptions(), PORTS[:1])
-    assert shared_key_ref(runs.ports(number)) is None
-    ref = store.put_pending(1, PORTS[0].port_guid, 1, KeySetting(MKey(2), 2, 60), KeySetting(MKey(1), 2, 60))
-    runs.note_key(number, 0, ref, store.get(ref).replaces, 1, 30)
+    journal = Journal(None)
+    runs = Runs(journal)
+    number = begin(journal, "mkey-rotate", RunOptions(), PORTS[:1])
+    assert shared_key_name(runs.ports(number)) is None
+    runs.note_keys(number, [PortKeys(0, None, OLD, KeySetting(MKey(1), 1, 30))])
+    assert (runs.ports(number)[0].has_found, runs.ports(number)[0].key_name) == (True, None)
+    runs.note_keys(number, [PortKeys(0, NEW, OLD, KeySetting(MKey(1), 1, 30))])
     assert not runs.ports(number)[0].is_begun
     runs.mark(number, 0, "sent")
     [port] = runs.ports(number)
     assert port.is_begun
-    assert (port.key_ref, port.old_protect_bits, port.old_lease_period) == (ref, 1, 30)
-    assert port.old_ref is not None
-    assert store.get(port.old_ref).m_key == MKey(1)
-    assert shared_key_ref([port]) == ref
+    assert (port.key_name, port.old_name, port.old_protect_bits, port.old_lease_period) == (NEW, OLD, 1, 30)
+    assert shared_key_name([port]) == NEW
     runs.mark(number, 0, "failed", "no reply")
     assert (runs.ports(number)[0].state, runs.ports(number)[0].reason) == ("failed", "no reply")
 
 
 def test_a_run_ends_and_is_taken_up_again() -> None:
-    store = KeyStore(None)
-    runs = Runs(store)
-    runs.begin("mkey-deploy", RunOptions(), [])
-    number = runs.begin("mkey-rotate", OPTIONS, PORTS)
-    runs.finish(number, "ended")
-    last = runs.last()
+    journal = Journal(None)
+    begin(journal, "mkey-deploy", RunOptions(), [])
+    number = begin(journal, "mkey-rotate")
+    journal.set_state(number, "done")
+    last = Runs(journal).last()
     assert last is not None
-    assert (last.id, last.state, last.finished is None) == (number, "ended", False)
-    runs.reopen(number, RunOptions(at_once=1, first=None, max_failures=9))
-    last = runs.last()
+    assert (last.id, last.is_open, last.is_left_over) == (number, False, False)
+    journal.reopen(number)
+    Runs(journal).set_bounds(number, RunOptions(at_once=1, first=None, max_failures=9))
+    last = Runs(journal).last()
     assert last is not None
-    assert (last.state, last.finished) == ("open", None)
+    assert (last.is_open, last.is_left_over) == (True, True)
     assert last.options == RunOptions(True, 2, 60, 1, None, 9)
 
 
-def test_a_run_and_its_keys_are_stored_together_or_not_at_all() -> None:
-    store = KeyStore(None)
+def test_a_run_is_open_while_its_undo_is() -> None:
+    journal = Journal(None)
+    number = begin(journal, "mkey-rotate")
+    journal.set_state(number, "done")
+    with journal.undo_of(number):
+        last = Runs(journal).last()
+        assert last is not None
+        assert last.is_open
+    last = Runs(journal).last()
+    assert last is not None
+    assert (last.is_open, last.operation.state) == (False, "undone")
+
+
+def test_a_run_and_its_operation_are_stored_together_or_not_at_all() -> None:
+    journal = Journal(None)
 
     def fail() -> None:
-        with store.in_one_transaction():
-            number = Runs(store).begin("mkey-deploy", OPTIONS, PORTS)
-            store.put_pending(1, PORTS[0].port_guid, 1, KeySetting(MKey(2), 2, 60), None)
-            Runs(store).note_key(number, 0, 999, None, 0, 0)  # there is no such key
+        with journal.in_one_transaction():
+            begin(journal, "mkey-deploy")
+            Runs(journal).begin(999, OPTIONS, [])  # there is no such operation
 
     with pytest.raises(StoreError):
         fail()
-    assert Runs(store).last() is None
-    assert store.rows() == []
-
-
-def test_a_store_of_before_gets_the_tables_and_keeps_its_keys(tmp_path: Path) -> None:
-    path = tmp_path / "keys.db"
-    path.touch(0o600)
-    connection = sqlite3.connect(path)
-    for step in KEYSTORE_SCHEMA.steps[:-1]:
-        for statement in step:
-            connection.execute(statement)
-    connection.execute(
-        "INSERT INTO keys (port_guid, m_key, state, since) VALUES ('0x0000000000000001', X'0000000000000007', "
-        "'current', '2026-01-01T00:00:00Z')"
-    )
-    connection.execute(f"PRAGMA application_id = {KEYSTORE_SCHEMA.application_id}")
-    connection.execute(f"PRAGMA user_version = {KEYSTORE_SCHEMA.version - 1}")
-    connection.commit()
-    connection.close()
-    with KeyStore(path) as store:
-        assert store.current() == {1: MKey(7)}
-        row = store.current_of(1)
-        assert row is not None
-        assert row.m_key == MKey(7)
-        assert store.current_of(2) is None
-        assert Runs(store).last() is None
-
-
-def test_a_run_knows_its_operation() -> None:
-    runs = Runs(KeyStore(None))
-    first = runs.begin("mkey-deploy", OPTIONS, PORTS)
-    last = runs.last()
-    assert last is not None
-    assert last.operation is None
-    runs.note_operation(first, RunOperation("f" * 32, 7))
-    runs.note_operation(first, RunOperation("e" * 32, 8))  # the journal was lost
-    last = runs.last()
-    assert last is not None
-    assert last.operation == RunOperation("e" * 32, 8)
+    assert Runs(journal).last() is None
+    assert journal.list_operations() == []

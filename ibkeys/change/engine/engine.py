@@ -31,6 +31,10 @@ class EngineHooks:
         """Write the records to disk that must be there before *ready* are sent, and after *ended*. Raises
         StoreError."""
 
+    def record(self) -> None:
+        """Write to the journal what belongs to the same moment, in the transaction of the engine's own entries. Raises
+        StoreError."""
+
     def failed(self, each: PendingSet) -> None:
         """Called once when a port did not answer or could not be changed; it may still be tried again."""
 
@@ -209,7 +213,9 @@ class Engine:
         for each in ended:
             failed += each.entries[:-1]
             (failed if each.error is not None else done).extend(each.entries[-1:])
-        recorded = self._operation.record_all([_image(each) for each in ready], done, failed)
+        with self._operation.journal.in_one_transaction():
+            self._hooks.record()
+            recorded = self._operation.record_all([_image(each) for each in ready], done, failed)
         for each, entry in zip(ready, recorded, strict=True):
             each.entries.append(entry)
 

@@ -184,7 +184,7 @@ def input_of(fabric: Fabric, where: Where, given: dict[str, Any], compare: Compa
         snapshot.sa_probes = probe_sa(
             fabric, compare.sm_port, compare.pkey_idx, with_default_key=compare.with_default_key
         )
-    store = look_at_store(fabric.stores.keystore, fabric.stores.passphrase)
+    store = look_at_store(fabric.stores.keystore, fabric.stores.journal, fabric.stores.passphrase)
     host = None if fabric.is_simulated else host_of(fabric.stores.keystore, where)
     say_notes(snapshot.fabric)
     about = snapshot.about
@@ -213,13 +213,14 @@ def recorded_input(where: Where, given: dict[str, Any]) -> AuditInput:
     from ibkeys.audit.gather import look_at_store
     from ibkeys.audit.inputs import AuditInput
     from ibkeys.store.keys.sealing import Passphrase
-    from ibkeys.store.paths import store_paths
+    from ibkeys.store.paths import StorePaths, store_paths
 
     snapshot = open_recorded(where).snapshot
     say_notes(snapshot.fabric)
-    own = None if snapshot.about.simulated else store_paths().keystore
-    keystore = Path(where.keystore) if where.keystore else own
-    store = look_at_store(keystore, Passphrase(passphrase_of(where.keystore_passphrase)))
+    own = StorePaths(None, None) if snapshot.about.simulated else store_paths()
+    keystore = Path(where.keystore) if where.keystore else own.keystore
+    journal = Path(where.journal) if where.journal else own.journal
+    store = look_at_store(keystore, journal, Passphrase(passphrase_of(where.keystore_passphrase)))
     is_here = not snapshot.about.simulated and snapshot.about.host == socket.gethostname()
     host = host_of(keystore, where) if is_here else None
     return AuditInput(snapshot, store=store, host=host, **given)

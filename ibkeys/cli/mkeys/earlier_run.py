@@ -90,5 +90,5 @@ def _close(request: RunRequest, writer: Writer) -> str:
 
     name = close_overtaken(writer)
     if request.is_through_opensm:
-        remove_left_locks(request.where, writer.command, hosts_of_last_run(writer.keystore))
+        remove_left_locks(request.where, writer.command, hosts_of_last_run(writer))
     return name

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ibkeys.mkeys.opensm.planned import ViaOpensm
     from ibkeys.mkeys.rollout.new_keys import Command
     from ibkeys.mkeys.rollout.planned_run import PlannedRun
-    from ibkeys.store.keys.runs import RunOptions
+    from ibkeys.store.journal.runs import RunOptions
 
 
 @command("mkey-deploy")
@@ -144,7 +144,7 @@ def _give_keys(request: RunRequest, keys: KeyOptions, course: RolloutOptions) ->
         read_conf(keys.opensm_conf)  # an unreadable file ends the command before the fabric is opened
 
     def options_of(same: bool) -> RunOptions:
-        from ibkeys.store.keys.runs import RunOptions
+        from ibkeys.store.journal.runs import RunOptions
 
         bounds = course.at_once or AT_ONCE, course.first, course.max_failures or MAX_FAILURES
         return RunOptions(same, keys.protect, keys.lease, *bounds)

@@ -170,10 +170,10 @@ class RunOutput:
             return
         if dry_run:
             write("dry run: nothing was changed")
-        if not account.run:
+        if not account.operation:
             return  # it was never begun
         write(
-            f"run {account.run}: {counted(account.done, 'port')} done, {account.failed} failed, "
+            f"operation {account.operation}: {counted(account.done, 'port')} done, {account.failed} failed, "
             f"{account.skipped} left alone, {account.waiting} waiting"
         )
         if account.replies_lost or account.sets_lost:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class RunRequest:
     """What the command line asks of a run, without its keys. ``command``: the one that begins it, or began it;
     ``sm_wait`` and ``standby_wait``: seconds; ``confirm_within``: seconds, None where it needs no confirmation;
-    ``earlier``: the number of the run of the key store that goes on or back, None for a new one."""
+    ``earlier``: the number of the operation that goes on or back, None for a new one."""
 
     command: str
     where: Where
@@ -72,12 +72,13 @@ class RunRequest:
     def open_writer(self) -> Iterator[Writer]:
         """Open the fabric, and yield the writer of the command that begins the run, or began it. Raises Refused
         (``stale``) if another command has begun a run since the earlier one was looked up."""
-        from ibkeys.store.keys.runs import Runs
+        from ibkeys.store.journal import Journal
+        from ibkeys.store.journal.runs import Runs
 
         with open_fabric(self.where, changing=True) as fabric, writer_of(fabric, self.command, self.consent) as writer:
             if self.earlier is not None:
-                with writer.open_store() as store:
-                    last = Runs(store).last()
+                with Journal.read(fabric.stores.journal) as journal:
+                    last = Runs(journal).last()
                 if last is None or last.id != self.earlier:
                     raise Refused("another command has begun a run of M_Keys in the meantime", "stale").unchanged(
                         "see `ibkeys journal`"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ibkeys.change.open_operations import Target
     from ibkeys.cli.mkeys.run_request import RunRequest
     from ibkeys.store.journal import Journal
-    from ibkeys.store.keys.runs import Run
+    from ibkeys.store.journal.runs import Run
 
 ALLOW: Final = {"--allow-removals": "allow_removals", "--allow-break": "allow_break"}
 AT_ONCE: Final = {"--at-once": "at_once"}
@@ -39,7 +39,7 @@ OF_KEYS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the command line asks. ``target``: the operation; ``last``: the last run of the key store."""
+    """What the command line asks. ``target``: the operation; ``last``: the last run of M_Keys."""
 
     where: Where
     ufm: UfmOptions
@@ -66,12 +66,11 @@ class Asked:
 
         last, record = self.last, self.target.record
         if not self.target.is_last_run:
-            assert record is not None
             raise UsageError(
-                f"operation {record.id} ({record.command}) is not the last run of M_Keys of this key store: only that "
+                f"operation {record.id} ({record.command}) is not the last run of M_Keys: only that "
                 f"one goes on or back; `ibkeys resume {record.id} --overtaken` ends the record of this one"
             )
-        command = last.command if last is not None else record.command if record is not None else ""
+        command = last.command if last is not None else record.command
         is_through_opensm = last is not None and last.via is not None
         if last is not None:
             refuse_options_of_other_method(is_through_opensm)
@@ -98,18 +97,17 @@ class Asked:
             return ManyPortsChange(writer, plan, consent, self.format, each, interrupts, bar).carry_out()
 
 
-Find = Callable[["Journal", "Run | None", "int | None"], "Target"]
+Find = Callable[["Journal", "int | None"], "Target"]
 
 
-def find(where: Where, operation: int | None, meant: Find) -> tuple[Target, Run | None]:
+def find(where: Where, dry_run: bool, operation: int | None, meant: Find) -> tuple[Target, Run | None]:
     """Return the operation that is *meant*, as a function of `ibkeys.change.open_operations` says, and the last run of
-    the key store. *operation*: its number, None where none was typed. Raises StoreError and UsageError."""
+    M_Keys. *operation*: its number, None where none was typed. Raises StoreError and UsageError."""
     from ibkeys.store.journal import Journal
-    from ibkeys.store.keys.keystore import KeyStore
-    from ibkeys.store.keys.runs import Runs
+    from ibkeys.store.journal.runs import Runs
+    from ibkeys.store.moving_runs import move_run_between
 
     stores = stores_of(where)
-    with KeyStore(stores.keystore, create=False, upgrade=False) as store:
-        last = Runs(store).last()
+    move_run_between(stores.keystore, stores.journal, dry_run)
     with Journal.read(stores.journal) as journal:
-        return meant(journal, last, operation), last
+        return meant(journal, operation), Runs(journal).last()

@@ -94,7 +94,7 @@ def resume(
     """
     from ibkeys.change.open_operations import to_end, to_resume
 
-    target, last = asked.find(where, operation, to_end if choices.overtaken else to_resume)
+    target, last = asked.find(where, consent.dry_run, operation, to_end if choices.overtaken else to_resume)
     wanted = Asked(where, ufm, consent, sm_hosts, folding, format, target, last)
     if choices.overtaken:
         wanted.refuse(ALLOW | FORWARD | AT_ONCE, "only has its record ended with --overtaken: omit {}")
@@ -122,7 +122,6 @@ def _end_earlier(wanted: Asked) -> int:
     from ibkeys.store.journal import Journal
 
     record = wanted.target.record
-    assert record is not None
     if next_commands_of(record) is None:
         raise UsageError(f"operation {record.id} ({record.command}) has ended")
 
@@ -142,7 +141,6 @@ def _resume_partitions(wanted: Asked, choices: _Choices) -> int:
 
     wanted.refuse(OF_KEYS | AT_ONCE)
     record = wanted.target.record
-    assert record is not None  # only of a run of M_Keys the journal may be lost
     if wanted.target.goes_back and not choices.overtaken:
         wanted.refuse({"--allow-removals": "allow_removals"} | FORWARD, "is being undone: omit {}")
         return wanted.restore(choices.sm_wait, allow_break=choices.allow_break)

@@ -88,7 +88,7 @@ def undo(
     """
     from ibkeys.change.open_operations import to_undo
 
-    target, last = asked.find(where, operation, to_undo)
+    target, last = asked.find(where, consent.dry_run, operation, to_undo)
     wanted = Asked(where, ufm, consent, sm_hosts, folding, format, target, last)
     if target.kind == "keys":
         return _undo_keys(wanted, choices)
@@ -104,13 +104,11 @@ def _undo_keys(wanted: Asked, choices: _Choices) -> int:
     request = wanted.run_request(choices.sm_wait, choices.standby_wait, choices.open_while_rotating)
     record = wanted.target.record
     if choices.unconfirmed:
-        if record is None:
-            raise UsageError("--unconfirmed needs the number of an operation that the journal has")
         return lower_level(request, record.id)
-    if record is not None and record.state == "undone":
+    if record.state == "undone":
         by = f" by operation {record.undone_by}" if record.undone_by is not None else ""
         raise StoreError(f"operation {record.id} ({record.command}) has already been undone{by}")
-    if record is not None and record.undoes is not None:
+    if record.undoes is not None:
         raise UsageError(
             f"operation {record.id} gave former M_Keys back, and that is not undone: `ibkeys resume` finishes it where "
             "it is open; `ibkeys mkey-rotate` gives new keys"

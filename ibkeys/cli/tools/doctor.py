@@ -244,7 +244,7 @@ def _store(name: str, path: Path | None, checks_of: Callable[[Path], Iterator[Ch
 
 
 def _key_store(passphrase: Passphrase | None, folders: list[Path], path: Path) -> Iterator[Check]:
-    from ibkeys.host.check import check_run, check_steps
+    from ibkeys.host.check import check_steps
     from ibkeys.store.keys.keystore import KeyStore
     from ibkeys.store.opensm import MKEY_FILE
 
@@ -253,7 +253,6 @@ def _key_store(passphrase: Passphrase | None, folders: list[Path], path: Path) -
     yield _written_check("key store", path, detail)
     if path.exists():
         with KeyStore(path, create=False, passphrase=passphrase) as store:
-            yield from check_run(store)
             yield from check_steps(store, [folder for folder in folders if (folder / MKEY_FILE).exists()])
 
 
@@ -268,11 +267,12 @@ def _keys_in(store: KeyStore) -> str:
 
 
 def _journal(path: Path) -> Iterator[Check]:
+    from ibkeys.host.check import check_run
     from ibkeys.store.journal import Journal
 
-    with Journal(path, create=False, upgrade=False) as journal:
-        detail = _operations_in(journal) if path.exists() else _MISSING
-    yield _written_check("journal", path, detail)
+    with Journal.read(path) as journal:
+        yield _written_check("journal", path, _operations_in(journal) if path.exists() else _MISSING)
+        yield from check_run(journal)
     if path.exists():
         yield from open_operations(path)
         yield from _left_by_a_report(path)

@@ -35,7 +35,7 @@ class KeyStep:
     standbys: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as the key store keeps it."""
+        """Return it as the journal keeps it."""
         return {name: getattr(self, name) for name in self.__slots__}
 
     @classmethod
@@ -44,13 +44,13 @@ class KeyStep:
         try:
             step = cls(kept["kind"], kept["key"], int(kept["protect"]), int(kept["lease"]), bool(kept["standbys"]))
         except (KeyError, TypeError, ValueError):
-            raise StoreError("the key store is damaged: a step of the run cannot be read") from None
+            raise StoreError("the journal is damaged: a step of the run cannot be read") from None
         if (
             step.kind not in get_args(Kind)
             or step.key not in ("none", "former", "wanted")
             or not 0 <= step.protect <= 3
         ):
-            raise StoreError("the key store is damaged: a step of the run is invalid")
+            raise StoreError("the journal is damaged: a step of the run is invalid")
         return step
 
 

@@ -5,33 +5,34 @@ from __future__ import annotations
 from ibkeys.change.writer import Writer
 from ibkeys.errors import UsageError
 from ibkeys.mkeys.opensm.record import RunRecord
-from ibkeys.mkeys.rollout.earlier_run import last_run, name_of
+from ibkeys.mkeys.rollout.earlier_run import last_run, last_run_with_keys
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.site import hosts_in
-from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import Runs
+from ibkeys.store.journal import Journal
+from ibkeys.store.journal.runs import Runs
 from ibkeys.topology.model import Topology
 
 
 def goes_through_opensm(writer: Writer) -> bool:
-    """Return whether the last run of the key store goes through OpenSM."""
-    with writer.open_store() as store:
-        last = Runs(store).last()
+    """Return whether the last run goes through OpenSM."""
+    with Journal.read(writer.fabric.stores.journal) as journal:
+        last = Runs(journal).last()
     return last is not None and last.via is not None
 
 
-def hosts_of_last_run(store: KeyStore) -> list[SmHost]:
+def hosts_of_last_run(writer: Writer) -> list[SmHost]:
     """Return the other hosts of the last run through OpenSM, none of any other run."""
-    last = Runs(store).last()
+    with Journal.read(writer.fabric.stores.journal) as journal:
+        last = Runs(journal).last()
     return [] if last is None or last.via is None else hosts_in(last.via)
 
 
 def record_of_last_run(writer: Writer) -> RunRecord:
-    """Return the record of the last run from the key store. Raises UsageError for none, and for one by own Sets."""
+    """Return the record of the last run. Raises UsageError for none, and for one by own Sets; KeyGone."""
     with writer.open_store() as store:
-        last, _ = last_run(writer, store)
+        last, _ = last_run_with_keys(writer, store)
         if last.via is None:
-            raise UsageError(f"{name_of(last)} does not go through OpenSM, and is finished by own Sets")
+            raise UsageError(f"{last.name} does not go through OpenSM, and is finished by own Sets")
         return RunRecord.of_json(last.via, store)
 
 
@@ -42,12 +43,11 @@ def refuse_another_subnet(writer: Writer, found: Topology) -> None:
     Where the own adapter was swapped the subnet is the right one, and its ports are not found because no key goes over
     a link that nobody knows. The SA may name what is behind it.
     """
-    with writer.open_store() as store:
-        last, ports = last_run(writer, store)
+    last, ports = last_run(writer)
     there = {port.port_guid for port in found.end_ports()}
     if not ports or any(port.port_guid in there for port in ports):
         return
-    none = f"not one of the ports of {name_of(last)}"
+    none = f"not one of the ports of {last.name}"
     another = "name the port that leads to that subnet (-C, -P)"
     behind = {each.named[0] for each in found.unasked if each.named is not None}
     is_swapped = not behind or any(port.port_guid in behind for port in ports)

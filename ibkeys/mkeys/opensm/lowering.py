@@ -23,9 +23,8 @@ from ibkeys.mkeys.opensm.way_back import is_raised, level_to_fall_to, lower_leve
 from ibkeys.mkeys.rollout.earlier_run import last_run, refuse_overtaken
 from ibkeys.mkeys.rollout.found_ports import reachable_ports
 from ibkeys.mkeys.rollout.going_back import return_of_last_run
-from ibkeys.mkeys.rollout.run_operation import find_operation
 from ibkeys.store.journal import Journal, Operation
-from ibkeys.store.keys.runs import Run, RunPort, Runs
+from ibkeys.store.journal.runs import Run, RunPort, Runs
 from ibkeys.store.origin import Origin
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
@@ -56,10 +55,9 @@ class Lowering:
         """Return the ports that are to be changed."""
         return [handle.port for handle in self._ports.found.values()]
 
-    def begin(self, journal: Journal, origin: Origin) -> Operation | None:
+    def begin(self, journal: Journal, origin: Origin) -> Operation:
         """Return the operation of the run, which stays open."""
-        operation = find_operation(journal, self._last)
-        return None if operation is None else journal.rollback_of(operation.id, origin)
+        return journal.rollback_of(self._last.id, origin)
 
     def perform(self, writer: Writer, operation: Operation) -> None:
         """Lower the level through OpenSM, and prove it on every port. Raises what a `KeyRun` raises: from there, too,
@@ -67,13 +65,12 @@ class Lowering:
         """
         operation.outcome = "open"
         record, store, last = self.method.record, writer.keystore, self._last
-        runs, number = Runs(store), lower_level(record)
+        runs, number = Runs(operation.journal), lower_level(record)
 
         def note(record: RunRecord) -> None:
             runs.note_via(last.id, record.to_json(store))
 
-        with store.in_one_transaction():
-            runs.reopen(last.id, last.options)
+        with operation.journal.in_one_transaction():
             note(record)
             for each in self._ports.begun:
                 runs.mark(last.id, each.sequence, "sent", _REASON)
@@ -92,7 +89,7 @@ def plan_lowering(writer: Writer, through: ViaOpensm) -> Lowering | None:
     record, reached = reach_again(writer, through)
     if not is_raised(record):
         return None
-    last, kept = last_run(writer, writer.keystore)
+    last, kept = last_run(writer)
     writer.fabric.reload_keys()  # the run may be one of this process: its keys and links are in the store
     way_back = return_of_last_run(writer, reading=READING)  # OpenSM sets every port, so it compares every port
     found = way_back.found

@@ -24,8 +24,8 @@ from ibkeys.mkeys.rollout.result import PortResult, Report
 from ibkeys.mkeys.rollout.rollout import Rollout
 from ibkeys.sm.site import KEPT_HOSTS, Reached
 from ibkeys.store.journal import Operation
+from ibkeys.store.journal.runs import Runs
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import Runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class OpensmMethod:
         ]
 
     def begin(self, store: KeyStore) -> Mapping[str, Any]:
-        """Return what the key store remembers of it."""
+        """Return what the journal keeps of it."""
         return self.record.to_json(store)
 
     def carry_out(
@@ -139,17 +139,20 @@ class _RunInProgress:
     ) -> None:
         self._method, self._writer, self._operation = method, writer, operation
         self._number, self._run, self._report, self._stop = number, run, report, stop
-        self._store, self._runs = writer.keystore, Runs(writer.keystore)
+        self._store, self._runs = writer.keystore, Runs(operation.journal)
         self._jobs = {job.port.port_guid: job for job in [*run.already_set, *run.jobs]}
         self._proven = set[int]()
-        run.account.run = number
+        run.account.operation = number
 
     def keep_keys(self) -> None:
         """Put the former and the new key of every port on disk."""
         with self._store.in_one_transaction():
-            self._runs.note_via(self._number, self._method.record.to_json(self._store))
+            via = self._method.record.to_json(self._store)
+            found = [keep_keys(self._store, job) for job in self._jobs.values()]
+        with self._operation.journal.in_one_transaction():
+            self._runs.note_via(self._number, via)
+            self._runs.note_keys(self._number, [each for each in found if each is not None])
             for job in self._jobs.values():
-                keep_keys(self._store, self._runs, self._number, job)
                 self._runs.mark(self._number, job.sequence, "sent")
 
     def make(self) -> None:
@@ -170,7 +173,8 @@ class _RunInProgress:
 
     def _note(self, record: RunRecord) -> None:
         with self._store.in_one_transaction():
-            self._runs.note_via(self._number, record.to_json(self._store))
+            via = record.to_json(self._store)
+        self._runs.note_via(self._number, via)
 
     def _note_proven(self, seen: SeenPorts, setting: KeySetting) -> None:
         """Note in the key store which ports showed the key that the run gives them."""
@@ -188,7 +192,7 @@ class _RunInProgress:
     def _settle(self, seen: SeenPorts) -> None:
         """Report the outcome for each port after the last step."""
         grown = 0
-        with self._store.in_one_transaction():
+        with self._operation.journal.in_one_transaction():
             for guid, job in self._jobs.items():
                 reason = str(seen.silent.get(guid) or seen.wrong.get(guid, ""))
                 self._settle_one(job, reason)

@@ -16,7 +16,7 @@ from ibkeys.host.opensm_options import read_options
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.mkeys.opensm.managers import KEY_LINES, setting_of
 from ibkeys.mkeys.opensm.record import RunRecord
-from ibkeys.mkeys.rollout.earlier_run import command_that_closes, last_run, name_of
+from ibkeys.mkeys.rollout.earlier_run import command_that_closes, last_run
 from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.site import Reached
 
@@ -31,9 +31,8 @@ def refuse_changed_files(writer: Writer, record: RunRecord, confs: Iterable[Open
         if not record.is_ours(setting := setting_of(map(read_options(conf.data).value, KEY_LINES)))
     ]
     if found:
-        with writer.open_store() as store:
-            last, _ = last_run(writer, store)
-        raise overtaken(name_of(last), found, command_that_closes(last))
+        last, _ = last_run(writer)
+        raise overtaken(last.name, found, command_that_closes(last))
 
 
 def files_of_absent(record: RunRecord, there: Iterable[OpensmFile], reached: Sequence[Reached]) -> list[OpensmFile]:

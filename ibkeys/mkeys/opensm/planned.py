@@ -58,14 +58,13 @@ from ibkeys.mkeys.rollout.new_keys import not_for
 from ibkeys.mkeys.rollout.new_run import plan_new_run
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.rest import rest_of_last_run
-from ibkeys.mkeys.rollout.run_operation import awaited_operation
 from ibkeys.mkeys.set import changes_of
 from ibkeys.printable import counted, named
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.instance import CHECK_FIRST
 from ibkeys.sm.managers import managers_of
 from ibkeys.sm.site import MASTER, Reached, hosts_in, reach, to_json
-from ibkeys.store.keys.runs import REMOVAL, RunOptions
+from ibkeys.store.journal.runs import REMOVAL, RunOptions
 from ibkeys.topology.model import Topology
 
 READING: Final = Wanted(link_downed=True, sm_info=True)
@@ -186,8 +185,7 @@ def plan_rest(writer: Writer, through: ViaOpensm, progress: OnFound | None = Non
     refuse_going_back(record)
     record.rewind({job.old for job in [*run.jobs, *run.already_set]})
     assert isinstance(run.beginning, LastRun)
-    awaited = awaited_operation(writer.fabric.stores.journal, run.beginning.last)
-    run.is_open = run.is_open or awaited is not None  # the journal records that it stays
+    run.is_open = run.is_open or run.beginning.last.operation.goes_back  # the journal records that it stays
     if through.confirm:
         refuse_to_wait(record)
     run.method = method_again(writer, run.found, record, reached, through, record.keys.wanted)

@@ -15,7 +15,7 @@ from ibkeys.sm.site import KEPT_HOSTS
 from ibkeys.store.keys.keystore import KeyStore
 
 NAME: Final = "opensm"
-"""What says in the key store that a run goes through OpenSM."""
+"""What says in the journal that a run goes through OpenSM."""
 
 
 @dataclass(slots=True)
@@ -90,8 +90,8 @@ class RunRecord:
         return in_words(self.steps[number], self.goes_back)
 
     def to_json(self, store: KeyStore) -> dict[str, Any]:
-        """Return it as the key store keeps it; keys get rows of their own there, and this has their numbers. The wanted
-        key is the newest of the subnet from now on, so a port about which nothing is known is asked with it.
+        """Return it as the journal keeps it; keys get rows of their own in *store*, and this has their names. The
+        wanted key is the newest of the subnet from now on, so a port about which nothing is known is asked with it.
         """
         return {
             "name": NAME,
@@ -125,17 +125,18 @@ class RunRecord:
                 [_setting(store, each) for each in kept.get("earlier", ())],
             )
         except (KeyError, TypeError, ValueError):
-            raise StoreError("the key store is damaged: the run through OpenSM cannot be read") from None
+            raise StoreError("the journal is damaged: the run through OpenSM cannot be read") from None
 
 
-def _kept(store: KeyStore, setting: KeySetting, is_newest: bool) -> dict[str, int | None]:
-    ref = None
+def _kept(store: KeyStore, setting: KeySetting, is_newest: bool) -> dict[str, Any]:
+    name = None
     if not setting.key.is_zero:
-        ref = None if is_newest else store.subnet_key_refs().get(setting.key)
-        ref = ref or store.put_subnet_key(setting.key, "of a run through OpenSM")
-    return {"key_ref": ref, "protect": setting.protect, "lease": setting.lease}
+        name = None if is_newest else store.subnet_key_names().get(setting.key)
+        name = name or store.subnet_key_name(store.put_subnet_key(setting.key, "of a run through OpenSM"))
+    return {"key_name": name, "protect": setting.protect, "lease": setting.lease}
 
 
 def _setting(store: KeyStore, kept: Mapping[str, Any]) -> KeySetting:
-    ref = kept["key_ref"]
-    return KeySetting(NO_MKEY if ref is None else store.subnet_key(int(ref)), int(kept["protect"]), int(kept["lease"]))
+    name = kept["key_name"]
+    key = NO_MKEY if name is None else store.subnet_key_named(str(name))
+    return KeySetting(key, int(kept["protect"]), int(kept["lease"]))

@@ -108,7 +108,7 @@ class Standby:
             guid, user = int(str(kept["guid"]), 16), int(kept["user"])
             return cls(host, guid, unit, command, Path(conf), Path(cache), user)
         except (KeyError, TypeError, ValueError):
-            raise StoreError("the key store is damaged: a standby of the run cannot be read") from None
+            raise StoreError("the journal is damaged: a standby of the run cannot be read") from None
 
 
 @dataclass(slots=True)

@@ -15,8 +15,8 @@ from ibkeys.mkeys.rollout.found_ports import nothing_behind
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.store.journal import Journal
+from ibkeys.store.journal.runs import REMOVAL, NewRunPort, Run, RunPort
 from ibkeys.store.keys.keystore import KeyRow, KeyStore
-from ibkeys.store.keys.runs import REMOVAL, NewRunPort, Run, RunPort
 from ibkeys.store.sqlite import guid_text
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
@@ -110,7 +110,7 @@ def name_absent_beside_run(
     text = _HAS_ONE
     if last.command != "mkey-deploy":
         does = "removes it" if last.command == REMOVAL else "gives it a new one"
-        kept = f"not read, and not in run {last.id}, so it keeps its M_Key"
+        kept = f"not read, and not in operation {last.id}, so it keeps its M_Key"
         text = f"{kept}: when it answers, a new {last.command} {does}; {_SETTLE}"
     run.skipped += [PortResult(identity, "skipped", text, unread=True) for identity in identities(writer, absent)]
 

@@ -1,4 +1,7 @@
-"""Starting a run in the key store: a new one, or an earlier one that is resumed."""
+"""Starting a run: a new one, or an earlier one that is resumed or rolled back.
+
+The keys are put into the key store first, then the run into the journal.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,10 @@ from dataclasses import dataclass
 from ibkeys.change.writer import Writer
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job, keep_keys
-from ibkeys.mkeys.rollout.run_operation import end_earlier, note_operation, operation_again
 from ibkeys.mkeys.stored_links import remember_topology
 from ibkeys.store.journal import Journal, Operation
+from ibkeys.store.journal.runs import NewRunPort, PortKeys, Run, Runs
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import NewRunPort, Run, Runs
 from ibkeys.store.origin import Origin
 
 
@@ -23,37 +25,48 @@ class NewRun:
     command: str
     jobs: Sequence[Job]
 
-    def operation(self, journal: Journal, origin: Origin, goes_back: bool) -> Operation | None:
-        """Return None: a new run is a new operation."""
-        return None
+    def operation(self, journal: Journal, origin: Origin, goes_back: bool) -> Operation:
+        """Return a new operation."""
+        return journal.operation(self.command, origin)
 
     def begin(self, writer: Writer, run: PlannedRun, operation: Operation) -> int:
-        """Store the run, its ports, and what the sweep saw of links and LIDs; with one key for all, that key too. Then
-        put its operation on disk."""
+        """Store what the ports have, what the sweep saw of links and LIDs, and with one key for all that key; then put
+        the run into the journal. Return the number of its operation."""
         store = writer.keystore
-        ports = [NewRunPort(job.port.node.guid, job.port.port_guid, job.port.num) for job in self.jobs]
         remember_topology(writer.fabric, store, run.found)
         with store.in_one_transaction():
-            runs = Runs(store)
             via = run.method.begin(store) if run.method is not None else None
-            number = runs.begin(self.command, run.options, [*ports, *run.away], via)
-            runs.note_found(
-                number, [(job.sequence, _row(store, job), job.old.protect, job.old.lease) for job in self.jobs]
-            )
-            if run.options.same and self.jobs:
-                keep_keys(store, runs, number, self.jobs[0])
-        if run.acts:
-            note_operation(store, number, operation)
-            end_earlier(operation.journal, operation.id)
+            keys = [PortKeys(job.sequence, None, _name(store, job), job.old) for job in self.jobs]
+            shared = keep_keys(store, self.jobs[0]) if run.options.same and self.jobs else None
+        journal, runs = operation.journal, Runs(operation.journal)
+        ports = [NewRunPort(job.port.node.guid, job.port.port_guid, job.port.num) for job in self.jobs]
+        with journal.in_one_transaction():
+            number = operation.put_on_disk()
+            runs.begin(number, run.options, [*ports, *run.away], via)
+            runs.note_keys(number, keys if shared is None else [*keys, shared])
+            _end_earlier(journal, number)
         return number
 
 
-def _row(store: KeyStore, job: Job) -> int | None:
-    """Return the row of the key that a port has; it gets one where the key store does not know the key."""
+def _name(store: KeyStore, job: Job) -> str | None:
+    """Return the name of the key that a port has; the key store gets it where it does not know it. None for key 0."""
     port, key = job.port, job.old.key
     if key.is_zero:
         return None
-    return store.put_imported(port.port_guid, key, node_guid=port.node.guid, port=port.num, note="found by a run")
+    ref = store.put_imported(port.port_guid, key, node_guid=port.node.guid, port=port.num, note="found by a run")
+    return store.name_of(ref)
+
+
+def _end_earlier(journal: Journal, but: int) -> None:
+    """Note that no run of M_Keys but that of operation *but* goes on or back any more. Raises StoreError."""
+    for each in journal.list_operations():
+        if not each.is_of_keys or each.undoes is not None or each.id == but:
+            continue
+        if each.is_half_undone:
+            journal.end_undos(each.id)
+            journal.set_state(each.id, "undone")
+        elif each.state in ("open", "failed"):
+            journal.set_state(each.id, "done")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +76,22 @@ class LastRun:
     last: Run
     unused: Sequence[int] = ()
 
-    def operation(self, journal: Journal, origin: Origin, goes_back: bool) -> Operation | None:
-        """Return its operation, open again, or the undo of it; None where *journal* does not have it."""
-        return operation_again(journal, self.last, origin, goes_back)
+    def operation(self, journal: Journal, origin: Origin, goes_back: bool) -> Operation:
+        """Return its operation, open again, or with *goes_back* the undo of it. Nobody has to confirm it any more."""
+        if not goes_back:
+            return journal.reopen(self.last.id, origin, "confirmed")
+        with journal.in_one_transaction():
+            undo = journal.undo_of(self.last.id, origin)
+            journal.set_stage(self.last.id, "confirmed")
+        return undo
 
     def begin(self, writer: Writer, run: PlannedRun, operation: Operation) -> int:
-        """Note that it is open again, and what the sweep saw of links and LIDs."""
+        """Note with which bounds it goes on, and what the sweep saw of links and LIDs."""
         store = writer.keystore
         remember_topology(writer.fabric, store, run.found)
         with store.in_one_transaction():
-            Runs(store).reopen(self.last.id, run.options)
             for ref in self.unused:
                 if store.get(ref).state == "pending":
                     store.abandon(ref, "the run was rolled back before its Set")
-        if run.acts or run.goes_back:
-            note_operation(store, self.last.id, operation)  # another one where the journal was lost
+        Runs(operation.journal).set_bounds(self.last.id, run.options)
         return self.last.id

@@ -1,12 +1,12 @@
-"""The last run as the key store has it, and its ports as a sweep finds them now."""
+"""The last run as the journal has it, and its ports as a sweep finds them now."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ibkeys.change.interlocks.overtaken import overtaken
-from ibkeys.change.next_commands import CLOSE
 from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
 from ibkeys.errors import KeyGone, Refused, UsageError
@@ -18,49 +18,59 @@ from ibkeys.mkeys.rollout.found_ports import has_now
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.mkeys.rollout.result import PortResult
-from ibkeys.mkeys.rollout.run_operation import find_operation, is_half_undone
 from ibkeys.printable import counted, named
-from ibkeys.store.journal import KEY_COMMANDS, Journal
+from ibkeys.store.journal import Journal
+from ibkeys.store.journal.runs import Run, RunOptions, RunPort, Runs
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import Run, RunOptions, RunPort, Runs
 from ibkeys.topology.nodes import Port
 
 
-def last_run(writer: Writer, store: KeyStore) -> tuple[Run, list[RunPort]]:
-    """Return the last run and its ports in the order of change. Raises UsageError if there was never one, and KeyGone
-    where the journal has one that *store* does not know."""
-    runs = Runs(store)
-    last = runs.last()
-    if last is None:
-        _refuse_lost_store(writer, store)
-        raise UsageError(
-            f"the key store ({store.path or 'in memory'}) has no run of mkey-deploy, mkey-rotate or mkey-remove to "
-            "continue"
-        ).explained(
-            "If it was lost: `ibkeys mkey-import` imports keys from OpenSM's files or those of mkey-export, and "
-            "`ibkeys mkey-recover` finds those of ports that no store has.",
-            "`ibkeys journal` shows what was done.",
-        )
-    return last, runs.ports(last.id)
+def last_run(writer: Writer) -> tuple[Run, list[RunPort]]:
+    """Return the last run and its ports in the order of change. Raises UsageError if there was never one, StoreError.
 
-
-def _refuse_lost_store(writer: Writer, store: KeyStore) -> None:
-    """Raise KeyGone if the journal has a run: this key store, which knows none, is not the one that it belongs to."""
-    with Journal.read(writer.fabric.stores.journal) as journal:
-        runs = [record for record in journal.list_operations() if record.command in KEY_COMMANDS]
-    if not runs:
-        return
-    last = runs[-1]
-    via = " --via opensm" if any("--via opensm" in start.origin.options for start in last.starts) else ""
-    raise KeyGone(
-        f"the key store ({store.path or 'in memory'}) does not have the run of operation {last.id} ({last.command}, "
-        f"begun {last.started}): it was lost or replaced since then; `ibkeys mkey-rotate{via}` begins a new run"
+    Its keys need not be there: see `last_run_with_keys`.
+    """
+    path = writer.fabric.stores.journal
+    with Journal.read(path) as journal:
+        runs = Runs(journal)
+        last = runs.last()
+        if last is not None:
+            return last, runs.ports(last.id)
+    raise UsageError(
+        f"the journal ({path or 'in memory'}) has no run of mkey-deploy, mkey-rotate or mkey-remove to continue"
     ).explained(
-        "Nothing was changed. `ibkeys mkey-import` takes the keys that OpenSM has.",
-        "With a backup of it: `ibkeys keystore restore FILE`, and run this command again.",
-        "An interrupted run may have left another level: `ibkeys mkey-show --all` shows it, "
-        "`ibkeys mkey-rotate --protect LEVEL` sets it.",
+        "If it was lost: every key is in the key store, and `ibkeys mkey-rotate` begins a new run.",
+        "An interrupted run may have left another level: `ibkeys mkey-show --all` shows it.",
     )
+
+
+def last_run_with_keys(writer: Writer, store: KeyStore) -> tuple[Run, list[RunPort]]:
+    """As `last_run`. Raises KeyGone where *store* does not have the keys of the run: it was lost or replaced."""
+    last, ports = last_run(writer)
+    if not has_keys_of(store, last, ports):
+        via = " --via opensm" if last.via is not None else ""
+        raise KeyGone(
+            f"the key store ({store.path or 'in memory'}) does not have the keys of {last.name}: it was lost or "
+            f"replaced since then; `ibkeys mkey-rotate{via}` begins a new run"
+        ).explained(
+            "Nothing was changed. `ibkeys mkey-import` takes the keys that OpenSM has.",
+            "With a backup of it: `ibkeys keystore restore FILE`, and run this command again.",
+            "An interrupted run may have left another level: `ibkeys mkey-show --all` shows it, "
+            "`ibkeys mkey-rotate --protect LEVEL` sets it.",
+        )
+    return last, ports
+
+
+def has_keys_of(store: KeyStore, run: Run, ports: Sequence[RunPort]) -> bool:
+    """Whether *store* has every key that a run or its *ports* name."""
+    names = {name for port in ports for name in (port.key_name, port.old_name) if name is not None}
+    return store.has_names(names, names_in(run.via))
+
+
+def names_in(via: Mapping[str, Any] | None) -> set[str]:
+    """Return the names of the keys of the whole subnet that a run through a subnet manager keeps."""
+    settings = () if via is None else (via.get("former"), via.get("wanted"), *via.get("earlier", ()))
+    return {str(each["key_name"]) for each in settings if isinstance(each, dict) and each.get("key_name") is not None}
 
 
 def with_bounds(options: RunOptions, at_once: int | None, max_failures: int | None) -> RunOptions:
@@ -72,48 +82,42 @@ def with_bounds(options: RunOptions, at_once: int | None, max_failures: int | No
     )
 
 
-def name_of(run: Run) -> str:
-    """Return a run in words."""
-    return f"run {run.id} ({run.command}, begun {run.started})"
-
-
 def command_that_closes(last: Run) -> str:
     """Return the command that ends the record of a run that was overtaken, and does nothing else."""
-    return f"ibkeys resume {last.operation.id} --overtaken" if last.operation is not None else CLOSE
+    return f"ibkeys resume {last.id} --overtaken"
 
 
 def refuse_other_method(run: PlannedRun) -> None:
     """Raise UsageError for an earlier run that goes through a subnet manager: Sets of ibkeys cannot finish it."""
     last = run.beginning.last if isinstance(run.beginning, LastRun) else None
     if last is not None and last.via is not None:
-        raise UsageError(f"{name_of(last)} goes through {last.via.get('name')}, and is finished through it")
+        raise UsageError(f"{last.name} goes through {last.via.get('name')}, and is finished through it")
 
 
 def refuse_while_open(writer: Writer, store: KeyStore) -> None:
     """Raise Refused (``open-run``) while the last run is not finished, or its level may be rolled back, which only that
-    of the last run does: no other begins before."""
-    last = Runs(store).last()
-    if last is None:
-        return
-    if last.state == "open":
-        ways = "`ibkeys resume` finishes it, `ibkeys undo` rolls it back"
-        raise Refused(f"{name_of(last)} is not finished: {ways}; no other run can begin before that", "open-run")
+    of the last run does: no other begins before. One whose keys are gone with an earlier key store never ends."""
     with Journal.read(writer.fabric.stores.journal) as journal:
-        operation = find_operation(journal, last)
-    if operation is None:
-        return
-    if is_half_undone(operation):
+        runs = Runs(journal)
+        last = runs.last()
+        if last is None or not has_keys_of(store, last, runs.ports(last.id)):
+            return
+    operation = last.operation
+    if operation.is_half_undone:
         raise Refused(
-            f"{name_of(last)} is half rolled back: `ibkeys resume {operation.id}` finishes that; no other run can "
-            "begin before that",
+            f"{last.name} is half rolled back: `ibkeys resume {last.id}` finishes that; no other run can begin before "
+            "that",
             "open-run",
         ).explained("`ibkeys mkey-list --settle` ends the wait for ports that are gone.")
     if operation.goes_back:
         raise Refused(
-            f"{name_of(last)} is rolled back unless someone confirms it, and no other run can begin before that: "
-            f"`ibkeys confirm {operation.id}` keeps it, `ibkeys undo {operation.id}` restores the former state",
+            f"{last.name} is rolled back unless someone confirms it, and no other run can begin before that: "
+            f"`ibkeys confirm {last.id}` keeps it, `ibkeys undo {last.id}` restores the former state",
             "open-run",
         )
+    if last.is_open:
+        ways = f"`ibkeys resume {last.id}` finishes it, `ibkeys undo {last.id}` rolls it back"
+        raise Refused(f"{last.name} is not finished: {ways}; no other run can begin before that", "open-run")
 
 
 def known_job(
@@ -148,13 +152,13 @@ def _left_alone(run: PlannedRun, store: KeyStore, kept: RunPort, now: KeySetting
     """
     if kept.old_protect_bits is None or kept.old_lease_period is None:
         return ""
-    found = KeySetting(_key(store, kept.old_ref), kept.old_protect_bits, kept.old_lease_period)
+    found = KeySetting(_key(store, kept.old_name), kept.old_protect_bits, kept.old_lease_period)
     known = [found]
-    if kept.key_ref is not None:
+    if kept.key_name is not None:
         protect, lease = run.options.protect, run.options.lease
         known.append(
             KeySetting(
-                _key(store, kept.key_ref),
+                _key(store, kept.key_name),
                 found.protect if protect is None else protect,
                 found.lease if lease is None else lease,
             )
@@ -178,8 +182,8 @@ def _is_or_was(known: KeySetting, now: KeySetting) -> bool:
     return now == known or (has_run_out and now == replace(known, protect=0))
 
 
-def _key(store: KeyStore, ref: int | None) -> MKey:
-    return NO_MKEY if ref is None else store.get(ref).m_key
+def _key(store: KeyStore, name: str | None) -> MKey:
+    return NO_MKEY if name is None else store.named(name).m_key
 
 
 def _reset(run: PlannedRun) -> str:
@@ -207,7 +211,7 @@ def refuse_overtaken(run: PlannedRun) -> None:
         found += f" ({ports})"
         if any(has_now(port.port_info).key.is_zero for port in run.overtaken if port.port_info is not None):
             found += ", or none any more"
-        raise overtaken(name_of(last), [found], command_that_closes(last))
+        raise overtaken(last.name, [found], command_that_closes(last))
 
 
 def name_not_found(writer: Writer, run: PlannedRun, ports: Sequence[RunPort]) -> None:

@@ -13,7 +13,7 @@ from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mkeys.rollout.beginning import LastRun
 from ibkeys.mkeys.rollout.earlier_run import (
     known_job,
-    last_run,
+    last_run_with_keys,
     name_not_found,
     refuse_other_method,
     refuse_overtaken,
@@ -22,9 +22,8 @@ from ibkeys.mkeys.rollout.earlier_run import (
 from ibkeys.mkeys.rollout.found_ports import has_it_already, put_in_stages, reachable_ports
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, describe
 from ibkeys.mkeys.rollout.port_job import Job
-from ibkeys.mkeys.rollout.run_operation import is_noted_open
+from ibkeys.store.journal.runs import RunPort
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import RunPort
 
 
 def plan_return(
@@ -53,16 +52,16 @@ def return_of_last_run(
 ) -> PlannedRun:
     """Like `plan_return`, for a run of any kind; nothing is reported yet. *reading*: what the sweep reads."""
     with writer.open_store() as store:
-        last, ports = last_run(writer, store)
+        last, ports = last_run_with_keys(writer, store)
         options = replace(with_bounds(last.options, at_once, max_failures), first=None)
         found = writer.fabric.sweep(progress=progress, wanted=reading)
-        unused = [port.key_ref for port in ports if port.key_ref is not None and not port.is_begun]
+        unused = [store.ref_of(port.key_name) for port in ports if port.key_name is not None and not port.is_begun]
         run = PlannedRun(
             Plan(last.command),
             options,
             found,
             goes_back=True,
-            is_open=last.state == "open" or is_noted_open(writer.fabric.stores.journal, last),
+            is_open=last.is_left_over,
             beginning=LastRun(last, unused),
         )
         reachable = reachable_ports(writer, found)
@@ -74,16 +73,20 @@ def return_of_last_run(
             job = known_job(writer, run, store, kept, reachable, _former(store, kept))
             if job is None:
                 continue
-            job.returns_from, job.ref = kept.key_ref, kept.old_ref
+            job.returns_from, job.ref = _row(store, kept.key_name), _row(store, kept.old_name)
             (run.already_set if has_it_already(job) else jobs).append(job)
     name_not_found(writer, run, [kept for kept in begun if kept.port_guid not in reachable])
     put_in_stages(writer, run, jobs)
     return run
 
 
+def _row(store: KeyStore, name: str | None) -> int | None:
+    return None if name is None else store.ref_of(name)
+
+
 def _former(store: KeyStore, kept: RunPort) -> Callable[[KeySetting], KeySetting]:
     """Return what a port had before the run."""
-    key = store.get(kept.old_ref).m_key if kept.old_ref is not None else NO_MKEY
+    key = store.named(kept.old_name).m_key if kept.old_name is not None else NO_MKEY
 
     def wanted(now: KeySetting) -> KeySetting:
         protect = now.protect if kept.old_protect_bits is None else kept.old_protect_bits

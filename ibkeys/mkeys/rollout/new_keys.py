@@ -14,7 +14,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.rollout.new_run import Order, plan_new_run
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, describe
 from ibkeys.mkeys.rollout.port_job import Job
-from ibkeys.store.keys.runs import RunOptions
+from ibkeys.store.journal.runs import RunOptions
 
 Command = Literal["mkey-deploy", "mkey-rotate"]
 

@@ -21,7 +21,7 @@ from ibkeys.mkeys.rollout.found_ports import candidates, has_it_already, has_now
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.mkeys.rollout.result import PortResult
-from ibkeys.store.keys.runs import RunOptions
+from ibkeys.store.journal.runs import RunOptions
 from ibkeys.topology.nodes import Port
 
 Order = Literal["farthest", "nearest"]

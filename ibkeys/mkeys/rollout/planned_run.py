@@ -27,8 +27,8 @@ from ibkeys.mkeys.rollout.rollout import Rollout
 from ibkeys.mkeys.set import changes_of
 from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import KEY_COMMANDS, Journal, Operation, OperationState
+from ibkeys.store.journal.runs import REMOVAL, NewRunPort, RunOptions
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import REMOVAL, NewRunPort, RunOptions, Runs
 from ibkeys.store.origin import Origin
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
@@ -52,27 +52,28 @@ class RunMethod(Protocol):
         ...
 
     def begin(self, store: KeyStore) -> Mapping[str, Any]:
-        """Return what the key store has to remember of a new run, so that it can be resumed: JSON, no key in it. Keys
-        get rows of their own in *store*.
+        """Return what the journal has to keep of a new run, so that it can be resumed: JSON, no key in it. Keys get
+        rows of their own in *store*.
         """
         ...
 
     def carry_out(
         self, writer: Writer, operation: Operation, number: int, run: PlannedRun, report: Report, stop: Interrupts
     ) -> None:
-        """Carry out run *number* of the key store; what happens to the ports is counted in ``run.account``."""
+        """Carry out the run of operation *number*; what happens to the ports is counted in ``run.account``."""
         ...
 
 
 class Beginning(Protocol):
     """How a run begins, or is taken up again."""
 
-    def operation(self, journal: Journal, origin: Origin, goes_back: bool) -> Operation | None:
-        """Return the operation that it goes on with, None for a new one. Raises StoreError."""
+    def operation(self, journal: Journal, origin: Origin, goes_back: bool) -> Operation:
+        """Return its operation, or with *goes_back* the undo of it. Raises StoreError."""
         ...
 
     def begin(self, writer: Writer, run: PlannedRun, operation: Operation) -> int:
-        """Put on disk what must be there before the first Set; return the number of the run. Raises StoreError."""
+        """Put on disk what must be there before the first Set; return the number of its operation. Raises
+        StoreError."""
         ...
 
 
@@ -239,8 +240,8 @@ class RunPlan:
         """Return the ports that are to be changed."""
         return self._run.plan.ports()
 
-    def begin(self, journal: Journal, origin: Origin) -> Operation | None:
-        """Return the operation that the run goes on with, or the undo of it; None for a new one."""
+    def begin(self, journal: Journal, origin: Origin) -> Operation:
+        """Return the operation of the run, or the undo of it."""
         return self._run.beginning.operation(journal, origin, self._run.goes_back)
 
     def perform(self, writer: Writer, operation: Operation) -> None:
@@ -259,7 +260,7 @@ class RunPlan:
                     rollout = Rollout(writer, operation, number, run.options, self._report, account, interrupts)
                     rollout.carry_out(run.stages, run.already_set)
         except KeyboardInterrupt as interrupt:
-            left = f"run {number} is not finished, and every key is in the key store"
+            left = f"operation {number} is not finished, and every key is in the key store"
             ways = "`ibkeys resume` finishes it, `ibkeys undo` rolls it back"
             raise ExplainedInterrupt.of(interrupt, "in the middle", f"{left}; {ways}") from None
         finally:
@@ -267,17 +268,15 @@ class RunPlan:
         if account.waiting:
             operation.outcome = "open"
         else:
-            Runs(writer.keystore).finish(number, "undone" if run.goes_back else "ended")
             # What somebody else has changed since is never rolled back: it is named, and nothing of it is left to do.
             is_back = run.goes_back and not (account.failed or account.unread)
             operation.outcome = "done" if account.is_complete or is_back else "failed"
         if account.is_complete and not account.waiting:
-            self._close_cut_off(writer, operation)
+            self._close_cut_off(operation, number)
 
-    def _close_cut_off(self, writer: Writer, operation: Operation) -> None:
+    def _close_cut_off(self, operation: Operation, number: int) -> None:
         """Note how this run ended in those operations of it that an earlier version left open: there each start of a
         run was an operation. No other run began since."""
-        last = Runs(writer.keystore).last()
-        assert last is not None  # this one
+        journal = operation.journal
         state: OperationState = "undone" if self._run.goes_back else "done"
-        close_cut_off(operation.journal, KEY_COMMANDS, state, last.started, operation.id)
+        close_cut_off(journal, KEY_COMMANDS, state, journal.find(number).started, operation.id)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from ibkeys.mkeys.key_edit import KeyEdit
 from ibkeys.mkeys.key_keeper import store_keys
+from ibkeys.store.journal.runs import PortKeys
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import Runs
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -27,17 +27,18 @@ class Job(KeyEdit):
         return self.returns_from is not None
 
 
-def keep_keys(store: KeyStore, runs: Runs, run: int, job: Job) -> None:
-    """Store the key that is about to be set and the one that the port has, and note both at the port's place in the
-    run."""
+def keep_keys(store: KeyStore, job: Job) -> PortKeys | None:
+    """Store the key that is about to be set and the one that the port has. Return what the run has to note of them,
+    None where that is noted already."""
     old = job.old
     if job.returns_from is not None and store.get(job.returns_from).m_key == old.key:
         store.promote(job.returns_from)  # a Get with it was answered
     # Of a port without a key only level and lease change; without a row it would not count as begun, nor go back.
     if not store_keys(store, job, job.goes_back, keeps_zero=not job.goes_back) or job.ref is None:
-        return
+        return None
     if job.keeps_key:
-        runs.note_key(run, job.sequence, job.ref, job.ref, old.protect, old.lease)
-    elif not job.goes_back:
-        old_ref = None if old.key.is_zero else store.get(job.ref).replaces
-        runs.note_key(run, job.sequence, job.ref, old_ref, old.protect, old.lease)
+        return PortKeys(job.sequence, job.key_name, job.key_name, old)
+    if job.goes_back:
+        return None
+    former = None if old.key.is_zero else store.get(job.ref).replaces
+    return PortKeys(job.sequence, job.key_name, None if former is None else store.name_of(former), old)

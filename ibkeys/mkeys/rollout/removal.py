@@ -19,7 +19,7 @@ from ibkeys.mkeys.rollout.found_ports import has_it_already
 from ibkeys.mkeys.rollout.new_run import Order, plan_new_run
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, describe
 from ibkeys.mkeys.rollout.port_job import Job
-from ibkeys.store.keys.runs import REMOVAL, RunOptions
+from ibkeys.store.journal.runs import REMOVAL, RunOptions
 
 NOTHING = KeySetting(NO_MKEY, 0, 0)
 """What every port has after the run."""

@@ -16,9 +16,8 @@ from ibkeys.mkeys.rollout.absent import name_absent_beside_run
 from ibkeys.mkeys.rollout.beginning import LastRun
 from ibkeys.mkeys.rollout.earlier_run import (
     known_job,
-    last_run,
+    last_run_with_keys,
     name_not_found,
-    name_of,
     refuse_other_method,
     refuse_overtaken,
     with_bounds,
@@ -27,9 +26,8 @@ from ibkeys.mkeys.rollout.found_ports import has_it_already, put_in_stages, reac
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, describe
 from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.mkeys.rollout.result import PortResult
-from ibkeys.mkeys.rollout.run_operation import is_noted_open
+from ibkeys.store.journal.runs import REMOVAL, Run, RunOptions, RunPort, shared_key_name
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import REMOVAL, Run, RunOptions, RunPort, shared_key_ref
 from ibkeys.topology.nodes import Port
 
 
@@ -64,16 +62,15 @@ def rest_of_last_run(
 ) -> PlannedRun:
     """As `plan_rest`, whatever the method of the run; nothing is said about it yet. *reading*: what the sweep reads."""
     with writer.open_store() as store:
-        last, ports = last_run(writer, store)
-        if last.state == "undone":
-            raise StoreError(f"{name_of(last)} was rolled back; there is nothing to continue")
+        last, ports = last_run_with_keys(writer, store)
+        if last.operation.state == "undone":
+            raise StoreError(f"{last.name} was rolled back; there is nothing to continue")
         options = replace(with_bounds(last.options, at_once, max_failures), first=_first(last, ports, first))
         found = writer.fabric.sweep(progress=progress, wanted=reading)
-        is_open = last.state == "open"
-        run = PlannedRun(Plan(last.command), options, found, is_open=is_open, beginning=LastRun(last))
+        run = PlannedRun(Plan(last.command), options, found, is_open=last.is_open, beginning=LastRun(last))
         _collect(writer, run, store, last, ports)
     if not any(each.unread for each in run.skipped):
-        run.is_open |= is_noted_open(writer.fabric.stores.journal, last)
+        run.is_open |= last.is_left_over
     return run
 
 
@@ -83,11 +80,11 @@ def _first(last: Run, ports: Sequence[RunPort], more: int | None) -> int | None:
     first = last.options.first
     if first is None:
         if more is not None:
-            raise UsageError(f"{name_of(last)} was not begun with --first: omit it")
+            raise UsageError(f"{last.name} was not begun with --first: omit it")
         return None
     if any(port.state in ("sent", "failed", "waiting") for port in ports[:first]):
         if more is not None:
-            raise UsageError(f"{name_of(last)}: its first ports are not all done: omit --first")
+            raise UsageError(f"{last.name}: its first ports are not all done: omit --first")
         return first
     return None if more is None else first + more
 
@@ -107,15 +104,15 @@ def _collect(writer: Writer, run: PlannedRun, store: KeyStore, last: Run, ports:
         if kept.port_guid not in reachable:
             lost.append(kept)
             continue
-        meant = store.get(kept.key_ref).m_key if kept.key_ref is not None else shared or MKey.generate()
+        meant = store.named(kept.key_name).m_key if kept.key_name is not None else shared or MKey.generate()
         job = known_job(writer, run, store, kept, reachable, _meant(kept, last.options, meant))
         if job is None:
             continue
-        job.ref = kept.key_ref
+        job.ref = store.ref_of(kept.key_name) if kept.key_name is not None else None
         (run.already_set if has_it_already(job) else jobs).append(job)
     name_not_found(writer, run, lost)
     name_absent_beside_run(writer, run, store, last, ports)
-    if not (jobs or run.already_set or run.skipped or last.state == "open"):
+    if not (jobs or run.already_set or run.skipped or last.is_open):
         _name_hidden(run, reachable)
     put_in_stages(writer, run, jobs)
 
@@ -131,8 +128,8 @@ def _key_for_all(store: KeyStore, last: Run, ports: Sequence[RunPort]) -> MKey |
     """Return the one key that every port of a run gets; None where each gets its own."""
     if last.command == REMOVAL:
         return NO_MKEY
-    shared_ref = shared_key_ref(ports) if last.options.same else None
-    return store.get(shared_ref).m_key if shared_ref is not None else None
+    shared = shared_key_name(ports) if last.options.same else None
+    return store.named(shared).m_key if shared is not None else None
 
 
 def _meant(kept: RunPort, options: RunOptions, key: MKey) -> Callable[[KeySetting], KeySetting]:

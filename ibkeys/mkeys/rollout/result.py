@@ -35,7 +35,7 @@ class RunOutcome:
     nobody confirmed it, so its level was lowered.
     """
 
-    run: int = 0
+    operation: int = 0
     done: int = 0
     skipped: int = 0
     failed: int = 0
@@ -63,7 +63,7 @@ class RunOutcome:
     def to_json(self) -> dict[str, Any]:
         """Return the counts by their names."""
         return {
-            "run": self.run or None,
+            "operation": self.operation or None,
             "done": self.done,
             "skipped": self.skipped,
             "failed": self.failed,

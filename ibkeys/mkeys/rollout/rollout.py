@@ -1,8 +1,8 @@
 """Carrying out a run: the engine sets new M_Keys on many ports at once. A port waits only for those that are another
 number of hops away and come before it.
 
-What is a run's own: its table in the key store notes the outcome for each port, ports that fall silent are asked again
-at the end, and too many failures stop it.
+What is a run's own: the journal notes the outcome for each port, ports that fall silent are asked again at the end, and
+too many failures stop it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ibkeys.mkeys.key_keeper import KeyKeeper
 from ibkeys.mkeys.rollout.port_job import Job, keep_keys
 from ibkeys.mkeys.rollout.result import PortResult, Report, RunOutcome
 from ibkeys.store.journal import Operation
-from ibkeys.store.keys.runs import PortState, RunOptions, Runs
+from ibkeys.store.journal.runs import PortKeys, PortState, RunOptions, Runs
 
 _RESUME = "both are in the key store, and `ibkeys resume` queries it again"
 
@@ -43,8 +43,11 @@ class Rollout(KeyKeeper):
     ) -> None:
         super().__init__(writer.keystore, writer.fabric.ring)
         self._writer = writer
-        self._runs = Runs(writer.keystore)
+        self._journal = operation.journal
         self._run = run
+        # For the journal, when the keys are in the key store:
+        self._keys: list[PortKeys] = []
+        self._states: list[tuple[int, PortState, str]] = []
         self._most_failures = options.max_failures
         self._report = report
         self._interrupts = interrupts
@@ -54,7 +57,7 @@ class Rollout(KeyKeeper):
             writer, operation, self, in_change=options.at_once, checks_arrival=False, looks_twice=True
         )
         self.account = account
-        account.run = run
+        account.operation = run
 
     def carry_out(self, stages: Iterable[Sequence[Job]], already_set: Sequence[Job] = ()) -> None:
         """Change the ports of each stage, the next stage only when all of one are finished; in a stage so many hops
@@ -78,6 +81,8 @@ class Rollout(KeyKeeper):
         sets = [PendingSet(job) for job in already_set]
         if sets:
             self.keep(sets, ())
+            with self._journal.in_one_transaction():
+                self.record()
         for each in sets:
             self.ended(each, None)
 
@@ -91,22 +96,38 @@ class Rollout(KeyKeeper):
             self._stop(f"interrupted {interrupt}")
             raise
 
+    def keep(self, ended: Sequence[PendingSet], ready: Sequence[PendingSet]) -> None:
+        """As `KeyKeeper.keep`; what the run has to note is written by `record`."""
+        self._keys, self._states = [], []
+        super().keep(ended, ready)
+
+    def record(self) -> None:
+        """Note in the journal the names of keys, which ports are about to be set, and the outcome for others."""
+        runs = Runs(self._journal)
+        runs.note_keys(self._run, self._keys)
+        for sequence, state, reason in self._states:
+            runs.mark(self._run, sequence, state, reason)
+
     def keep_keys(self, edit: KeyEdit) -> None:
-        """Store the keys of a port, and note that its Set may be sent."""
+        """Store the keys of a port, whose Set may be sent then."""
         assert isinstance(edit, Job)
-        keep_keys(self._store, self._runs, self._run, edit)
-        self._runs.mark(self._run, edit.sequence, "sent")
+        self._store_keys(edit)
+        self._states.append((edit.sequence, "sent", ""))
+
+    def _store_keys(self, job: Job) -> None:
+        found = keep_keys(self._store, job)
+        self._keys += [found] if found is not None else []
 
     def note(self, each: PendingSet, edit: KeyEdit) -> None:
-        """Note in key store and run the outcome for a port."""
+        """Note the outcome for a port."""
         assert isinstance(edit, Job)
         if edit.has == "wanted" and edit.ref is None and not edit.goes_back:  # it was found to have this key already
-            keep_keys(self._store, self._runs, self._run, edit)
+            self._store_keys(edit)
         super().note(each, edit)
         left = edit.returns_from
         if edit.has == "wanted" and left is not None and self._store.get(left).state == "pending":
             self._store.abandon(left, "the run was rolled back")
-        self._runs.mark(self._run, edit.sequence, _state_of(each, edit), _reason_of(each))
+        self._states.append((edit.sequence, _state_of(each, edit), _reason_of(each)))
 
     def failed(self, each: PendingSet) -> None:
         """Stop when too many ports have failed."""

@@ -342,6 +342,16 @@ class Journal(Store):
             self._note_start(operation, origin, started)
         return operation
 
+    def add_earlier(self, command: str, started: str, state: OperationState) -> int:
+        """Put an operation of an earlier version on disk, of which is not known who began it, and return its id."""
+        finished = None if state == "open" else self.now()
+        with self.database.transaction() as connection:
+            cursor = connection.execute(
+                "INSERT INTO operations (command, state, started, finished) VALUES (?, ?, ?, ?)",
+                (command, state, started, finished),
+            )
+        return cast(int, cursor.lastrowid)
+
     def _note_start(self, operation: int, origin: Origin, started: str) -> None:
         with self.database.transaction() as connection:
             connection.execute(

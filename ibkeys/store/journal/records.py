@@ -129,10 +129,15 @@ class OperationRecord:
     starts: tuple[Start, ...] = ()
 
     @property
+    def is_half_undone(self) -> bool:
+        """Whether its undo was begun and has not ended."""
+        return self.being_undone and self.state != "undone"
+
+    @property
     def is_unfinished(self) -> bool:
         """Whether it, or its undo, was interrupted, so that only a part of it was written; or its rollback was
         refused."""
-        return self.state == "open" or (self.being_undone and self.state != "undone") or self.is_refused
+        return self.state == "open" or self.is_half_undone or self.is_refused
 
     @property
     def is_going_back(self) -> bool:

@@ -64,6 +64,28 @@ _COLUMNS: Final[dict[str, dict[str, Column]]] = {
         "options": columns.text(),
     },
     "identities": {"identity": columns.row_name()},
+    "runs": {
+        "operation": columns.number(),
+        "same": columns.number(1),
+        "m_key_protect_bits": columns.number(3, null=True),
+        "m_key_lease_period": columns.number(0xFFFF, null=True),
+        "at_once": columns.number(),
+        "first": columns.number(null=True),
+        "max_failures": columns.number(),
+        "via": columns.text(null=True),
+    },
+    "run_ports": {
+        "sequence": columns.number(),
+        "node_guid": columns.guid(),
+        "port_guid": columns.guid(),
+        "port": columns.number(255),
+        "state": columns.text(("waiting", "sent", "done", "skipped", "failed", "undone")),
+        "key_name": columns.row_name(null=True),
+        "old_name": columns.row_name(null=True),
+        "old_protect_bits": columns.number(3, null=True),
+        "old_lease_period": columns.number(0xFFFF, null=True),
+        "reason": columns.text(),
+    },
 }
 
 JOURNAL_SCHEMA: Final = Schema(
@@ -186,6 +208,33 @@ JOURNAL_SCHEMA: Final = Schema(
             )""",
             "INSERT INTO plans SELECT operation, document, options FROM plans_before",
             "DROP TABLE plans_before",
+        ),
+        (
+            # ibkeys.store.journal.runs. The names are those of keys in the key store.
+            """CREATE TABLE runs (
+                operation INTEGER PRIMARY KEY REFERENCES operations (id),
+                same INTEGER NOT NULL CHECK (same IN (0, 1)),
+                m_key_protect_bits INTEGER,
+                m_key_lease_period INTEGER,
+                at_once INTEGER NOT NULL,
+                first INTEGER,
+                max_failures INTEGER NOT NULL,
+                via TEXT
+            )""",
+            """CREATE TABLE run_ports (
+                operation INTEGER NOT NULL REFERENCES runs (operation),
+                sequence INTEGER NOT NULL,
+                node_guid TEXT NOT NULL,
+                port_guid TEXT NOT NULL,
+                port INTEGER NOT NULL,
+                state TEXT NOT NULL CHECK (state IN ('waiting', 'sent', 'done', 'skipped', 'failed', 'undone')),
+                key_name TEXT,
+                old_name TEXT,
+                old_protect_bits INTEGER,
+                old_lease_period INTEGER,
+                reason TEXT NOT NULL DEFAULT '',
+                PRIMARY KEY (operation, sequence)
+            ) WITHOUT ROWID""",
         ),
     ),
     columns=_COLUMNS,

@@ -7,7 +7,7 @@ passphrase every key in the file is sealed (`ibkeys.store.keys.sealing`); what h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
@@ -140,9 +140,20 @@ class KeyStore(SealedStore):
         """Return the row that the journal calls *name*. Raises KeyGone where this key store never had it."""
         return self.get(row_of(self.database, "keys", name))
 
+    def ref_of(self, name: str) -> int:
+        """Return the ``ref`` of the row that the journal calls *name*. Raises KeyGone as `named` does."""
+        return row_of(self.database, "keys", name)
+
     def name_of(self, ref: int) -> str:
         """Return what the journal calls one row. Raises StoreError when there is none."""
         return name_of(self.database, "keys", ref)
+
+    def has_names(self, names: Collection[str], of_subnet: Collection[str]) -> bool:
+        """Whether there are rows with all these *names*, and keys of the whole subnet with those *of_subnet*."""
+        return all(
+            set(wanted) <= set(names_of(self.database, table).values())
+            for table, wanted in (("keys", names), ("subnet_keys", of_subnet))
+        )
 
     # --- all ports -----------------------------------------------------------------------------------------------
 
@@ -239,6 +250,10 @@ class KeyStore(SealedStore):
         if not rows:
             raise StoreError(f"the key store has no key of the whole subnet {ref}")
         return self._key(rows[0][1], OF_THE_SUBNET)
+
+    def subnet_key_name(self, ref: int) -> str:
+        """Return what the journal calls one key of the whole subnet. Raises StoreError when there is none."""
+        return name_of(self.database, "subnet_keys", ref)
 
     def subnet_key_named(self, name: str) -> MKey:
         """Return the key of the whole subnet that the journal calls *name*. Raises KeyGone where this key store never

@@ -1,10 +1,11 @@
-"""The tables of the key store for runs of mkey-deploy, mkey-rotate and mkey-remove: see `ibkeys.store.keys.runs`."""
+"""The tables that the key store had for runs of mkey-deploy, mkey-rotate and mkey-remove, which are in the journal now:
+see `ibkeys.store.journal.runs`."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.store.columns import Column, guid, number, row_name, text, time
+from ibkeys.store.columns import Column, text
 
 RUN_TABLES: Final = (
     """CREATE TABLE runs (
@@ -48,33 +49,22 @@ RUN_OPERATION: Final = (
 )
 """Another step: the operation of a run, and the identity of the journal that has it; NULL where there is none."""
 
-RUN_COLUMNS: Final[dict[str, dict[str, Column]]] = {
-    "runs": {
-        "id": number(),
-        "command": text(),
-        "state": text(("open", "ended", "undone")),
-        "same": number(1),
-        "m_key_protect_bits": number(3, null=True),
-        "m_key_lease_period": number(0xFFFF, null=True),
-        "at_once": number(),
-        "first": number(null=True),
-        "max_failures": number(),
-        "started": time(),
-        "finished": time(null=True),
-        "via": text(null=True),
-        "journal": row_name(null=True),
-        "operation": number(null=True),
-    },
-    "run_ports": {
-        "sequence": number(),
-        "node_guid": guid(),
-        "port_guid": guid(),
-        "port": number(255),
-        "state": text(("waiting", "sent", "done", "skipped", "failed", "undone")),
-        "key_ref": number(null=True),
-        "old_ref": number(null=True),
-        "old_protect_bits": number(3, null=True),
-        "old_lease_period": number(0xFFFF, null=True),
-        "reason": text(),
-    },
-}
+RUN_TO_MOVE: Final = (
+    "CREATE TABLE run_to_move (document TEXT NOT NULL)",
+    """INSERT INTO run_to_move SELECT json_object(
+            'command', command, 'state', state, 'started', started, 'journal', journal, 'operation', operation,
+            'same', same, 'protect', m_key_protect_bits, 'lease', m_key_lease_period, 'at_once', at_once,
+            'first', first, 'max_failures', max_failures, 'via', via, 'ports', json((
+                SELECT json_group_array(json_array(
+                    sequence, node_guid, port_guid, port, run_ports.state,
+                    (SELECT name FROM keys WHERE id = key_ref), (SELECT name FROM keys WHERE id = old_ref),
+                    old_protect_bits, old_lease_period, reason
+                )) FROM run_ports WHERE run = runs.id
+            ))
+        ) FROM runs ORDER BY id DESC LIMIT 1""",
+    "DROP TABLE run_ports",
+    "DROP TABLE runs",
+)
+"""Another step: the last run, which alone goes on or back, as JSON for the journal: `ibkeys.store.moving_runs`."""
+
+RUN_COLUMNS: Final[dict[str, dict[str, Column]]] = {"run_to_move": {"document": text()}}

@@ -7,7 +7,7 @@ from typing import Final
 from ibkeys.store.columns import Column, blob, guid, number, row_name, text, time
 from ibkeys.store.keys.class_key_tables import CLASS_KEY_COLUMNS, CLASS_KEY_TABLES
 from ibkeys.store.keys.row_names import NUMBERED_COLUMNS, ROW_NAMES
-from ibkeys.store.keys.run_tables import RUN_COLUMNS, RUN_OPERATION, RUN_TABLES, RUN_VIA
+from ibkeys.store.keys.run_tables import RUN_COLUMNS, RUN_OPERATION, RUN_TABLES, RUN_TO_MOVE, RUN_VIA
 from ibkeys.store.keys.sealed_only import sealed_only
 from ibkeys.store.keys.sealing import SALT_BYTES
 from ibkeys.store.keys.sm_key_tables import SM_KEY_COLUMNS, SM_KEY_TABLES
@@ -146,6 +146,7 @@ KEYSTORE_SCHEMA: Final = Schema(
         CLASS_KEY_TABLES,
         ROW_NAMES,
         RUN_OPERATION,
+        RUN_TO_MOVE,
     ),
     columns={**_KEY_COLUMNS, **RUN_COLUMNS, **SM_KEY_COLUMNS, **CLASS_KEY_COLUMNS, **NUMBERED_COLUMNS},
 )

@@ -18,8 +18,8 @@ from ibkeys.sim.state.document import dump_state
 from ibkeys.sim.state.file import StateFile
 from ibkeys.sim.steering.commands import execute
 from ibkeys.store.journal.journal import Journal
+from ibkeys.store.journal.runs import Runs
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import Runs
 from tests.corpus import DATA
 from tests.fabricsim import subnet, tool
 from tests.fuzz.target import Choices, Target, folder, written
@@ -129,6 +129,10 @@ def _read_journal(data: bytes) -> None:
             journal.plan_of(operation.id)
             journal.entries(operation.id)
             journal.files(operation.id)
+        runs = Runs(journal)
+        run = runs.last()
+        if run is not None:
+            runs.ports(run.id)
 
 
 def _use_key_store(data: bytes) -> None:
@@ -140,10 +144,6 @@ def _use_key_store(data: bytes) -> None:
         store.levels()
         store.current()
         store.subnet_keys()
-        runs = Runs(store)
-        run = runs.last()
-        if run is not None:
-            runs.ports(run.id)
 
 
 @cache

@@ -44,8 +44,7 @@ from ibkeys.sm.managers import Manager
 from ibkeys.sm.options import Options
 from ibkeys.sm.site import Reached, Running
 from ibkeys.store.journal import Journal
-from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.runs import RunOptions, Runs
+from ibkeys.store.journal.runs import RunOptions, Runs
 from tests.fabricsim import subnet, tool
 
 WAIT = 30
@@ -272,10 +271,10 @@ class Bench:
 
     def run_state(self) -> str:
         """Return how the last run stands."""
-        with KeyStore(self.opensm.folder.parent / f"{self.stores}keys.db") as store:
-            last = Runs(store).last()
-            assert last is not None
-            return last.state
+        with Journal.read(self.opensm.folder.parent / f"{self.stores}journal.db") as journal:
+            last = Runs(journal).last()
+        assert last is not None
+        return "open" if last.is_open else last.operation.state
 
     def open_operations(self) -> list[int]:
         """Return the operations of the journal that somebody should look after."""

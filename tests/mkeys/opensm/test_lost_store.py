@@ -30,7 +30,7 @@ def test_after_an_import_keys_are_changed_and_removed(bench: Bench, lost: list[s
     before = bench.opensm.key()
     bench.rotate()
     assert bench.opensm.key() != before
-    assert bench.run_state() == "ended"
+    assert bench.run_state() == "done"
     assert bench.quiet()
     bench.remove()
     assert bench.opensm.keys() == {(0, 0, 0)}

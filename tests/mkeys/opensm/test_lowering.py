@@ -151,7 +151,7 @@ def test_stopped_at_any_moment_twice_only_what_is_above_is_lowered_and_the_run_g
         assert (bench.opensm.key(), bench.run_state()) == (former, "undone")
     else:
         bench.resume()
-        assert (bench.opensm.key()[1:], bench.run_state()) == ((rises_to, 60), "ended")
+        assert (bench.opensm.key()[1:], bench.run_state()) == ((rises_to, 60), "done")
         assert not is_unconfirmed(journal(bench), number)
     assert bench.quiet()
 
@@ -183,7 +183,7 @@ def test_what_would_not_go_back_is_refused_before_anything_is_changed(bench: Ben
     with pytest.raises(UsageError, match="omit --confirm-within"):
         bench.remove(confirm=True)
     assert (bench.opensm.key(), bench.opensm.conf.read_bytes()) == before
-    assert bench.run_state() == "ended"
+    assert bench.run_state() == "done"
 
 
 @pytest.mark.parametrize("what", sorted(RUNS))
@@ -207,14 +207,16 @@ def test_a_deaf_opensm_leaves_the_lower_level_in_its_file_and_it_is_tried_again(
 def test_while_a_run_may_go_back_no_other_begins_and_a_resume_keeps_it(bench: Bench) -> None:
     bench.deploy(confirm=True)  # its process died at the end of it
     before = bench.opensm.key()
-    assert (bench.run_state(), stage(bench)) == ("ended", "running")
-    with pytest.raises(Refused, match=r"run 1 .*`ibkeys confirm 1` keeps it, `ibkeys undo 1` restores") as refused:
+    assert (bench.run_state(), stage(bench)) == ("done", "running")
+    with pytest.raises(
+        Refused, match=r"operation 1 .*`ibkeys confirm 1` keeps it, `ibkeys undo 1` restores"
+    ) as refused:
         bench.rotate()
     assert refused.value.interlock == "open-run"
     with bench.writer() as writer:
         assert plan_rest(writer, ViaOpensm([SmHost()], 1)).pending
     bench.resume()
-    assert (bench.opensm.key(), bench.run_state(), stage(bench)) == (before, "ended", "confirmed")
+    assert (bench.opensm.key(), bench.run_state(), stage(bench)) == (before, "done", "confirmed")
     bench.rotate()
     assert bench.opensm.key()[0] != before[0]
 
@@ -255,7 +257,7 @@ def test_a_port_that_is_away_meanwhile_is_named_and_the_others_are_proven(bench:
     net.plug(host, 1, peer.node, peer.number)
     bench.opensm.restart()
     bench.resume()
-    assert (bench.opensm.key()[1:], bench.run_state()) == ((2, 60), "ended")
+    assert (bench.opensm.key()[1:], bench.run_state()) == ((2, 60), "failed")
     assert bench.quiet()
 
 

@@ -36,7 +36,7 @@ def test_no_key_then_one_then_another_then_none(bench: Bench) -> None:
     assert bench.opensm.key() == (0, 0, 0)
     assert bench.opensm.conf.read_bytes() == CONF + NO_KEY
     assert bench.quiet()
-    assert bench.run_state() == "ended"
+    assert bench.run_state() == "done"
 
 
 def test_an_options_file_in_the_layer_of_a_container_is_refused_until_that_is_overridden(bench: Bench) -> None:
@@ -64,7 +64,7 @@ def test_a_run_in_the_layer_of_a_container_goes_on_and_back_without_overriding_i
     assert stop_at(bench, Bench.deploy, 1)
     bench.overrides = []
     way_on(bench)
-    assert bench.run_state() in ("ended", "undone")
+    assert bench.run_state() in ("done", "undone")
 
 
 # --- at any moment ----------------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def test_stopped_at_any_moment_it_ends_forward_or_back(
     bench.opensm.finish()
     is_back = bench.run_state() == "undone"
     assert (bench.opensm.key() == former) == is_back
-    assert bench.run_state() in ("ended", "undone")
+    assert bench.run_state() in ("done", "undone")
     assert bench.open_operations() == []
     assert bench.quiet()
 
@@ -147,7 +147,7 @@ def test_a_run_goes_on_after_the_adapter_of_its_host_was_swapped(bench: Bench) -
             way_on()
     bench.settle()
     bench.resume()
-    assert bench.run_state() == "ended"
+    assert bench.run_state() == "failed"
     bench.opensm.finish()
     assert bench.opensm.key()[1:] == (2, 60)
     assert bench.quiet()
@@ -184,7 +184,7 @@ def test_one_lost_signal_is_sent_once_more(bench: Bench) -> None:
     bench.opensm.before_each = lose_the_first
     bench.rotate()
     assert bench.opensm.key()[1:] == (2, 60)
-    assert bench.run_state() == "ended"
+    assert bench.run_state() == "done"
 
 
 def test_a_port_that_goes_away_in_the_step_for_the_key_is_named_and_the_run_goes_on(bench: Bench) -> None:
@@ -205,7 +205,7 @@ def test_a_port_that_goes_away_in_the_step_for_the_key_is_named_and_the_run_goes
     net.plug(host, 1, peers[0].node, peers[0].number)
     bench.opensm.restart()
     bench.resume()
-    assert (bench.opensm.key()[1:], bench.run_state()) == ((2, 60), "ended")
+    assert (bench.opensm.key()[1:], bench.run_state()) == ((2, 60), "failed")
 
 
 def test_a_dead_opensm_is_named_with_what_comes_next(bench: Bench) -> None:

@@ -1,0 +1,251 @@
+"""Runs of mkey-deploy, mkey-rotate and mkey-remove: what their operations need to be finished or undone.
+
+A run is its options and its ports in the order of change. For each port the journal has the outcome so far, and the
+names of its new and its former key in the key store; the keys themselves are only there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from ibkeys import jsonfile
+from ibkeys.errors import FileFormatError
+from ibkeys.keys.key_setting import KeySetting
+from ibkeys.store.journal.journal import Journal
+from ibkeys.store.journal.records import OperationRecord
+from ibkeys.store.sqlite import guid_number, guid_text
+
+REMOVAL: Final = "mkey-remove"
+"""The command whose runs give every port M_Key 0."""
+PortState = Literal["waiting", "sent", "done", "skipped", "failed", "undone"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What the user asked for.
+
+    ``same``: one key for all ports. ``protect`` (0 to 3) and ``lease`` (seconds): None leaves each port its own.
+    ``at_once``: most ports in change. ``first``: only so many ports until the run is continued, None for all.
+    ``max_failures``: the run stops when so many ports have failed.
+    """
+
+    same: bool = False
+    protect: int | None = None
+    lease: int | None = None
+    at_once: int = 64
+    first: int | None = None
+    max_failures: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run. ``operation``: how the journal lists it. ``via``: of a run through a subnet manager what it needs to go
+    on, without a key; None of one by own Sets."""
+
+    operation: OperationRecord
+    options: RunOptions
+    via: Mapping[str, Any] | None = None
+
+    @property
+    def id(self) -> int:
+        """The number of its operation."""
+        return self.operation.id
+
+    @property
+    def command(self) -> str:
+        """The command that began it."""
+        return self.operation.command
+
+    @property
+    def started(self) -> str:
+        """When it began, as the journal keeps a time."""
+        return self.operation.started
+
+    @property
+    def name(self) -> str:
+        """The run in words."""
+        return f"operation {self.id} ({self.command}, begun {self.started})"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether ports of it wait, or it, or its undo, was interrupted."""
+        return self.operation.state == "open" or self.operation.is_half_undone
+
+    @property
+    def is_left_over(self) -> bool:
+        """Whether it is open, or ports of it failed."""
+        return self.is_open or self.operation.state == "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class RunPort:
+    """One port of a run. ``sequence``: its place in the order of change, from 0.
+
+    ``waiting``: nothing was sent to it. ``sent``: its new key is on disk, and a Set may have been sent. ``done``: a Get
+    proved the new key. ``failed``: it has its old key, or its new one with another level or lease. ``skipped``: the run
+    leaves it alone. ``undone``: a Get proved that it was rolled back.
+
+    ``key_name`` and ``old_name``: its new and its former key in the key store, None if there is none (yet);
+    ``old_name`` None of a port that was begun means that its M_Key was 0. ``old_protect_bits`` and
+    ``old_lease_period`` as before.
+    """
+
+    sequence: int
+    node_guid: int
+    port_guid: int
+    port: int
+    state: PortState
+    key_name: str | None
+    old_name: str | None
+    old_protect_bits: int | None
+    old_lease_period: int | None
+    reason: str
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether a Set may have been sent to it."""
+        return self.key_name is not None and self.state in ("sent", "done", "failed")
+
+    @property
+    def has_found(self) -> bool:
+        """Whether it is known what it had before the run: ``old_name``, None of one without a key."""
+        return self.old_protect_bits is not None
+
+
+@dataclass(frozen=True, slots=True)
+class NewRunPort:
+    """A port as a run begins: the run leaves it alone when ``skipped`` says why."""
+
+    node_guid: int
+    port_guid: int
+    port: int
+    skipped: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PortKeys:
+    """What the port at *sequence* of a run had before it, ``old``, and how the key store calls its keys: ``key_name``
+    None leaves the name of the new one as it is, ``old_name`` None is M_Key 0."""
+
+    sequence: int
+    key_name: str | None
+    old_name: str | None
+    old: KeySetting
+
+
+class Runs:
+    """The runs in an open journal. All methods raise StoreError; what they did is on disk when they return, or when
+    the journal's `Journal.in_one_transaction` ends."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._database = journal.database
+
+    def begin(
+        self,
+        operation: int,
+        options: RunOptions,
+        ports: Sequence[NewRunPort],
+        via: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Let *operation* be a run, with its ports in the order of change. *via*: see `Run`."""
+        found = [
+            RunPort(
+                *(sequence, port.node_guid, port.port_guid, port.port, "skipped" if port.skipped else "waiting"),
+                *(None, None, None, None, port.skipped),
+            )
+            for sequence, port in enumerate(ports)
+        ]
+        self.put(operation, options, found, via)
+
+    def put(self, operation: int, options: RunOptions, ports: Sequence[RunPort], via: Mapping[str, Any] | None) -> None:
+        """As `begin`, of a run that was begun elsewhere: what became of its *ports* is known."""
+        bounds = options.at_once, options.first, options.max_failures
+        kept = None if via is None else json.dumps(via)
+        with self._database.transaction() as connection:
+            connection.execute(
+                f"INSERT INTO runs ({_RUN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (operation, int(options.same), options.protect, options.lease, *bounds, kept),
+            )
+            connection.executemany(
+                f"INSERT INTO run_ports (operation, {_PORT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [(operation, *_values(port)) for port in ports],
+            )
+
+    def last(self) -> Run | None:
+        """Return the newest run, or None when there was never one."""
+        rows = self._database.query(f"SELECT {_RUN_COLUMNS} FROM runs ORDER BY operation DESC LIMIT 1", of="runs")
+        if not rows:
+            return None
+        operation, same, protect, lease, at_once, first, max_failures, via = rows[0]
+        options = RunOptions(bool(same), protect, lease, at_once, first, max_failures)
+        return Run(self._journal.find(operation), options, self._via(via))
+
+    def _via(self, text: str | None) -> Mapping[str, Any] | None:
+        if text is None:
+            return None
+        try:
+            kept = jsonfile.loads(text.encode("utf-8", "surrogatepass"))
+        except FileFormatError:
+            kept = None
+        if not isinstance(kept, dict):
+            raise self._database.damage("what a run through a subnet manager needs to go on cannot be read")
+        return kept
+
+    def note_via(self, run: int, via: Mapping[str, Any]) -> None:
+        """Note how far a run through a subnet manager is: see `Run`."""
+        with self._database.transaction() as connection:
+            connection.execute("UPDATE runs SET via = ? WHERE operation = ?", (json.dumps(via), run))
+
+    def ports(self, run: int) -> list[RunPort]:
+        """Return the ports of a run in the order of change."""
+        rows = self._database.query(
+            f"SELECT {_PORT_COLUMNS} FROM run_ports WHERE operation = ? ORDER BY sequence", (run,), of="run_ports"
+        )
+        return [RunPort(sequence, guid_number(node), guid_number(guid), *rest) for sequence, node, guid, *rest in rows]
+
+    def note_keys(self, run: int, keys: Iterable[PortKeys]) -> None:
+        """Note the names of the new and the former key of ports, and what level and lease they had before."""
+        with self._database.transaction() as connection:
+            connection.executemany(
+                "UPDATE run_ports SET key_name = coalesce(?, key_name), old_name = ?, old_protect_bits = ?, "
+                "old_lease_period = ? WHERE operation = ? AND sequence = ?",
+                [(each.key_name, each.old_name, each.old.protect, each.old.lease, run, each.sequence) for each in keys],
+            )
+
+    def mark(self, run: int, sequence: int, state: PortState, reason: str = "") -> None:
+        """Note the outcome for a port."""
+        with self._database.transaction() as connection:
+            connection.execute(
+                "UPDATE run_ports SET state = ?, reason = ? WHERE operation = ? AND sequence = ?",
+                (state, reason, run, sequence),
+            )
+
+    def set_bounds(self, run: int, options: RunOptions) -> None:
+        """Note that a run goes on with other bounds than before: how many ports at once, and when it stops."""
+        with self._database.transaction() as connection:
+            connection.execute(
+                "UPDATE runs SET at_once = ?, first = ?, max_failures = ? WHERE operation = ?",
+                (options.at_once, options.first, options.max_failures, run),
+            )
+
+
+def shared_key_name(ports: Iterable[RunPort]) -> str | None:
+    """Return the name of the one key of a run with ``same``; None when no port of it was begun."""
+    return next((port.key_name for port in ports if port.key_name is not None), None)
+
+
+def _values(port: RunPort) -> tuple[object, ...]:
+    return (
+        *(port.sequence, guid_text(port.node_guid), guid_text(port.port_guid), port.port, port.state),
+        *(port.key_name, port.old_name, port.old_protect_bits, port.old_lease_period, port.reason),
+    )
+
+
+_RUN_COLUMNS: Final = "operation, same, m_key_protect_bits, m_key_lease_period, at_once, first, max_failures, via"
+_PORT_COLUMNS: Final = (
+    "sequence, node_guid, port_guid, port, state, key_name, old_name, old_protect_bits, old_lease_period, reason"
+)

@@ -1,0 +1,108 @@
+"""Moving the run of M_Keys that an earlier version kept in the key store to the journal.
+
+The journal is written first, then the run leaves the key store: killed in between, the next command does the second
+part. The keys stay where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from ibkeys import jsonfile
+from ibkeys.errors import FileFormatError, UsageError
+from ibkeys.store.journal import KEY_COMMANDS, Journal, OperationRecord, OperationState
+from ibkeys.store.journal.runs import RunOptions, RunPort, Runs
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.lock import exclusive
+from ibkeys.store.sqlite import guid_number
+
+_STATES: Final[Mapping[str, OperationState]] = {"open": "open", "ended": "done", "undone": "undone"}
+_SETTINGS: Final = ("former", "wanted")
+
+
+def move_run_between(keystore: Path | None, journal: Path | None, dry_run: bool) -> None:
+    """As `move_run`, where there is a run to move; else no file is made or changed. Raises StoreError, StoreLocked, and
+    UsageError where there is one and nothing may be written."""
+    with KeyStore(keystore, create=False, upgrade=False) as store:
+        if not has_run_to_move(store):
+            return
+    if dry_run:
+        raise UsageError(
+            f"the last run of M_Keys is still in the key store ({keystore}), where an earlier version kept it: omit "
+            "--dry-run, and the journal takes it over before anything is changed"
+        )
+    with exclusive(journal, keystore, command="resume"), KeyStore(keystore) as store, Journal(journal) as to:
+        move_run(store, to)
+
+
+def has_run_to_move(store: KeyStore) -> bool:
+    """Whether *store* has the last run of an earlier version. Raises StoreError."""
+    return bool(store.database.query("SELECT 1 FROM run_to_move"))
+
+
+def move_run(store: KeyStore, journal: Journal) -> None:
+    """Move the last run of an earlier version from *store* to *journal*; no-op where there is none. Raises
+    StoreError."""
+    for (text,) in store.database.query("SELECT document FROM run_to_move", of="run_to_move"):
+        try:
+            kept = jsonfile.loads(text.encode("utf-8", "surrogatepass"))
+            options = RunOptions(
+                bool(kept["same"]),
+                *(kept[name] for name in ("protect", "lease", "at_once", "first", "max_failures")),
+            )
+            ports = [
+                RunPort(sequence, guid_number(node), guid_number(guid), *rest)
+                for sequence, node, guid, *rest in kept["ports"]
+            ]
+            via = None if kept["via"] is None else _with_names(store, jsonfile.loads(kept["via"].encode()))
+        except (FileFormatError, LookupError, TypeError, ValueError):
+            raise store.database.damage("the run of an earlier version cannot be read") from None
+        with journal.in_one_transaction():
+            operation = _operation_of(journal, kept)
+            if operation is not None:
+                Runs(journal).put(operation, options, ports, via)
+    with store.database.transaction() as connection:
+        connection.execute("DELETE FROM run_to_move")
+
+
+def _operation_of(journal: Journal, kept: Mapping[str, Any]) -> int | None:
+    """Return the operation of the run, a new one where this journal does not have it; None where the journal has the
+    run already, or has a newer one."""
+    last = Runs(journal).last()
+    if last is not None and last.started >= kept["started"]:
+        return None
+    found = [
+        each for each in journal.list_operations() if each.command in KEY_COMMANDS and each.started >= kept["started"]
+    ]
+    known, state = _known(found, kept, journal.identity()), _STATES[kept["state"]]
+    if known is None:
+        return journal.add_earlier(kept["command"], kept["started"], state)
+    if state != "done" and known.state != state and not known.is_half_undone:
+        journal.set_state(known.id, state)
+    return known.id
+
+
+def _known(found: list[OperationRecord], kept: Mapping[str, Any], identity: str) -> OperationRecord | None:
+    """Return the operation of a run among *found*. Where the run does not name it, it is the newest one, if the command
+    is the same."""
+    if kept["operation"] is None:
+        return found[-1] if found and found[-1].command == kept["command"] else None
+    is_here = kept["journal"] == identity
+    return next((each for each in found if is_here and each.id == kept["operation"]), None)
+
+
+def _with_names(store: KeyStore, via: dict[str, Any]) -> dict[str, Any]:
+    """Return *via* with the names of keys of the whole subnet in place of their numbers."""
+
+    def named(setting: Mapping[str, Any]) -> dict[str, Any]:
+        ref = setting["key_ref"]
+        rest = {name: setting[name] for name in ("protect", "lease")}
+        return {"key_name": None if ref is None else store.subnet_key_name(int(ref)), **rest}
+
+    return {
+        **via,
+        **{name: named(via[name]) for name in _SETTINGS},
+        "earlier": [named(each) for each in via.get("earlier", ())],
+    }
