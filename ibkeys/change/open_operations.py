@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from ibkeys.change.next_commands import next_commands_of
 from ibkeys.errors import StoreError, UsageError
@@ -12,6 +12,10 @@ from ibkeys.store.journal import Journal, OperationRecord
 from ibkeys.store.journal.runs import Runs
 
 Kind = Literal["partitions", "keys", "other"]
+_IF_JOURNAL_IS_LOST: Final = (
+    "If the journal was lost: every M_Key is in the key store, and `ibkeys mkey-deploy` or `ibkeys mkey-rotate` begins "
+    "a new run, which finds what the ports have."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,9 @@ def to_resume(journal: Journal, operation: int | None) -> Target:
         return known.going_on(known.named(operation))
     found = known.left()
     if not found:
-        raise StoreError("no operation is open: see `ibkeys journal`, or make a new plan (`ibkeys plan`)")
+        raise StoreError("no operation is open: see `ibkeys journal`, or make a new plan (`ibkeys plan`)").explained(
+            _IF_JOURNAL_IS_LOST
+        )
     can_go_on = [each for each in found if each.goes_back or each.kind != "other"]
     return _only(can_go_on or found)
 
@@ -81,7 +87,9 @@ def to_undo(journal: Journal, operation: int | None) -> Target:
             )
         found.append(known.back(each))
     if not found:
-        raise StoreError("nothing to undo: the journal has no operation that can still be undone (`ibkeys journal`)")
+        raise StoreError(
+            "nothing to undo: the journal has no operation that can still be undone (`ibkeys journal`)"
+        ).explained(_IF_JOURNAL_IS_LOST)
     return _only(found)
 
 

@@ -51,6 +51,18 @@ def test_after_a_loss_an_import_leaves_a_working_tool(
     assert violations(tmp_path) == 0
 
 
+def test_a_run_whose_keys_are_gone_is_named_and_its_record_can_end(cli: Cli, tmp_path: Path) -> None:
+    assert cli("mkey-deploy", "--per-port", *LEVEL_2, "--first", 2, "--yes").code == 0
+    (tmp_path / "fabric.keys").unlink()
+    for words in (("resume", 1), ("undo", 1)):
+        refused = cli(*words, "--yes")
+        assert (refused.code, "does not have the keys of operation 1 (mkey-deploy" in refused.error) == (3, True)
+        assert "`ibkeys resume 1 --overtaken` only ends the record of this one" in refused.error
+    assert cli("resume", 1, "--overtaken", "--dry-run").code == 1
+    assert cli("resume", 1, "--overtaken", "--yes").code == 0
+    assert cli("journal", "-f", "json").json["operations"][0]["state"] == "undone"
+
+
 def cut_off_a_rotation(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[int, MKey]:
     """Deploy one key at level 2, and end a rotation at its first Set; return the pending keys, by port GUID."""
     assert cli("mkey-deploy", "--same", *LEVEL_2, "--yes").code == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from ibkeys.change.next_commands import next_commands_of
@@ -61,6 +61,9 @@ class Cell(MatrixSite):
         """Take the way: a dry run, and then in earnest. *ours*: all states that the operation found or made."""
         words = {"on": self.kind.on, "back": self.kind.back, "new": self.kind.words}[self.way]
         assert words is not None
+        if self.since == "journal lost" and words[0] in ("resume", "undo") and not self.kind.is_of_policy:
+            self.find_nothing_open(words)
+            return
         before, sweeps = self.facts(), self.opensm.running.heavy_sweeps
         _, said = self.type(self.anna, *words, "--dry-run")
         assert self.facts() == before, f"a dry run changed something\n{self.told()}"
@@ -98,6 +101,13 @@ class Cell(MatrixSite):
                 known |= {0}  # as the file of the operation says: anybody's signal brings it into force
             assert before[fact] in known, f"{fact} was overwritten, which was {before[fact]}\n{self.told()}"
 
+    def find_nothing_open(self, words: Sequence[str]) -> None:
+        """The journal that had the run is lost: a new run, which is made next, finds what the ports have."""
+        before = self.facts()
+        code, text = self.type(self.anna, *words, "--yes", "-v")
+        assert (code, "begins a new run" in text) == (INCOMPLETE, True), self.told()
+        assert self.facts() == before, self.told()
+
     def until_done(self, words: list[str]) -> None:
         try:
             until_done(lambda each: self.yes(self.anna, *each), words)
@@ -111,7 +121,7 @@ class Cell(MatrixSite):
         # harden found nothing left to do for an interrupted mkey-deploy; an apply may have been replaced by another.
         if self.kind_name == "harden" or self.kind.is_of_policy:
             self.end_what_is_open()
-        self.assert_nothing_is_open()
+        self.assert_nothing_is_open(is_new_run_made=False)
         if self.kind.is_of_policy:
             is_green = b"Green" in self.opensm.running.policy.read_bytes()
             plan_for(self.served, self.tenants if is_green else self.green)

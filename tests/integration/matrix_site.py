@@ -103,7 +103,9 @@ class MatrixSite:
         known = set[int]().union(self.by_hand, PUBLIC, *(_sm_keys(each) for each in [*folders, *self.lost_stores]))
         assert self.in_confs("sm_key") | self.in_confs("sa_key") <= known, self.told()
 
-    def assert_nothing_is_open(self) -> None:
+    def assert_nothing_is_open(self, is_new_run_made: bool = True) -> None:
+        if self.since == "key store lost" and not is_new_run_made:
+            return  # a run whose keys are gone ends with the next one
         with Journal(self.anna / "journal.db", create=False) as journal:
             unfinished = [each for each in journal.list_operations() if each.is_unfinished]
         assert not unfinished, f"open: {unfinished}\n{self.told()}"

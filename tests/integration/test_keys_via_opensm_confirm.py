@@ -81,7 +81,7 @@ def test_another_process_confirms(opensm: KeyedOpensm) -> None:
     assert (done.returncode, done.stdout) == (0, "operation 1 is confirmed\n"), done.stderr
     assert waiting.wait() == 0, waiting.said
     assert only(opensm.keys())[1:] == (2, 60)
-    assert stage(opensm.served) == ("ended", "confirmed")
+    assert stage(opensm.served) == ("done", "confirmed")
     done = opensm.served.ibkeys("confirm", "1")
     assert done.stdout == "operation 1 was confirmed already\n"
     code, said = opensm.ibkeys("undo", "--unconfirmed", "1")
@@ -103,7 +103,7 @@ def test_unconfirmed_the_level_goes_back_and_a_resume_raises_it_again(opensm: Ke
     code, said = opensm.ibkeys("resume")
     assert code == 0, said
     assert only(opensm.keys()) == (key, 2, 60)
-    assert stage(opensm.served) == ("ended", "confirmed")
+    assert stage(opensm.served) == ("done", "confirmed")
     opensm.assert_nothing_was_lost()
 
 
@@ -116,7 +116,7 @@ def test_what_somebody_else_changed_while_it_waits_stays_and_is_not_said_to_be_r
     assert "nobody confirmed the run, and its level was not lowered: operation 1 " in waiting.said
     assert "`ibkeys resume 1 --overtaken`" in waiting.said
     assert "nothing was written" not in waiting.said
-    assert stage(opensm.served) == ("ended", "confirmed")
+    assert stage(opensm.served) == ("done", "confirmed")
     code, said = opensm.ibkeys("undo", "--unconfirmed", "1")
     assert (code, "rolled back" in said) == (3, False), said
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ibkeys.cli.changing import end_overtaken
+from ibkeys.cli.changing import end_record as end_record_of
 from ibkeys.cli.left_locks import remove_left_locks
 from ibkeys.cli.mkeys.confirming import lower
 from ibkeys.cli.mkeys.run_request import RunRequest
@@ -59,12 +60,17 @@ def lower_level(request: RunRequest, operation: int) -> int:
 
 
 def end_record(request: RunRequest) -> int:
-    """End the record of the last run, because somebody else has changed what it set."""
+    """End the record of the last run, because somebody else has changed what it set, or its keys are gone."""
+    from ibkeys.mkeys.rollout.earlier_run import is_without_keys
+
     with request.open_writer() as writer:
+        close = partial(_close, request, writer)
+        if is_without_keys(writer):
+            return end_record_of(request.consent, close)
         return end_overtaken(
             request.consent,
             partial(_refuse, request, writer),
-            partial(_close, request, writer),
+            close,
             "the last run: `ibkeys resume` finishes it, `ibkeys undo` rolls it back",
         )
 

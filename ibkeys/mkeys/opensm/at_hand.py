@@ -17,7 +17,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.errors import FileError, FileFormatError, Refused, UsageError
 from ibkeys.host.opensm_here import own_socket
 from ibkeys.keys.mkey import NO_MKEY, MKey
-from ibkeys.mkeys.opensm.earlier import goes_through_opensm, record_of_last_run
+from ibkeys.mkeys.opensm.earlier import key_of_last_run
 from ibkeys.mkeys.rollout.found_ports import hides_key
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.printable import counted, named
@@ -125,9 +125,9 @@ def take_keys_that_opensm_gave(writer: Writer, key_files: Sequence[KeyFile]) -> 
     file may be older than what the key store knows. Where two OpenSMs have different keys for a
     port, one file is old, and neither is taken.
     """
-    if not goes_through_opensm(writer):
+    given, ring = key_of_last_run(writer), writer.fabric.ring
+    if given is None:
         return
-    given, ring = record_of_last_run(writer).keys.wanted.key, writer.fabric.ring
     for file in key_files:
         for guid, key in file.keys.items():
             is_agreed = all(other.keys.get(guid, key) == key for other in key_files)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ibkeys.change.writer import Writer
 from ibkeys.errors import UsageError
+from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.opensm.record import RunRecord
-from ibkeys.mkeys.rollout.earlier_run import last_run, last_run_with_keys
+from ibkeys.mkeys.rollout.earlier_run import has_keys_of, last_run, last_run_with_keys
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.site import hosts_in
 from ibkeys.store.journal import Journal
@@ -13,11 +14,15 @@ from ibkeys.store.journal.runs import Runs
 from ibkeys.topology.model import Topology
 
 
-def goes_through_opensm(writer: Writer) -> bool:
-    """Return whether the last run goes through OpenSM."""
-    with Journal.read(writer.fabric.stores.journal) as journal:
-        last = Runs(journal).last()
-    return last is not None and last.via is not None
+def key_of_last_run(writer: Writer) -> MKey | None:
+    """Return the key that the last run gives all ports through OpenSM; None where it is of another kind, where there is
+    none, and where its keys are gone with an earlier key store."""
+    with Journal.read(writer.fabric.stores.journal) as journal, writer.open_store() as store:
+        runs = Runs(journal)
+        last = runs.last()
+        if last is None or last.via is None or not has_keys_of(store, last, runs.ports(last.id)):
+            return None
+        return RunRecord.of_json(last.via, store).keys.wanted.key
 
 
 def hosts_of_last_run(writer: Writer) -> list[SmHost]:

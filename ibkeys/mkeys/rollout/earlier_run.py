@@ -51,7 +51,8 @@ def last_run_with_keys(writer: Writer, store: KeyStore) -> tuple[Run, list[RunPo
         via = " --via opensm" if last.via is not None else ""
         raise KeyGone(
             f"the key store ({store.path or 'in memory'}) does not have the keys of {last.name}: it was lost or "
-            f"replaced since then; `ibkeys mkey-rotate{via}` begins a new run"
+            f"replaced since then; `ibkeys mkey-rotate{via}` begins a new run, `{command_that_closes(last)}` only ends "
+            "the record of this one"
         ).explained(
             "Nothing was changed. `ibkeys mkey-import` takes the keys that OpenSM has.",
             "With a backup of it: `ibkeys keystore restore FILE`, and run this command again.",
@@ -59,6 +60,14 @@ def last_run_with_keys(writer: Writer, store: KeyStore) -> tuple[Run, list[RunPo
             "`ibkeys mkey-rotate --protect LEVEL` sets it.",
         )
     return last, ports
+
+
+def is_without_keys(writer: Writer) -> bool:
+    """Whether the keys of the last run are gone with an earlier key store, so that it goes neither on nor back. Raises
+    as `last_run`."""
+    last, ports = last_run(writer)
+    with writer.open_store() as store:
+        return not has_keys_of(store, last, ports)
 
 
 def has_keys_of(store: KeyStore, run: Run, ports: Sequence[RunPort]) -> bool:
