@@ -26,12 +26,14 @@ _BY_COMMAND: Final[Mapping[str, tuple[str | None, str | None]]] = {
     "mkey-recover": ("ibkeys mkey-recover", None),
     "mkey-list --settle": ("ibkeys mkey-list --settle", None),
     "sm-repair": ("ibkeys sm-repair", None),
-    "smkey-rotate": (f"ibkeys smkey-rotate {_OPENSM}", None),
+    "smkey-rotate": (_RESUME, None),
     "harden": (f"ibkeys harden {_OPENSM}", f"ibkeys harden {_OPENSM} --abort"),
     "harden --abort": (f"ibkeys harden {_OPENSM} --abort", f"ibkeys harden {_OPENSM}"),
     "counters-clear": ("ibkeys counters-clear", None),
 }
 """By the command of an operation: what finishes it, and what rolls it back."""
+THROUGH_OPENSM: Final = ("smkey-rotate",)
+"""Commands whose operations, too, `ibkeys resume` finishes, besides those of a plan and of M_Keys."""
 
 ROLLBACKS: Final[Mapping[Rollback, str]] = {
     "unfinished": "is not rolled back yet",
@@ -82,7 +84,8 @@ def next_commands_of(record: OperationRecord) -> NextCommands | None:
     if record.state == "failed" or record.is_unfinished:
         # The record of an undo that did not end is ended with that of what it undoes.
         is_named = record.undoes is None or _is_being_redone(record)
-        can_close = record.is_unfinished and (record.is_of_plan or record.is_of_keys) and is_named
+        is_known = record.is_of_plan or record.is_of_keys or record.command in THROUGH_OPENSM
+        can_close = record.is_unfinished and is_known and is_named
         return replace(commands, close=f"ibkeys resume {record.id} --overtaken") if can_close else commands
     return NextCommands(None, commands.roll_back) if record.is_going_back else None
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
-from ibkeys.change.next_commands import next_commands_of
+from ibkeys.change.next_commands import THROUGH_OPENSM, next_commands_of
 from ibkeys.errors import StoreError, UsageError
 from ibkeys.store.journal import Journal, OperationRecord
 from ibkeys.store.keys.runs import Run
 
-Kind = Literal["partitions", "keys", "other"]
+Kind = Literal["partitions", "keys", "sm-keys", "other"]
+_KINDS: Final[Mapping[str, Kind]] = {"smkey-rotate": "sm-keys"}
+"""Kinds by the command of an operation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An operation, and whether it is, or goes on to be, undone. ``record``: None for a run of M_Keys that the journal
-    does not have. ``is_last_run``: of M_Keys, whether it is the last run of the key store, which alone goes on or back.
+    """An operation, and whether it is, or goes on to be, undone. ``record``: None for a run of M_Keys, or a change of
+    the keys of subnet managers, that the journal does not have. ``is_last_run``: of M_Keys, whether it is the last run
+    of the key store, which alone goes on or back.
     """
 
     record: OperationRecord | None
@@ -31,14 +34,15 @@ class Target:
         return None if self.record is None else self.record.id
 
 
-def to_resume(journal: Journal, last: Run | None, operation: int | None) -> Target:
+def to_resume(journal: Journal, last: Run | None, operation: int | None, pending: bool = False) -> Target:
     """Return what `ibkeys resume` finishes: *operation*, None: the only open one. Of an undo that was cut off it is the
-    operation that is undone. *last*: the last run of the key store.
+    operation that is undone. *last*: the last run of the key store; *pending*: whether that has keys of a change of
+    sm_key and sa_key that has not ended.
 
     Raises StoreError for an unknown *operation* and where none is open, UsageError where several are and none is named,
     and where the only open one is finished by another command.
     """
-    known = _Known(journal, last)
+    known = _Known(journal, last, pending)
     if operation is not None:
         return known.going_on(known.named(operation))
     found = known.left()
@@ -48,10 +52,10 @@ def to_resume(journal: Journal, last: Run | None, operation: int | None) -> Targ
     return _only(can_go_on or found)
 
 
-def to_end(journal: Journal, last: Run | None, operation: int | None) -> Target:
+def to_end(journal: Journal, last: Run | None, operation: int | None, pending: bool = False) -> Target:
     """Return the operation whose record `ibkeys resume --overtaken` ends. As `to_resume`; one that waits to be
     confirmed, or to be rolled back, may be meant too."""
-    known = _Known(journal, last)
+    known = _Known(journal, last, pending)
     if operation is not None:
         return known.going_on(known.named(operation))
     found = list(dict.fromkeys([*known.left(), *known.waiting()]))
@@ -60,7 +64,7 @@ def to_end(journal: Journal, last: Run | None, operation: int | None) -> Target:
     return _only(found)
 
 
-def to_undo(journal: Journal, last: Run | None, operation: int | None) -> Target:
+def to_undo(journal: Journal, last: Run | None, operation: int | None, pending: bool = False) -> Target:
     """Return what `ibkeys undo` restores: *operation*, None: the only one that is open or waits to be confirmed, or the
     newest that was not undone; where these are two, and where the newest is a finished run of M_Keys, it has to be
     named. A run that the journal does not have is meant where the journal has nothing else.
@@ -68,7 +72,7 @@ def to_undo(journal: Journal, last: Run | None, operation: int | None) -> Target
     Raises StoreError for an unknown *operation* and where there is nothing to undo, UsageError where none is named that
     has to be.
     """
-    known = _Known(journal, last)
+    known = _Known(journal, last, pending)
     if operation is not None:
         return known.back(known.named(operation))
     found = list(dict.fromkeys([*known.left(True), *known.waiting()]))
@@ -89,11 +93,13 @@ def to_undo(journal: Journal, last: Run | None, operation: int | None) -> Target
 
 
 class _Known:
-    """The operations of a journal, and the last run of the key store."""
+    """The operations of a journal, and what the key store has: its last run, and whether keys of subnet managers are
+    *pending*."""
 
-    def __init__(self, journal: Journal, last: Run | None) -> None:
+    def __init__(self, journal: Journal, last: Run | None, pending: bool) -> None:
         self.records = {each.id: each for each in journal.list_operations()}
         self._last = last
+        self._pending = pending
         self._of_last = last and last.find_operation(self.records.values(), journal.identity())
 
     def named(self, operation: int) -> OperationRecord:
@@ -113,11 +119,15 @@ class _Known:
         left = [
             each
             for each in self.records.values()
-            if each.is_unfinished or ((is_open or each.state == "failed") and each.is_of_keys and each == self._of_last)
+            if each.is_unfinished
+            or ((is_open or each.state == "failed") and each.is_of_keys and each == self._of_last)
+            or (each.state == "failed" and each.command in THROUGH_OPENSM)  # of an earlier version of ibkeys
         ]
         found = [self.going_on(each) for each in left]
         if self.is_elsewhere("open"):
             found.append(Target(None, goes_back, "keys"))
+        if self._pending and not any(each.kind == "sm-keys" for each in found):
+            found.append(Target(None, goes_back, "sm-keys"))
         return list(dict.fromkeys(self.back(each.record) if goes_back and each.record else each for each in found))
 
     def waiting(self) -> list[Target]:
@@ -150,7 +160,7 @@ class _Known:
 def _kind(record: OperationRecord) -> Kind:
     if record.is_of_keys:
         return "keys"
-    return "partitions" if record.is_of_plan else "other"
+    return "partitions" if record.is_of_plan else _KINDS.get(record.command, "other")
 
 
 def _only(found: Sequence[Target]) -> Target:
@@ -164,7 +174,8 @@ def _names(found: Iterable[Target]) -> Iterable[str]:
         if each.record is not None:
             yield f"operation {each.record.id} ({each.record.command})"
         else:
-            yield "a run of M_Keys that this journal does not have (`ibkeys resume` takes it up, and gives it a number)"
+            what = "a run of M_Keys" if each.kind == "keys" else "a change of sm_key and sa_key"
+            yield f"{what} that this journal does not have (`ibkeys resume` takes it up, and gives it a number)"
 
 
 def what_else(record: OperationRecord) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from ibkeys.change.open_operations import Target, to_resume, to_undo
+from ibkeys.change.open_operations import Target, to_end, to_resume, to_undo
 from ibkeys.errors import IbkeysError, StoreError, UsageError
 from ibkeys.store.journal import Journal, OperationState
 from ibkeys.store.keys.runs import Run, RunOperation, RunOptions, RunState
@@ -53,12 +53,13 @@ def run(journal: Journal, operation: int | None, state: RunState = "open", ident
 
 APPLY, KEYS = interrupted("apply", "plan"), interrupted("mkey-rotate")
 PKEY_SET, DONE_APPLY = interrupted("pkey-set"), interrupted("apply", "plan", "done")
+SM_KEYS, FAILED_SM_KEYS = interrupted("smkey-rotate"), interrupted("smkey-rotate", state="failed")
 FAILED_KEYS, DONE_KEYS = interrupted("mkey-rotate", state="failed"), interrupted("mkey-rotate", state="done")
 
 
-def outcome(find: Callable[[Journal, Run | None, int | None], Target], *given: object) -> Found | type[IbkeysError]:
+def outcome(find: Callable[..., Target], *given: object) -> Found | type[IbkeysError]:
     try:
-        target = find(*given)  # type: ignore[arg-type]
+        target = find(*given)
     except IbkeysError as error:
         return type(error)
     return target.id, target.goes_back, target.kind
@@ -85,6 +86,10 @@ def outcome(find: Callable[[Journal, Run | None, int | None], Target], *given: o
         ([DONE_KEYS, DONE_APPLY], StoreError, (2, True, "partitions")),
         ([DONE_APPLY, DONE_KEYS], StoreError, UsageError),
         ([APPLY, KEYS], UsageError, UsageError),
+        ([SM_KEYS], (1, False, "sm-keys"), (1, True, "sm-keys")),
+        ([DONE_APPLY, SM_KEYS], (2, False, "sm-keys"), (2, True, "sm-keys")),
+        ([KEYS, SM_KEYS], UsageError, UsageError),
+        ([FAILED_SM_KEYS], (1, False, "sm-keys"), (1, True, "sm-keys")),
     ],
 )
 def test_the_only_open_operation_is_meant(
@@ -128,6 +133,18 @@ def test_a_finished_run_that_the_journal_does_not_have_goes_back_where_nothing_e
     PKEY_SET(journal)
     journal.set_state(1, "done")
     assert outcome(to_undo, journal, last, None) == (1, True, "other")
+
+
+def test_keys_of_subnet_managers_that_are_pending_are_those_of_the_operation_or_of_none() -> None:
+    journal = Journal(None)
+    for find, goes_back in ((to_resume, False), (to_end, False), (to_undo, True)):
+        assert outcome(find, journal, None, None, True) == (None, goes_back, "sm-keys")
+    SM_KEYS(journal)
+    for find, goes_back in ((to_resume, False), (to_end, False), (to_undo, True)):
+        assert outcome(find, journal, None, None, True) == (1, goes_back, "sm-keys")
+    KEYS(journal)
+    with pytest.raises(UsageError, match=r"operation 1 \(smkey-rotate\), operation 2 \(mkey-rotate\) may be meant"):
+        to_resume(journal, run(journal, 2), None, True)
 
 
 def test_only_the_last_run_of_the_key_store_goes_on_or_back() -> None:

@@ -48,7 +48,7 @@ KINDS: Final = {
     "rotate": Kind(DEPLOY, ROTATE, ("resume",), ("undo",), ROTATE),
     "remove": Kind(DEPLOY, REMOVE, ("resume",), ("undo",), ROTATE),
     "smkey-rotate": Kind(
-        (), ("smkey-rotate",), ("smkey-rotate",), None, ("smkey-rotate",), by_hand=_SECRETS, has_steps=False
+        (), ("smkey-rotate",), ("resume",), ("undo",), ("smkey-rotate",), by_hand=_SECRETS, has_steps=False
     ),
     "harden": Kind((), _HARDEN, _HARDEN, None, DEPLOY, by_hand=_SECRETS),
     "harden --abort": Kind(

@@ -21,6 +21,7 @@ from ibkeys.errors import UsageError
 if TYPE_CHECKING:
     from ibkeys.change.open_operations import Target
     from ibkeys.cli.mkeys.run_request import RunRequest
+    from ibkeys.cli.sm.smkey_change import SmKeyRequest
     from ibkeys.store.journal import Journal
     from ibkeys.store.keys.runs import Run
 
@@ -79,6 +80,12 @@ class Asked:
         times = sm_wait, standby_wait, opens, confirm_within
         return RunRequest(command, *given, is_through_opensm, *times, last.id if last is not None else None)
 
+    def sm_key_request(self, sm_wait: int) -> SmKeyRequest:
+        """Return the request to go on with a change of sm_key and sa_key, to take it back, or to end its record."""
+        from ibkeys.cli.sm.smkey_change import SmKeyRequest
+
+        return SmKeyRequest(self.where, self.consent, self.sm_hosts, sm_wait, self.format, self.target.record)
+
     def restore(self, sm_wait: int, *, allow_break: bool, at_once: bool = False, unconfirmed: bool = False) -> int:
         """Restore what the operation overwrote, where that is no M_Key; the arguments are options of `ibkeys undo`."""
         from ibkeys.apply.apply_plan import ApplyHooks
@@ -98,18 +105,19 @@ class Asked:
             return ManyPortsChange(writer, plan, consent, self.format, each, interrupts, bar).carry_out()
 
 
-Find = Callable[["Journal", "Run | None", "int | None"], "Target"]
+Find = Callable[["Journal", "Run | None", "int | None", bool], "Target"]
 
 
 def find(where: Where, operation: int | None, meant: Find) -> tuple[Target, Run | None]:
     """Return the operation that is *meant*, as a function of `ibkeys.change.open_operations` says, and the last run of
     the key store. *operation*: its number, None where none was typed. Raises StoreError and UsageError."""
+    from ibkeys.smkeys.begun import has_pending_keys
     from ibkeys.store.journal import Journal
     from ibkeys.store.keys.keystore import KeyStore
     from ibkeys.store.keys.runs import Runs
 
     stores = stores_of(where)
     with KeyStore(stores.keystore, create=False, upgrade=False) as store:
-        last = Runs(store).last()
+        last, is_pending = Runs(store).last(), has_pending_keys(store)
     with Journal.read(stores.journal) as journal:
-        return meant(journal, last, operation), last
+        return meant(journal, last, operation, is_pending), last

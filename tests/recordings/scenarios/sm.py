@@ -9,6 +9,7 @@ from tests.recordings.scenarios.beginning import OWN_SA_KEY, opensm
 from tests.recordings.world import World
 
 _ROTATE: Final = "smkey-rotate --yes --wait 5"
+_RESUME: Final = "resume --yes --wait 5"
 _HARDEN: Final = "harden --via opensm --yes --wait 5 --override mkey-under-sm"
 
 
@@ -27,7 +28,8 @@ SCENARIOS: Final = [
             Command("smkey-rotate --dry-run"),
             Command(_ROTATE),
             Command(f"{_ROTATE} --new-sm-key @{{dir}}/given2.key --new-sa-key @{{dir}}/given3.key"),
-            Command("undo --yes"),
+            Command("undo 2 --yes"),
+            Command("confirm 2", has_json=False),
             Command("journal"),
         ],
         begin=opensm(),
@@ -38,21 +40,29 @@ SCENARIOS: Final = [
             Command(_ROTATE),
             Command(f"{_ROTATE} --sm-host sm2"),
             Command(f"{_ROTATE} --sm-host sm2", Stop("signal", 2)),
-            Command(f"{_ROTATE} --sm-host sm2"),
+            Command(_RESUME),
         ],
         begin=opensm(OWN_SA_KEY, standby=True),
     ),
     *[
         Scenario(
             f"smkey-rotate-{how}",
-            [Command(_ROTATE, Stop("signal", 1, how)), Command("journal"), Command(_ROTATE), Command("journal")],
+            [
+                Command(_ROTATE, Stop("signal", 1, how)),
+                Command("journal"),
+                Command(_ROTATE),
+                Command("undo --yes"),
+                Command(f"{_RESUME} --overtaken"),
+                Command(_RESUME),
+                Command("journal"),
+            ],
             begin=opensm(),
         )
         for how in ("interrupted", "killed")
     ],
     Scenario(
         "smkey-rotate-of-a-deaf-opensm",
-        [Command(_ROTATE, before=_deaf), Command(f"{_ROTATE} --overtaken"), Command(_ROTATE, before=_hears)],
+        [Command(_ROTATE, before=_deaf), Command(f"{_RESUME} --overtaken"), Command(_ROTATE, before=_hears)],
         begin=opensm(),
     ),
     Scenario(
