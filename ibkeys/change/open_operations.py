@@ -11,8 +11,12 @@ from ibkeys.errors import StoreError, UsageError
 from ibkeys.store.journal import Journal, OperationRecord
 from ibkeys.store.keys.runs import Run
 
-Kind = Literal["partitions", "keys", "sm-keys", "other"]
-_KINDS: Final[Mapping[str, Kind]] = {"smkey-rotate": "sm-keys"}
+Kind = Literal["partitions", "keys", "sm-keys", "enforcement", "other"]
+_KINDS: Final[Mapping[str, Kind]] = {
+    "smkey-rotate": "sm-keys",
+    "harden": "enforcement",
+    "harden --abort": "enforcement",
+}
 """Kinds by the command of an operation."""
 
 
@@ -121,7 +125,7 @@ class _Known:
             for each in self.records.values()
             if each.is_unfinished
             or ((is_open or each.state == "failed") and each.is_of_keys and each == self._of_last)
-            or (each.state == "failed" and each.command in THROUGH_OPENSM)  # of an earlier version of ibkeys
+            or (each.state == "failed" and each.began in THROUGH_OPENSM)  # of an earlier version of ibkeys
         ]
         found = [self.going_on(each) for each in left]
         if self.is_elsewhere("open"):
@@ -160,7 +164,7 @@ class _Known:
 def _kind(record: OperationRecord) -> Kind:
     if record.is_of_keys:
         return "keys"
-    return "partitions" if record.is_of_plan else _KINDS.get(record.command, "other")
+    return "partitions" if record.is_of_plan else _KINDS.get(record.began, "other")
 
 
 def _only(found: Sequence[Target]) -> Target:

@@ -53,6 +53,7 @@ def run(journal: Journal, operation: int | None, state: RunState = "open", ident
 
 APPLY, KEYS = interrupted("apply", "plan"), interrupted("mkey-rotate")
 PKEY_SET, DONE_APPLY = interrupted("pkey-set"), interrupted("apply", "plan", "done")
+HARDEN, DONE_HARDEN = interrupted("harden"), interrupted("harden", state="done")
 SM_KEYS, FAILED_SM_KEYS = interrupted("smkey-rotate"), interrupted("smkey-rotate", state="failed")
 FAILED_KEYS, DONE_KEYS = interrupted("mkey-rotate", state="failed"), interrupted("mkey-rotate", state="done")
 
@@ -90,6 +91,11 @@ def outcome(find: Callable[..., Target], *given: object) -> Found | type[IbkeysE
         ([DONE_APPLY, SM_KEYS], (2, False, "sm-keys"), (2, True, "sm-keys")),
         ([KEYS, SM_KEYS], UsageError, UsageError),
         ([FAILED_SM_KEYS], (1, False, "sm-keys"), (1, True, "sm-keys")),
+        ([HARDEN], (1, False, "enforcement"), (1, True, "enforcement")),
+        ([HARDEN, undo_of(1)], (1, True, "enforcement"), (1, True, "enforcement")),
+        ([DONE_HARDEN, undo_of(1)], (1, True, "enforcement"), (1, True, "enforcement")),
+        ([DONE_HARDEN, undo_of(1, "done")], StoreError, StoreError),
+        ([interrupted("harden --abort")], (1, False, "enforcement"), (1, True, "enforcement")),
     ],
 )
 def test_the_only_open_operation_is_meant(

@@ -20,6 +20,7 @@ from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.change.open_operations import Target
+    from ibkeys.cli.audit.enforcement import EnforcementRequest
     from ibkeys.cli.mkeys.run_request import RunRequest
     from ibkeys.cli.sm.smkey_change import SmKeyRequest
     from ibkeys.store.journal import Journal
@@ -85,6 +86,13 @@ class Asked:
         from ibkeys.cli.sm.smkey_change import SmKeyRequest
 
         return SmKeyRequest(self.where, self.consent, self.sm_hosts, sm_wait, self.format, self.target.record)
+
+    def enforcement_request(self, sm_wait: int) -> EnforcementRequest:
+        """Return the request to go on with a change of part_enforce, to take it back, or to end its record."""
+        from ibkeys.cli.audit.enforcement import EnforcementRequest
+
+        assert self.target.record is not None
+        return EnforcementRequest(self.where, self.consent, self.sm_hosts, sm_wait, self.format, self.target.record)
 
     def restore(self, sm_wait: int, *, allow_break: bool, at_once: bool = False, unconfirmed: bool = False) -> int:
         """Restore what the operation overwrote, where that is no M_Key; the arguments are options of `ibkeys undo`."""

@@ -102,6 +102,8 @@ def resume(
         return _resume_keys(wanted, choices)
     if target.kind == "sm-keys":
         return _resume_sm_keys(wanted, choices)
+    if target.kind == "enforcement":
+        return _resume_enforcement(wanted, choices)
     return _resume_partitions(wanted, choices)
 
 
@@ -125,6 +127,14 @@ def _resume_sm_keys(wanted: Asked, choices: _Choices) -> int:
     wanted.refuse(OF_KEYS | ALLOW | FORWARD | AT_ONCE | OF_UFM)
     request = wanted.sm_key_request(choices.sm_wait)
     return request.end_record() if choices.overtaken else request.finish()
+
+
+def _resume_enforcement(wanted: Asked, choices: _Choices) -> int:
+    wanted.refuse(OF_KEYS | ALLOW | FORWARD | AT_ONCE | OF_UFM)
+    request = wanted.enforcement_request(choices.sm_wait)
+    if choices.overtaken:
+        return request.end_record()
+    return request.take_back() if wanted.target.goes_back else request.finish()
 
 
 def _end_earlier(wanted: Asked) -> int:

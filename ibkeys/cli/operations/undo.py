@@ -92,8 +92,10 @@ def undo(
     wanted = Asked(where, ufm, consent, sm_hosts, folding, format, target, last)
     if target.kind == "keys":
         return _undo_keys(wanted, choices)
-    if target.kind == "sm-keys":
+    if target.kind in ("sm-keys", "enforcement"):
         wanted.refuse(OF_KEYS | ALLOW | AT_ONCE | OF_UFM | {"--unconfirmed": "unconfirmed"})
+        if target.kind == "enforcement":
+            return wanted.enforcement_request(choices.sm_wait).take_back()
         return wanted.sm_key_request(choices.sm_wait).take_back()
     wanted.refuse(OF_KEYS)
     how = {"allow_break": choices.allow_break, "at_once": choices.at_once, "unconfirmed": choices.unconfirmed}

@@ -71,7 +71,10 @@ SCENARIOS: Final = [
             Command("harden --via opensm --dry-run"),
             Command(_HARDEN),
             Command(f"{_HARDEN} --policy {{dir}}/new.conf --allow-removals"),
-            Command(f"{_HARDEN} --abort"),
+            Command("undo 2 --yes --wait 5"),
+            Command("undo 2 --yes"),
+            Command("undo 5 --yes"),
+            Command("resume 2 --yes"),
             Command("journal"),
         ],
         begin=opensm("part_enforce off\n"),
@@ -83,10 +86,35 @@ SCENARIOS: Final = [
                 Command(_HARDEN, Stop("signal", number, how)),
                 Command("journal"),
                 Command(_HARDEN),
-                Command(f"{_HARDEN} --abort"),
+                Command("undo 2 --yes --wait 5"),
             ],
             begin=opensm("part_enforce off\n"),
         )
         for how, number in (("interrupted", 1), ("killed", 1), ("interrupted", 2), ("killed", 3))
     ],
+    *[
+        Scenario(
+            f"harden-{how}-then-{way.split()[0]}",
+            [
+                Command(_HARDEN, Stop("signal", 2, how)),
+                Command("confirm 2", has_json=False),
+                Command(f"{way} --yes --wait 5"),
+                Command("journal"),
+            ],
+            begin=opensm("part_enforce off\n"),
+        )
+        for how, way in (("interrupted", "resume"), ("killed", "undo"))
+    ],
+    Scenario(
+        "harden-undo-interrupted",
+        [
+            Command(_HARDEN),
+            Command("undo 2 --yes --wait 5", Stop("signal", 1, "killed")),
+            Command("journal"),
+            Command("resume --overtaken --yes"),
+            Command(_RESUME),
+            Command("journal"),
+        ],
+        begin=opensm("part_enforce off\n"),
+    ),
 ]
