@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from ibkeys.change.next_commands import THROUGH_OPENSM, next_commands_of
+from ibkeys.change.next_commands import THROUGH_OPENSM, going_on, next_commands_of
 from ibkeys.errors import StoreError, UsageError
 from ibkeys.store.journal import Journal, OperationRecord
 from ibkeys.store.keys.runs import Run
@@ -69,9 +69,9 @@ def to_end(journal: Journal, last: Run | None, operation: int | None, pending: b
 
 
 def to_undo(journal: Journal, last: Run | None, operation: int | None, pending: bool = False) -> Target:
-    """Return what `ibkeys undo` restores: *operation*, None: the only one that is open or waits to be confirmed, or the
-    newest that was not undone; where these are two, and where the newest is a finished run of M_Keys, it has to be
-    named. A run that the journal does not have is meant where the journal has nothing else.
+    """Return what `ibkeys undo` restores: *operation*, None: the only one that is open or waits to be confirmed. One
+    that has ended has to be named. A run that the journal does not have cannot be, and is meant where the journal has
+    nothing else.
 
     Raises StoreError for an unknown *operation* and where there is nothing to undo, UsageError where none is named that
     has to be.
@@ -80,15 +80,14 @@ def to_undo(journal: Journal, last: Run | None, operation: int | None, pending: 
     if operation is not None:
         return known.back(known.named(operation))
     found = list(dict.fromkeys([*known.left(True), *known.waiting()]))
-    newest = max((each.id or 0 for each in found), default=0)
     ended = [each for each in known.records.values() if each.state != "undone" and each.undoes is None]
-    for each in [each for each in ended if each.id > newest][-1:]:
-        if each.is_of_keys and not found:
-            raise UsageError(
-                f"the last operation changed M_Keys and has ended, so it has to be named: `ibkeys undo {each.id}` "
-                f"rolls {each.command} back"
-            )
-        found.append(known.back(each))
+    can_go_back = [each for each in ended if going_on(each).roll_back is not None]
+    if can_go_back and not found:
+        newest = can_go_back[-1]
+        raise UsageError(
+            f"no operation is open, and one that has ended has to be named: the last one is operation {newest.id} "
+            f"({newest.command}), and `ibkeys undo {newest.id}` rolls it back"
+        )
     if not found and known.is_elsewhere("open", "ended"):
         return Target(None, True, "keys")
     if not found:

@@ -71,7 +71,7 @@ def outcome(find: Callable[..., Target], *given: object) -> Found | type[IbkeysE
     [
         ([], StoreError, StoreError),
         ([APPLY], (1, False, "partitions"), (1, True, "partitions")),
-        ([DONE_APPLY], StoreError, (1, True, "partitions")),
+        ([DONE_APPLY], StoreError, UsageError),
         ([APPLY, undo_of(1)], (1, True, "partitions"), (1, True, "partitions")),
         ([DONE_APPLY, undo_of(1, "done"), undo_of(2)], (2, True, "partitions"), (2, True, "partitions")),
         ([DONE_APPLY, undo_of(1, "done")], StoreError, StoreError),
@@ -83,8 +83,8 @@ def outcome(find: Callable[..., Target], *given: object) -> Found | type[IbkeysE
         ([FAILED_KEYS], (1, False, "keys"), (1, True, "keys")),
         ([DONE_KEYS], StoreError, UsageError),
         ([DONE_APPLY, KEYS], (2, False, "keys"), (2, True, "keys")),
-        ([KEYS, DONE_APPLY], (1, False, "keys"), UsageError),
-        ([DONE_KEYS, DONE_APPLY], StoreError, (2, True, "partitions")),
+        ([KEYS, DONE_APPLY], (1, False, "keys"), (1, True, "keys")),
+        ([DONE_KEYS, DONE_APPLY], StoreError, UsageError),
         ([DONE_APPLY, DONE_KEYS], StoreError, UsageError),
         ([APPLY, KEYS], UsageError, UsageError),
         ([SM_KEYS], (1, False, "sm-keys"), (1, True, "sm-keys")),
@@ -94,7 +94,11 @@ def outcome(find: Callable[..., Target], *given: object) -> Found | type[IbkeysE
         ([HARDEN], (1, False, "enforcement"), (1, True, "enforcement")),
         ([HARDEN, undo_of(1)], (1, True, "enforcement"), (1, True, "enforcement")),
         ([DONE_HARDEN, undo_of(1)], (1, True, "enforcement"), (1, True, "enforcement")),
+        ([DONE_HARDEN], StoreError, UsageError),
         ([DONE_HARDEN, undo_of(1, "done")], StoreError, StoreError),
+        ([interrupted("smkey-rotate", state="done")], StoreError, StoreError),
+        ([DONE_APPLY, APPLY], (2, False, "partitions"), (2, True, "partitions")),
+        ([APPLY, DONE_APPLY], (1, False, "partitions"), (1, True, "partitions")),
         ([interrupted("harden --abort")], (1, False, "enforcement"), (1, True, "enforcement")),
     ],
 )
@@ -128,7 +132,7 @@ def test_an_open_run_that_the_journal_does_not_have_is_found_by_the_key_store(
         assert outcome(find, journal, last, None) == ((None, goes_back, "keys") if is_found else StoreError)
     PKEY_SET(journal)
     journal.set_state(1, "done")
-    assert outcome(to_undo, journal, last, None) == (UsageError if is_found else (1, True, "other"))
+    assert outcome(to_undo, journal, last, None) == ((None, True, "keys") if is_found else UsageError)
 
 
 def test_a_finished_run_that_the_journal_does_not_have_goes_back_where_nothing_else_may_be_meant() -> None:
@@ -138,7 +142,18 @@ def test_a_finished_run_that_the_journal_does_not_have_goes_back_where_nothing_e
     assert outcome(to_undo, journal, last, None) == (None, True, "keys")
     PKEY_SET(journal)
     journal.set_state(1, "done")
-    assert outcome(to_undo, journal, last, None) == (1, True, "other")
+    assert outcome(to_undo, journal, last, None) is UsageError
+
+
+def test_one_that_has_ended_is_named_in_the_refusal() -> None:
+    journal = Journal(None)
+    for begin in (DONE_APPLY, interrupted("pkey-set", state="done"), interrupted("mkey-set", state="done")):
+        begin(journal)
+    with pytest.raises(
+        UsageError, match=r"the last one is operation 2 \(pkey-set\), and `ibkeys undo 2` rolls it back"
+    ):
+        to_undo(journal, None, None)
+    assert outcome(to_undo, journal, None, 1) == (1, True, "partitions")
 
 
 def test_keys_of_subnet_managers_that_are_pending_are_those_of_the_operation_or_of_none() -> None:

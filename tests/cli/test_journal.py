@@ -17,7 +17,7 @@ from tests.cli.conftest import TWO_SWITCH, Cli, run
 def test_journal_tells(cli: Cli, plan: Path) -> None:
     assert cli("journal").out == "the journal is empty\n"
     cli("pkey-set", 2, "3=0x8010", "--yes")
-    cli("undo", "--yes")
+    cli("undo", 1, "--yes")
     cli("apply", plan, "--allow-removals", "--yes")
     document = cli("journal", "-f", "json").json
     assert document["schema"] == "ibkeys.journal/2"

@@ -56,9 +56,11 @@ def test_a_run_that_sends_nothing_leaves_no_operation(cli: Cli, tmp_path: Path) 
     assert last.operation.id == 1
 
 
-def test_where_several_may_be_meant_none_is_guessed(cli: Cli) -> None:
+def test_where_several_may_be_meant_none_is_guessed(cli: Cli, tmp_path: Path) -> None:
     cli("mkey-deploy", "--per-port", *LEVEL_2, "--first", 2, "--yes")
     assert cli("pkey-add", 2, "0x8010", "--yes").code == 0
+    with Journal(tmp_path / "fabric.journal") as journal:
+        journal.set_state(2, "open")
     for words in (("undo",), ("undo", "--dry-run")):
         refused = cli(*words, "--yes")
         assert (
@@ -74,6 +76,16 @@ def test_where_several_may_be_meant_none_is_guessed(cli: Cli) -> None:
     assert shown(cli) == {("zero", 0, 0)}
 
 
+def test_only_what_is_open_is_undone_without_its_number(cli: Cli) -> None:
+    cli("mkey-deploy", "--per-port", *LEVEL_2, "--first", 2, "--yes")
+    assert cli("pkey-add", 2, "0x8010", "--yes").code == 0
+    assert cli("undo", "--yes").code == 0
+    assert [each[2] for each in operations(cli)] == ["undone", "done", "done"]
+    refused = cli("undo", "--yes")
+    named = "the last one is operation 2 (pkey-add), and `ibkeys undo 2` rolls it back"
+    assert (refused.code, named in refused.error) == (2, True)
+
+
 def test_what_lacks_an_operation_has_an_option_less(cli: Cli, tmp_path: Path) -> None:
     cli("mkey-deploy", "--per-port", *LEVEL_2, "--first", 2, "--yes")
     for words, why in {
@@ -86,9 +98,9 @@ def test_what_lacks_an_operation_has_an_option_less(cli: Cli, tmp_path: Path) ->
         assert (refused.code, why in refused.error) == (2, True), refused.err
     cli("undo", "--yes")
     cli("pkey-add", 2, "0x8010", "--yes")
-    for words in (("undo", "--open-while-rotating"), ("undo", "--standby-wait", 5)):
+    for words in (("undo", 3, "--open-while-rotating"), ("undo", 3, "--standby-wait", 5)):
         refused = cli(*words, "--yes")
-        assert (refused.code, f"operation 3 (pkey-add) has no use for {words[1]}: omit it" in refused.error) == (
+        assert (refused.code, f"operation 3 (pkey-add) has no use for {words[2]}: omit it" in refused.error) == (
             2,
             True,
         )
@@ -183,7 +195,9 @@ def test_a_finished_run_that_the_journal_lost_is_not_undone_in_place_of_what_cam
     cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes")
     (tmp_path / "fabric.journal").unlink()
     cli("pkey-add", 2, "0x8010", "--yes")
-    assert cli("undo", "--yes").code == 0
+    refused = cli("undo", "--yes")
+    assert (refused.code, "`ibkeys undo 1` rolls it back" in refused.error) == (2, True)
+    assert cli("undo", 1, "--yes").code == 0
     assert shown(cli) == {("set", 2, 60)}
     assert [each[1:3] for each in operations(cli)] == [("pkey-add", "undone"), ("undo", "done")]
 

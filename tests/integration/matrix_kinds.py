@@ -39,6 +39,7 @@ ROTATE: Final = ("mkey-rotate", *THROUGH)
 REMOVE: Final = ("mkey-remove", "--leave-open", *THROUGH)
 APPLY: Final = ("apply", "plan.json", *THROUGH, "--allow-removals", *BLUNT)
 _UNDO: Final = ("undo", *BLUNT)
+_UNDO_APPLY: Final = ("undo", "1", *BLUNT)
 _HARDEN: Final = ("harden", *THROUGH)
 _UNDO_HARDENING: Final = ("undo", "2")
 """The hardening is the second operation, after the keys of the subnet manager."""
@@ -63,7 +64,7 @@ KINDS: Final = {
         has_steps=False,
     ),
     "apply": Kind((), APPLY, ("resume", *BLUNT), _UNDO, APPLY, True),
-    "undo": Kind(APPLY, _UNDO, _UNDO, None, APPLY, True),
+    "undo": Kind(APPLY, _UNDO_APPLY, _UNDO_APPLY, None, APPLY, True),
 }
 OF_MANAGERS: Final = ("manager replaced", "manager returned")
 """What happens since where an OpenSM of another port is master."""
