@@ -102,9 +102,10 @@ def _refuse_key_files(journal: Journal, record: OperationRecord, former: Former)
     if former.files and record_of(journal, record) is None:
         commands = next_commands(record.command, record.id, None)
         back = f"`{commands.roll_back}` rolls the last one back" if commands.roll_back else ""
+        again = f"`ibkeys {record.command} --via opensm` changes it again"
         raise UsageError(
             f"operation {record.id} ({record.command}) changed an options file of OpenSM, which holds keys: its former "
-            f"content is not restored; {back or f'`{commands.finish}` changes it again'}"
+            f"content is not restored; {back or again}"
         )
 
 

@@ -10,7 +10,6 @@ from ibkeys.store.journal import OperationRecord, Rollback
 
 _RESUME: Final = "ibkeys resume {id}"
 _UNDO: Final = "ibkeys undo {id}"
-_OPENSM: Final = "--via opensm"
 CLOSE: Final = "ibkeys resume --overtaken"
 KEEPS_IT: Final = f"to keep what is there: `{CLOSE}`, which only ends the record of the operation"
 """Advice where an apply did not end, and somebody else has changed what it set."""
@@ -26,12 +25,15 @@ _BY_COMMAND: Final[Mapping[str, tuple[str | None, str | None]]] = {
     "mkey-recover": ("ibkeys mkey-recover", None),
     "mkey-list --settle": ("ibkeys mkey-list --settle", None),
     "sm-repair": ("ibkeys sm-repair", None),
-    "smkey-rotate": (f"ibkeys smkey-rotate {_OPENSM}", None),
-    "harden": (f"ibkeys harden {_OPENSM}", f"ibkeys harden {_OPENSM} --abort"),
-    "harden --abort": (f"ibkeys harden {_OPENSM} --abort", f"ibkeys harden {_OPENSM}"),
+    "smkey-rotate": (_RESUME, None),
+    "harden": (_RESUME, _UNDO),
+    "harden --abort": (_RESUME, None),
     "counters-clear": ("ibkeys counters-clear", None),
 }
 """By the command of an operation: what finishes it, and what rolls it back."""
+THROUGH_OPENSM: Final = ("smkey-rotate", "harden", "harden --abort")
+"""Commands whose operations, too, `ibkeys resume` finishes, besides those of a plan and of M_Keys. The last one is that
+of an earlier version of ibkeys; it is an undo now."""
 
 ROLLBACKS: Final[Mapping[Rollback, str]] = {
     "unfinished": "is not rolled back yet",
@@ -66,9 +68,9 @@ def next_commands(command: str, operation: int, undoes: int | None) -> NextComma
 
 def going_on(record: OperationRecord) -> NextCommands:
     """As `next_commands`, with an operation as the journal has it. One that is being undone is only finished by that;
-    of an undo of M_Keys there is no undo."""
+    of an undo of M_Keys, and of one of part_enforce, there is no undo."""
     commands = next_commands(record.command, record.id, record.undoes)
-    if record.undoes is not None and record.is_of_keys:
+    if record.undoes is not None and (record.is_of_keys or record.began in THROUGH_OPENSM):
         commands = replace(commands, roll_back=None)
     return replace(commands, finish=None) if record.is_half_undone else commands
 
@@ -82,7 +84,8 @@ def next_commands_of(record: OperationRecord) -> NextCommands | None:
     if record.state == "failed" or record.is_unfinished:
         # The record of an undo that did not end is ended with that of what it undoes.
         is_named = record.undoes is None or _is_being_redone(record)
-        can_close = record.is_unfinished and (record.is_of_plan or record.is_of_keys) and is_named
+        is_known = record.is_of_plan or record.is_of_keys or record.began in THROUGH_OPENSM
+        can_close = record.is_unfinished and is_known and is_named
         return replace(commands, close=f"ibkeys resume {record.id} --overtaken") if can_close else commands
     return NextCommands(None, commands.roll_back) if record.is_going_back else None
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from ibkeys.change.next_commands import next_commands_of
+from ibkeys.change.next_commands import THROUGH_OPENSM, going_on, next_commands_of
 from ibkeys.errors import StoreError, UsageError
 from ibkeys.store.journal import Journal, OperationRecord
 from ibkeys.store.journal.runs import Runs
 
-Kind = Literal["partitions", "keys", "other"]
+Kind = Literal["partitions", "keys", "sm-keys", "enforcement", "other"]
+_KINDS: Final[Mapping[str, Kind]] = {
+    "smkey-rotate": "sm-keys",
+    "harden": "enforcement",
+    "harden --abort": "enforcement",
+}
+"""Kinds by the command of an operation."""
 _IF_JOURNAL_IS_LOST: Final = (
     "If the journal was lost: every M_Key is in the key store, and `ibkeys mkey-deploy` or `ibkeys mkey-rotate` begins "
-    "a new run, which finds what the ports have."
+    "a new run, which finds what the ports have; `ibkeys smkey-rotate` finishes a change of sm_key and sa_key."
 )
 
 
@@ -66,9 +72,8 @@ def to_end(journal: Journal, operation: int | None) -> Target:
 
 
 def to_undo(journal: Journal, operation: int | None) -> Target:
-    """Return what `ibkeys undo` restores: *operation*, None: the only one that is open or waits to be confirmed, or the
-    newest that was not undone; where these are two, and where the newest is a finished run of M_Keys, it has to be
-    named.
+    """Return what `ibkeys undo` restores: *operation*, None: the only one that is open or waits to be confirmed. One
+    that has ended has to be named.
 
     Raises StoreError for an unknown *operation* and where there is nothing to undo, UsageError where none is named that
     has to be.
@@ -77,15 +82,14 @@ def to_undo(journal: Journal, operation: int | None) -> Target:
     if operation is not None:
         return known.back(known.named(operation))
     found = list(dict.fromkeys([*known.left(True), *known.waiting()]))
-    newest = max((each.id for each in found), default=0)
     ended = [each for each in known.records.values() if each.state != "undone" and each.undoes is None]
-    for each in [each for each in ended if each.id > newest][-1:]:
-        if each.is_of_keys and not found:
-            raise UsageError(
-                f"the last operation changed M_Keys and has ended, so it has to be named: `ibkeys undo {each.id}` "
-                f"rolls {each.command} back"
-            )
-        found.append(known.back(each))
+    can_go_back = [each for each in ended if going_on(each).roll_back is not None]
+    if can_go_back and not found:
+        newest = can_go_back[-1]
+        raise UsageError(
+            f"no operation is open, and one that has ended has to be named: the last one is operation {newest.id} "
+            f"({newest.command}), and `ibkeys undo {newest.id}` rolls it back"
+        )
     if not found:
         raise StoreError(
             "nothing to undo: the journal has no operation that can still be undone (`ibkeys journal`)"
@@ -117,7 +121,9 @@ class _Known:
         found = [
             self.going_on(each)
             for each in self.records.values()
-            if each.is_unfinished or (each.state == "failed" and each.id == self._last_run)
+            if each.is_unfinished
+            or (each.state == "failed" and each.id == self._last_run)
+            or (each.state == "failed" and each.began in THROUGH_OPENSM)  # of an earlier version of ibkeys
         ]
         return list(dict.fromkeys(self.back(each.record) if goes_back else each for each in found))
 
@@ -144,7 +150,7 @@ class _Known:
 def _kind(record: OperationRecord) -> Kind:
     if record.is_of_keys:
         return "keys"
-    return "partitions" if record.is_of_plan else "other"
+    return "partitions" if record.is_of_plan else _KINDS.get(record.began, "other")
 
 
 def _only(found: Sequence[Target]) -> Target:

@@ -16,7 +16,7 @@ from typing import Protocol, Self, TypeVar
 
 from ibkeys.change.consent import Consent, Objection
 from ibkeys.change.interrupts import ExplainedInterrupt
-from ibkeys.change.next_commands import next_commands
+from ibkeys.change.next_commands import going_on
 from ibkeys.errors import IbkeysError, NoReply, Refused
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.live import Fabric
@@ -271,5 +271,5 @@ def left_open(error: Failed, operation: Operation) -> Failed:
 def is_open(operation: Operation) -> str:
     """Return that *operation* was left open, and what the user can do about it."""
     assert operation.id is not None
-    commands = next_commands(operation.command, operation.id, operation.undoes)
+    commands = going_on(operation.journal.find(operation.id))
     return f"operation {operation.id} of the journal is open: {commands}"

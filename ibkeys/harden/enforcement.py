@@ -26,10 +26,10 @@ from ibkeys.change.interlocks.unread_policy import (
 from ibkeys.change.target import Target
 from ibkeys.change.through_sm import master_for
 from ibkeys.change.writer import Writer
-from ibkeys.errors import Refused, UsageError
+from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.harden.enforcement_run import ENFORCE, HARDENED, EnforcementPlan, LeafPort
 from ibkeys.harden.findings import StepName
-from ibkeys.harden.overtaken import not_ended, own_values, refuse_changed_files, value_in
+from ibkeys.harden.overtaken import goes_forth, not_ended, own_values, refuse_changed_files, value_in
 from ibkeys.harden.step import COMMAND, HardenRequest, Step, StepChange
 from ibkeys.host.conf.edit import NewValue
 from ibkeys.host.opensm_options import read_options
@@ -40,10 +40,11 @@ from ibkeys.sm.files.opensm_file import OpensmFile, merged
 from ibkeys.sm.files.options_files import options_file, where_it_may_be
 from ibkeys.sm.managers import managers_of
 from ibkeys.sm.options import Setting
-from ibkeys.sm.site import FoundMaster, Running, reach
+from ibkeys.sm.site import FoundMaster, Running, reach, to_json
+from ibkeys.store.journal import Journal, OperationRecord
 from ibkeys.topology.enforcement import Enforcement, leaf_of
 
-_WAY_BACK: Final = "ibkeys harden --via opensm --abort"
+_HARDEN: Final = f"ibkeys {COMMAND} --via opensm"
 _NO_ENFORCEMENT: Final = "no_partition_enforcement"
 _OPTIONS: Final = (ENFORCE, _NO_ENFORCEMENT)
 _REFUSAL: Final = "opensm-options"
@@ -70,19 +71,31 @@ class EnforcementStep(Step):
         Raises what `plan_enforcement` raises; Refused (``overtaken``) where one was cut off and a file that it wrote
         was changed since.
         """
-        plan = plan_enforcement(writer, asked, lambda file: HARDENED)
-        if left := not_ended(writer):
-            own = own_values(writer)
-            refuse_changed_files(
-                [file for file in plan.changing if file.key in own and own[file.key].is_hardened], own, left
-            )
+        plan = plan_forth(writer, asked)
         if not plan.pending:
             return None
-        plan.objections += objections_to_layers(plan.changing, "its OpenSM would enforce as before")
-        return StepChange(plan.words, _WAY_BACK, lambda: _make(writer, plan), plan.notes, plan.objections)
+        number = "with the number that `ibkeys journal` shows" if plan.cut_off is None else str(plan.cut_off)
+        way_back = f"ibkeys undo {number}"
+        return StepChange(plan.words, way_back, lambda: _make(writer, plan), plan.notes, plan.objections)
 
 
 ENFORCEMENT: Final = EnforcementStep()
+
+
+def plan_forth(writer: Writer, asked: HardenRequest) -> EnforcementPlan:
+    """Plan that every OpenSM works with part_enforce both, or the rest of the change that was cut off.
+
+    Raises what `plan_enforcement` raises; Refused (``overtaken``) where one was cut off and a file that it wrote was
+    changed since.
+    """
+    plan = plan_enforcement(writer, asked, lambda file: HARDENED)
+    if left := not_ended(writer):
+        own = own_values(writer)
+        refuse_changed_files(
+            [file for file in plan.changing if file.key in own and own[file.key].is_hardened], own, left
+        )
+    plan.objections += objections_to_layers(plan.changing, "its OpenSM would enforce as before") if plan.pending else []
+    return plan
 
 
 def plan_enforcement(writer: Writer, asked: HardenRequest, wanted: Callable[[OpensmFile], str]) -> EnforcementPlan:
@@ -105,9 +118,12 @@ def plan_enforcement(writer: Writer, asked: HardenRequest, wanted: Callable[[Ope
     plan.new = {file.key: _edited(file, wanted(file)) for file in plan.files}
     enforced = wanted(plan.files[-1])
     plan.leaves = list(_leaves(survey, Enforcement(enforced in ("both", "in"), enforced in ("both", "out"))))
-    left = not_ended(writer)
-    plan.cut_off = next((each.id for each in reversed(left) if each.command == writer.command), None)
-    plan.reverts = next((each.command for each in left if each.command != writer.command), "")
+    left, is_forth = not_ended(writer), writer.command == COMMAND
+    plan.cut_off = next((each.id for each in reversed(left) if goes_forth(each) == is_forth), None)
+    others = [each for each in left if goes_forth(each) != is_forth]
+    plan.reverts = next((each.command for each in others), "")
+    plan.ends_undos_of = [each.undoes for each in others if each.undoes is not None]
+    plan.hosts = to_json(reached)
     plan.words = _in_words(plan, wanted, enforced)
     if plan.pending:
         plan.objections += [
@@ -121,9 +137,10 @@ def plan_enforcement(writer: Writer, asked: HardenRequest, wanted: Callable[[Ope
     return plan
 
 
-def plan_abort(writer: Writer, asked: HardenRequest) -> EnforcementPlan:
+def plan_back(writer: Writer, asked: HardenRequest, undoes: int | None = None) -> EnforcementPlan:
     """Plan to restore in each options file the part_enforce that the last hardening found there. A file of which the
-    journal knows none stays as it is.
+    journal knows none stays as it is. *undoes*: the operation of that hardening, which this undoes; None where a way
+    back of an earlier version of ibkeys is finished.
 
     Raises UsageError if it knows none at all, what `plan_enforcement` raises, and Refused (``overtaken``) where
     somebody else has changed it since that hardening, or since it was taken back.
@@ -142,6 +159,7 @@ def plan_abort(writer: Writer, asked: HardenRequest) -> EnforcementPlan:
     if not known and not left:
         raise _nothing_to_restore()
     refuse_changed_files(hardened if hardened or left else known, own, left)
+    plan.undoes = undoes
     plan.notes += [
         f"{file.name}: {ENFORCE} {value_in(file.data)} stays, because the journal knows none from before a hardening"
         for file in plan.files
@@ -153,17 +171,36 @@ def plan_abort(writer: Writer, asked: HardenRequest) -> EnforcementPlan:
 def _nothing_to_restore() -> UsageError:
     return UsageError(
         f"the journal knows no {ENFORCE} from before a hardening of these OpenSMs, so there is nothing to restore"
-    ).explained(
-        f"If that journal was lost, `ibkeys harden --via opensm` sets {ENFORCE} both; another value is set by hand."
-    )
+    ).explained(f"If that journal was lost, `{_HARDEN}` sets {ENFORCE} both; another value is set by hand.")
 
 
 def refuse_overtaken(writer: Writer, asked: HardenRequest) -> None:
     """Raise what refuses a change of part_enforce that has not ended, forth or back; UsageError if all have ended."""
     if not not_ended(writer):
         raise UsageError(f"--overtaken: every change of {ENFORCE} in the journal has ended")
-    ENFORCEMENT.plan_change(writer, asked)
-    plan_abort(writer, asked)
+    plan_forth(writer, asked)
+    plan_back(writer, asked)
+
+
+def refuse_way_back(writer: Writer, record: OperationRecord) -> None:
+    """Raise UsageError for a change of part_enforce that is a way back itself, or not the last hardening, StoreError
+    for one that was taken back already."""
+    name = f"operation {record.id} ({record.command})"
+    if not goes_forth(record):
+        raise UsageError(
+            f"{name} gave the former {ENFORCE} back, and that is not undone: `ibkeys resume` finishes it where it is "
+            f"open; `{_HARDEN}` sets {ENFORCE} both again"
+        )
+    if record.state == "undone":
+        by = f" by operation {record.undone_by}" if record.undone_by is not None else ", or its record was ended"
+        raise StoreError(f"{name} has already been undone{by}")
+    with Journal.read(writer.fabric.stores.journal) as journal:
+        stands = [each.id for each in journal.list_operations() if goes_forth(each) and each.state != "undone"]
+    if stands[-1] != record.id:
+        raise UsageError(
+            f"{name} is not the last change of {ENFORCE} that stands: `ibkeys undo {stands[-1]}` restores in each "
+            "options file what was there before"
+        )
 
 
 def _make(writer: Writer, plan: EnforcementPlan) -> Sequence[str]:

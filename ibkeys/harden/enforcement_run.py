@@ -5,10 +5,10 @@ Source: opensm osm_pkey_mgr.c (pkey_mgr_enforce_partition), osm_subnet.c; a runn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from ibkeys.apply.survey import read_again
 from ibkeys.change.clock import REAL_TIME, Clock, look_until
@@ -24,15 +24,16 @@ from ibkeys.partitions.opensm_tables import packed
 from ibkeys.printable import counted, named
 from ibkeys.sm.files.left_overs import remove_left_overs
 from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
-from ibkeys.sm.site import FoundMaster
+from ibkeys.sm.site import KEPT_HOSTS, FoundMaster
 from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.origin import Origin
 from ibkeys.topology.enforcement import Enforcement
 
 ABORT: Final = "harden --abort"
+"""The command of a way back that an earlier version of ibkeys made; now that is an undo."""
 COMMANDS: Final = (COMMAND, ABORT)
-"""The commands of the journal, forth and back."""
+"""The commands of the journal by which operations began, forth and back."""
 ENFORCE: Final = "part_enforce"
 HARDENED: Final = "both"
 """What a hardening sets it to."""
@@ -62,7 +63,9 @@ class EnforcementPlan(Plan):
     each holds afterwards; ``leaves``: the switch ports; ``wait``: seconds without progress after which OpenSM is
     signalled again, and then given up; ``say``: called with files that somebody else left beside these; ``silent``:
     leaf ports that did not answer at the end; ``cut_off``: the operation of the journal that this one continues;
-    ``reverts``: the command of an unfinished change in the other direction, which ends with this one, or "".
+    ``undoes``: the one that it takes back; ``reverts``: the command of an unfinished change in the other direction,
+    which ends with this one, or ""; ``ends_undos_of``: operations whose undo ends with this one; ``hosts``: the other
+    hosts, as the journal keeps them.
     """
 
     seen: FoundMaster
@@ -76,7 +79,10 @@ class EnforcementPlan(Plan):
     silent: list[str] = field(default_factory=list)
     clock: Clock = REAL_TIME
     cut_off: int | None = None
+    undoes: int | None = None
     reverts: str = ""
+    ends_undos_of: Sequence[int] = ()
+    hosts: Sequence[Mapping[str, Any]] = ()
 
     @property
     def changing(self) -> list[OpensmFile]:
@@ -89,9 +95,14 @@ class EnforcementPlan(Plan):
         is_open = self.cut_off is not None or self.reverts != ""
         return is_open or bool(self.changing) or any(leaf.difference() for leaf in self.leaves)
 
-    def begin(self, journal: Journal, origin: Origin) -> Operation | None:
-        """Return the operation that was interrupted, open again; None for a new one."""
-        return None if self.cut_off is None else journal.reopen(self.cut_off, origin)
+    def begin(self, journal: Journal, origin: Origin) -> Operation:
+        """Return the undo that it is, or the operation that was interrupted, open again, or a new one, which keeps the
+        hosts."""
+        if self.undoes is not None:
+            return journal.undo_of(self.undoes, origin)
+        if self.cut_off is not None:
+            return journal.reopen(self.cut_off, origin)
+        return journal.operation(COMMAND, origin, {KEPT_HOSTS: list(self.hosts)})
 
     def perform(self, writer: Writer, operation: Operation) -> None:
         """Replace the files, tell every OpenSM, and wait. Raises NotStored if leaf ports do not take it; Refused
@@ -113,6 +124,8 @@ class EnforcementPlan(Plan):
                 f"OpenSM was signalled twice: {named(wrong)}; check its log"
             )
         close_cut_off(operation.journal, COMMANDS, "undone", but=operation.id)  # of the other way
+        for undone in self.ends_undos_of:
+            operation.journal.end_undos(undone)
         operation.outcome = "done"
 
     def _session(self, writer: Writer, asked_to_stop: Callable[[], None]) -> OpensmSession:

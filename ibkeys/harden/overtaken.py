@@ -16,17 +16,14 @@ from typing import Final
 from ibkeys.change.interlocks.overtaken import OVERTAKEN, changed_file, overtaken
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused
-from ibkeys.harden.enforcement_run import ABORT, COMMANDS, ENFORCE, HARDENED
+from ibkeys.harden.enforcement_run import COMMANDS, ENFORCE, HARDENED
 from ibkeys.harden.step import COMMAND
 from ibkeys.host.opensm_options import read_options
 from ibkeys.printable import named
 from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
-from ibkeys.store.cut_off import close_cut_off, cut_off
 from ibkeys.store.journal import Journal, OperationRecord
 
 _OPTION: Final = "--overtaken"
-CLOSES: Final = f"ibkeys harden --via opensm {_OPTION}"
-"""The command that ends the record of a change of part_enforce."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +43,21 @@ class OwnValue:
 def not_ended(writer: Writer) -> list[OperationRecord]:
     """Return the changes of part_enforce, forth and back, that were cut off or failed. Raises StoreError."""
     with Journal.read(writer.fabric.stores.journal) as journal:
-        return cut_off(journal, COMMANDS)
+        return _not_ended(journal)
+
+
+def _not_ended(journal: Journal) -> list[OperationRecord]:
+    return [each for each in journal.list_operations() if each.state in ("open", "failed") and each.began in COMMANDS]
+
+
+def goes_forth(record: OperationRecord) -> bool:
+    """Whether a change of part_enforce is a hardening, and no way back."""
+    return record.command == COMMAND
+
+
+def closes(left: Sequence[OperationRecord]) -> str:
+    """Return the command that ends the record of the changes that have not ended, *left*."""
+    return f"ibkeys resume {left[-1].undoes or left[-1].id} {_OPTION}"
 
 
 def value_in(data: bytes) -> str:
@@ -60,7 +71,7 @@ def own_values(writer: Writer) -> dict[FileKey, OwnValue]:
     StoreError."""
     found: dict[FileKey, OwnValue] = {}
     with Journal.read(writer.fabric.stores.journal) as journal:
-        records = [each for each in journal.list_operations() if each.command in COMMANDS]
+        records = [each for each in journal.list_operations() if each.began in COMMANDS]
         # An operation that was cut off may have gone on after later ones.
         for record in sorted(records, key=lambda each: each.starts[-1].started if each.starts else each.started):
             for image in [entry.image for entry in journal.files(record.id)]:
@@ -68,9 +79,9 @@ def own_values(writer: Writer) -> dict[FileKey, OwnValue]:
                 if record.state == "undone":
                     if _was_overtaken(record):
                         found.pop(image.key, None)
-                elif record.command == COMMAND and before != HARDENED == after:
+                elif goes_forth(record) and before != HARDENED == after:
                     found[image.key] = OwnValue(before, is_hardened=True)
-                elif record.command == ABORT and record.state == "done" and before == HARDENED != after:
+                elif not goes_forth(record) and record.state == "done" and before == HARDENED != after:
                     found[image.key] = OwnValue(after, is_hardened=False)
     return found
 
@@ -90,7 +101,8 @@ def refuse_changed_files(
         if (value := value_in(file.data)) not in own[file.key].known
     ]
     if found and left:
-        raise overtaken(f"the change of {ENFORCE} begun {left[-1].started} by {left[-1].command}", found, CLOSES)
+        what = f"the change of {ENFORCE} begun {left[-1].started} by {left[-1].command}"
+        raise overtaken(what, found, closes(left))
     if found:
         raise Refused(
             f"harden does not restore {ENFORCE}, because somebody else has changed it since: {named(found)}; nothing "
@@ -108,7 +120,7 @@ def close_overtaken(writer: Writer) -> str:
     options = [each for each in writer.origin.options if each != _OPTION]
     origin = replace(writer.origin, options=(*options, _OPTION))
     with Journal(writer.fabric.stores.journal) as journal, journal.in_one_transaction():
-        for record in cut_off(journal, COMMANDS):
+        for record in _not_ended(journal):
             journal.reopen(record.id, origin)
-        close_cut_off(journal, COMMANDS, "undone")
+            journal.set_state(record.id, "undone")
     return f"the interrupted change of {ENFORCE}"

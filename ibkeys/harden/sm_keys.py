@@ -16,8 +16,9 @@ from ibkeys.harden.step import HardenRequest, Step, StepChange
 from ibkeys.mkeys.opensm.at_hand import options_files
 from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.site import reach
+from ibkeys.smkeys.begun import COMMAND
 from ibkeys.smkeys.managers import DEFAULT, KINDS, keys_in
-from ibkeys.smkeys.planning import COMMAND, KeyChange, Settings, plan_change
+from ibkeys.smkeys.planning import KeyChange, Settings, plan_change
 from ibkeys.store.keys.sm_keys import SmKeys
 
 

@@ -255,8 +255,8 @@ def _the_master(report: SmReport) -> Manager:
         text = f"{len(report.masters)} subnet managers say that they are master ({ports}): stop all but one"
         raise Refused(text, MASTER).explained(
             "With different sm_keys they do not recognise each other.",
-            "Where `ibkeys journal` has a change of them that was interrupted, `ibkeys smkey-rotate --via opensm` "
-            "finishes it, and one steps back.",
+            "Where `ibkeys journal` has a change of them that was interrupted, `ibkeys resume` finishes it, and one "
+            "steps back.",
             f"Otherwise put the same sm_key and sa_key in all options files, {CHECK_FIRST}, and let each OpenSM read "
             "its file.",
         )

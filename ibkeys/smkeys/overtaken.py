@@ -20,9 +20,6 @@ from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import Journal
 from ibkeys.store.keys.sm_keys import SmKeys, StoredSmKey
 
-CLOSES = "ibkeys smkey-rotate --via opensm --overtaken"
-"""The command that ends the record of such a change."""
-
 
 def keep_found(keys: SmKeys, file: OpensmFile) -> None:
     """Store the keys that a file has before it is changed. Raises StoreError."""
@@ -31,12 +28,13 @@ def keep_found(keys: SmKeys, file: OpensmFile) -> None:
             keys.put_imported(kind, key, "found by a change of the keys")
 
 
-def refuse_changed_files(files: Sequence[OpensmFile], rows: Sequence[StoredSmKey]) -> None:
+def refuse_changed_files(files: Sequence[OpensmFile], rows: Sequence[StoredSmKey], close: str) -> None:
     """Raise Refused (``overtaken``) if a file has a key that the interrupted change neither found nor wrote. *files*:
-    that of the master last; *rows*: all keys of the key store, the pending ones of that change among them."""
+    that of the master last; *rows*: all keys of the key store, the pending ones of that change among them; *close*: the
+    command that ends its record."""
     found = [changed_file(file, f"another {' and '.join(kinds)}") for file, kinds in keys_of_others(files, rows)]
     if found:
-        raise overtaken(f"the change of sm_key and sa_key begun {_began(rows)}", found, CLOSES).going_on(
+        raise overtaken(f"the change of sm_key and sa_key begun {_began(rows)}", found, close).going_on(
             *_of_different_keys(files)
         )
 
@@ -71,11 +69,16 @@ def _of_different_keys(files: Sequence[OpensmFile]) -> Iterator[str]:
 
 
 def close_overtaken(writer: Writer, command: str) -> None:
-    """Give up the keys of the interrupted change; they stay in the key store as former ones. Raises StoreError."""
-    keys = SmKeys(writer.keystore)
-    with writer.keystore.in_one_transaction():
-        for row in keys.rows():
-            if row.state == "pending" and row.kind in KINDS:
-                keys.abandon(row.ref, "somebody else changed the keys since")
+    """Give up the keys of the interrupted change, and end its record. Raises StoreError."""
+    give_up_keys(writer, "somebody else changed the keys since")
     with Journal(writer.fabric.stores.journal) as journal:
         close_cut_off(journal, [command], "undone")
+
+
+def give_up_keys(writer: Writer, why: str) -> None:
+    """Give up the pending keys; they stay in the key store as former ones, with the note *why*. Raises StoreError."""
+    keys = SmKeys(writer.keystore)
+    with writer.keystore.in_one_transaction():
+        for row in keys.outline():
+            if row.state == "pending" and row.kind in KINDS:
+                keys.abandon(row.ref, why)

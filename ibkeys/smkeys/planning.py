@@ -28,16 +28,16 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import NO_SM_KEY, SMKey
 from ibkeys.printable import counted, named
 from ibkeys.sm.files.options_files import REFUSAL
-from ibkeys.sm.site import Reached
+from ibkeys.sm.site import KEPT_HOSTS, Reached, to_json
+from ibkeys.smkeys.begun import COMMAND, closes_open_change, open_change
 from ibkeys.smkeys.managers import DEFAULT, KINDS, Kind, find_key_managers, keys_in
-from ibkeys.smkeys.overtaken import CLOSES, refuse_changed_files
+from ibkeys.smkeys.overtaken import refuse_changed_files
 from ibkeys.smkeys.run import SmKeyRun
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.journal.runs import Runs
 from ibkeys.store.keys.sm_keys import SmKeys, StoredSmKey
 from ibkeys.store.origin import Origin
 
-COMMAND: Final = "smkey-rotate"
 _FORMER_AGAIN: Final = "that OpenSM would keep its former keys, and ignore the others"
 
 
@@ -57,7 +57,7 @@ class KeyChange(Plan):
     """A planned change. No port is written to.
 
     ``new``: the keys; ``goes_on``: they are those of a change that was interrupted; ``former``: the SA_Keys that must
-    be refused at the end.
+    be refused at the end; ``hosts``: the other hosts, as the journal keeps them.
     """
 
     managers: OpensmManagers
@@ -65,20 +65,19 @@ class KeyChange(Plan):
     former: Sequence[SMKey]
     goes_on: bool
     settings: Settings
+    hosts: Sequence[Mapping[str, Any]]
 
     @property
     def pending(self) -> bool:
         """Whether there is anything to do: always, for new keys are."""
         return True
 
-    def begin(self, journal: Journal, origin: Origin) -> Operation | None:
-        """Return the operation that was interrupted, open again; None for a new one."""
-        if not self.goes_on:
-            return None
-        left = [each.id for each in journal.list_operations() if each.command == COMMAND and each.state != "undone"]
-        if not left or journal.find(left[-1]).state == "done":
-            return None
-        return journal.reopen(left[-1], origin)
+    def begin(self, journal: Journal, origin: Origin) -> Operation:
+        """Return the operation that was interrupted, open again, or a new one, which keeps the hosts."""
+        found = open_change(journal) if self.goes_on else None
+        if found is None:
+            return journal.operation(COMMAND, origin, {KEPT_HOSTS: list(self.hosts)})
+        return journal.reopen(found.id, origin)
 
     def perform(self, writer: Writer, operation: Operation) -> None:
         """Make the change, and prove it. Raises as `ibkeys.smkeys.run.Run.make`."""
@@ -149,7 +148,7 @@ def plan_change(
     managers = find_key_managers(writer, reached, found, bool(pending))
     if pending:
         _refuse_other_files(writer, managers)
-        refuse_changed_files(managers.files, rows)
+        refuse_changed_files(managers.files, rows, closes_open_change(writer))
     _refuse_without_sa(writer)
     change = KeyChange(
         COMMAND,
@@ -159,6 +158,7 @@ def plan_change(
         former=_former(managers, new, rows),
         goes_on=bool(pending),
         settings=settings,
+        hosts=to_json(reached),
     )
     change.objections += [
         *objections_to_unread_options(managers.files, lambda file: bool(pending) and keys_in(file.data) == dict(new)),
@@ -234,9 +234,10 @@ def _refuse_other_files(writer: Writer, managers: OpensmManagers) -> None:
             f"({here})",
             OVERTAKEN,
         ).unchanged(
-            f"finish it on its own subnet, or, where other OpenSMs have replaced those, type `{CLOSES}`",
+            "finish it on its own subnet, or, where other OpenSMs have replaced those, type "
+            f"`{closes_open_change(writer)}`",
             "Its own subnet is named by -C and -P, and its hosts by --sm-host, as they were then.",
-            "--overtaken only ends the record of that change, and every key stays in the key store.",
+            "That only ends the record of that change, and every key stays in the key store.",
             "A replaced OpenSM may have the new sm_key in its options file, and become a second master: before you "
             "start it again, put the present keys there.",
         )

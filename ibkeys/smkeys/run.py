@@ -27,15 +27,14 @@ from ibkeys.sm.files.left_overs import remove_left_overs
 from ibkeys.sm.files.listeners import close
 from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.site import Running
+from ibkeys.smkeys.begun import closes, finishes
 from ibkeys.smkeys.managers import Kind, keys_in
-from ibkeys.smkeys.overtaken import CLOSES, keep_found, keys_of_others
+from ibkeys.smkeys.overtaken import keep_found, keys_of_others
 from ibkeys.smkeys.proof import SmKeyProof
 from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import FileEntry, Operation
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sm_keys import SmKeys
-
-AGAIN = "`ibkeys smkey-rotate --via opensm` with the same hosts finishes it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ class SmKeyRun:
                 self._put(ready)
             self._prove()
         except KeyboardInterrupt as error:
-            raise ExplainedInterrupt(f"{error}; {self._what_stands()}", AGAIN) from None
+            raise ExplainedInterrupt(f"{error}; {self._what_stands()}", self._again) from None
         except IbkeysError as error:
             self._end_in_vain(error)
         self._end_well()
@@ -217,7 +216,9 @@ class SmKeyRun:
                         entry.done()
             for each in self._placed:
                 each.entry.status = "done"
-            self.operation.outcome = "done"
+            # Before the keys: pending ones without an open operation are finished by the next change.
+            journal.set_state(operation, "done")
+            self.operation.has_ended = True
         # Of those that were cut off the keys went with a lost key store, or are replaced now.
         files = {file.key for file in self.managers.files}
         close_cut_off(journal, (self.operation.command,), "undone", but=operation, files=files)
@@ -248,9 +249,16 @@ class SmKeyRun:
         try:
             rows = SmKeys(self._keystore).rows()
         except StoreError:  # what went wrong first is what the user must hear
-            return AGAIN
+            return self._again
         theirs = [file.name for file, _ in keys_of_others(self.managers.files, rows)]
-        return f"somebody else has set keys in {named(theirs)}: `{CLOSES}` keeps what is there" if theirs else AGAIN
+        if not theirs:
+            return self._again
+        return f"somebody else has set keys in {named(theirs)}: `{closes(self.operation.id)}` keeps what is there"
+
+    @property
+    def _again(self) -> str:
+        """The command that finishes the change, in words."""
+        return f"`{finishes(self.operation.id)}` finishes it"
 
     def _put_former(self) -> list[str]:
         """Give each file its former bytes, and tell its OpenSMs; return what could not be done."""

@@ -122,7 +122,7 @@ def changes(folder: Path) -> Iterator[Command]:
     yield Command("plan --from, applied", ("plan", "--from", after, *wanted))
     judged = ("audit", "--from", after, *wanted, "--fail-on", "never", "-f", "json")
     yield Command("audit --from --policy, applied", judged)
-    yield Command("undo", ("undo", *live, "--yes"))
+    yield Command("undo", ("undo", "1", *live, "--yes"))
     yield Command("snapshot, undone", ("snapshot", *live, undone))
     yield Command("diff A B, different", ("diff", after, undone), DIFFERENT)
     yield Command("diff A B, undone", ("diff", before, undone))

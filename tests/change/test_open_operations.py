@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ibkeys.change.open_operations import Target, to_resume, to_undo
+from ibkeys.change.open_operations import Target, to_end, to_resume, to_undo
 from ibkeys.errors import IbkeysError, StoreError, UsageError
 from ibkeys.store.journal import KEY_COMMANDS, Journal, OperationState
 from ibkeys.store.journal.runs import RunOptions, Runs
@@ -48,12 +48,14 @@ def waits(operation: int) -> Begin:
 
 APPLY, KEYS = interrupted("apply", "plan"), interrupted("mkey-rotate")
 PKEY_SET, DONE_APPLY = interrupted("pkey-set"), interrupted("apply", "plan", "done")
+HARDEN, DONE_HARDEN = interrupted("harden"), interrupted("harden", state="done")
+SM_KEYS, FAILED_SM_KEYS = interrupted("smkey-rotate"), interrupted("smkey-rotate", state="failed")
 FAILED_KEYS, DONE_KEYS = interrupted("mkey-rotate", state="failed"), interrupted("mkey-rotate", state="done")
 
 
 def outcome(find: Callable[[Journal, int | None], Target], *given: object) -> Found | type[IbkeysError]:
     try:
-        target = find(*given)  # type: ignore[arg-type]
+        target = find(*given)
     except IbkeysError as error:
         return type(error)
     return target.id, target.goes_back, target.kind
@@ -64,7 +66,7 @@ def outcome(find: Callable[[Journal, int | None], Target], *given: object) -> Fo
     [
         ([], StoreError, StoreError),
         ([APPLY], (1, False, "partitions"), (1, True, "partitions")),
-        ([DONE_APPLY], StoreError, (1, True, "partitions")),
+        ([DONE_APPLY], StoreError, UsageError),
         ([APPLY, undo_of(1)], (1, True, "partitions"), (1, True, "partitions")),
         ([DONE_APPLY, undo_of(1, "done"), undo_of(2)], (2, True, "partitions"), (2, True, "partitions")),
         ([DONE_APPLY, undo_of(1, "done")], StoreError, StoreError),
@@ -76,10 +78,23 @@ def outcome(find: Callable[[Journal, int | None], Target], *given: object) -> Fo
         ([FAILED_KEYS], (1, False, "keys"), (1, True, "keys")),
         ([DONE_KEYS], StoreError, UsageError),
         ([DONE_APPLY, KEYS], (2, False, "keys"), (2, True, "keys")),
-        ([KEYS, DONE_APPLY], (1, False, "keys"), UsageError),
-        ([DONE_KEYS, DONE_APPLY], StoreError, (2, True, "partitions")),
+        ([KEYS, DONE_APPLY], (1, False, "keys"), (1, True, "keys")),
+        ([DONE_KEYS, DONE_APPLY], StoreError, UsageError),
         ([DONE_APPLY, DONE_KEYS], StoreError, UsageError),
         ([APPLY, KEYS], UsageError, UsageError),
+        ([SM_KEYS], (1, False, "sm-keys"), (1, True, "sm-keys")),
+        ([DONE_APPLY, SM_KEYS], (2, False, "sm-keys"), (2, True, "sm-keys")),
+        ([KEYS, SM_KEYS], UsageError, UsageError),
+        ([FAILED_SM_KEYS], (1, False, "sm-keys"), (1, True, "sm-keys")),
+        ([HARDEN], (1, False, "enforcement"), (1, True, "enforcement")),
+        ([HARDEN, undo_of(1)], (1, True, "enforcement"), (1, True, "enforcement")),
+        ([DONE_HARDEN, undo_of(1)], (1, True, "enforcement"), (1, True, "enforcement")),
+        ([DONE_HARDEN], StoreError, UsageError),
+        ([DONE_HARDEN, undo_of(1, "done")], StoreError, StoreError),
+        ([interrupted("smkey-rotate", state="done")], StoreError, StoreError),
+        ([DONE_APPLY, APPLY], (2, False, "partitions"), (2, True, "partitions")),
+        ([APPLY, DONE_APPLY], (1, False, "partitions"), (1, True, "partitions")),
+        ([interrupted("harden --abort")], (1, False, "enforcement"), (1, True, "enforcement")),
     ],
 )
 def test_the_only_open_operation_is_meant(
@@ -118,3 +133,23 @@ def test_of_failed_runs_only_the_last_one_counts() -> None:
     for begin in (FAILED_KEYS, DONE_KEYS):
         begin(journal)
     assert outcome(to_resume, journal, None) is StoreError
+
+
+def test_one_that_has_ended_is_named_in_the_refusal() -> None:
+    journal = Journal(None)
+    for begin in (DONE_APPLY, interrupted("pkey-set", state="done"), interrupted("mkey-set", state="done")):
+        begin(journal)
+    with pytest.raises(
+        UsageError, match=r"the last one is operation 2 \(pkey-set\), and `ibkeys undo 2` rolls it back"
+    ):
+        to_undo(journal, None)
+    assert outcome(to_undo, journal, 1) == (1, True, "partitions")
+
+
+def test_two_that_are_open_are_named() -> None:
+    journal = Journal(None)
+    for begin in (SM_KEYS, KEYS):
+        begin(journal)
+    for find in (to_resume, to_end, to_undo):
+        with pytest.raises(UsageError, match=r"operation 1 \(smkey-rotate\), operation 2 \(mkey-rotate\) may be meant"):
+            find(journal, None)

@@ -197,7 +197,7 @@ def test_canary_then_resume_then_undo(cli: Cli, tmp_path: Path) -> None:
     assert "operation 1 of the journal (apply) was never finished" in again.err
     result = cli("resume", "--yes")
     assert (result.code, pkeys(cli, 5)[1]) == (0, "0x8001")
-    result = cli("undo", "--yes")
+    result = cli("undo", 1, "--yes")
     assert result.out.endswith("done, verified by a fresh read; `ibkeys undo 2` repeats it\n")
     assert [pkeys(cli, lid) for lid in (2, 5)] == [{0: "0xffff"}] * 2
 

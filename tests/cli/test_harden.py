@@ -2,24 +2,61 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.cli.conftest import TWO_SWITCH, run
+from ibkeys.store.journal import FileImage, Journal, OperationState
+from tests.cli.conftest import TWO_SWITCH, Cli, run
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         ((), "a simulated subnet has no OpenSM on any host"),
-        (("--abort",), "a simulated subnet has no OpenSM on any host"),
+        (("--abort",), "--abort is gone: use `ibkeys undo ID`"),
         (("--profile", "none"), "'none' is not one of"),
         (("--via", "direct"), "'direct' is not 'opensm'"),
         (("--lease", "0"), "--lease"),
-        (("--abort", "--overtaken"), "--abort and --overtaken exclude each other"),
-        (("--overtaken",), "a simulated subnet has no OpenSM on any host"),
+        (("--overtaken",), "--overtaken is gone: use `ibkeys resume --overtaken`"),
     ],
 )
 def test_what_it_cannot_mean_is_wrong_usage(words: tuple[str, ...], said: str) -> None:
     result = run("harden", "--backend", TWO_SWITCH, "--yes", *words)
     assert result.code == 2
     assert said in result.error
+
+
+def keep(folder: Path, state: OperationState) -> None:
+    """Let the journal have a change of part_enforce in this state."""
+    with Journal(folder / "fabric.journal") as journal:
+        with journal.operation("harden") as operation:
+            operation.record_file(FileImage("/etc/opensm/opensm.conf", b"part_enforce off\n", b"part_enforce both\n"))
+        journal.set_state(1, state)
+
+
+@pytest.mark.parametrize(
+    ("words", "state", "said"),
+    [
+        (("resume", "--first", 2), "open", "operation 1 (harden) has no use for --first: omit it"),
+        (("resume", "--first", 2, "--overtaken"), "open", "only has its record ended with --overtaken: omit --first"),
+        (("undo", "--at-once"), "open", "operation 1 (harden) has no use for --at-once: omit it"),
+        (("resume", 1), "done", "operation 1 (harden) has ended"),
+        (("resume", 1, "--overtaken"), "undone", "operation 1 (harden) has ended"),
+        (("resume",), "open", "a simulated subnet has no OpenSM on any host"),
+        (("undo",), "open", "a simulated subnet has no OpenSM on any host"),
+        (("undo", 1), "done", "a simulated subnet has no OpenSM on any host"),
+    ],
+)
+def test_what_it_began_goes_on_or_back_with_the_options_that_it_has(
+    cli: Cli, tmp_path: Path, words: tuple[object, ...], state: OperationState, said: str
+) -> None:
+    keep(tmp_path, state)
+    result = cli(*words, "--yes")
+    assert (result.code, said in result.error) == (2, True), result.err
+
+
+def test_nothing_of_it_waits_for_a_confirmation(cli: Cli, tmp_path: Path) -> None:
+    keep(tmp_path, "open")
+    result = cli("confirm", 1)
+    assert (result.code, result.error) == (3, "operation 1 (harden) is not waiting for a confirmation")

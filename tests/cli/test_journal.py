@@ -17,7 +17,7 @@ from tests.cli.conftest import TWO_SWITCH, Cli, run
 def test_journal_tells(cli: Cli, plan: Path) -> None:
     assert cli("journal").out == "the journal is empty\n"
     cli("pkey-set", 2, "3=0x8010", "--yes")
-    cli("undo", "--yes")
+    cli("undo", 1, "--yes")
     cli("apply", plan, "--allow-removals", "--yes")
     document = cli("journal", "-f", "json").json
     assert document["schema"] == "ibkeys.journal/2"
@@ -112,18 +112,20 @@ def test_an_open_operation_is_named_with_the_commands_that_end_it(cli: Cli, tmp_
             operation.record_file(FileImage("/etc/x", b"a", b"b")).done()
     out = cli("journal", "--journal", journal).out
     assert "operation 1 is open: `ibkeys resume 1` finishes it, `ibkeys undo 1` rolls it back\n" in out
-    assert "operation 2 is open: `ibkeys smkey-rotate --via opensm` finishes it\n" in out
+    assert (
+        "operation 2 is open: `ibkeys resume 2` finishes it, `ibkeys resume 2 --overtaken` only ends its record" in out
+    )
     assert "operation 3" not in out
     told = cli("journal", "--journal", journal, "-f", "json").json["operations"]
     assert [(each["finish_with"], each["roll_back_with"]) for each in told] == [
         ("ibkeys resume 1", "ibkeys undo 1"),
-        ("ibkeys smkey-rotate --via opensm", None),
+        ("ibkeys resume 2", None),
         (None, None),
     ]
     doctor = cli("doctor", "--journal", journal)
     assert doctor.code == 1
     assert "operation 1 of the journal (apply, begun " in doctor.out
-    assert "-> `ibkeys smkey-rotate --via opensm` finishes it\n" in doctor.out
+    assert "-> `ibkeys resume 2` finishes it, `ibkeys resume 2 --overtaken` only ends its record" in doctor.out
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_all_changes_arrive_where_packets_are_lost(hosts: str, tmp_path: Path) -
     after = taken("after.db")
     assert run("diff", before, after).code == 1
     assert run("plan", "--from", after, *wanted).code == 0
-    on("undo", "--yes")
+    on("undo", 1, "--yes")
     assert run("diff", before, taken("undone.db")).code == 0
 
     on("mkey-deploy", "--per-port", *LEVEL_2)

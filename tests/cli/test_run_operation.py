@@ -51,9 +51,11 @@ def test_a_run_that_sends_nothing_leaves_no_operation(cli: Cli, tmp_path: Path) 
     assert operations(cli) == before
 
 
-def test_where_several_may_be_meant_none_is_guessed(cli: Cli) -> None:
+def test_where_several_may_be_meant_none_is_guessed(cli: Cli, tmp_path: Path) -> None:
     cli("mkey-deploy", "--per-port", *LEVEL_2, "--first", 2, "--yes")
     assert cli("pkey-add", 2, "0x8010", "--yes").code == 0
+    with Journal(tmp_path / "fabric.journal") as journal:
+        journal.set_state(2, "open")
     for words in (("undo",), ("undo", "--dry-run")):
         refused = cli(*words, "--yes")
         assert (
@@ -69,6 +71,16 @@ def test_where_several_may_be_meant_none_is_guessed(cli: Cli) -> None:
     assert shown(cli) == {("zero", 0, 0)}
 
 
+def test_only_what_is_open_is_undone_without_its_number(cli: Cli) -> None:
+    cli("mkey-deploy", "--per-port", *LEVEL_2, "--first", 2, "--yes")
+    assert cli("pkey-add", 2, "0x8010", "--yes").code == 0
+    assert cli("undo", "--yes").code == 0
+    assert [each[2] for each in operations(cli)] == ["undone", "done", "done"]
+    refused = cli("undo", "--yes")
+    named = "the last one is operation 2 (pkey-add), and `ibkeys undo 2` rolls it back"
+    assert (refused.code, named in refused.error) == (2, True)
+
+
 def test_what_lacks_an_operation_has_an_option_less(cli: Cli, tmp_path: Path) -> None:
     cli("mkey-deploy", "--per-port", *LEVEL_2, "--first", 2, "--yes")
     for words, why in {
@@ -81,9 +93,9 @@ def test_what_lacks_an_operation_has_an_option_less(cli: Cli, tmp_path: Path) ->
         assert (refused.code, why in refused.error) == (2, True), refused.err
     cli("undo", "--yes")
     cli("pkey-add", 2, "0x8010", "--yes")
-    for words in (("undo", "--open-while-rotating"), ("undo", "--standby-wait", 5)):
+    for words in (("undo", 3, "--open-while-rotating"), ("undo", 3, "--standby-wait", 5)):
         refused = cli(*words, "--yes")
-        assert (refused.code, f"operation 3 (pkey-add) has no use for {words[1]}: omit it" in refused.error) == (
+        assert (refused.code, f"operation 3 (pkey-add) has no use for {words[2]}: omit it" in refused.error) == (
             2,
             True,
         )

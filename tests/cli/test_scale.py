@@ -95,7 +95,7 @@ def test_to_change_twice_the_fabric_and_to_undo_that_is_twice_the_work(folders: 
         live = ("--backend", f"sim:{folder / 'net'},state={folder / 'state'}")
         plan, wanted = str(folder / "plan.json"), str(folder / "policy.conf")
         assert run("plan", *live, "--policy", wanted, "--out", plan).code == 1
-        return calls_of(["apply", plan, *live, "--yes"], (0,)) + calls_of(["undo", *live, "--yes"], (0,))
+        return calls_of(["apply", plan, *live, "--yes"], (0,)) + calls_of(["undo", "1", *live, "--yes"], (0,))
 
     grows_as_the_fabric(work, folders)
 

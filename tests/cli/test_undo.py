@@ -16,7 +16,10 @@ def test_undo_of_pkey_set(cli: Cli) -> None:
     cli("pkey-set", 3, "3=0x8011", "--yes")
     assert cli("undo", 1, "--yes").code == 0
     assert (pkeys(cli, 2), pkeys(cli, 3)) == ({0: "0xffff"}, {0: "0xffff", 3: "0x8011"})
-    assert cli("undo", "--yes").code == 0
+    refused = cli("undo", "--yes")
+    named = "the last one is operation 2 (pkey-set), and `ibkeys undo 2` rolls it back"
+    assert (refused.code, named in refused.error) == (2, True)
+    assert cli("undo", 2, "--yes").code == 0
     assert pkeys(cli, 3) == {0: "0xffff"}
     result = cli("undo", "--yes")
     assert result.code == 3
@@ -34,15 +37,15 @@ def test_undo_does_not_write_over_what_came_later(cli: Cli) -> None:
 
 def test_undo_dry_run_and_refusal_without_yes(cli: Cli) -> None:
     cli("pkey-set", 2, "3=0x8010", "--yes")
-    assert cli("undo", "--dry-run").code == 1
-    assert cli("undo").code == 4
+    assert cli("undo", 1, "--dry-run").code == 1
+    assert cli("undo", 1).code == 4
     assert pkeys(cli, 2)[3] == "0x8010"
 
 
 def test_an_undo_is_undone_and_says_so(cli: Cli) -> None:
     cli("pkey-set", 2, "3=0x8010", "--yes")
     [before] = cli("journal", "-f", "json").json["operations"]
-    document = cli("undo", "--yes", "-f", "json").json
+    document = cli("undo", 1, "--yes", "-f", "json").json
     assert (document["operation"], document["undoes"], document["complete"]) == (2, 1, True)
     again = cli("undo", 1, "--yes")
     assert (again.code, "has already been undone by operation 2; `ibkeys undo 2` repeats it" in again.error) == (
@@ -58,7 +61,7 @@ def test_an_undo_is_undone_and_says_so(cli: Cli) -> None:
         (each["command"], each["state"], each["undoes"]) for each in cli("journal", "-f", "json").json["operations"]
     ]
     assert told == [("pkey-set", "done", None), ("undo", "undone", 1), ("undo", "done", 2)]
-    assert cli("undo", "--yes").code == 0
+    assert cli("undo", 1, "--yes").code == 0
     assert pkeys(cli, 2) == {0: "0xffff"}
 
 
@@ -69,7 +72,7 @@ def test_counters_that_were_cleared_are_in_the_journal_and_not_given_back(cli: C
         patch.setattr("ibkeys.sim.subnet.Subnet.from_file", lambda *args, **rest: lab.net)
         cli("counters-clear", 2, "--yes")
     assert "p_key_violations: 7 -> 0" in cli("journal", 1).out
-    result = cli("undo", "--yes")
+    result = cli("undo", 1, "--yes")
     assert result.code == 2
     assert "counters cannot be restored" in result.error
 
@@ -83,15 +86,15 @@ def test_a_way_back_that_cuts_somebody_needs_allow_break(cli: Cli, tmp_path: Pat
         patch.setattr("ibkeys.sim.subnet.Subnet.from_file", lambda *args, **rest: lab.net)
         assert cli("apply", plan, "--allow-removals", "--allow-break", "--yes").code == 0
         there = lab.image()
-        refused = cli("undo", "--yes")
+        refused = cli("undo", 1, "--yes")
         assert (refused.code, lab.image() == there) == (4, True)
         assert "--allow-break permits it" in refused.error
-        dry = cli("undo", "--dry-run")
+        dry = cli("undo", 1, "--dry-run")
         assert (dry.code, "would be refused" in dry.err, "temporary loss of connectivity: " in dry.out) == (
             4,
             True,
             True,
         )
-        assert cli("undo", "--dry-run", "--allow-break").code == 1
-        assert cli("undo", "--yes", "--allow-break").code == 0
+        assert cli("undo", 1, "--dry-run", "--allow-break").code == 1
+        assert cli("undo", 1, "--yes", "--allow-break").code == 0
     assert lab.host(1).p_keys[1] == 0x8001

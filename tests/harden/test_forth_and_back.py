@@ -13,19 +13,22 @@ import pytest
 
 from ibkeys.change.opensm_session import OpensmSession
 from ibkeys.change.writer import Writer
-from ibkeys.errors import FileError, UsageError
+from ibkeys.errors import FileError, StoreError, UsageError
 from ibkeys.harden import enforcement
-from ibkeys.harden.enforcement import ENFORCEMENT, plan_abort
+from ibkeys.harden.enforcement import ENFORCEMENT, plan_back, refuse_way_back
 from ibkeys.harden.enforcement_run import ABORT
-from ibkeys.harden.overtaken import not_ended, value_in
+from ibkeys.harden.overtaken import goes_forth, not_ended, value_in
 from ibkeys.harden.step import COMMAND, HardenRequest
 from ibkeys.host.replacing import new_file
 from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.machines.this_host import THIS
 from ibkeys.sm.reading import Reading
+from ibkeys.sm.site import KEPT_HOSTS
+from ibkeys.store.journal import Journal
 from tests.fabricsim import subnet, tool
 
 ASKED = HardenRequest(())
+UNDO = "undo"
 
 
 class Site:
@@ -33,6 +36,7 @@ class Site:
     whether it has read that file, as its times say."""
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.conf = folder / "opensm.conf"
         self.conf.write_text("part_enforce off\n")
         self.reading: Reading = "may-have-been-read"
@@ -51,9 +55,13 @@ class Site:
                 change.make()
         return change is not None
 
-    def abort(self) -> None:
-        with self.writer(ABORT) as writer:
-            writer.apply(plan_abort(writer, ASKED))
+    def undo(self) -> None:
+        """Take back the last change."""
+        with self.writer(UNDO) as writer:
+            with Journal.read(self._stores["journal"]) as journal:
+                last = [each for each in journal.list_operations() if goes_forth(each)][-1]
+            refuse_way_back(writer, last)
+            writer.apply(plan_back(writer, ASKED, last.id))
 
     def file(self) -> OpensmFile:
         found = OpensmFile.at(THIS, self.conf)
@@ -64,14 +72,20 @@ class Site:
     def objections(self, command: str) -> list[str]:
         """Return the interlocks that refuse a command now."""
         with self.writer(command) as writer:
-            if command == ABORT:
-                return [each.interlock for each in plan_abort(writer, ASKED).objections]
+            if command == UNDO:
+                return [each.interlock for each in plan_back(writer, ASKED).objections]
             change = ENFORCEMENT.plan_change(writer, ASKED)
             return [each.interlock for each in change.objections] if change is not None else []
 
     @property
     def value(self) -> str:
         return value_in(self.conf.read_bytes())
+
+    @property
+    def states(self) -> list[str]:
+        """Each operation, with its state."""
+        with Journal.read(self._stores["journal"]) as journal:
+            return [f"{each.id} {each.command} {each.state}" for each in journal.list_operations()]
 
     @property
     def left(self) -> list[str]:
@@ -122,33 +136,81 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_forth_and_back(site: Site) -> None:
     assert site.harden()
     assert (site.value, site.harden()) == ("both", False)
-    site.abort()
+    site.undo()
     assert (site.value, site.left) == ("off", [])
+    assert site.states == ["1 harden undone", "2 undo done"]
+    with pytest.raises(StoreError, match=r"operation 1 \(harden\) has already been undone by operation 2"):
+        site.undo()
+    assert site.harden()
+    assert (site.value, site.states) == ("both", ["1 harden undone", "2 undo done", "3 harden done"])
 
 
-def test_a_hardening_after_an_abort_that_wrote_nothing_keeps_the_way_back(
+def test_a_way_back_that_was_cut_off_goes_on_as_the_same_operation(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.harden()
+    with full_disk(monkeypatch), pytest.raises(FileError):
+        site.undo()
+    assert site.states == ["1 harden done", "2 undo open"]
+    site.undo()
+    assert (site.value, site.states) == ("off", ["1 harden undone", "2 undo done"])
+
+
+def test_only_the_last_hardening_that_stands_goes_back(site: Site) -> None:
+    site.harden()
+    site.conf.write_text("part_enforce off\n")
+    site.harden()
+    with site.writer(UNDO) as writer, Journal.read(site.folder / "journal.db") as journal:
+        with pytest.raises(UsageError, match=r"operation 1 \(harden\) is not the last change .* `ibkeys undo 2`"):
+            refuse_way_back(writer, journal.find(1))
+        refuse_way_back(writer, journal.find(2))
+    site.undo()
+    given_back = r"operation 3 .* gave the former part_enforce back, and that is not undone"
+    with Journal.read(site.folder / "journal.db") as journal:
+        third = journal.find(3)
+    with site.writer(UNDO) as writer, pytest.raises(UsageError, match=given_back):
+        refuse_way_back(writer, third)
+
+
+def test_a_way_back_of_an_earlier_version_is_finished_as_it_was_begun(site: Site) -> None:
+    site.harden()
+    with Journal(site.folder / "journal.db") as journal, journal.operation(ABORT) as operation:
+        operation.put_on_disk()
+        operation.outcome = "open"
+    assert site.left == [ABORT]
+    with site.writer(UNDO) as writer:
+        writer.apply(plan_back(writer, ASKED))
+    assert (site.value, site.states) == ("off", ["1 harden done", "2 harden --abort done"])
+
+
+def test_the_hosts_are_kept(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(enforcement, "to_json", lambda reached: [{"name": "sm2"}])
+    site.harden()
+    with Journal.read(site.folder / "journal.db") as journal:
+        assert journal.options_of(1) == {KEPT_HOSTS: [{"name": "sm2"}]}
+
+
+def test_a_hardening_after_an_undo_that_wrote_nothing_keeps_the_way_back(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site.harden()
     with full_disk(monkeypatch), pytest.raises(FileError):
-        site.abort()
-    assert (site.value, site.left) == ("both", [ABORT])
-    assert site.harden()  # no file is written: it ends the abort
+        site.undo()
+    assert (site.value, site.left) == ("both", [UNDO])
+    assert site.harden()  # no file is written: it ends the undo
     assert (site.value, site.left) == ("both", [])
-    site.abort()
+    site.undo()
     assert (site.value, site.left) == ("off", [])
 
 
-def test_an_abort_after_a_hardening_that_wrote_nothing_leaves_nothing_to_restore(
+def test_an_undo_after_a_hardening_that_wrote_nothing_leaves_nothing_to_restore(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with full_disk(monkeypatch), pytest.raises(FileError):
         site.harden()
     assert (site.value, site.left) == ("off", [COMMAND])
-    site.abort()
+    site.undo()
     assert (site.value, site.left) == ("off", [])
-    with site.writer(ABORT) as writer, pytest.raises(UsageError, match="nothing to restore"):
-        plan_abort(writer, ASKED)
+    with site.writer(UNDO) as writer, pytest.raises(UsageError, match="nothing to restore"):
+        plan_back(writer, ASKED)
 
 
 def test_an_edit_of_the_options_file_that_nobody_has_read_is_an_interlock(site: Site) -> None:
@@ -160,10 +222,10 @@ def test_an_edit_of_the_options_file_that_nobody_has_read_is_an_interlock(site: 
     site.harden()
     site.conf.write_text(site.conf.read_text() + "sweep_interval 3\n")
     site.reading = "not-read"
-    assert site.objections(ABORT) == ["stale"]
+    assert site.objections(UNDO) == ["stale"]
 
 
-@pytest.mark.parametrize("way", [COMMAND, ABORT])
+@pytest.mark.parametrize("way", [COMMAND, UNDO])
 def test_what_it_wrote_itself_before_the_signal_keeps_it_from_no_way(
     site: Site, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:

@@ -13,9 +13,9 @@ import pytest
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, UsageError
 from ibkeys.harden import enforcement
-from ibkeys.harden.enforcement import plan_abort, refuse_overtaken
+from ibkeys.harden.enforcement import plan_back, refuse_overtaken
 from ibkeys.harden.enforcement_run import ABORT, EnforcementPlan
-from ibkeys.harden.overtaken import CLOSES, OwnValue, close_overtaken, not_ended, own_values, refuse_changed_files
+from ibkeys.harden.overtaken import OwnValue, close_overtaken, not_ended, own_values, refuse_changed_files
 from ibkeys.harden.step import COMMAND, HardenRequest
 from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
 from ibkeys.store.journal import FileImage, Journal, OperationRecord, OperationState
@@ -25,7 +25,7 @@ from tests.fabricsim import subnet, tool
 PATH, STANDBY = "/etc/opensm/opensm.conf", "/etc/opensm/standby.conf"
 HARDENED = {("", PATH): OwnValue("off", is_hardened=True)}
 TAKEN_BACK = {("", PATH): OwnValue("off", is_hardened=False)}
-LEFT = cast(list[OperationRecord], [SimpleNamespace(started="2026-01-01T00:00:00Z", command=ABORT)])
+LEFT = cast(list[OperationRecord], [SimpleNamespace(id=9, undoes=7, started="2026-01-01T00:00:00Z", command="undo")])
 Row = tuple[str, OperationState, Sequence[tuple[str, str, str]]]
 """An operation of the journal: command, state, and path and value of each file, before and after."""
 FORTH: Row = (COMMAND, "done", [(PATH, "off", "both")])
@@ -49,7 +49,9 @@ def test_what_a_change_found_or_wrote_is_its_own(own: Mapping[FileKey, OwnValue]
 
 
 @pytest.mark.parametrize(
-    ("left", "way_on"), [(LEFT, f"`{CLOSES}`"), ([], "`ibkeys harden --via opensm`")], ids=["open", "ended"]
+    ("left", "way_on"),
+    [(LEFT, "`ibkeys resume 7 --overtaken`"), ([], "`ibkeys harden --via opensm`")],
+    ids=["open", "ended"],
 )
 @pytest.mark.parametrize(("own", "value"), [(HARDENED, "out"), (TAKEN_BACK, "both")])
 def test_another_value_is_refused_with_a_command_that_leads_on(
@@ -66,7 +68,7 @@ def test_another_value_is_refused_with_a_command_that_leads_on(
 
 @contextmanager
 def journal_of(folder: Path, rows: Sequence[Row]) -> Iterator[Writer]:
-    """Give a writer of ``harden --abort`` whose journal has these operations."""
+    """Give a writer of an undo whose journal has these operations."""
     stores = {"journal": folder / "journal.db", "keystore": folder / "keys.db"}
     with tool(subnet("two-switch"), **stores) as fabric, Writer(fabric, ABORT, dry_run=True) as writer:
         for row in rows:
@@ -146,7 +148,7 @@ def abort(
 
     monkeypatch.setattr(enforcement, "plan_enforcement", plan_enforcement)
     with journal_of(folder, rows) as writer:
-        return values, plan_abort(writer, HardenRequest(())).notes
+        return values, plan_back(writer, HardenRequest(())).notes
 
 
 def test_each_file_gets_its_own_former_value(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -204,7 +206,7 @@ def test_the_record_of_both_ways_ends(tmp_path: Path) -> None:
 def test_without_a_record_there_is_nothing_to_restore_and_a_command_leads_on() -> None:
     with tool(subnet("two-switch")) as fabric, Writer(fabric, ABORT, dry_run=True) as writer:
         with pytest.raises(UsageError, match="nothing to restore") as caught:
-            plan_abort(writer, HardenRequest(()))
+            plan_back(writer, HardenRequest(()))
         with pytest.raises(UsageError, match="has ended"):
             refuse_overtaken(writer, HardenRequest(()))
     assert "`ibkeys harden --via opensm`" in caught.value.more

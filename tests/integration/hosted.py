@@ -20,6 +20,7 @@ from ibkeys.plan.model import PartitionPlan
 from ibkeys.sim import subnet as simulated
 from ibkeys.sim.server.outbox import PassedMad
 from ibkeys.sim.server.server import Server
+from ibkeys.store.journal import Journal
 from tests.integration import opensms
 from tests.integration.ibsim import RUN_TIMEOUT, Ibsim
 from tests.integration.opensms import Log, sweep
@@ -190,9 +191,16 @@ def via(served: Ibsim, *words: str | Path, timeout: float = 300) -> subprocess.C
     return served.ibkeys("apply", *words, "--via", "opensm", "--allow-removals", "--yes", *BLUNT, timeout=timeout)
 
 
+def last_operation(served: Ibsim) -> str:
+    """Return the number of the last operation that is no undo and was not undone."""
+    with Journal.read(served.folder / "stores" / "journal.db") as journal:
+        found = [each.id for each in journal.list_operations() if each.undoes is None and each.state != "undone"]
+    return str(found[-1])
+
+
 def undo(served: Ibsim, *words: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
-    """Run ``undo`` with all that it may need."""
-    return served.ibkeys("undo", "--yes", *BLUNT, *words, timeout=timeout)
+    """Run ``undo`` of the last operation with all that it may need."""
+    return served.ibkeys("undo", last_operation(served), "--yes", *BLUNT, *words, timeout=timeout)
 
 
 def planned(plan: PartitionPlan, wire: Wire) -> Wire:

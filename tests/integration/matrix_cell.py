@@ -180,4 +180,6 @@ def cells() -> Iterator[str]:
         if kind.is_of_policy and since == "policy edited, unread":
             continue  # that is the hand edit
         ways = {"on": kind.on, "back": kind.back, "new": kind.words if kind.words != kind.on else None}
+        if (name, since) == ("undo of harden", "journal lost"):
+            ways = {"back": kind.back}  # nothing else knows that it was begun
         yield from (f"{name}/{moment}/{since}/{way}" for way, words in ways.items() if words)

@@ -39,8 +39,10 @@ ROTATE: Final = ("mkey-rotate", *THROUGH)
 REMOVE: Final = ("mkey-remove", "--leave-open", *THROUGH)
 APPLY: Final = ("apply", "plan.json", *THROUGH, "--allow-removals", *BLUNT)
 _UNDO: Final = ("undo", *BLUNT)
+_UNDO_APPLY: Final = ("undo", "1", *BLUNT)
 _HARDEN: Final = ("harden", *THROUGH)
-ABORT: Final = (*_HARDEN, "--abort")
+_UNDO_HARDENING: Final = ("undo", "2")
+"""The hardening is the second operation, after the keys of the subnet manager."""
 _SECRETS: Final = (f"sm_key {THEIRS:#x}", f"sa_key {THEIRS:#x}")
 _OPEN: Final = f"{CONF}part_enforce off\n"
 KINDS: Final = {
@@ -48,14 +50,21 @@ KINDS: Final = {
     "rotate": Kind(DEPLOY, ROTATE, ("resume",), ("undo",), ROTATE),
     "remove": Kind(DEPLOY, REMOVE, ("resume",), ("undo",), ROTATE),
     "smkey-rotate": Kind(
-        (), ("smkey-rotate",), ("smkey-rotate",), None, ("smkey-rotate",), by_hand=_SECRETS, has_steps=False
+        (), ("smkey-rotate",), ("resume",), ("undo",), ("smkey-rotate",), by_hand=_SECRETS, has_steps=False
     ),
     "harden": Kind((), _HARDEN, _HARDEN, None, DEPLOY, by_hand=_SECRETS),
-    "harden --abort": Kind(
-        _HARDEN, ABORT, ABORT, _HARDEN, ROTATE, by_hand=("part_enforce out",), conf=_OPEN, has_steps=False
+    "undo of harden": Kind(
+        _HARDEN,
+        _UNDO_HARDENING,
+        ("resume",),
+        _HARDEN,
+        ROTATE,
+        by_hand=("part_enforce out",),
+        conf=_OPEN,
+        has_steps=False,
     ),
     "apply": Kind((), APPLY, ("resume", *BLUNT), _UNDO, APPLY, True),
-    "undo": Kind(APPLY, _UNDO, _UNDO, None, APPLY, True),
+    "undo": Kind(APPLY, _UNDO_APPLY, _UNDO_APPLY, None, APPLY, True),
 }
 OF_MANAGERS: Final = ("manager replaced", "manager returned")
 """What happens since where an OpenSM of another port is master."""

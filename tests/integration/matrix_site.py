@@ -20,7 +20,7 @@ from tests.integration.hosted import plan_for
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.keyed_opensm import CONF, KeyedOpensm, stored_keys
 from tests.integration.keyed_standbys import KeyedSite
-from tests.integration.matrix_kinds import ABORT, APPLY, BETWEEN, KINDS, OF_MANAGERS, THEIRS
+from tests.integration.matrix_kinds import APPLY, BETWEEN, KINDS, OF_MANAGERS, THEIRS
 from tests.integration.opensms import NodesOpensm
 from tests.integration.strangers import NODES
 from tests.integration.tenants import BY_GUID, BY_GUID_GREEN, GREEN, TENANTS
@@ -225,7 +225,7 @@ class MatrixSite:
         assert code == REFUSED, self.told()
         assert "refused by interlock stale-lock" in text, self.told()
         command, since = re.findall(r"by `([^`]+)` since (\S+ \S+) UTC, process \d+, was cut off", text)[0]
-        named = self.kind_name if self.kind.words == ABORT else self.kind.words[0]
+        named = self.kind.words[0]
         if self.kind_name == "harden":  # by the step that it is in
             named = "mkey-deploy" if self.moment == BETWEEN else "smkey-rotate"
         assert (command, self.facts()) == (named, before), self.told()

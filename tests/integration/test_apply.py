@@ -85,7 +85,7 @@ def test_plan_apply_opensm_undo(kind: str, tmp_path: Path) -> None:
             assert fabric.output
             assert p_key_sets(fabric) == 0
         assert run(fabric, "journal")["operations"][0]["state"] == "done"
-        run(fabric, "undo", "--yes")
+        run(fabric, "undo", "1", "--yes")
         assert physical(fabric) == before
         assert run(fabric, "journal")["operations"][0]["state"] == "undone"
 

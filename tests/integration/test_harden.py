@@ -198,20 +198,20 @@ def test_killed_in_the_middle_the_same_command_goes_on(opensm: KeyedOpensm, when
 
 
 @pytest.mark.soak
-def test_part_enforce_goes_back_by_abort_while_the_keys_stay(opensm: KeyedOpensm) -> None:
+def test_part_enforce_goes_back_while_the_keys_stay(opensm: KeyedOpensm) -> None:
     harden(opensm, "--yes")
     keys = opensm.keys()
     operations = json.loads(opensm.served.ibkeys("journal", "-f", "json").stdout)["operations"]
     assert [each["command"] for each in operations] == ["smkey-rotate", "harden", "mkey-deploy"]
-    refused = opensm.served.ibkeys("undo", str(operations[1]["id"]), "--yes")
-    assert (refused.returncode, "`ibkeys harden --via opensm --abort`" in refused.stderr) == (2, True)
-    done = opensm.served.ibkeys("harden", "--abort", "--yes")
+    refused = opensm.served.ibkeys("harden", "--abort", "--yes")
+    assert (refused.returncode, "--abort is gone: use `ibkeys undo ID`" in refused.stderr) == (2, True)
+    done = opensm.served.ibkeys("undo", str(operations[1]["id"]), "--yes")
     assert done.returncode == 0, done.stderr
     assert set(enforcement(opensm.served)) == {0}
     assert opensm.keys() == keys
     assert "\npart_enforce off\n" in opensm.conf.read_text()
-    again = opensm.served.ibkeys("harden", "--abort", "--dry-run")
-    assert (again.returncode, again.stdout) == (0, "nothing to change\n")
+    again = opensm.served.ibkeys("undo", str(operations[1]["id"]), "--dry-run")
+    assert (again.returncode, "has already been undone by operation 4" in again.stderr) == (3, True)
     opensm.assert_nothing_was_lost()
 
 
@@ -289,11 +289,11 @@ def test_a_dry_run_lets_opensm_log_nothing_and_says_what_the_real_one_causes(ope
 
 
 @pytest.mark.soak
-def test_abort_leaves_an_enforcement_that_somebody_else_set_since(opensm: KeyedOpensm) -> None:
+def test_an_undo_leaves_an_enforcement_that_somebody_else_set_since(opensm: KeyedOpensm) -> None:
     harden(opensm, "--yes")
     text = opensm.conf.read_text().replace("part_enforce both", "part_enforce out")
     opensm.conf.write_text(text)
-    done = opensm.served.ibkeys("harden", "--via", "opensm", "--abort", "--yes", "-v")
+    done = opensm.served.ibkeys("undo", "2", "--yes", "-v")
     assert done.returncode == 4, done.stderr
     assert "somebody else has changed it since" in done.stderr
     assert "`ibkeys harden --via opensm`" in done.stderr
@@ -302,7 +302,7 @@ def test_abort_leaves_an_enforcement_that_somebody_else_set_since(opensm: KeyedO
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("of_master", "of_standby"), [("off", "out"), ("off", "both")])
-def test_abort_gives_each_options_file_the_value_that_it_had(of_master: str, of_standby: str) -> None:
+def test_an_undo_gives_each_options_file_the_value_that_it_had(of_master: str, of_standby: str) -> None:
     with keyed_site(2) as site:
         for each, value in zip(site.opensms, (of_master, of_standby), strict=True):
             with each.conf.open("a") as conf:
@@ -313,7 +313,7 @@ def test_abort_gives_each_options_file_the_value_that_it_had(of_master: str, of_
         code, said = site.ibkeys("harden")
         assert code == 3, said
         assert set(enforcement(site.served)) == {3}
-        code, said = site.ibkeys("harden", "--abort")
+        code, said = site.ibkeys("undo", "2")
         assert code == 0, said
         for each, value in zip(site.opensms, (of_master, of_standby), strict=True):
             assert f"\npart_enforce {value}\n" in each.conf.read_text()
@@ -321,17 +321,39 @@ def test_abort_gives_each_options_file_the_value_that_it_had(of_master: str, of_
 
 
 @pytest.mark.soak
-def test_abort_closes_a_hardening_that_was_cut_off_before_it_wrote(opensm: KeyedOpensm, preloaded: str) -> None:
+def test_an_undo_closes_a_hardening_that_was_cut_off_before_it_wrote(opensm: KeyedOpensm, preloaded: str) -> None:
     stores = opensm.served.folder / "stores"
-    for words in ((), ("--abort",)):  # only part_enforce is left to do then
-        run_to_a_point(opensm.served, preloaded, stores, ("harden", "--via", "opensm", *words, "--yes"), "off")
+    for each in (("harden", "--via", "opensm"), ("undo", "2")):  # only part_enforce is left to do then
+        run_to_a_point(opensm.served, preloaded, stores, (*each, "--yes"), "off")
     text = opensm.conf.read_text()
     assert "\npart_enforce off\n" in text
     words = ("harden", "--via", "opensm", "--yes")
     done, _ = run_to_a_point(opensm.served, preloaded, stores, words, "kill", "before the first file")
     assert done.returncode == -signal.SIGKILL, done.stderr
-    done, _ = run_to_a_point(opensm.served, preloaded, stores, (*words, "--abort"), "off")
+    done, _ = run_to_a_point(opensm.served, preloaded, stores, ("undo", "--yes"), "off")
     assert (done.returncode, "nothing to change" in done.stdout) == (0, False), done.stderr
     assert opensm.conf.read_text() == text
     with Journal(stores / "journal.db", create=False) as journal:
         assert [each for each in journal.list_operations() if each.is_unfinished] == []
+
+
+@pytest.mark.parametrize(("way", "value", "bits"), [("resume", "both", 3), ("undo", "off", 0)])
+def test_part_enforce_that_was_cut_off_goes_on_or_back(
+    opensm: KeyedOpensm, preloaded: str, way: str, value: str, bits: int
+) -> None:
+    stores = opensm.served.folder / "stores"
+    words = ("harden", "--via", "opensm", "--yes")
+    assert opensm.served.ibkeys("smkey-rotate", "--yes").returncode == 0
+    done, _ = run_to_a_point(opensm.served, preloaded, stores, words, "kill", "before the first signal")
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    told = opensm.served.ibkeys("journal").stdout
+    assert "operation 2 is open: `ibkeys resume 2` finishes it, `ibkeys undo 2` rolls it back" in told
+    dry = opensm.served.ibkeys(way, "--dry-run")
+    assert (dry.returncode, dry.stdout.endswith("dry run: nothing was changed\n")) == (1, True), dry.stderr
+    finished = opensm.served.ibkeys(way, "--yes")
+    assert (finished.returncode, finished.stdout.endswith("done, verified by a fresh read\n")) == (0, True), told
+    assert f"\npart_enforce {value}\n" in opensm.conf.read_text()
+    assert set(enforcement(opensm.served)) == {bits}
+    with Journal.read(stores / "journal.db") as journal:
+        assert [each for each in journal.list_operations() if each.is_unfinished] == []
+    opensm.assert_nothing_was_lost()

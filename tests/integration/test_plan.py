@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.corpus import DATA
+from tests.integration.hosted import last_operation
 from tests.integration.ibsim import Ibsim
 from tests.integration.served import Served
 
@@ -43,7 +44,7 @@ def test_after_apply_opensm_with_the_same_policy_writes_nothing(fabric: str, pol
             assert "pkey table" not in log
             assert tables(ibsim) == planned
             assert ibsim.ibkeys("plan", "--policy", policy, "--enforce", "off", *asked).returncode == 0
-        done = ibsim.ibkeys("undo", "--yes", *overrides())
+        done = ibsim.ibkeys("undo", last_operation(ibsim), "--yes", *overrides())
         assert done.returncode == 0, done.stderr
         assert tables(ibsim) == before
 

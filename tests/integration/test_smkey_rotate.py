@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from ibkeys.keys.smkey import SMKey
+from ibkeys.smkeys.begun import open_change
 from ibkeys.smkeys.managers import keys_in
 from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyStore
@@ -88,7 +89,7 @@ def test_three_sms_get_new_keys_and_the_next_master_has_them_too(served: Subnet,
     running[2].log.wait("STANDBY")
     assert not takes_the_default(served)
     assert not any("ENTERING SM MASTER STATE" in line for line in running[2].log.lines)
-    undone = served.ibkeys("undo", "--yes")
+    undone = served.ibkeys("undo", "2", "--yes")
     assert (undone.returncode, "`ibkeys smkey-rotate" in undone.stderr) == (2, True)
 
 
@@ -174,12 +175,48 @@ def test_through_ssh(served: Subnet, stack: ExitStack, tmp_path: Path) -> None:
 # --- ibkeys dies ------------------------------------------------------------------------------------------------------
 
 
-def driven(served: Subnet, preloaded: str, mode: str, point: int) -> int:
-    """Run the command so that it counts its points, or dies at one; return how many it passed."""
-    words = ["smkey-rotate", "--yes", "-t", 200, "--retries", 0]
+def driven(served: Subnet, preloaded: str, mode: str, point: int | str) -> int:
+    """Run the command, or finish what it began, so that it counts its points, or dies at one; return how many it
+    passed."""
+    with Journal.read(served.folder / "stores" / "journal.db") as journal:
+        command = "smkey-rotate" if open_change(journal) is None else "resume"
+    words = [command, "--yes", "-t", 200, "--retries", 0]
     done, points = run_to_a_point(served, preloaded, served.folder / "stores", words, mode, point)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
     return points
+
+
+def test_killed_before_the_first_file_it_goes_back(served: Subnet, stack: ExitStack, preloaded: str) -> None:
+    [running] = start(served, stack, 1)
+    stores, before = served.folder / "stores", running.conf.read_bytes()
+    driven(served, preloaded, "kill", "before the first file")
+    assert left_over(running.conf) != []
+    refused = rotate(served)
+    assert (refused.returncode, "`ibkeys resume 1` finishes it" in refused.stderr) == (4, True)
+    dry = served.ibkeys("undo", "--dry-run")
+    assert (dry.returncode, dry.stdout.startswith("dry run: its keys would be given up")) == (1, True)
+    done = served.ibkeys("undo", "--yes")
+    assert (done.returncode, "was taken back" in done.stdout) == (0, True), done.stderr
+    assert (running.conf.read_bytes(), left_over(running.conf)) == (before, [])
+    assert {row.state for row in stored(stores)} == {"former"}
+    with Journal.read(stores / "journal.db") as journal:
+        assert [each.state for each in journal.list_operations()] == ["undone"]
+    assert rotate(served).returncode == 0
+
+
+def test_killed_before_the_first_signal_it_can_only_be_finished(
+    served: Subnet, stack: ExitStack, preloaded: str
+) -> None:
+    [running] = start(served, stack, 1)
+    driven(served, preloaded, "kill", "before the first signal")
+    written = running.conf.read_bytes()
+    refused = served.ibkeys("undo", "1", "--yes")
+    assert (refused.returncode, "can only be finished, by `ibkeys resume 1`" in refused.stderr) == (4, True)
+    done = served.ibkeys("resume", "--yes")
+    assert (done.returncode, done.stdout.endswith("and there is one master\n")) == (0, True), done.stderr
+    assert (running.conf.read_bytes(), keys_in(written)) == (written, current(served.folder / "stores"))
+    refused = served.ibkeys("undo", "1", "--yes")
+    assert (refused.returncode, "`ibkeys smkey-rotate --via opensm` makes new ones" in refused.stderr) == (2, True)
 
 
 @pytest.mark.soak

@@ -149,20 +149,20 @@ def test_what_ends_a_killed_change_removes_its_lock(stack: ExitStack, how: str) 
 
 
 @pytest.mark.soak
-def test_an_abort_after_an_abort_leaves_the_hardening_of_another_administrator(stack: ExitStack) -> None:
+def test_an_undo_typed_again_leaves_the_hardening_of_another_administrator(stack: ExitStack) -> None:
     keys = stack.enter_context(keyed(NET, "sweep_interval 3\npart_enforce off\n"))
     served = keys.served
     served.folder.chmod(0o755)
     assert keys.ibkeys("harden")[0] == 3  # findings remain that it cannot fix
-    assert keys.ibkeys("harden", "--abort")[0] == 0
+    assert keys.ibkeys("undo", "2")[0] == 0
     assert as_bert(served, "mkey-import", served.folder, "--opensm-conf", keys.conf)[0] == 0
     code, said = as_bert(served, "harden", "--via", "opensm", "--yes")
     assert code == 3, said
     text = keys.conf.read_text()
     assert "\npart_enforce both\n" in text
-    code, said = keys.ibkeys("harden", "--abort")
-    assert code == 4, said
-    assert "somebody else has changed it since" in said
+    code, said = keys.ibkeys("undo", "2")
+    assert code == 3, said
+    assert "operation 2 (harden) has already been undone by operation 4" in said
     assert keys.conf.read_text() == text
 
 

@@ -84,7 +84,7 @@ def test_a_whole_story(tmp_path: Path) -> None:
         watched.run(0, "resume", "--yes")
         assert stored(over.mock) == {0x10: {2: "full"}}
         over.mock.fails_from = over.mock.changes
-        watched.run(3, "undo", "--yes")
+        watched.run(3, "undo", "1", "--yes")
         over.mock.fails_from = None
         watched.run(0, "undo", "--yes", "1")
         report = json.loads(watched_json(watched, "audit", "--ufm-smconf", over.url, "--check", "SM002", "-f", "json"))

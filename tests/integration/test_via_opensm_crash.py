@@ -81,7 +81,12 @@ class Scene:
         return ["apply", self.served.folder / "plan.json", "--via", "opensm", "--allow-removals", "--yes", *BLUNT]
 
     resume = ("resume", "--yes")
-    undo = ("undo", "--yes", *BLUNT)
+
+    @property
+    def undo(self) -> list[Any]:
+        """The undo of the last operation that is no undo and was not undone."""
+        stands = [each.id for each in self.operations() if each.undoes is None and each.state != "undone"]
+        return ["undo", stands[-1], "--yes", *BLUNT]
 
     def operations(self) -> list[OperationRecord]:
         with Journal(self.stores / "journal.db", create=False) as journal:
@@ -116,7 +121,7 @@ class Scene:
             return
         if second == "undo":
             if found[0].state != "undone":
-                self.must([*self.undo, found[0].id])
+                self.must(["undo", found[0].id, "--yes", *BLUNT])
         else:
             if found[-1].is_unfinished:
                 self.must([*self.resume])

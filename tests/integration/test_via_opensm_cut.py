@@ -15,7 +15,7 @@ import pytest
 
 from ibkeys.host.host_lock import lock_file
 from tests.corpus import DATA
-from tests.integration.hosted import left_over, opensm
+from tests.integration.hosted import last_operation, left_over, opensm
 from tests.integration.other_host import OtherHost
 from tests.integration.relay import NOBODY, READER, WRITER, Relay
 from tests.integration.sshd import Sshd
@@ -58,7 +58,7 @@ def whole(cut: Cut) -> None:
     assert cut.run("apply", cut.plan, "--via", "opensm", "--allow-removals").returncode == 0
     cut.counts = {which: cut.relay.pieces(which) for which in (READER, WRITER)}
     cut.relay.arm(NOBODY, 0)
-    assert cut.run("undo").returncode == 0
+    assert cut.run("undo", last_operation(cut.served)).returncode == 0
     assert all(count > 10 for count in cut.counts.values())
 
 
@@ -81,7 +81,7 @@ def test_a_cut_at_every_point_is_finished_or_goes_back(cut: Cut, which: int, eve
         cut.relay.arm(NOBODY, 0)
         may_stay = []
         if done.returncode == 0:  # the cut came when all was done, at most the lock was not removed
-            assert cut.run("undo").returncode == 0
+            assert cut.run("undo", last_operation(cut.served)).returncode == 0
             if every and point > cut.counts[which] / 2:
                 break
         elif not cut.open_operations():
@@ -100,7 +100,7 @@ def test_a_cut_at_every_point_is_finished_or_goes_back(cut: Cut, which: int, eve
             after = after or tables(cut.served)
             assert tables(cut.served) == after
             cut.relay.arm(NOBODY, 0)
-            assert cut.run("undo").returncode == 0
+            assert cut.run("undo", last_operation(cut.served)).returncode == 0
         assert cut.running.policy.read_bytes() == TENANTS.encode(), point
         assert tables(cut.served) == before, point
         assert not cut.open_operations()

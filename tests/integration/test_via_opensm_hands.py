@@ -253,7 +253,7 @@ def test_opensm_with_all_defaults_and_no_options_file(served: Hosted) -> None:
         done = inside(served, running, "apply", served.folder / "plan.json", *APPLY, "--yes")
         assert done.returncode == 0, done.stdout + done.stderr
         assert (served.wire(), policy.read_text()) == (planned(plan, wire), GREEN)
-        done = inside(served, running, "undo", "--yes", *BLUNT)
+        done = inside(served, running, "undo", "1", "--yes", *BLUNT)
         assert done.returncode == 0, done.stdout + done.stderr
         assert (served.wire(), facts(policy), os.listdir(policy.parent)) == (wire, file, [policy.name])
 
@@ -309,7 +309,7 @@ def test_an_opensm_of_another_user(mounts: str) -> None:
             else:
                 assert done.returncode == 0, done.stdout + done.stderr
                 assert (served.wire(), facts(policy)) == (planned(plan, wire), (GREEN.encode(), *file[1:]))
-                done = inside(served, running, "undo", "--yes", *BLUNT)
+                done = inside(served, running, "undo", "1", "--yes", *BLUNT)
                 assert done.returncode == 0, done.stdout + done.stderr
             assert (served.wire(), facts(policy)) == (wire, file)
 

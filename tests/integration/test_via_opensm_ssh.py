@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.corpus import DATA
-from tests.integration.hosted import facts, opensm
+from tests.integration.hosted import facts, last_operation, opensm
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.other_host import OtherHost
 from tests.integration.sshd import Sshd
@@ -56,7 +56,9 @@ def test_through_the_opensm_of_another_host_and_back(other: OtherHost) -> None:
     assert "partitions.conf on smhost" in done.stdout
     assert facts(other.running.policy) == (GREEN.encode(), *file[1:])
     assert tables(other.served) != before
-    done = other.served.ibkeys("undo", "--yes", *other.options[2:])  # the journal knows the host
+    done = other.served.ibkeys(
+        "undo", last_operation(other.served), "--yes", *other.options[2:]
+    )  # the journal knows the host
     assert done.returncode == 0, done.stderr
     assert (tables(other.served), facts(other.running.policy)) == (before, file)
 

@@ -60,7 +60,7 @@ def test_undo_gives_every_policy_file_back(served: Subnet, stack: ExitStack) -> 
     running = start(served, stack, BY_GUID, BY_GUID)
     before, path = tables(served), plan(served, BY_GUID_GREEN)
     assert via(served, path).returncode == 0
-    done = served.ibkeys("undo", "--yes")
+    done = served.ibkeys("undo", "1", "--yes")
     assert done.returncode == 0, done.stderr
     assert [each.policy.read_text() for each in running] == [BY_GUID] * 2
     assert tables(served) == before
@@ -78,7 +78,7 @@ def test_a_standby_with_another_policy_is_refused_unless_it_is_meant(served: Sub
     done = via(served, path, "--override", "standby-differs")
     assert done.returncode == 0, done.stderr
     assert [each.policy.read_text() for each in running] == [BY_GUID_GREEN] * 2
-    assert served.ibkeys("undo", "--yes").returncode == 0
+    assert served.ibkeys("undo", "1", "--yes").returncode == 0
     assert [each.policy.read_text() for each in running] == [BY_GUID, other]
 
 

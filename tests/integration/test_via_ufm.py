@@ -50,7 +50,7 @@ def test_the_journal_says_which_way_it_went_and_has_no_token() -> None:
         assert "--ufm-token" in document["operations"][0]["options"]
         [file] = document["files"]
         assert (file["host"], file["path"]) == (f"{over.url}/ufmRestV3", "/resources/pkeys/0x10")
-        done = over.served.ibkeys("undo", "--yes")
+        done = over.served.ibkeys("undo", "1", "--yes")
         assert done.returncode == 2
         assert "--ufm-token @FILE" in done.stderr, "who asks is not in the journal"
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.corpus import DATA
-from tests.integration.hosted import Hosted, Running, opensm
+from tests.integration.hosted import Hosted, Running, last_operation, opensm
 from tests.integration.tenants import tables
 from tests.integration.waiting import Waiting
 from tests.ufm.mock import Mock, token_file, ufm
@@ -61,8 +61,10 @@ class Ufmed:
             timeout=timeout,
         )
 
-    def undo(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return self.ibkeys("undo", "--yes", "--wait", str(self.wait), *words)
+    def undo(self, operation: str | None = None) -> subprocess.CompletedProcess[str]:
+        """Undo *operation*, None: the last one."""
+        number = operation or last_operation(self.served)
+        return self.ibkeys("undo", number, "--yes", "--wait", str(self.wait))
 
 
 @contextmanager

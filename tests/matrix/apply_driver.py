@@ -121,7 +121,7 @@ class Cell(DyingSite):
         planned = (*self.plan("first"), *PERMITTED, "--yes")
         if self.kind == "undo":
             self.finish(*planned)
-            self.interrupt("undo", "--yes")
+            self.interrupt("undo", "1", "--yes")
         else:
             self.interrupt(*planned)
         self.operation.note(former, self.facts())

@@ -134,7 +134,7 @@ class Cell(DyingSite):
         if code == INCOMPLETE and self.since == "ports gone" and self.is_away:
             self.be_away(False)
             return self.follow(admin, words)
-        if words == ["undo"] and ("nothing to undo" in text or "so it has to be named" in text):
+        if words == ["undo"] and ("nothing to undo" in text or "has to be named" in text):
             return 0, text  # the undo before has left what others changed, and has ended
         return code, text
 

@@ -89,8 +89,8 @@ def test_the_former_keys_stay_in_the_store_and_the_journal_has_none(site: Site) 
             assert MKey(key) in store.all_keys().get(guid, [])
     with Journal(site.stores["journal"], create=False) as journal:
         assert [(line.command, line.state, line.ports) for line in journal.list_operations()] == [
-            ("test", "done", 8),
-            ("test", "done", 8),
+            ("mkey-deploy", "done", 8),
+            ("mkey-rotate", "done", 8),
         ]
     raw = b"".join(file.read_bytes() for file in site.folder.glob("journal.db*"))
     for key in {*former.values(), *site.keys().values()}:

@@ -34,7 +34,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, managers: list[Manager], host: HostRepo
     [
         ([], "no subnet manager says that it is master"),
         ([manager(1, "standby")], "no subnet manager says that it is master"),
-        ([manager(1, "master"), manager(2, "master")], "2 subnet managers say .*`ibkeys smkey-rotate --via opensm`"),
+        ([manager(1, "master"), manager(2, "master")], "2 subnet managers say .*`ibkeys resume`"),
         ([manager(1, "master"), manager(2, "standby")], "not known to be one of the OpenSMs that were found"),
     ],
 )

@@ -39,8 +39,9 @@ from ibkeys.sm.machines.machine import TakenLock
 from ibkeys.sm.machines.this_host import THIS
 from ibkeys.sm.report import HostReport
 from ibkeys.sm.site import Reached
+from ibkeys.smkeys.begun import COMMAND
 from ibkeys.smkeys.managers import Kind, keys_in
-from ibkeys.smkeys.planning import COMMAND, KeyChange, Settings, plan_change
+from ibkeys.smkeys.planning import KeyChange, Settings, plan_change
 from ibkeys.store.journal import FileEntry, FileImage, Journal, Operation
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sm_keys import SmKeys, StoredSmKey

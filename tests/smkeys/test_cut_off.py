@@ -12,8 +12,8 @@ from ibkeys.change.interlocks.overtaken import OVERTAKEN
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, UsageError
 from ibkeys.keys.smkey import SMKey
-from ibkeys.smkeys.overtaken import CLOSES, close_overtaken
-from ibkeys.smkeys.planning import COMMAND
+from ibkeys.smkeys.begun import COMMAND
+from ibkeys.smkeys.overtaken import close_overtaken
 from tests.fabricsim import tool
 from tests.smkeys.madeup import CONF, POLLING, Killed, MadeUpSite
 from tests.smkeys.outcomes import assert_done, kill_at
@@ -75,7 +75,7 @@ def test_where_its_opensms_were_replaced_its_record_ends_and_a_new_change_begins
         host.conf.write_text(CONF.format(9 - number))
     with pytest.raises(Refused) as refused:
         three.run(monkeypatch)
-    assert f"`{CLOSES}`" in str(refused.value)
+    assert "`ibkeys resume 1 --overtaken`" in str(refused.value)
     stores: dict[str, Any] = {"keystore": three.folder / "keys.db", "journal": three.folder / "journal.db"}
     with tool(three.net, **stores) as fabric, Writer(fabric, COMMAND) as writer:
         close_overtaken(writer, COMMAND)
@@ -88,9 +88,7 @@ def test_an_interrupt_while_it_is_proven_says_how_to_finish(three: MadeUpSite, m
         raise KeyboardInterrupt("by SIGINT")
 
     monkeypatch.setattr(three, "sleep", interrupt)
-    with pytest.raises(
-        KeyboardInterrupt, match=r"by SIGINT; the new keys are in .*: `ibkeys smkey-rotate .* finishes it"
-    ):
+    with pytest.raises(KeyboardInterrupt, match=r"by SIGINT; the new keys are in .*: `ibkeys resume 1` finishes it"):
         three.run(monkeypatch)
     monkeypatch.undo()
     change = three.run(monkeypatch)

@@ -8,7 +8,6 @@ import pytest
 
 from ibkeys.errors import FileChanged, FileError, HostNotReached, HostRefused, Incomplete, Refused
 from ibkeys.keys.smkey import SMKey
-from ibkeys.smkeys.overtaken import CLOSES
 from tests.smkeys.madeup import POLLING, MadeUpSite
 from tests.smkeys.outcomes import assert_back, assert_done, state_of
 
@@ -94,7 +93,7 @@ def test_a_host_that_is_cut_off_in_the_middle_is_named_and_finished_later(
             raise HostNotReached("host sm2: the connection is closed", "sm2")
 
     three.before_each = cut
-    with pytest.raises(Incomplete, match=r"could not be restored everywhere: host sm2.*smkey-rotate.*finishes it"):
+    with pytest.raises(Incomplete, match=r"could not be restored everywhere: host sm2.*`ibkeys resume 1` finishes it"):
         three.run(monkeypatch)
     assert [host.keys["sm_key"] == SMKey(1) for host in three.hosts] == [True, True, False]
     assert state_of(three)[:2] == [("sm_key", "pending"), ("sa_key", "pending")]
@@ -139,7 +138,9 @@ def test_where_somebody_else_set_keys_in_the_middle_the_command_that_ends_it_is_
     three.before_each = edited_before_a_signal(three, theirs)
     with pytest.raises(Incomplete, match="somebody else changed it in the meantime; it is left unchanged") as failed:
         three.run(monkeypatch)
-    assert f"somebody else has set keys in {three.hosts[1].conf} on sm1: `{CLOSES}`" in str(failed.value)
+    assert f"somebody else has set keys in {three.hosts[1].conf} on sm1: `ibkeys resume 1 --overtaken`" in str(
+        failed.value
+    )
     assert "finishes it" not in str(failed.value)
     three.before_each = lambda step: None
     with pytest.raises(Refused) as refused:

@@ -119,7 +119,7 @@ def make_all(directory: Path) -> None:
     # All that undo and resume can meet: an undone operation, two done ones, and an apply that was killed half way.
     scene = Scene(directory / "apply-cut-off")
     scene.run("pkey-set", 2, "3=0x8010", "--yes")
-    scene.run("undo", "--yes")
+    scene.run("undo", 1, "--yes")
     scene.run("pkey-add", 3, "0x8020", "--yes")
     scene.run("enforce-set", 7, 2, "--inbound", "on", "--yes")
     scene.run("plan", "--policy", scene.work / "policy.conf", "--out", scene.plan, code=1)
@@ -135,7 +135,7 @@ def make_all(directory: Path) -> None:
     scene.run("plan", "--policy", scene.work / "policy.conf", "--out", scene.plan, code=1)
     scene.run("apply", scene.plan, "--allow-removals", "--yes")
     scene.run("plan", "--policy", scene.work / "next.conf", "--out", scene.work / "next.json", code=1)
-    scene.run("undo", "--yes", die_after=5)
+    scene.run("undo", 1, "--yes", die_after=5)
     scene.keep()
 
     scene = Scene(directory / "deploy-first")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.errors import NoReply
-from ibkeys.store.journal import Journal, PlanRecord
+from ibkeys.store.journal import Journal, Operation, PlanRecord
 from ibkeys.store.journal.schema import JOURNAL_SCHEMA
 from ibkeys.store.origin import Origin
 from tests.store.journaled import record, ticking
@@ -81,6 +81,23 @@ def test_an_operation_without_a_plan_may_have_to_be_confirmed(tmp_path: Path) ->
         record(operation).done()
     with Journal.read(path) as journal:
         assert (journal.find(1).state, journal.find(1).goes_back) == ("done", True), "nobody confirmed it yet"
+
+
+def test_what_an_operation_is_resumed_with_is_kept_from_its_first_record_on_and_an_error_leaves_it_open() -> None:
+    def fail(operation: Operation) -> None:
+        with operation:
+            record(operation)
+            raise NoReply("silent")
+
+    journal = Journal(None)
+    with journal.operation("harden", kept={"hosts": ["sm2"]}):
+        pass
+    assert journal.list_operations() == []
+    with pytest.raises(NoReply):
+        fail(journal.operation("harden", kept={"hosts": ["sm2"]}))
+    found = journal.find(1)
+    assert (found.state, found.stage, found.is_of_plan) == ("open", None, False)
+    assert (journal.plan_of(1), journal.options_of(1)) == (None, {"hosts": ["sm2"]})
 
 
 def test_stages_of_an_earlier_version_are_kept(tmp_path: Path) -> None:

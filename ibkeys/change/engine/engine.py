@@ -213,9 +213,8 @@ class Engine:
         for each in ended:
             failed += each.entries[:-1]
             (failed if each.error is not None else done).extend(each.entries[-1:])
-        with self._operation.journal.in_one_transaction():
-            self._hooks.record()
-            recorded = self._operation.record_all([_image(each) for each in ready], done, failed)
+        images = [_image(each) for each in ready]
+        recorded = self._operation.record_all(images, done, failed, self._hooks.record)
         for each, entry in zip(ready, recorded, strict=True):
             each.entries.append(entry)
 

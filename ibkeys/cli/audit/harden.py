@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.audit.goal import Goal, GoalAudit, goal
-from ibkeys.cli.changing import ShownChange, end_overtaken, writer_of
+from ibkeys.cli.changing import ShownChange, writer_of
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.given import given_options
 from ibkeys.cli.help.command import command
@@ -24,7 +23,6 @@ from ibkeys.errors import UsageError
 if TYPE_CHECKING:
     from ibkeys.audit.findings import Report
     from ibkeys.change.writer import Writer
-    from ibkeys.harden.enforcement_run import EnforcementPlan
     from ibkeys.harden.findings import RemainingFinding
     from ibkeys.harden.hardening import Hardening, PlannedStep
     from ibkeys.harden.step import HardenRequest
@@ -41,15 +39,8 @@ _COLUMNS: Final = ("rule", "title", "severity", "result", "in_power", "to_do")
 @command("harden")
 @options.via_opensm_only("Through OpenSM")
 @goal
-@options.option(
-    "--abort", env=False, is_flag=True, help="Restore part_enforce; the plan names how to roll back the other steps."
-)
-@options.option(
-    "--overtaken",
-    env=False,
-    is_flag=True,
-    help="End the record of an interrupted run where somebody else has changed part_enforce since: no file is written.",
-)
+@options.replaced("--abort", "undo ID", is_flag=True)
+@options.replaced("--overtaken", "resume --overtaken", is_flag=True)
 @options.wait_for_sm
 @options.sm_hosts
 @options.changing
@@ -62,8 +53,6 @@ def harden(
     sm_hosts: SmHosts,
     sm_wait: int,
     format: str,
-    abort: bool,
-    overtaken: bool,
 ) -> int:
     """Fix what an audit finds, through OpenSM while it runs.
 
@@ -73,17 +62,11 @@ def harden(
     remaining findings are listed with their remedies. Exit status 1: findings at the severity of --fail-on or worse
     remain.
     """
-    if abort and overtaken:
-        raise UsageError("--abort and --overtaken exclude each other")
     if is_simulated(where):
         raise UsageError("a simulated subnet has no OpenSM on any host")
     _require_file(wanted.policy)
     audit = GoalAudit(where, wanted)
     asked = _asked(where, wanted, sm_hosts, sm_wait, audit, consent.dry_run)
-    if abort:
-        return _abort(where, consent, asked, format)
-    if overtaken:
-        return _end_overtaken(where, consent, asked)
     with open_fabric(where, changing=True) as fabric:
         from ibkeys.harden.hardening import plan_hardening
 
@@ -127,56 +110,6 @@ def _asked(
         lambda text: exits.warn(text, "step"),
         is_dry,
     )
-
-
-def _abort(where: Where, consent: Changing, asked: HardenRequest, format: str) -> int:
-    from ibkeys.harden.enforcement import plan_abort
-    from ibkeys.harden.enforcement_run import ABORT
-
-    with open_fabric(where, changing=True) as fabric, writer_of(fabric, ABORT, consent) as writer:
-        return _ShownAbort(writer, plan_abort(writer, asked), consent, format).carry_out()
-
-
-def _end_overtaken(where: Where, consent: Changing, asked: HardenRequest) -> int:
-    from ibkeys.harden.enforcement import refuse_overtaken
-    from ibkeys.harden.overtaken import close_overtaken
-    from ibkeys.harden.step import COMMAND
-
-    with open_fabric(where, changing=True) as fabric, writer_of(fabric, COMMAND, consent) as writer:
-        return end_overtaken(
-            consent,
-            partial(refuse_overtaken, writer, asked),
-            partial(close_overtaken, writer),
-            "the interrupted run: the same command without --overtaken goes on, --abort restores part_enforce",
-        )
-
-
-class _ShownAbort(ShownChange):
-    """The restoring of part_enforce, shown file by file."""
-
-    plan: EnforcementPlan
-
-    def show(self, put: Callable[[str], None]) -> None:
-        """Write what changes in which options file, and at how many leaf ports."""
-        for words in self.plan.words if self.plan.pending else ["nothing to change"]:
-            put(clean(words))
-
-    def report(self, applied: bool) -> int:
-        """Say that it is done, and return the exit code."""
-        for text in self.plan.silent:
-            exits.warn(text, "not done")
-        if self.format == "json":
-            head = {"dry_run": self.consent.dry_run, "applied": applied}
-            write_json("harden", {**head, "changes": list(self.plan.words), "unmade": list(self.plan.silent)})
-        elif self.format == "csv":
-            write_csv(("change",), ({"change": words} for words in self.plan.words))
-        elif applied:
-            write("done, verified by a fresh read")
-        elif self.consent.dry_run and self.plan.pending:
-            write("dry run: nothing was changed")
-        if self.consent.dry_run:
-            return exits.SAYS_NO if self.plan.pending else exits.DONE
-        return exits.NOT_COMPLETED if self.plan.silent else exits.DONE
 
 
 class _ShownHardening(ShownChange):

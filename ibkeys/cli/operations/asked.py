@@ -20,7 +20,9 @@ from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.change.open_operations import Target
+    from ibkeys.cli.audit.enforcement import EnforcementRequest
     from ibkeys.cli.mkeys.run_request import RunRequest
+    from ibkeys.cli.sm.smkey_change import SmKeyRequest
     from ibkeys.store.journal import Journal
     from ibkeys.store.journal.runs import Run
 
@@ -54,7 +56,7 @@ class Asked:
         """Raise UsageError if one of *options* was typed. *why*: the words after the name of the operation, with {} for
         these options."""
         record = self.target.record
-        name = f"operation {record.id} ({record.command})" if record is not None else "the last operation"
+        name = f"operation {record.id} ({record.command})"
         refuse_given(options, f"{name} {why}")
 
     def run_request(
@@ -77,6 +79,18 @@ class Asked:
         given = self.where, self.sm_hosts, self.consent, self.format
         times = sm_wait, standby_wait, opens, confirm_within
         return RunRequest(command, *given, is_through_opensm, *times, last.id if last is not None else None)
+
+    def sm_key_request(self, sm_wait: int) -> SmKeyRequest:
+        """Return the request to go on with a change of sm_key and sa_key, to take it back, or to end its record."""
+        from ibkeys.cli.sm.smkey_change import SmKeyRequest
+
+        return SmKeyRequest(self.where, self.consent, self.sm_hosts, sm_wait, self.format, self.target.record)
+
+    def enforcement_request(self, sm_wait: int) -> EnforcementRequest:
+        """Return the request to go on with a change of part_enforce, to take it back, or to end its record."""
+        from ibkeys.cli.audit.enforcement import EnforcementRequest
+
+        return EnforcementRequest(self.where, self.consent, self.sm_hosts, sm_wait, self.format, self.target.record)
 
     def restore(self, sm_wait: int, *, allow_break: bool, at_once: bool = False, unconfirmed: bool = False) -> int:
         """Restore what the operation overwrote, where that is no M_Key; the arguments are options of `ibkeys undo`."""

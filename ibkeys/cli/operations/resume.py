@@ -98,7 +98,13 @@ def resume(
     wanted = Asked(where, ufm, consent, sm_hosts, folding, format, target, last)
     if choices.overtaken:
         wanted.refuse(ALLOW | FORWARD | AT_ONCE, "only has its record ended with --overtaken: omit {}")
-    return _resume_keys(wanted, choices) if target.kind == "keys" else _resume_partitions(wanted, choices)
+    if target.kind == "keys":
+        return _resume_keys(wanted, choices)
+    if target.kind == "sm-keys":
+        return _resume_sm_keys(wanted, choices)
+    if target.kind == "enforcement":
+        return _resume_enforcement(wanted, choices)
+    return _resume_partitions(wanted, choices)
 
 
 def _resume_keys(wanted: Asked, choices: _Choices) -> int:
@@ -115,6 +121,20 @@ def _resume_keys(wanted: Asked, choices: _Choices) -> int:
         wanted.refuse(FORWARD, "is being undone: omit {}")
         return roll_back_run(request, choices.at_once, choices.max_failures)
     return finish_run(request, choices.at_once, choices.max_failures, choices.first, choices.opensm_conf)
+
+
+def _resume_sm_keys(wanted: Asked, choices: _Choices) -> int:
+    wanted.refuse(OF_KEYS | ALLOW | FORWARD | AT_ONCE | OF_UFM)
+    request = wanted.sm_key_request(choices.sm_wait)
+    return request.end_record() if choices.overtaken else request.finish()
+
+
+def _resume_enforcement(wanted: Asked, choices: _Choices) -> int:
+    wanted.refuse(OF_KEYS | ALLOW | FORWARD | AT_ONCE | OF_UFM)
+    request = wanted.enforcement_request(choices.sm_wait)
+    if choices.overtaken:
+        return request.end_record()
+    return request.take_back() if wanted.target.goes_back else request.finish()
 
 
 def _end_earlier(wanted: Asked) -> int:

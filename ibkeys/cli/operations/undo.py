@@ -80,9 +80,10 @@ def undo(
 ) -> int:
     """Restore what an operation overwrote.
 
-    ID is the number that `ibkeys journal` shows; without it, the only open operation is taken, else the last one that
-    is not yet undone. A finished change of M_Keys needs its ID. P_Key tables are restored byte for byte, enforcement
-    bits and policies as they were, and M_Keys, levels and leases of the last mkey-deploy, mkey-rotate or mkey-remove.
+    ID is the number that `ibkeys journal` shows; without it, the only open operation is taken, and one that has ended
+    needs it. P_Key tables are restored byte for byte, enforcement bits, part_enforce and policies as they were, and
+    M_Keys, levels and leases of the last mkey-deploy, mkey-rotate or mkey-remove. The new keys of an open smkey-rotate
+    are given up where no file has them.
     It goes back as the operation went: directly, through OpenSM or through UFM. The undo is itself an operation:
     undoing the undo of a partition change repeats the change. Counters that were cleared cannot be restored.
     """
@@ -92,6 +93,11 @@ def undo(
     wanted = Asked(where, ufm, consent, sm_hosts, folding, format, target, last)
     if target.kind == "keys":
         return _undo_keys(wanted, choices)
+    if target.kind in ("sm-keys", "enforcement"):
+        wanted.refuse(OF_KEYS | ALLOW | AT_ONCE | OF_UFM | {"--unconfirmed": "unconfirmed"})
+        if target.kind == "enforcement":
+            return wanted.enforcement_request(choices.sm_wait).take_back()
+        return wanted.sm_key_request(choices.sm_wait).take_back()
     wanted.refuse(OF_KEYS)
     how = {"allow_break": choices.allow_break, "at_once": choices.at_once, "unconfirmed": choices.unconfirmed}
     return wanted.restore(choices.sm_wait, **how)

@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from ibkeys.cli.exits import clean, write, write_exact
-from ibkeys.cli.opening import is_simulated
+from ibkeys.cli.opening import is_simulated, journal_of
 from ibkeys.cli.options import SmHosts, Where
 from ibkeys.errors import UsageError
 
@@ -33,6 +33,19 @@ def hosts_of(where: Where, given: SmHosts) -> list[SmHost]:
             raise UsageError(f"{what}: omit --sm-host")
         return []
     return settings_of(given.sm_config).chosen(given.sm_host, given.sudo, given.ssh_config)
+
+
+def hosts_of_operation(where: Where, given: SmHosts, operation: int | None) -> list[SmHost]:
+    """As `hosts_of`; where neither options nor ``sm.toml`` name another host, those of *operation* as the journal keeps
+    them. Raises what `hosts_of` raises, and StoreError for a journal that is damaged."""
+    from ibkeys.sm.site import hosts_in
+    from ibkeys.store.journal import Journal
+
+    hosts = hosts_of(where, given)
+    if operation is None or len(hosts) != 1:
+        return hosts
+    with Journal.read(journal_of(where)) as journal:
+        return [*hosts, *hosts_in(journal.options_of(operation))]
 
 
 def settings_of(path: str | None) -> SmSettings:

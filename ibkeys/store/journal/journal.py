@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self, cast
 
@@ -37,9 +37,10 @@ class Operation:
     ``with`` block the operation is ``done``, or ``failed`` when an entry is not done or an exception came through. An
     interrupt (KeyboardInterrupt, SystemExit) leaves it ``open``, as a crash does: it may be resumed or undone.
 
-    *resumable*: an exception, too, leaves it ``open``. ``journal``: the one that it belongs to. ``outcome``: the state
-    that it ends with when nothing was raised, in place of ``done`` or ``failed``. ``has_ended``: its state and its time
-    are in the journal already. ``undoes``: the operation that it undoes, if any.
+    *resumable*: an exception, too, leaves it ``open``. *kept*: what the journal keeps of it from its first record on,
+    None for nothing. ``journal``: the one that it belongs to. ``outcome``: the state that it ends with when nothing was
+    raised, in place of ``done`` or ``failed``. ``has_ended``: its state and its time are in the journal already.
+    ``undoes``: the operation that it undoes, if any.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Operation:
         first: int = 0,
         resumable: bool = False,
         undoes: int | None = None,
+        kept: Mapping[str, Any] | None = None,
     ) -> None:
         self.journal = journal
         self._entries: list[Entry] = []
@@ -58,6 +60,7 @@ class Operation:
         self._first = first
         self._resumable = resumable
         self._origin = origin
+        self._kept = kept
         self.command = command
         self.id = id
         self.undoes = undoes
@@ -65,24 +68,27 @@ class Operation:
         self.has_ended = False
 
     def record_all(
-        self, images: Iterable[Image], done: Sequence[Entry] = (), failed: Sequence[Entry] = ()
+        self,
+        images: Iterable[Image],
+        done: Sequence[Entry] = (),
+        failed: Sequence[Entry] = (),
+        also: Callable[[], None] = lambda: None,
     ) -> list[Entry]:
         """Put many images on disk, and the outcome for earlier Sets, with one sync; the Sets of *images* may be sent
-        when this returns.
+        when this returns. *also*: writes to the journal what belongs to the same moment.
         """
         images = list(images)
         entries: list[Entry] = []
         operation = self.id
-        if not images and not done and not failed:
-            return entries
         with self.journal.in_one_transaction():
+            also()
             if done:
                 self.journal.set_status(done, "done")
             if failed:
                 self.journal.set_status(failed, "failed")
             if images:
                 if operation is None:
-                    operation = self.journal.begin_operation(self.command, self._origin)
+                    operation = self._begin()
                 entries = self.journal.record(operation, self._first + len(self._entries), images)
         self.id = operation
         self._entries += entries
@@ -93,7 +99,7 @@ class Operation:
         with self.journal.in_one_transaction():
             operation = self.id
             if operation is None:
-                operation = self.journal.begin_operation(self.command, self._origin)
+                operation = self._begin()
             entry = self.journal.record_file(operation, image)
         self.id = operation
         self._files.append(entry)
@@ -102,9 +108,17 @@ class Operation:
     def put_on_disk(self) -> int:
         """Return its id: it is on disk when this returns, and may be resumed whatever ends it. Raises StoreError."""
         if self.id is None:
-            self.id = self.journal.begin_operation(self.command, self._origin)
+            with self.journal.in_one_transaction():
+                operation = self._begin()
+            self.id = operation
         self._resumable = True
         return self.id
+
+    def _begin(self) -> int:
+        operation = self.journal.begin_operation(self.command, self._origin)
+        if self._kept is not None:
+            self.journal.keep_options(operation, json.dumps(self._kept))
+        return operation
 
     def __enter__(self) -> Self:
         return self
@@ -146,12 +160,13 @@ class Journal(Store):
             raise StoreError("the journal is damaged: it has no identity, or several")
         return cast(str, rows[0][0])
 
-    def operation(self, command: str, origin: Origin | None = None) -> Operation:
+    def operation(self, command: str, origin: Origin | None = None, kept: Mapping[str, Any] | None = None) -> Operation:
         """Return a new operation, to be used in a ``with`` statement. *command* is a name without arguments.
 
-        *origin*: who makes it; by default this process, with nothing overridden.
+        *origin*: who makes it; by default this process, with nothing overridden. *kept*: what it is resumed with, JSON
+        without a key; None for one that is not resumed.
         """
-        return Operation(self, command, origin or this_process())
+        return Operation(self, command, origin or this_process(), resumable=kept is not None, kept=kept)
 
     def begin(self, command: str, document: str, options: str, origin: Origin | None = None) -> Operation:
         """Return a new operation that follows a plan, to be used in a ``with`` statement; it may be resumed.
@@ -161,20 +176,26 @@ class Journal(Store):
         origin = origin or this_process()
         with self.in_one_transaction():
             operation = self.begin_operation(command, origin)
-            self._keep_options(operation, document, options)
+            self.keep_options(operation, options, document)
+            self._set_running(operation)
         return Operation(self, command, origin, operation, resumable=True)
 
     def await_confirmation(self, operation: int, options: str) -> None:
         """Note that *operation*, which follows no plan, has to be confirmed from now on. *options*: as in `begin`."""
         with self.in_one_transaction():
-            self._keep_options(operation, None, options)
+            self.keep_options(operation, options)
+            self._set_running(operation)
 
-    def _keep_options(self, operation: int, document: str | None, options: str) -> None:
+    def keep_options(self, operation: int, options: str, document: str | None = None) -> None:
+        """Keep the texts of what *operation* was begun with, and of its plan where it follows one."""
         with self.database.transaction() as connection:
             connection.execute(
                 "INSERT OR REPLACE INTO plans (operation, document, options) VALUES (?, ?, ?)",
                 (operation, document, options),
             )
+
+    def _set_running(self, operation: int) -> None:
+        with self.database.transaction() as connection:
             connection.execute("UPDATE operations SET stage = 'running' WHERE id = ?", (operation,))
 
     def reopen(self, operation: int, origin: Origin | None = None, stage: Stage = "running") -> Operation:
@@ -241,7 +262,7 @@ class Journal(Store):
         return PlanRecord(*rows[0]) if rows else None
 
     def options_of(self, operation: int) -> dict[str, Any]:
-        """Return what an operation was begun with that follows a plan or has to be confirmed; nothing of any other."""
+        """Return what an operation was begun with; nothing of one of which the journal kept nothing."""
         rows = self.database.query("SELECT options FROM plans WHERE operation = ?", (operation,), of="plans")
         return options_in(rows[0][0]) if rows else {}
 

@@ -29,18 +29,18 @@ def list_operations(database: Database) -> list[OperationRecord]:
            ) ON undone = id ORDER BY id""",
         of="operations plans",
     )
-    starts, of_plan, of_keys = _starts(database), set[int](), set[int]()
+    starts, of_plan, began = _starts(database), set[int](), dict[int, str]()
     for ident, command, *_, undoes, _, _, has_plan in rows:
         if has_plan or undoes in of_plan:
             of_plan.add(ident)
-        if command in KEY_COMMANDS or undoes in of_keys:
-            of_keys.add(ident)
+        began[ident] = began.get(undoes, command)
     return [
         OperationRecord(
             *(ident, command, state, started, finished, ports, unproven, stage, undoes, undone_by),
             being_undone=bool(is_open),
             is_of_plan=ident in of_plan,
-            is_of_keys=ident in of_keys,
+            is_of_keys=began[ident] in KEY_COMMANDS,
+            undid=None if undoes is None else began[ident],
             starts=tuple(starts.get(ident, ())),
         )
         for ident, command, state, started, finished, ports, unproven, stage, undoes, undone_by, is_open, _ in rows

@@ -109,7 +109,8 @@ class OperationRecord:
     operation is that follows a plan or has to be confirmed, None of any other. ``undoes``: the operation that this one
     gave back, None if it is no undo. ``undone_by``: the one that gave this one back; None also for one that an earlier
     version undid. ``being_undone``: an undo of it was begun and is not finished. ``is_of_plan``: it follows a plan, or
-    undoes an operation that does, and so on; ``is_of_keys``: the same of a run of M_Keys.
+    undoes an operation that does, and so on; ``is_of_keys``: the same of a run of M_Keys. ``undid``: the command of
+    what an undo undoes, and of an undo of that, and so on; None of an operation that is no undo.
     ``starts``: empty for what an earlier version did.
     """
 
@@ -126,12 +127,18 @@ class OperationRecord:
     being_undone: bool = False
     is_of_plan: bool = False
     is_of_keys: bool = False
+    undid: str | None = None
     starts: tuple[Start, ...] = ()
 
     @property
     def is_half_undone(self) -> bool:
         """Whether its undo was begun and has not ended."""
         return self.being_undone and self.state != "undone"
+
+    @property
+    def began(self) -> str:
+        """The command that began it, or of an undo what it undoes, and so on."""
+        return self.undid or self.command
 
     @property
     def is_unfinished(self) -> bool:

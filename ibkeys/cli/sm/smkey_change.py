@@ -1,0 +1,214 @@
+"""A change of sm_key and sa_key as the command line asks for it: a new one, or one that was begun."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from ibkeys.cli import exits
+from ibkeys.cli.changing import ShownChange, confirm, end_overtaken, end_record, writer_of
+from ibkeys.cli.exits import write
+from ibkeys.cli.left_locks import remove_left_locks
+from ibkeys.cli.opening import open_fabric
+from ibkeys.cli.options import Changing, SmHosts, Where
+from ibkeys.cli.render import write_csv, write_json
+from ibkeys.cli.sm.hosts import hosts_of_operation
+from ibkeys.errors import UsageError
+from ibkeys.printable import counted
+
+if TYPE_CHECKING:
+    from ibkeys.change.interrupts import Interrupts
+    from ibkeys.change.writer import Writer
+    from ibkeys.keys.smkey import SMKey
+    from ibkeys.sm.hosts import SmHost
+    from ibkeys.smkeys.managers import Kind
+    from ibkeys.smkeys.planning import KeyChange
+    from ibkeys.store.journal import OperationRecord
+
+_COLUMNS: Final = ("host", "path", "sm_key", "sa_key")
+_KINDS: Final[tuple[Kind, ...]] = ("sm_key", "sa_key")
+_NAME: Final = "the interrupted change of sm_key and sa_key"
+
+
+@dataclass(frozen=True, slots=True)
+class SmKeyRequest:
+    """What the command line asks of a change. ``sm_wait``: seconds; ``begun``: the operation of one that was begun,
+    None for a new one."""
+
+    where: Where
+    consent: Changing
+    sm_hosts: SmHosts
+    sm_wait: int
+    format: str
+    begun: OperationRecord | None = None
+
+    def begin(self, given: Mapping[Kind, SMKey]) -> int:
+        """Begin a change with the keys *given*, and others generated; where the journal was lost, finish the one whose
+        keys the key store has."""
+        from ibkeys.smkeys.begun import refuse_while_open
+
+        with self._writer() as writer:
+            refuse_while_open(writer)
+            return self._carry_out(writer, given)
+
+    def finish(self) -> int:
+        """Finish the change that was begun, with the same keys."""
+        from ibkeys.smkeys.begun import require_open
+
+        with self._writer() as writer:
+            require_open(writer, self._number)
+            return self._carry_out(writer, {})
+
+    def take_back(self) -> int:
+        """Give up the keys of the change that was begun, where no file has them."""
+        from ibkeys.change.interrupts import Interrupts
+        from ibkeys.smkeys.begun import require_open
+        from ibkeys.smkeys.giving_up import give_up, refuse_ended, refuse_written
+
+        refuse_ended(self._record)
+        with self._writer() as writer:
+            require_open(writer, self._number)
+            change = self._plan(writer, {}, Interrupts())
+            refuse_written(writer, change, self._number)
+            if self.consent.dry_run:
+                write("dry run: its keys would be given up, and no file has them; nothing was changed")
+                return exits.SAYS_NO
+            confirm(self.consent, question="No file has the new keys. Give them up?")
+            for stays in give_up(writer, change, self._number):
+                exits.warn(stays, "note")
+            write(f"{_NAME} was taken back: no file has its keys, which stay in the key store")
+            return exits.DONE
+
+    def end_record(self) -> int:
+        """End the record of the change, where somebody else has changed the keys since, and where it can go neither on
+        nor back."""
+        from ibkeys.change.interrupts import Interrupts
+        from ibkeys.smkeys.begun import finishes, require_open
+
+        with self._writer() as writer:
+            close = partial(self._close, writer)
+            if self._record.state in ("done", "undone"):
+                raise UsageError(f"operation {self._number} ({writer.command}) has ended")
+            try:
+                require_open(writer, self._number)
+            except UsageError as error:
+                exits.warn(str(error), "note")
+                return end_record(self.consent, partial(self._close_only, writer))
+            otherwise = f"{_NAME}: `{finishes(self._number)}` finishes it"
+            return end_overtaken(self.consent, lambda: self._plan(writer, {}, Interrupts()), close, otherwise)
+
+    @property
+    def _record(self) -> OperationRecord:
+        assert self.begun is not None  # only a new change has none
+        return self.begun
+
+    @property
+    def _number(self) -> int:
+        return self._record.id
+
+    def _close(self, writer: Writer) -> str:
+        """End the record of the last change, and give up its keys; return its name."""
+        from ibkeys.smkeys.overtaken import close_overtaken
+
+        close_overtaken(writer, writer.command)
+        remove_left_locks(self.where, writer.command, self._hosts())
+        return _NAME
+
+    def _close_only(self, writer: Writer) -> str:
+        """End the record of one change, of which the key store has no keys; return its name."""
+        from ibkeys.store.journal import Journal
+
+        with Journal(writer.fabric.stores.journal) as journal:
+            journal.set_state(self._number, "undone")
+        remove_left_locks(self.where, writer.command, self._hosts())
+        return f"operation {self._number} ({writer.command})"
+
+    def _hosts(self) -> list[SmHost]:
+        return hosts_of_operation(self.where, self.sm_hosts, None if self.begun is None else self.begun.id)
+
+    @contextmanager
+    def _writer(self) -> Iterator[Writer]:
+        from ibkeys.smkeys.begun import COMMAND
+
+        with open_fabric(self.where, changing=True) as fabric, writer_of(fabric, COMMAND, self.consent) as writer:
+            yield writer
+
+    def _plan(self, writer: Writer, given: Mapping[Kind, SMKey], interrupts: Interrupts) -> KeyChange:
+        from ibkeys.sm.site import reach
+        from ibkeys.smkeys.planning import Settings, plan_change
+
+        tells = bool(self.where.verbose) or sys.stderr.isatty()
+        settings = Settings(self.sm_wait, check=interrupts.check, say=_say if tells else lambda text: None)
+        return plan_change(writer, reach(writer.enter, self._hosts()), given, settings)
+
+    def _carry_out(self, writer: Writer, given: Mapping[Kind, SMKey]) -> int:
+        from ibkeys.change.interrupts import Interrupts
+
+        interrupts = Interrupts()
+        plan = self._plan(writer, given, interrupts)
+        return _ShownKeyChange(writer, plan, self.consent, self.format, interrupts, self.where.show_keys).carry_out()
+
+
+def _say(text: str) -> None:
+    exits.warn(text, "note")
+
+
+class _ShownKeyChange(ShownChange):
+    """A change of the keys, shown by its files."""
+
+    plan: KeyChange
+
+    def __init__(
+        self,
+        writer: Writer,
+        plan: KeyChange,
+        consent: Changing,
+        format: str,
+        interrupts: Interrupts,
+        show_keys: bool,
+    ) -> None:
+        super().__init__(writer, plan, consent, format)
+        self._interrupts = interrupts
+        self._show_keys = show_keys
+        self._document = plan.to_json()
+
+    def show(self, put: Callable[[str], None]) -> None:
+        """Write which files change, and how long that may take."""
+        files, window = self._document["files"], self._document["polling_seconds"]
+        put(f"new sm_key and sa_key in {counted(len(files), 'options file')}:")
+        for shown, file in zip(files, self.plan.managers.files, strict=True):
+            changes = ", ".join(f"{kind} {shown['changes'][kind]}" for kind in _KINDS)
+            put(f"  {file.name}: {changes} now; read by {', '.join(shown['opensms'])}")
+        if window is not None:
+            put(f"all of them within half of {window:g} s: after that time a standby would become master")
+
+    def apply(self) -> None:
+        """Make the change. A signal that asks to stop is heeded between two steps."""
+        told = len(self.plan.notes)
+        try:
+            with self._interrupts:
+                self.writer.apply(self.plan)
+        finally:
+            for note in self.plan.notes[told:]:
+                exits.warn(note, "note")
+
+    def report(self, applied: bool) -> int:
+        """Say that it is done, with the keys if they were asked for."""
+        keys = {kind: self.plan.new[kind].hex() if self._show_keys and applied else None for kind in _KINDS}
+        if self.format == "json":
+            head: dict[str, Any] = {"dry_run": self.consent.dry_run, "applied": applied, "keys": keys}
+            write_json(self.writer.command, {**head, **self._document, "notes": self.plan.notes})
+        elif self.format == "csv":
+            write_csv(_COLUMNS, ({**each, **each["changes"]} for each in self._document["files"]))
+        elif applied:
+            for kind, key in keys.items():
+                if key is not None:
+                    write(f"{kind}: {key}")
+            write("done: the SA answers to the new sa_key and to no former one, and there is one master")
+        else:
+            write("dry run: nothing was changed")
+        return exits.SAYS_NO if self.consent.dry_run else exits.DONE

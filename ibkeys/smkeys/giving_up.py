@@ -1,0 +1,70 @@
+"""Taking back a change of sm_key and sa_key that was begun: its keys are given up where no file was given them.
+
+Once a file has had the new keys, an OpenSM may work with them: the change can only be finished then. No file is written
+here, and no OpenSM is signalled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ibkeys.change.writer import Writer
+from ibkeys.errors import Refused, StoreError, UsageError
+from ibkeys.printable import named
+from ibkeys.sm.files.left_overs import remove_left_overs
+from ibkeys.smkeys.begun import COMMAND, NEW_KEYS, finishes
+from ibkeys.smkeys.managers import keys_in
+from ibkeys.smkeys.overtaken import give_up_keys
+from ibkeys.smkeys.planning import KeyChange
+from ibkeys.store.journal import FileImage, Journal, OperationRecord
+
+
+def refuse_ended(record: OperationRecord) -> None:
+    """Raise StoreError for a change that was taken back, UsageError for one that is done."""
+    if record.state == "undone":
+        raise StoreError(f"operation {record.id} ({COMMAND}) was taken back, or its record was ended")
+    if record.state == "done":
+        raise UsageError(
+            f"operation {record.id} ({COMMAND}) has ended, and former SM keys are not restored: `{NEW_KEYS}` makes new "
+            "ones"
+        )
+
+
+def refuse_written(writer: Writer, change: KeyChange, operation: int | None) -> None:
+    """Raise Refused (``open-run``) if a file has, or had, the new keys of *change*, which was begun as *operation*.
+    Raises StoreError."""
+    new = {*change.new.values()}
+    written = [file.name for file in change.managers.files if new & {*keys_in(file.data).values()}]
+    with Journal.read(writer.fabric.stores.journal) as journal:
+        images = [] if operation is None else [entry.image for entry in journal.files(operation)]
+    if not written and not _were_restored(images):
+        return
+    if written:
+        why = f"the new keys are in {named(written)}"
+        rest = [file.name for file in change.managers.files if file.name not in written]
+        why += f", and the former ones in {named(rest)}" if rest else ""
+    else:
+        why = "its files had the new keys, and got the former ones back, but an OpenSM may still work with the new ones"
+    raise Refused(
+        f"the change of sm_key and sa_key does not go back, because {why}: it can only be finished, by "
+        f"`{finishes(operation)}`",
+        "open-run",
+    ).unchanged()
+
+
+def _were_restored(images: Sequence[FileImage]) -> bool:
+    """Whether a change found a file as it had written it: it then gave it the former keys back."""
+    wrote = {(image.key, image.after) for image in images}
+    return any((image.key, image.before) in wrote for image in images)
+
+
+def give_up(writer: Writer, change: KeyChange, operation: int | None) -> list[str]:
+    """Give up the keys of *change*, which was begun as *operation*, end that, and remove what it prepared beside the
+    files. Return what stays there, in words. The keys stay in the key store as former ones. Raises StoreError,
+    HostNotReached."""
+    with Journal(writer.fabric.stores.journal) as journal:
+        stays = list(remove_left_overs(journal, change.managers.files, writer.keystore))
+        if operation is not None:
+            journal.set_state(operation, "undone")
+    give_up_keys(writer, "its change was taken back")
+    return stays

@@ -1,0 +1,191 @@
+"""A change of sm_key and sa_key that was begun: no other begins before it ends, and it goes back where no file has its
+keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from ibkeys.change.writer import Writer
+from ibkeys.errors import HostNotReached, Incomplete, Refused, StoreError, UsageError
+from ibkeys.sm.site import KEPT_HOSTS, hosts_in
+from ibkeys.smkeys.begun import COMMAND, open_change, refuse_while_open, require_open
+from ibkeys.smkeys.giving_up import give_up, refuse_ended, refuse_written
+from tests.fabricsim import tool
+from tests.smkeys.madeup import Killed, MadeUpSite
+from tests.smkeys.outcomes import assert_back, assert_done, kill_at
+
+Patch = pytest.MonkeyPatch
+
+
+@contextmanager
+def writer_of(three: MadeUpSite) -> Iterator[Writer]:
+    stores = {"keystore": three.folder / "keys.db", "journal": three.folder / "journal.db"}
+    with tool(three.net, **stores) as fabric, Writer(fabric, COMMAND) as writer:
+        yield writer
+
+
+def told(three: MadeUpSite, ask: Callable[[Writer], None]) -> str:
+    """Return with what *ask* is refused, "" where it is not."""
+    with writer_of(three) as writer:
+        try:
+            ask(writer)
+        except (Refused, UsageError) as error:
+            return str(error)
+    return ""
+
+
+def test_no_other_begins_before_it_ends(three: MadeUpSite, monkeypatch: Patch) -> None:
+    assert told(three, refuse_while_open) == ""
+    kill_at(three, monkeypatch, "signal node05")
+    assert told(three, refuse_while_open) == (
+        "operation 1 (smkey-rotate) is not finished, and no other change of sm_key and sa_key can begin before that: "
+        "`ibkeys resume 1` finishes it; nothing was changed"
+    )
+    assert told(three, lambda writer: require_open(writer, 1)) == ""
+    three.run(monkeypatch)
+    assert_done(three)
+    assert told(three, refuse_while_open) == ""
+    assert "has ended" in told(three, lambda writer: require_open(writer, 1))
+
+
+def test_it_keeps_its_hosts(three: MadeUpSite, monkeypatch: Patch) -> None:
+    kill_at(three, monkeypatch, "signal node05")
+    with three.journal() as journal:
+        kept = journal.options_of(1)
+        assert journal.find(1).stage is None
+    assert KEPT_HOSTS in kept
+    assert [host.ssh.name for host in hosts_in(kept) if host.ssh is not None] == ["sm1", "sm2"]
+
+
+def test_a_failure_that_left_files_with_both_keys_leaves_it_open(three: MadeUpSite, monkeypatch: Patch) -> None:
+    def cut(step: str) -> None:
+        if step == "was put node06":
+            three.hosts[2].is_cut = True
+            raise HostNotReached("host sm2: the connection is closed", "sm2")
+
+    three.before_each = cut
+    with pytest.raises(Incomplete, match="`ibkeys resume 1` finishes it"):
+        three.run(monkeypatch)
+    with three.journal() as journal:
+        assert journal.find(1).state == "open"
+
+
+def test_without_its_journal_the_next_change_finishes_it(three: MadeUpSite, monkeypatch: Patch) -> None:
+    kill_at(three, monkeypatch, "put node06")
+    (three.folder / "journal.db").unlink()
+    assert told(three, refuse_while_open) == ""
+    assert three.run(monkeypatch).goes_on
+    assert_done(three)
+
+
+def test_without_its_key_store_only_new_keys_lead_on(three: MadeUpSite, monkeypatch: Patch) -> None:
+    kill_at(three, monkeypatch, "signal node05")
+    (three.folder / "keys.db").unlink()
+    assert told(three, refuse_while_open) == ""
+    assert "`ibkeys smkey-rotate --via opensm` sets new keys" in told(three, lambda writer: require_open(writer, 1))
+    three.run(monkeypatch)
+    assert_done(three)
+
+
+def test_killed_before_its_keys_are_current_the_next_change_finishes_it(three: MadeUpSite, monkeypatch: Patch) -> None:
+    def die(keys: object, ref: int) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ibkeys.smkeys.run.SmKeys.promote", die)
+        with pytest.raises(Killed):
+            three.run(monkeypatch)
+    with three.journal() as journal:
+        assert (open_change(journal), journal.find(1).state) == (None, "done")
+    assert told(three, refuse_while_open) == ""
+    keys = {row.sm_key for row in three.stored()}
+    assert three.run(monkeypatch).goes_on
+    assert_done(three)
+    assert {row.sm_key for row in three.stored()} == keys
+
+
+def test_only_the_last_one_goes_on(three: MadeUpSite, monkeypatch: Patch) -> None:
+    kill_at(three, monkeypatch, "signal node05")
+    three.run(monkeypatch)
+    kill_at(three, monkeypatch, "signal node05")
+    with three.journal() as journal:
+        journal.set_state(1, "open")
+    assert "`ibkeys resume 1 --overtaken` ends the record" in told(three, lambda writer: require_open(writer, 1))
+    assert told(three, lambda writer: require_open(writer, 2)) == ""
+
+
+# --- taking it back ---------------------------------------------------------------------------------------------------
+
+
+def take_back(three: MadeUpSite, monkeypatch: Patch, operation: int | None = 1) -> None:
+    change = three.run(monkeypatch, dry_run=True)
+    assert change.goes_on
+    with writer_of(three) as writer:
+        refuse_written(writer, change, operation)
+        assert give_up(writer, change, operation) == []
+
+
+@pytest.mark.parametrize("step", ["stage node06", "put node05"])
+def test_where_no_file_has_its_keys_it_goes_back(three: MadeUpSite, monkeypatch: Patch, step: str) -> None:
+    kill_at(three, monkeypatch, step)
+    steps = len(three.steps)
+    take_back(three, monkeypatch)
+    assert not any(each.split()[0] in ("put", "replace", "signal") for each in three.steps[steps:])
+    assert_back(three)
+    with three.journal() as journal:
+        assert [each.state for each in journal.list_operations()] == ["undone"]
+    assert not three.run(monkeypatch).goes_on
+    assert_done(three)
+
+
+def test_without_its_journal_it_goes_back_too(three: MadeUpSite, monkeypatch: Patch) -> None:
+    kill_at(three, monkeypatch, "stage node05")
+    assert not (three.folder / "journal.db").exists() or open_change(three.journal()) is None
+    take_back(three, monkeypatch, None)
+    assert_back(three)
+
+
+@pytest.mark.parametrize(
+    ("step", "why"), [("put node06", r"the new keys are in .*sm1, and the former ones in "), ("signal node05", "in ")]
+)
+def test_where_a_file_has_its_keys_it_can_only_be_finished(
+    three: MadeUpSite, monkeypatch: Patch, step: str, why: str
+) -> None:
+    kill_at(three, monkeypatch, step)
+    before = three.confs()
+    with pytest.raises(Refused, match=rf"does not go back, because .*{why}.*by `ibkeys resume 1`") as refused:
+        take_back(three, monkeypatch)
+    assert (refused.value.interlock, three.confs()) == ("open-run", before)
+    three.run(monkeypatch)
+    assert_done(three)
+
+
+def test_where_files_had_its_keys_and_an_opensm_may_still_have_them_it_can_only_be_finished(
+    three: MadeUpSite, monkeypatch: Patch
+) -> None:
+    def cut(step: str) -> None:
+        if step == "signal node01":
+            raise HostNotReached("no", "")
+
+    three.before_each = cut
+    with pytest.raises(Incomplete, match="could not be restored everywhere"):
+        three.run(monkeypatch)
+    three.before_each = lambda step: None
+    assert {host.keys["sm_key"].hex() for host in three.hosts} == {"0x0000000000000001"}
+    with pytest.raises(Refused, match="an OpenSM may still work with the new ones"):
+        take_back(three, monkeypatch)
+    three.run(monkeypatch)
+    assert_done(three)
+
+
+def test_one_that_has_ended_does_not_go_back(three: MadeUpSite, monkeypatch: Patch) -> None:
+    three.run(monkeypatch)
+    with three.journal() as journal:
+        with pytest.raises(UsageError, match=r"former SM keys are not restored: `ibkeys smkey-rotate --via opensm`"):
+            refuse_ended(journal.find(1))
+        journal.set_state(1, "undone")
+        with pytest.raises(StoreError, match="taken back, or its record was ended"):
+            refuse_ended(journal.find(1))
