@@ -34,12 +34,10 @@ from ibkeys.topology.recabling import WHETHER_MOVED
         "SE002), and take a new snapshot as the baseline."
     ),
     false_positives="Planned work on cables. A switch that was replaced moves every port behind it.",
+    needs="baseline",
 )
-def recabled(data: AuditInput) -> Verdict:
+def recabled(data: AuditInput, verdict: Verdict) -> None:
     """HY004: protected or partitioned port recabled."""
-    if data.baseline is None:
-        return Verdict.without(data, "no baseline to compare with (--baseline)")
-    verdict = Verdict.over_fabric(data)
     for port in data.external_ports:
         if port.info is None:
             verdict.unread(port, PortInfo.name)  # so nobody was asked who is behind it
@@ -55,7 +53,6 @@ def recabled(data: AuditInput) -> Verdict:
             _say(verdict, port, *moved[port], guarded)
         elif guarded and data.before(port) is not None:
             verdict.passed += 1
-    return verdict
 
 
 def _is_of_cables(each: Moved) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ibkeys.audit.inputs import AuditInput
 from ibkeys.audit.rule import Verdict, rule
-from ibkeys.audit.rules.key_files import ELSEWHERE
 from ibkeys.topology.nodes import Port
 
 
@@ -17,12 +16,12 @@ from ibkeys.topology.nodes import Port
     sources=("SANS",),
     remedy="Mode 0660 and a group of permitted users, by udev rules.",
     false_positives="A machine with one user.",
+    needs="host",
+    over_fabric=False,
 )
-def devices(data: AuditInput) -> Verdict:
+def devices(data: AuditInput, verdict: Verdict) -> None:
     """HY001: umad or issm device open."""
-    if data.host is None:
-        return Verdict.not_applicable(data, ELSEWHERE)
-    verdict = Verdict(data)
+    assert data.host is not None
     for device in data.host.facts.devices:
         evidence = {"device": {"path": str(device.path), "mode": f"{device.mode:04o}", "gid": device.gid}}
         if device.others_can_open:
@@ -32,7 +31,6 @@ def devices(data: AuditInput) -> Verdict:
             verdict.passed += 1
     if not data.host.facts.devices:
         verdict.unknown(None, "no umad device was found on this host, so its mode is not known")
-    return verdict
 
 
 @rule(
@@ -45,9 +43,8 @@ def devices(data: AuditInput) -> Verdict:
     remedy="Find the cable: the finding shows the routes of both.",
     false_positives="An HCA that was swapped. Planes of one XDR port share one GUID and are left out.",
 )
-def guids(data: AuditInput) -> Verdict:
+def guids(data: AuditInput, verdict: Verdict) -> Verdict:
     """HY002: duplicate or unknown GUID."""
-    verdict = Verdict.over_fabric(data)
     places = _places(data)
     known = data.inventory
     for port in data.end_ports:
@@ -95,10 +92,10 @@ def _route(port: Port) -> str:
     sources=("KB",),
     remedy="Give the keys (--security-keys, --keystore), raise --retries, and run the audit again.",
     false_positives="None.",
+    over_fabric=False,
 )
-def incomplete(data: AuditInput) -> Verdict:
+def incomplete(data: AuditInput, verdict: Verdict) -> None:
     """HY003: audit incomplete."""
-    verdict = Verdict(data)
     for trouble in data.fabric.troubles:
         evidence = {trouble.attribute or "SMP": {"reading": trouble.reading}}
         if trouble.reading in ("not-asked", "not-in-file"):
@@ -107,7 +104,6 @@ def incomplete(data: AuditInput) -> Verdict:
             verdict.fail_of(trouble, trouble.error, evidence)
     incomplete_ports = {trouble.port for trouble in data.fabric.troubles}
     verdict.passed = sum(port not in incomplete_ports for port in data.fabric.ports())
-    return verdict
 
 
 @rule(
@@ -123,9 +119,8 @@ def incomplete(data: AuditInput) -> Verdict:
     remedy="Look at the P_Keys of the virtual functions on their hosts (sysfs), or in ibdiagnet2.vports_pkey.",
     false_positives="None: such a port is only partly known.",
 )
-def virtual_ports(data: AuditInput) -> Verdict:
+def virtual_ports(data: AuditInput, verdict: Verdict) -> None:
     """HY005: virtual ports not read."""
-    verdict = Verdict.over_fabric(data)
     for port in verdict.with_port_info(data.end_ports):
         state, info = port.virtual_ports, port.virtualization_info
         if state == "on":
@@ -139,4 +134,3 @@ def virtual_ports(data: AuditInput) -> Verdict:
             verdict.unread(port, info.name)
         else:
             verdict.passed += 1
-    return verdict
