@@ -21,7 +21,7 @@ class ProcessesHere:
     show. Every method raises HostRefused for a process that is not the one that was seen."""
 
     tools: Mapping[str, str]
-    proc: Path
+    proc: Path = Path("/proc")
 
     def may_signal(self, process: OpensmProcess) -> str | None:
         """Return why this user may not signal *process*, None if it may."""
