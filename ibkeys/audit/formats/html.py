@@ -185,7 +185,10 @@ def _coverage(report: Report) -> list[tuple[str, str]]:
 def _kinds(report: Report, texts: Texts, names: FoldedNames) -> Iterator[dict[str, Any]]:
     """Yield the rules that have findings: those that fail, are unknown, are waived; the worst first in each. Rules that
     are unknown as a whole are named with the data that was not read."""
-    rows = {each.rule: _same(each, names) for each in report.results}
+    rows = {
+        each.rule: grouped(each, sorted(each.subjects, key=lambda one: _ORDER.index(one.result)), names)
+        for each in report.results
+    }
     few = sum(map(len, rows.values())) <= _OPEN_ROWS
     kinds: tuple[tuple[Result, str], ...] = (("fail", "Fails"), ("unknown", "Unknown"), ("waived", "Waived"))
     for word, title in kinds:
@@ -201,18 +204,14 @@ def _kinds(report: Report, texts: Texts, names: FoldedNames) -> Iterator[dict[st
                         "result": each,
                         "badge": each.severity if word == "fail" else word,
                         "open": word == "fail" and (few or each.severity == "critical"),
-                        "text": {key: words.texts_of(texts, each.rule).get(key) for key in ("why", "false_positives")},
-                        "sources": words.sources_of(words.texts_of(texts, each.rule)),
+                        "text": {key: texts.get(each.rule, {}).get(key) for key in ("why", "false_positives")},
+                        "sources": words.sources_of(texts.get(each.rule, {})),
                         "found": len(each.subjects),
                         "rows": _rows(rows[each.rule], each, report.taken),
                     }
                     for each in chosen
                 ],
             }
-
-
-def _same(result: RuleResult, names: FoldedNames) -> list[FindingGroup]:
-    return grouped(result, sorted(result.subjects, key=lambda one: _ORDER.index(one.result)), names)
 
 
 def _rows(found: Sequence[FindingGroup], result: RuleResult, taken: str) -> list[dict[str, Any]]:

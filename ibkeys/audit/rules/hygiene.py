@@ -51,8 +51,9 @@ def guids(data: AuditInput, verdict: Verdict) -> Verdict:
         evidence = {"NodeInfo": {"node_guid": f"0x{port.node.guid:016x}", "port_guid": f"0x{port.guid:016x}"}}
         others = [each for each in places.get(port.guid, ()) if each is not port and not _is_plane(each, port)]
         if others:
-            where = f"{others[0]} ({_route(others[0])})"
-            verdict.fail(port, f"port GUID 0x{port.guid:016x} is used by {where} too", evidence)
+            route = ",".join(map(str, (0, *others[0].agent_path)))
+            message = f"port GUID 0x{port.guid:016x} is used by {others[0]} (route {route}) too"
+            verdict.fail(port, message, evidence)
         elif port.node.guid in data.doubled_nodes:
             verdict.fail(port, f"node GUID 0x{port.node.guid:016x} is used by several nodes", evidence)
         elif known is not None and not {port.guid, port.node.guid} & known:
@@ -77,10 +78,6 @@ def _places(data: AuditInput) -> dict[int, list[Port]]:
 def _is_plane(a: Port, b: Port) -> bool:
     """Two planes of one XDR port carry its GUID, and are ports of one CA."""
     return a.node is b.node and not a.node.is_switch
-
-
-def _route(port: Port) -> str:
-    return f"route {','.join(map(str, (0, *port.agent_path)))}"
 
 
 @rule(

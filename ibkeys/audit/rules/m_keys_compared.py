@@ -41,9 +41,8 @@ def violations(data: AuditInput, verdict: Verdict) -> None:
     ),
     sources=("SEED5",),
     remedy=(
-        "Check that the SM runs and that its opensm.conf has the key (ibkeys mkey-export --opensm-conf). "
-        "Give this port "
-        "a new M_Key: ibkeys mkey-set."
+        "Check that the SM runs and that its opensm.conf has the key (ibkeys mkey-export --opensm-conf). Give "
+        "this port a new M_Key: ibkeys mkey-set."
     ),
     false_positives="The SM is being restarted.",
     needs="store",

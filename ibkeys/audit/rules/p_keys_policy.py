@@ -157,9 +157,8 @@ def raised(data: AuditInput, verdict: Verdict) -> None:
     title="forbidden pair can talk",
     severity="critical",
     evidence=(
-        "pairs of ports that the policy keeps apart but that share a partition (at least one as a full "
-        "member), unless switches block both directions; not known where the route decides (enforcement between "
-        "switches)"
+        "pairs of ports that the policy keeps apart but that share a partition (at least one as a full member), unless "
+        "switches block both directions; not known where the route decides (enforcement between switches)"
     ),
     why="Isolation of tenants has to prevent this. Packets in one direction are enough for flooding and forging.",
     sources=("ISV",),
