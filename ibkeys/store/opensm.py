@@ -181,12 +181,8 @@ def c_number(text: bytes, bits: int) -> int | None:
     where *text* is none of *bits* bits."""
     if not _NUMBER.fullmatch(text):
         return None
-    if text[:2] in (b"0x", b"0X"):
-        value = int(text, 16)
-    elif len(text) > 1 and text[:1] == b"0":
-        value = int(text, 8)
-    else:
-        value = int(text) if len(text) <= 20 else 1 << bits
+    base = 16 if text[:2] in (b"0x", b"0X") else 8 if text[:1] == b"0" else 10
+    value = int(text, base) if base != 10 or len(text) <= 20 else 1 << bits
     return value if value < 1 << bits else None
 
 
