@@ -62,11 +62,23 @@ def replace(
     what hinders it, with nothing written, and when something fails: ``is_replaced`` tells which file is in place. The
     entry is ``failed`` where the file was not replaced. Raises StoreError.
     """
+    metadata = metadata_for(seen, mode, rights, owner)
+    refuse_hindered(seen, rights)
+    entry = record(operation, seen, data, contents)
+    try:
+        put(seen, data, metadata, limit)
+    except FileError as error:
+        if not error.is_replaced:
+            with suppress(StoreError):  # what went wrong first is what the user must hear
+                entry.failed()
+        raise
+    return entry
+
+
+def metadata_for(seen: SeenFile, mode: int, rights: int | None, owner: int | None = None) -> Metadata:
+    """Return what the new file gets, as `replace` has it. Raises FileError where its folder cannot be examined."""
     metadata = _of_new(seen.path, mode, owner) if seen.found is None else seen.found.metadata
-    if rights is not None:
-        metadata = dataclasses.replace(metadata, mode=rights)
-    _refuse_hindered(seen, rights)
-    return _record_and_put(operation, seen, data, metadata, contents, limit)
+    return metadata if rights is None else dataclasses.replace(metadata, mode=rights)
 
 
 def _of_new(place: Path, mode: int, owner: int | None) -> Metadata:
@@ -108,21 +120,8 @@ def remove_unfinished(place: Path) -> None:
     _clean_up_beside(place, (), 0)
 
 
-def _record_and_put(
-    operation: Operation, seen: SeenFile, data: bytes | None, metadata: Metadata, contents: Contents, limit: int
-) -> FileEntry:
-    entry = record(operation, seen, data, contents)
-    try:
-        put(seen, data, metadata, limit)
-    except FileError as error:
-        if not error.is_replaced:
-            with suppress(StoreError):  # what went wrong first is what the user must hear
-                entry.failed()
-        raise
-    return entry
-
-
-def _refuse_hindered(seen: SeenFile, rights: int | None = None) -> None:
+def refuse_hindered(seen: SeenFile, rights: int | None) -> None:
+    """Raise FileError for what stands in the way of replacing a file, as far as it is known before."""
     if (reason := hindrance(seen, rights)) is not None:
         raise FileError(reason)
 

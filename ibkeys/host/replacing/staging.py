@@ -5,7 +5,6 @@ All that takes long or may fail for lack of room or rights is done before; what 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Protocol
@@ -13,10 +12,9 @@ from typing import Protocol
 from ibkeys import files
 from ibkeys.errors import FileError, StoreError
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
-from ibkeys.host.replacing.hindrances import hindrance
 from ibkeys.host.replacing.putting import Ready, staged
-from ibkeys.host.replacing.replace import record
-from ibkeys.host.replacing.seen import Metadata, SeenFile
+from ibkeys.host.replacing.replace import metadata_for, record, refuse_hindered
+from ibkeys.host.replacing.seen import SeenFile
 from ibkeys.store.journal import FileEntry, Operation
 
 
@@ -66,11 +64,8 @@ def stage(
 ) -> Iterator[Staged]:
     """Prepare what `ibkeys.host.replacing.replace.replace` does in one go, with the same arguments and errors, and
     yield what does the rest. What is not put in place when the block ends is gone, and its entry is ``failed``."""
-    if (reason := hindrance(seen, rights)) is not None:
-        raise FileError(reason)
-    metadata = Metadata(mode) if seen.found is None else seen.found.metadata
-    if rights is not None:
-        metadata = dataclasses.replace(metadata, mode=rights)
+    refuse_hindered(seen, rights)
+    metadata = metadata_for(seen, mode, rights)
     entry = record(operation, seen, data, contents)
     here: StagedHere | None = None
     try:
