@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 from ibkeys import files
 from ibkeys.host.file_access import FileFact, fact_of
-from ibkeys.host.host_files import THIS_HOST, USER_HZ, HostFiles
+from ibkeys.host.host_files import THIS_HOST, USER_HZ, HostFiles, names_if_there, stat_or_none
 from ibkeys.host.opensm_command_line import CommandLine, read_command_line
 from ibkeys.host.opensm_conf import has_key_for_each_port
 from ibkeys.host.opensm_options import OptionsFile, read_options
@@ -172,7 +172,7 @@ def opensm_processes(
     Only those of root, of an owner of a umad device in *devices*, and one's own: anybody may call a program opensm, and
     would so decide what is read and reported.
     """
-    umads = (name for name in _names(host, devices) if name.startswith("umad"))
+    umads = (name for name in names_if_there(host, devices) if name.startswith("umad"))
     users = {0, host.own_user()}.union(*(_owner(host, devices / name) for name in umads)) - {_NOBODY}
     found = []
     for pid in host.processes(proc, PROGRAM):
@@ -281,17 +281,8 @@ def _users_in(status: str) -> set[int]:
 
 def _owner(host: HostFiles, path: Path) -> set[int]:
     """Of a process the effective user, also of one that cannot be traced."""
-    try:
-        return {host.stat(path).uid}
-    except OSError:
-        return {_NOBODY}
-
-
-def _names(host: HostFiles, path: Path) -> list[str]:
-    try:
-        return host.names(path)
-    except OSError:
-        return []
+    fact = stat_or_none(host, path)
+    return {_NOBODY if fact is None else fact.uid}
 
 
 def _cwd(host: HostFiles, process: Path) -> Path | None:

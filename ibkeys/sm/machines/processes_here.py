@@ -80,17 +80,14 @@ class ProcessesHere:
             try:
                 # Open first, then compare the start time: an open pidfd never refers to a later process with the same
                 # ID.
-                if started_at(_stat(self.proc / str(process.pid))) != process.ticks:
+                status = files.read_text(self.proc / str(process.pid) / "stat", files.SETTINGS, "replace")
+                if started_at(status) != process.ticks:
                     raise HostRefused(f"process {process.pid}: is no longer the OpenSM that was examined", "")
                 yield descriptor
             finally:
                 os.close(descriptor)
         except OSError as error:
             raise _refused(process, error) from None
-
-
-def _stat(folder: Path) -> str:
-    return files.read_text(folder / "stat", files.SETTINGS, "replace")
 
 
 def _refused(process: OpensmProcess, error: OSError) -> HostRefused:
