@@ -8,7 +8,6 @@ files atomically.
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 from collections.abc import Iterable, Iterator
@@ -24,8 +23,8 @@ from ibkeys.host.host_files import HostFiles
 from ibkeys.host.host_lock import FoundLock
 from ibkeys.host.opensm_process import OpensmProcess
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
+from ibkeys.host.replacing.hindrances import of_name
 from ibkeys.host.replacing.images import image_of, known_bytes
-from ibkeys.host.replacing.names import new_name, unfinished
 from ibkeys.host.replacing.replace import LeftOvers
 from ibkeys.host.replacing.rights import changed, refuse_wider, why_not
 from ibkeys.host.replacing.seen import SeenFile
@@ -44,6 +43,7 @@ from ibkeys.store.journal import FileEntry, Operation
 
 OWN_SESSION: Final = partial(Channel, own_session=True)
 """An interrupt makes ibkeys roll back, which needs this connection, so the connection must survive the interrupt."""
+_LONGEST_PID: Final = len("4194304")
 _LEFT: Final = re.compile(r"(\d{1,20}-[0-9a-f]{16}(\.part)?) ([0-9a-f]{64})")
 
 
@@ -237,12 +237,4 @@ def _given(seen: SeenFile, mode: int, is_wanted: bool, owner: int | None) -> str
 
 
 def _of_name(place: Path) -> str | None:
-    try:
-        place.as_posix().encode()
-    except UnicodeEncodeError:
-        return "its name is not UTF-8, and the journal cannot keep it"
-    if "\n" in str(place):
-        return "there is a newline in its name"
-    if len(os.fsencode(unfinished(new_name(place.name)))) + len("4194304") > 255:
-        return "its name is too long: the new file needs a longer one beside it until it is complete"
-    return None
+    return "there is a newline in its name" if "\n" in str(place) else of_name(place, _LONGEST_PID)
