@@ -7,7 +7,8 @@ away below. Rules with many rows show the first of them and keep the others fold
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from ibkeys.audit.findings import GROUPS, SEVERITIES, Report, Result, RuleResult, Severity, Subject
@@ -144,25 +145,23 @@ def _groups(report: Report) -> Iterator[dict[str, Any]]:
         members = [each for each in report.results if each.group == group]
         if not members:
             continue
-        tally: dict[Result, int] = {}
-        for each in members:
-            tally[each.result] = tally.get(each.result, 0) + 1
-        asked = sum(tally.get(word, 0) for word in ("pass", "fail", "unknown"))
+        tally = Counter(each.result for each in members)
+        asked = sum(tally[word] for word in ("pass", "fail", "unknown"))
         counts = ", ".join(
             f"{tally[word]} {word}" for word in ("pass", "fail", "unknown", "waived", "n/a") if word in tally
         )
         yield {
             "title": title,
-            "share": f"{100 * tally.get('pass', 0) // asked} %" if asked else "-",
+            "share": f"{100 * tally['pass'] // asked} %" if asked else "-",
             "counts": counts,
             "bars": list(_bars(tally, len(members))),
         }
 
 
-def _bars(tally: Mapping[Result, int], whole: int) -> Iterator[dict[str, Any]]:
+def _bars(tally: Counter[Result], whole: int) -> Iterator[dict[str, Any]]:
     x = 0.0
-    none = tally.get("waived", 0) + tally.get("n/a", 0)
-    shown = (*((word, tally.get(word, 0)) for word in ("pass", "fail", "unknown")), ("none", none))
+    none = tally["waived"] + tally["n/a"]
+    shown = (*((word, tally[word]) for word in ("pass", "fail", "unknown")), ("none", none))
     for word, number in shown:
         if number:
             width = 100 * number / whole

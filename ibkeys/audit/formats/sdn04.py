@@ -7,6 +7,7 @@ null. Source of the shapes: ai-cloud-validation (Apache-2.0), read with its chec
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -82,11 +83,8 @@ def _status(members: int, unread: int) -> dict[str, Any]:
 
 def _members(data: AuditInput) -> dict[int, int]:
     """Return how many end ports have a P_Key of each partition."""
-    found: dict[int, int] = {}
-    for port in data.end_ports:
-        for partition in {key.partition for _, key in port.occupied or ()}:
-            found[partition] = found.get(partition, 0) + 1
-    return found
+    tables = (port.occupied or () for port in data.end_ports)
+    return Counter(partition for table in tables for partition in {key.partition for _, key in table})
 
 
 def _unread_tables(data: AuditInput) -> int:
