@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from ibkeys.closing import closing_descriptor
 from ibkeys.host.replacing.mounts import mount_number
 from ibkeys.host.replacing.names import new_name, unfinished
 from ibkeys.host.replacing.rights import ACL, why_not
@@ -67,10 +68,8 @@ def _of_mounts(folder: int, seen: SeenFile) -> str | None:
             descriptor = os.open(seen.path.name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
         except OSError as error:
             return f"cannot be examined: {error.strerror}"
-        try:
+        with closing_descriptor(descriptor):
             own = mount_number(descriptor)
-        finally:
-            os.close(descriptor)
         other = own != above if own and above else seen.found.device != os.fstat(folder).st_dev
         if other:
             return MOUNT_POINT
@@ -112,10 +111,8 @@ def _of_flags(folder: int, place: Path) -> str | None:
         descriptor = os.open(place.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except OSError as error:
         return f"cannot be examined: {error.strerror}"
-    try:
+    with closing_descriptor(descriptor):
         fixed = _flags(descriptor) & _FIXED
-    finally:
-        os.close(descriptor)
     return "is marked as immutable or append-only (chattr)" if fixed else None
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ibkeys import files
+from ibkeys.closing import closing_descriptor
 from ibkeys.errors import HostRefused
 from ibkeys.host.opensm_process import OpensmProcess, started_at
 from ibkeys.sm.machines.systemd import Systemd
@@ -76,16 +77,13 @@ class ProcessesHere:
                 f"process {process.pid}: its start time is not known, so it may be a different process now", ""
             )
         try:
-            descriptor = os.pidfd_open(process.pid)
-            try:
+            with closing_descriptor(os.pidfd_open(process.pid)) as descriptor:
                 # Open first, then compare the start time: an open pidfd never refers to a later process with the same
                 # ID.
                 status = files.read_text(self.proc / str(process.pid) / "stat", files.SETTINGS, "replace")
                 if started_at(status) != process.ticks:
                     raise HostRefused(f"process {process.pid}: is no longer the OpenSM that was examined", "")
                 yield descriptor
-            finally:
-                os.close(descriptor)
         except OSError as error:
             raise _refused(process, error) from None
 
