@@ -259,6 +259,20 @@ def started_at(stat: str) -> int | None:
         return None
 
 
+def is_running(host: HostFiles, process: OpensmProcess) -> bool:
+    """Return whether *process* runs, which its ID and start time identify: one that has died and was not heard by its
+    parent is no OpenSM any more.
+
+    One whose start is not known does not count. Raises HostNotReached. Source: proc(5), fields 3 and 22 of stat.
+    """
+    try:
+        stat = host.read(process.folder / "stat", files.SETTINGS).decode("utf-8", "replace")
+    except OSError:
+        return False
+    state = stat.rpartition(")")[2].split()[:1]
+    return state not in ([], ["Z"], ["X"]) and process.ticks is not None and started_at(stat) == process.ticks
+
+
 def _start(host: HostFiles, ticks: int | None) -> tuple[float | None, float]:
     """Return when a process started, in seconds since 1970, and how exact that is."""
     try:

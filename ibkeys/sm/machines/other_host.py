@@ -21,7 +21,7 @@ from ibkeys.errors import FileError, HostNotReached
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import HostFiles
 from ibkeys.host.host_lock import FoundLock
-from ibkeys.host.opensm_process import OpensmProcess
+from ibkeys.host.opensm_process import OpensmProcess, is_running
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
 from ibkeys.host.replacing.hindrances import of_name
 from ibkeys.host.replacing.images import image_of, known_bytes
@@ -36,7 +36,6 @@ from ibkeys.sm.machines.lock_there import LockThere, take_lock
 from ibkeys.sm.machines.looking_there import LookingThere, marks
 from ibkeys.sm.machines.processes_there import ProcessesThere
 from ibkeys.sm.machines.remote_guard import OtherGuard, confirm_guard
-from ibkeys.sm.machines.running import is_running
 from ibkeys.sm.machines.staged_there import StagedThere, failed, not_replaced
 from ibkeys.sm.machines.writer import NOTHING, Writer, WriterRefused, sum_of
 from ibkeys.store.journal import FileEntry, Operation

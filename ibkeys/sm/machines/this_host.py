@@ -10,7 +10,7 @@ from typing import Final
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import THIS_HOST, HostFiles
 from ibkeys.host.host_lock import FoundLock, LockHere, take_lock
-from ibkeys.host.opensm_process import OpensmProcess
+from ibkeys.host.opensm_process import OpensmProcess, is_running
 from ibkeys.host.replacing import replace as replacing
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
 from ibkeys.host.replacing.hindrances import hindrance
@@ -22,7 +22,6 @@ from ibkeys.host.replacing.staging import Staged, stage
 from ibkeys.sm.machines.machine import RemoteGuard
 from ibkeys.sm.machines.other_root import refuse_other_root
 from ibkeys.sm.machines.processes_here import ProcessesHere
-from ibkeys.sm.machines.running import is_running
 from ibkeys.store.journal import FileEntry, Operation
 
 _TOOLS: Final = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
