@@ -25,15 +25,15 @@ class HostPort:
     is_sm: bool
 
 
-def host_ports(host: HostFiles, sysfs: Path = SYSFS) -> tuple[HostPort, ...]:
+def host_ports(host: HostFiles) -> tuple[HostPort, ...]:
     """Return the InfiniBand ports of *host*; ports that cannot be read are left out. Raises HostNotReached.
 
     Source: Linux Documentation/ABI/stable/sysfs-class-infiniband (link_layer, cap_mask, gids).
     """
     found = []
-    for device in names_if_there(host, sysfs):
-        for number in names_if_there(host, sysfs / device / "ports"):
-            port = _port(host, sysfs / device / "ports" / number, device, number)
+    for device in names_if_there(host, SYSFS):
+        for number in names_if_there(host, SYSFS / device / "ports"):
+            port = _port(host, SYSFS / device / "ports" / number, device, number)
             if port is not None:
                 found.append(port)
     return tuple(found)
