@@ -1,8 +1,11 @@
-"""What is closed by ``close``, or at the end of a ``with`` statement."""
+"""What is closed by ``close``, or at the end of a ``with`` statement; descriptors of files too."""
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Self
 
 
@@ -20,3 +23,12 @@ class Closing(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+@contextmanager
+def closing_descriptor(descriptor: int) -> Iterator[int]:
+    """Yield an open descriptor, and close it at the end of the block."""
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 
-def loads(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of *package*. *homes*: each name → the module below ``ibkeys`` that has it."""
+def loads(package: str, modules: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of *package*. *modules*: each module below ``ibkeys`` → the names that it has."""
+    homes = {name: module for module, names in modules.items() for name in names}
 
     def load(name: str) -> Any:
         if name not in homes:

@@ -38,25 +38,15 @@ __all__ = [
     "select",
 ]
 
-_HOMES = {
-    "CATALOGUE": "audit.catalogue",
-    "rule_named": "audit.catalogue",
-    "select": "audit.catalogue",
-    "AuditInput": "audit.inputs",
-    "Thresholds": "audit.inputs",
-    "Rule": "audit.rule",
-    "Verdict": "audit.rule",
-    "run": "audit.auditing",
-    "Waivers": "audit.waivers",
-    "read_waivers": "audit.waivers",
-    "GROUPS": "audit.findings",
-    "PROFILES": "audit.findings",
-    "SEVERITIES": "audit.findings",
-    "Report": "audit.findings",
-    "RuleResult": "audit.findings",
-    "Subject": "audit.findings",
+_MODULES = {
+    "audit.auditing": ("run",),
+    "audit.catalogue": ("CATALOGUE", "rule_named", "select"),
+    "audit.findings": ("GROUPS", "PROFILES", "Report", "RuleResult", "SEVERITIES", "Subject"),
+    "audit.inputs": ("AuditInput", "Thresholds"),
+    "audit.rule": ("Rule", "Verdict"),
+    "audit.waivers": ("Waivers", "read_waivers"),
 }
-"""Name → the module that it is loaded from when it is first used."""
+"""Module → the names that are loaded from it when they are first used."""
 
 
-__getattr__ = loads(__name__, _HOMES)
+__getattr__ = loads(__name__, _MODULES)

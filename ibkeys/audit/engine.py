@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -51,7 +51,7 @@ def audit(
         source,
         data.policy.path if data.policy is not None else None,
         results,
-        coverage_of(data, part, [*_undecided_by(data, results)]),
+        coverage_of(data, part, _undecided_by(data, results)),
         _partitions(data),
         data.inbound_check,
         _moved(data, part),
@@ -146,7 +146,7 @@ def _undecided_by(data: AuditInput, results: Sequence[RuleResult]) -> Iterator[M
         yield {**data.identity(port), "attribute": "LinearForwardingTable", "reading": "not-asked", "error": error}
 
 
-def coverage_of(data: AuditInput, part: Part | None = None, undecided: Sequence[Mapping[str, Any]] = ()) -> Coverage:
+def coverage_of(data: AuditInput, part: Part | None, undecided: Iterable[Mapping[str, Any]]) -> Coverage:
     """Return how much of the fabric, or of a *part* of it, was read. *undecided*: what else was not, as troubles."""
     fabric = data.fabric
     ports = [port for port in fabric.ports() if part is None or part.is_about(port)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, InboundCheck
@@ -124,14 +124,7 @@ class Coverage:
 
     def to_json(self) -> dict[str, Any]:
         """Return the coverage as the contract has it."""
-        return {
-            "nodes": self.nodes,
-            "ports": self.ports,
-            "read": self.read,
-            "unreadable": self.unreadable,
-            "silent": self.silent,
-            "troubles": [dict(trouble) for trouble in self.troubles],
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

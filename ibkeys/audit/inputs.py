@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -88,15 +89,13 @@ class Table:
         values = struct.unpack(f">{len(raw) // 2}H", raw)
         entries = {index: value for index, value in enumerate(values) if value & PARTITION_MASK}
         bases: dict[int, set[int]] = {}
-        counts: dict[int, int] = {}
         for value in entries.values():
             bases.setdefault(value & PARTITION_MASK, set()).add(value)
-            counts[value] = counts.get(value, 0) + 1
         return cls(
             entries,
             {base: frozenset(keys) for base, keys in bases.items()},
             tuple(index for index, value in enumerate(values) if value == FULL_BIT),
-            tuple(value for value, count in counts.items() if count > 1),
+            tuple(value for value, count in Counter(entries.values()).items() if count > 1),
         )
 
     @property

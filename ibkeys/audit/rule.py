@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
 from ibkeys.audit.findings import GROUPS, Profile, Severity
@@ -166,11 +166,21 @@ class Verdict:
 
 
 Check = Callable[[AuditInput], Verdict]
+Judge = Callable[[AuditInput, Verdict], Verdict | None]
+"""Adds what a rule says to the verdict that was begun, or returns another one in its place."""
+Need = Literal["policy", "baseline", "store", "host"]
+"""What a rule compares with: a field of `AuditInput` that is None where it was not given."""
+_LACKING: Final[Mapping[Need, str]] = {
+    "policy": "no policy to compare with (--policy)",
+    "baseline": "no baseline to compare with (--baseline)",
+    "store": "no key store to compare with (--keystore)",
+    "host": "this host was not examined: the fabric is simulated, or the snapshot is from another host",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """One rule of the catalogue; the decorator `rule` makes it of the function that checks.
+class RuleFacts:
+    """What there is to say of a rule, but for how it is checked.
 
     ``severity`` is that of the profile cloud-secured; ``lower_in_cloud``: one less in the profile cloud. ``sources``
     are tags of `SOURCES`.
@@ -184,8 +194,18 @@ class Rule:
     sources: tuple[str, ...]
     remedy: str
     false_positives: str
-    check: Check
     lower_in_cloud: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule(RuleFacts):
+    """One rule of the catalogue, or of one's own: what there is to say of it, and the function that checks it.
+
+    ``severity`` is that of the profile cloud-secured; ``lower_in_cloud``: one less in the profile cloud. ``sources``
+    are tags of `SOURCES`.
+    """
+
+    check: Check
 
     @property
     def group(self) -> str:
@@ -215,43 +235,41 @@ class Rule:
         }
 
 
-def rule(
-    *,
-    id: str,
-    title: str,
-    severity: Severity,
-    evidence: str,
-    why: str,
-    sources: tuple[str, ...],
-    remedy: str,
-    false_positives: str,
-    lower_in_cloud: bool = False,
-) -> Callable[[Check], Rule]:
-    """Declare the function below as the check of a rule; its name becomes the `Rule`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class rule(RuleFacts):
+    """Declares the function below as the judge of a rule of the catalogue; its name becomes the `Rule`.
 
-    def declared(check: Check) -> Rule:
-        return Rule(
-            id=id,
-            title=title,
-            severity=severity,
-            evidence=evidence,
-            why=why,
-            sources=sources,
-            remedy=remedy,
-            false_positives=false_positives,
-            check=check,
-            lower_in_cloud=lower_in_cloud,
-        )
+    ``needs``: without it the rule is unknown, or on another host does not apply. ``over_fabric``: nodes that were not
+    identified make it unknown. ``if_empty``: the note where no subject passes and none is against the rule or unknown.
+    """
 
-    return declared
+    needs: Need | None = None
+    over_fabric: bool = True
+    if_empty: str = ""
+
+    def __call__(self, judge: Judge) -> Rule:
+        """Return the rule that *judge* checks."""
+
+        def check(data: AuditInput) -> Verdict:
+            if self.needs is not None and getattr(data, self.needs) is None:
+                return Verdict(data, note=_LACKING[self.needs], unknown_as_a_whole=self.needs != "host")
+            begun = Verdict.over_fabric(data) if self.over_fabric else Verdict(data)
+            verdict = judge(data, begun)
+            if verdict is not None:
+                return verdict
+            if self.if_empty:
+                begun.note_if_empty(self.if_empty)
+            return begun
+
+        return Rule(check=check, **{each.name: getattr(self, each.name) for each in fields(RuleFacts)})
 
 
 def port_info(data: AuditInput, port: Port, *rows: NumberRow) -> dict[str, Mapping[str, Any]]:
     """Return fields of PortInfo as evidence. An M_Key is its fingerprint, never the key."""
-    fields: dict[str, Any] = {}
+    shown: dict[str, Any] = {}
     for row in rows:
-        fields[row.attr] = m_key_text(data, port) if row is PortInfo.m_key else as_shown(row.attr, number(port, row))
-    return {PortInfo.name: fields}
+        shown[row.attr] = m_key_text(data, port) if row is PortInfo.m_key else as_shown(row.attr, number(port, row))
+    return {PortInfo.name: shown}
 
 
 def m_key_text(data: AuditInput, port: Port) -> str:

@@ -10,12 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from ibkeys.errors import FileFormatError
-from ibkeys.files import LIST, read_bytes
 from ibkeys.keys.classkey import ClassKey
 from ibkeys.mad.classes.gmp import ClassName
-from ibkeys.store.opensm import MAX_LINE, c_number
-from ibkeys.store.private_files import os_error
+from ibkeys.store.opensm import c_number, numbered_lines, read_if_there
 
 CLASS_KEY_FILES: Final[Mapping[ClassName, str]] = {"vs": "guid2vskey", "cc": "guid2cckey", "n2n": "guid2_m2n_key"}
 """Class → the file with its keys. No program is known that writes one for B_Keys."""
@@ -33,13 +30,9 @@ def read_class_key_files(directory: Path) -> tuple[ClassKeys, list[str]]:
     warnings: list[str] = []
     for name, file in CLASS_KEY_FILES.items():
         path = directory / file
-        try:
-            data = read_bytes(path, LIST)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise os_error(path, "key file", error) from error
-        found[name] = parse_class_keys(data, str(path), warnings)
+        data = read_if_there(path)
+        if data is not None:
+            found[name] = parse_class_keys(data, str(path), warnings)
     return found, warnings
 
 
@@ -49,9 +42,7 @@ def parse_class_keys(data: bytes, name: str, warnings: list[str]) -> dict[int, C
     Lines that are no records are left out; of two records for one GUID the first counts.
     """
     keys: dict[int, ClassKey] = {}
-    for number, line in enumerate(data.split(b"\n"), 1):
-        if len(line) >= MAX_LINE:
-            raise FileFormatError(f"the line is longer than {MAX_LINE - 1} bytes", name, number, MAX_LINE)
+    for number, line in numbered_lines(data, name):
         words = line.split()
         if not words:
             continue

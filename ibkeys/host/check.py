@@ -74,45 +74,38 @@ def check_key_files(files: Iterable[KeyFile]) -> Iterator[Check]:
 
 def _check_config(config: OpensmConfig) -> Iterator[Check]:
     name, path = "opensm.conf", config.file.path
-    found: list[tuple[bool | None, str, str]] = []
-    if config.mistakes:
-        found.append((False, f"{', '.join(config.mistakes)}: the value is not a number", "correct it"))
-    if config.m_key_all_ones:
-        found.append(
-            (
-                False,
-                "m_key is all ones: a vendor's SM then chooses a random key, stock OpenSM uses it as the key",
-                "set a key of your own: ibkeys mkey-gen",
-            )
-        )
-    if config.m_key_set and not config.m_key_protection_level:
-        found.append(
-            (False, "m_key is set with level 0: every host can read it", "m_key_protection_level 2, with a lease")
-        )
-    if config.m_key_protection_level and not config.m_key_set:
-        found.append((False, "m_key_protection_level has no effect while m_key is 0", "set m_key, or level 0"))
-    if config.m_key_set and config.m_key_protection_level and not config.m_key_lease_period:
-        found.append(
-            (
-                False,
-                "m_key_lease_period is 0: a port whose key is lost stays locked",
-                f"m_key_lease_period {max(60, least_lease(config.sweep_interval))}",
-            )
-        )
-    if config.m_key_set and not config.m_key_lookup:
-        found.append(
-            (
-                False,
-                "m_key_lookup is FALSE: OpenSM sends m_key to every port, and uses no guid2mkey",
-                "m_key_lookup TRUE",
-            )
-        )
+    is_set, level = config.m_key_set, config.m_key_protection_level
+    wrong = (
+        (config.mistakes, f"{', '.join(config.mistakes)}: the value is not a number", "correct it"),
+        (
+            config.m_key_all_ones,
+            "m_key is all ones: a vendor's SM then chooses a random key, stock OpenSM uses it as the key",
+            "set a key of your own: ibkeys mkey-gen",
+        ),
+        (
+            is_set and not level,
+            "m_key is set with level 0: every host can read it",
+            "m_key_protection_level 2, with a lease",
+        ),
+        (level and not is_set, "m_key_protection_level has no effect while m_key is 0", "set m_key, or level 0"),
+        (
+            is_set and level and not config.m_key_lease_period,
+            "m_key_lease_period is 0: a port whose key is lost stays locked",
+            f"m_key_lease_period {max(60, least_lease(config.sweep_interval))}",
+        ),
+        (
+            is_set and not config.m_key_lookup,
+            "m_key_lookup is FALSE: OpenSM sends m_key to every port, and uses no guid2mkey",
+            "m_key_lookup TRUE",
+        ),
+    )
+    found: list[tuple[bool | None, str, str]] = [(False, detail, advice) for is_so, detail, advice in wrong if is_so]
     for option, is_default in (("sm_key", config.sm_key_default), ("sa_key", config.sa_key_default)):
         if is_default:
             found.append((None, f"{option} is OpenSM's default 1, which everyone knows", f"set {option}"))
     if not any(ok is False for ok, _, _ in found):
-        level = f"level {config.m_key_protection_level}, lease {config.m_key_lease_period} s"
-        yield Check(name, True, f"{path}: {f'm_key is set, {level}' if config.m_key_set else 'no m_key is set'}")
+        how = f"m_key is set, level {level}, lease {config.m_key_lease_period} s" if is_set else "no m_key is set"
+        yield Check(name, True, f"{path}: {how}")
     for ok, detail, advice in found:
         yield Check(name, ok, f"{path}: {detail}", advice)
 
@@ -164,7 +157,6 @@ def check_run(journal: Journal) -> Iterator[Check]:
         None if run.options.first and not sent else False,
         f"{run.name} is not finished: "
         f"{counted(states.count('done'), 'port')} done, {states.count('failed')} failed, "
-        f"{sent} may have their new key or not, {waiting} wait; every key is in the "
-        "key store",
+        f"{sent} may have their new key or not, {waiting} wait; every key is in the key store",
         f"ibkeys resume {run.id} finishes it, ibkeys undo {run.id} rolls it back",
     )

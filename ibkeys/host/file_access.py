@@ -99,6 +99,14 @@ def fact_of(path: Path, status: os.stat_result, parents: Iterable[tuple[Path, os
     )
 
 
+def is_same_file(one: Path, other: Path) -> bool:
+    """Return whether two names lead to one file or folder; of one that is not there its name counts."""
+    try:
+        return one.samefile(other)
+    except OSError:
+        return os.path.realpath(one) == os.path.realpath(other)
+
+
 def read_text(path: Path) -> str | None:
     """Return the text of a configuration file; None when it is not there, cannot be read, or is no such file."""
     try:

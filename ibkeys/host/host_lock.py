@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys import files
+from ibkeys.closing import closing_descriptor
 from ibkeys.errors import FileError
 from ibkeys.host.replacing import new_file
 from ibkeys.host.replacing.names import new_name, unfinished
@@ -130,7 +131,7 @@ def _make(file: Path, text: bytes) -> LockHere | None:
     """Return a new lock; None where somebody else was faster, or took it for a left-over. Raises OSError."""
     folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     draft = unfinished(new_name(file.name))
-    try:
+    with closing_descriptor(folder):
         descriptor = new_file.create(folder, draft)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -147,8 +148,6 @@ def _make(file: Path, text: bytes) -> LockHere | None:
             with suppress(FileNotFoundError):
                 os.unlink(draft, dir_fd=folder)
         return LockHere(file, descriptor)
-    finally:
-        os.close(folder)
 
 
 def _is_held(descriptor: int) -> bool:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys import files
+from ibkeys.closing import closing_descriptor
 
 _MOST_LINKS: Final = 40
 _PROC_MAGIC: Final = 0x9FA0
@@ -93,11 +94,9 @@ def read_inside(root: Path, path: str, limit: int) -> bytes:
     with opened(root, path) as place:
         files.refuse_mode(os.fstat(place.descriptor).st_mode)  # before it is opened: that alone makes some devices act
         descriptor = os.open(place.name, _READ, dir_fd=place.directory)
-        try:
+        with closing_descriptor(descriptor):
             files.refuse_mode(os.fstat(descriptor).st_mode)
             return files.read_descriptor(descriptor, limit)
-        finally:
-            os.close(descriptor)
 
 
 def _is_of_proc(descriptor: int) -> bool:

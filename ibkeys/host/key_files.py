@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ibkeys.classkeys.key_files import CLASS_KEY_FILES, read_class_key_files
 from ibkeys.errors import FileFormatError, Refused
-from ibkeys.host.file_access import read_file_fact
+from ibkeys.host.file_access import is_same_file, read_file_fact
 from ibkeys.host.opensm_process import OpensmProcess, read_given_config
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.classes.gmp import ClassName
@@ -189,7 +189,7 @@ def _notes(store: KeyStore, files: KeyFiles) -> list[str]:
     pending = sum(row.state == "pending" for row in store.outline())
     if pending:
         notes.append(
-            f"{pending} port{_s(pending)} may have a different key from the one written, because a change "
+            f"{counted(pending, 'port')} may have a different key from the one written, because a change "
             "was never confirmed; finish that change (`ibkeys journal` names the command) and export again"
         )
     linked = {guid for guid, _ in files.neighbors.values()}
@@ -216,10 +216,6 @@ def _count_links(files: KeyFiles) -> int:
     return len({frozenset(link) for link in files.neighbors.items()})
 
 
-def _s(count: int) -> str:
-    return "" if count == 1 else "s"
-
-
 def _written(path: Path) -> datetime:
     fact = read_file_fact(path)
     now = utc_now()
@@ -228,19 +224,12 @@ def _written(path: Path) -> datetime:
 
 def _refuse_running(directory: Path, processes: Iterable[OpensmProcess]) -> None:
     for process in processes:
-        if _is_same(directory, process.cache):
+        if is_same_file(directory, process.cache):
             raise Refused(
                 f"{directory} is where the running OpenSM (process {process.pid}) has its files; nothing was written: "
                 "stop it first, or name another directory",
                 "running-opensm",
             ).explained("OpenSM does not read them again, and overwrites them after a sweep.")
-
-
-def _is_same(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
-    except OSError:
-        return one.resolve() == other.resolve()
 
 
 def _refuse_to_lose_keys(directory: Path, known: Mapping[int, list[MKey]]) -> None:

@@ -157,10 +157,6 @@ class CommandLine:
         values = [each.value for each in self.given if each.argument.name == name]
         return values[-1] if values else None
 
-    def has(self, name: str) -> bool:
-        """Whether the argument *name* (its long name) was given."""
-        return any(each.argument.name == name for each in self.given)
-
     def option(self, name: str) -> Value:
         """Return what the command line sets the option *name* to. None where it does not set it."""
         return self.options.get(name)

@@ -19,15 +19,13 @@ from typing import Final
 from ibkeys import files
 from ibkeys.errors import FileFormatError
 from ibkeys.host.conf.edit import NewValue, with_options
-from ibkeys.host.opensm_options import assignments, number_of, unquoted
-from ibkeys.keys.mkey import MKey
+from ibkeys.host.opensm_options import read_options
+from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.store.private_files import os_error
 
 M_KEY: Final = "m_key"
 LEVEL: Final = "m_key_protection_level"
 LEASE: Final = "m_key_lease_period"
-_BITS: Final = {M_KEY: 64, LEVEL: 8, LEASE: 16}
-_NAMES: Final = {name.encode(): name for name in _BITS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +51,6 @@ def read_conf(path: Path) -> bytes:
         raise FileFormatError(error.strerror or str(error), str(path)) from error
 
 
-def values(data: bytes) -> dict[str, int]:
-    """Return the options of this module that *data* sets, as OpenSM takes them."""
-    found: dict[str, int] = {}
-    for line in assignments(data):
-        name = _NAMES.get(line.name)
-        value = None if name is None else number_of(unquoted(line.text), _BITS[name])
-        if name is not None and value is not None:
-            found[name] = value
-    return found
-
-
 def has_key_for_each_port(data: bytes) -> bool:
     """Whether *data* has the option of a vendor's SM that gives each port a key of its own."""
     return re.search(rb"^[ \t]*m_key_per_port[ \t]+TRUE\b", data, re.MULTILINE) is not None
@@ -74,29 +61,24 @@ def problems(data: bytes, wanted: KeyLines | None) -> list[str]:
 
     *wanted* None: the ports have keys of their own, which no ``m_key`` can say.
     """
-    found = values(data)
-    key = found.get(M_KEY, 0)
+    found = read_options(data).values
+    key = found.get(M_KEY, NO_MKEY)
+    unset = "" if key != NO_MKEY else "m_key is 0" if M_KEY in found else "m_key is not set"
     if wanted is None:
-        if key and has_key_for_each_port(data):
+        if not unset and has_key_for_each_port(data):
             return []
-        does = "replaces each of them by its m_key" if key else f"removes all of them ({_unset(found)})"
+        does = f"removes all of them ({unset})" if unset else "replaces each of them by its m_key"
         return [f"each port has its own key, which no m_key can express: an OpenSM that starts with it {does}"]
     said = []
-    if not key:
-        said.append(f"{_unset(found)}: an OpenSM that starts with it removes every M_Key")
-    elif MKey(key) != wanted.m_key:
+    if unset:
+        said.append(f"{unset}: an OpenSM that starts with it removes every M_Key")
+    elif key != wanted.m_key:
         said.append("m_key is another key: an OpenSM that starts with it replaces every M_Key")
-    level = min(found.get(LEVEL, 0), 4)
-    level = 2 if level == 4 else level  # OpenSM's own way with a level that there is not
-    for name, value, meant in ((LEVEL, level, wanted.protect), (LEASE, found.get(LEASE, 0), wanted.lease)):
-        if meant is not None and value != meant:
-            has = f"{name} is {value}" if name in found else f"{name} is not set, which means 0"
+    for name, meant in ((LEVEL, wanted.protect), (LEASE, wanted.lease)):
+        if meant is not None and found.get(name, 0) != meant:
+            has = f"{name} is {found[name]}" if name in found else f"{name} is not set, which means 0"
             said.append(f"{has}; the ports have {meant}")
     return said
-
-
-def _unset(found: dict[str, int]) -> str:
-    return "m_key is 0" if M_KEY in found else "m_key is not set"
 
 
 def with_lines(data: bytes, wanted: KeyLines) -> bytes:

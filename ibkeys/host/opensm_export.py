@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ibkeys.errors import FileFormatError, Refused, StoreError, UsageError
-from ibkeys.host.opensm_conf import LEASE, LEVEL, KeyLines, check_lines, problems, read_conf, values, write_lines
+from ibkeys.host.opensm_conf import LEASE, LEVEL, KeyLines, check_lines, problems, read_conf, write_lines
 from ibkeys.host.opensm_here import configs_here, readers_of
+from ibkeys.host.opensm_options import read_options
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.keys.keystore import KeyStore, StoredKey
 
@@ -95,7 +96,7 @@ def lines_to_write(store: KeyStore, path: Path, protect: int | None = None, leas
             "mkey-rotate --same` gives all ports one",
             "keys-of-their-own",
         ).explained("Stock OpenSM knows one key for the subnet.")
-    there = values(read_conf(path)) if path.exists() else {}
+    there = read_options(read_conf(path)).values if path.exists() else {}
     missing = [
         option
         for option, value, name in (("--protect", wanted.protect, LEVEL), ("--lease", wanted.lease, LEASE))

@@ -7,11 +7,13 @@ Processes and files are examined when somebody asks, and only then; nothing is c
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ibkeys.errors import FileFormatError
 from ibkeys.host import opensm_process as opensm_host
+from ibkeys.host.file_access import is_same_file
 from ibkeys.host.opensm_process import OpensmProcess, opensm_processes, read_opensm_config
 from ibkeys.store.opensm import MKEY_FILE, parse_m_keys
 
@@ -54,11 +56,11 @@ def readers_of(path: Path) -> list[OpensmProcess]:
 
     One that names no file reads that of its distribution.
     """
-    return [
-        process
-        for process in running_here()
-        if any(_is_same(path, each) for each in ([process.config] if process.config else opensm_host.OPENSM_CONFIGS))
-    ]
+    return [process for process in running_here() if any(is_same_file(path, each) for each in _configs_of(process))]
+
+
+def _configs_of(process: OpensmProcess) -> Sequence[Path]:
+    return [process.config] if process.config else opensm_host.OPENSM_CONFIGS
 
 
 def known_sweep_interval(fabric: Fabric, manager: SubnetManager) -> int | None:
@@ -86,7 +88,7 @@ def describe_locked_out(security_keys: Path | None) -> list[str]:
     lines = []
     named: list[Path] = []
     for process in running_here():
-        if any(_is_same(process.cache, each) for each in named):
+        if any(is_same_file(process.cache, each) for each in named):
             continue
         named.append(process.cache)
         if _has_no_key(process.cache):
@@ -110,7 +112,7 @@ def _has_no_key(cache: Path) -> bool:
 
 
 def _way_in(cache: Path, used: Path | None) -> str:
-    if used is not None and _is_same(cache, used):
+    if used is not None and is_same_file(cache, used):
         return ": they were used; OpenSM writes them after a sweep, so they may be older than its keys"
     file = cache / MKEY_FILE
     if not os.access(cache, os.X_OK) or (file.exists() and not os.access(file, os.R_OK)):
@@ -123,13 +125,6 @@ def _way_in(cache: Path, used: Path | None) -> str:
 def _once(paths: list[Path]) -> list[Path]:
     found: list[Path] = []
     for path in paths:
-        if os.path.exists(path) and not any(_is_same(path, each) for each in found):
+        if os.path.exists(path) and not any(is_same_file(path, each) for each in found):
             found.append(path)
     return found
-
-
-def _is_same(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
-    except OSError:
-        return os.path.realpath(one) == os.path.realpath(other)

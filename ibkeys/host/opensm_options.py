@@ -17,6 +17,7 @@ from typing import Final, Literal, NamedTuple
 
 from ibkeys.host.opensm_option_table import BITS, OPTIONS, Option, Value
 from ibkeys.keys.mkey import MKey
+from ibkeys.store.opensm import c_number
 
 MAX_LINE: Final = 1022
 """Bytes that OpenSM reads at once: what a longer line has behind them is a line of its own to it."""
@@ -24,7 +25,7 @@ _ASSIGNMENT: Final = re.compile(rb"[ \t]*([^ \t]+)(?:[ \t](.*))?", re.DOTALL)
 _NAME: Final = re.compile(rb"(?=.*_)[a-z][a-z0-9]*(_[a-z0-9]+)*|(?![a-f]+\Z)[a-z]{2,16}")
 """How the name of an option looks; digits without an underscore may be a key."""
 _SPACE: Final = b" \t\r\n\v\f"
-_NUMBER: Final = re.compile(rb"[ \t\r\n\v\f]*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
+_NUMBER: Final = re.compile(rb"[ \t\r\n\v\f]*([+-]?)([0-9].*)", re.DOTALL)
 
 Complaint = Literal["unknown", "no-number", "not-true", "replaced", "no-newline"]
 """What is wrong with a line: OpenSM knows no such option; its value is not a number of its width, so the line changes
@@ -134,12 +135,8 @@ def unquoted(text: bytes) -> bytes:
 def number_of(text: bytes, bits: int) -> int | None:
     """Return the number that C's strtoull makes of the whole of *text*, None where it has not *bits* bits."""
     match = _NUMBER.fullmatch(text)
-    if match is None:
-        return None
-    digits = match[2]
-    base = 16 if digits[:2] in (b"0x", b"0X") else 8 if digits[:1] == b"0" else 10
-    value = int(digits, base) if len(digits) <= 64 else 1 << 64
-    if value >= 1 << 64:
+    value = c_number(match[2], 64) if match is not None and len(match[2]) <= 64 else None
+    if match is None or value is None:
         return None
     value = -value % (1 << 64) if match[1] == b"-" else value
     return value if value < 1 << bits else None

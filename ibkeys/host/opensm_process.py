@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 from ibkeys import files
 from ibkeys.host.file_access import FileFact, fact_of
-from ibkeys.host.host_files import THIS_HOST, USER_HZ, HostFiles
+from ibkeys.host.host_files import THIS_HOST, USER_HZ, HostFiles, names_if_there, stat_or_none
 from ibkeys.host.opensm_command_line import CommandLine, read_command_line
 from ibkeys.host.opensm_conf import has_key_for_each_port
 from ibkeys.host.opensm_options import OptionsFile, read_options
@@ -172,7 +172,7 @@ def opensm_processes(
     Only those of root, of an owner of a umad device in *devices*, and one's own: anybody may call a program opensm, and
     would so decide what is read and reported.
     """
-    umads = (name for name in _names(host, devices) if name.startswith("umad"))
+    umads = (name for name in names_if_there(host, devices) if name.startswith("umad"))
     users = {0, host.own_user()}.union(*(_owner(host, devices / name) for name in umads)) - {_NOBODY}
     found = []
     for pid in host.processes(proc, PROGRAM):
@@ -259,6 +259,20 @@ def started_at(stat: str) -> int | None:
         return None
 
 
+def is_running(host: HostFiles, process: OpensmProcess) -> bool:
+    """Return whether *process* runs, which its ID and start time identify: one that has died and was not heard by its
+    parent is no OpenSM any more.
+
+    One whose start is not known does not count. Raises HostNotReached. Source: proc(5), fields 3 and 22 of stat.
+    """
+    try:
+        stat = host.read(process.folder / "stat", files.SETTINGS).decode("utf-8", "replace")
+    except OSError:
+        return False
+    state = stat.rpartition(")")[2].split()[:1]
+    return state not in ([], ["Z"], ["X"]) and process.ticks is not None and started_at(stat) == process.ticks
+
+
 def _start(host: HostFiles, ticks: int | None) -> tuple[float | None, float]:
     """Return when a process started, in seconds since 1970, and how exact that is."""
     try:
@@ -281,17 +295,8 @@ def _users_in(status: str) -> set[int]:
 
 def _owner(host: HostFiles, path: Path) -> set[int]:
     """Of a process the effective user, also of one that cannot be traced."""
-    try:
-        return {host.stat(path).uid}
-    except OSError:
-        return {_NOBODY}
-
-
-def _names(host: HostFiles, path: Path) -> list[str]:
-    try:
-        return host.names(path)
-    except OSError:
-        return []
+    fact = stat_or_none(host, path)
+    return {_NOBODY if fact is None else fact.uid}
 
 
 def _cwd(host: HostFiles, process: Path) -> Path | None:

@@ -43,24 +43,19 @@ __all__ = [
     "plan_run",
 ]
 
-_HOMES = {
-    "Recovery": "mkeys.recovery.recover",
-    "plan_recovery": "mkeys.recovery.recover",
-    "RecoveryResult": "mkeys.recovery.result",
-    "RecoverySummary": "mkeys.recovery.result",
-    "Status": "mkeys.recovery.result",
-    "RecoveryOptions": "mkeys.recovery.recovery_options",
-    "PlannedRun": "mkeys.rollout.planned_run",
-    "carry_out": "mkeys.rollout.planned_run",
-    "plan_removal": "mkeys.rollout.removal",
-    "plan_rest": "mkeys.rollout.rest",
-    "plan_return": "mkeys.rollout.going_back",
-    "plan_run": "mkeys.rollout.new_keys",
-    "RunOutcome": "mkeys.rollout.result",
-    "PortResult": "mkeys.rollout.result",
-    "RunOptions": "store.journal.runs",
+_MODULES = {
+    "mkeys.recovery.recover": ("Recovery", "plan_recovery"),
+    "mkeys.recovery.recovery_options": ("RecoveryOptions",),
+    "mkeys.recovery.result": ("RecoveryResult", "RecoverySummary", "Status"),
+    "mkeys.rollout.going_back": ("plan_return",),
+    "mkeys.rollout.new_keys": ("plan_run",),
+    "mkeys.rollout.planned_run": ("PlannedRun", "carry_out"),
+    "mkeys.rollout.removal": ("plan_removal",),
+    "mkeys.rollout.rest": ("plan_rest",),
+    "mkeys.rollout.result": ("PortResult", "RunOutcome"),
+    "store.journal.runs": ("RunOptions",),
 }
-"""Name → the module that it is loaded from when it is first used."""
+"""Module → the names that are loaded from it when they are first used."""
 
 
-__getattr__ = loads(__name__, _HOMES)
+__getattr__ = loads(__name__, _MODULES)

@@ -16,14 +16,12 @@ if TYPE_CHECKING:
 
 __all__ = ["EndPort", "Policy", "Resolution", "read_policy", "resolve"]
 
-_HOMES = {
-    "EndPort": "partitions.membership",
-    "Resolution": "partitions.membership",
-    "resolve": "partitions.membership",
-    "Policy": "partitions.model",
-    "read_policy": "partitions.reader",
+_MODULES = {
+    "partitions.membership": ("EndPort", "Resolution", "resolve"),
+    "partitions.model": ("Policy",),
+    "partitions.reader": ("read_policy",),
 }
-"""Name → the module that it is loaded from when it is first used."""
+"""Module → the names that are loaded from it when they are first used."""
 
 
-__getattr__ = loads(__name__, _HOMES)
+__getattr__ = loads(__name__, _MODULES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from itertools import groupby
 from typing import Any, Final
 
@@ -93,16 +94,7 @@ def to_json(policy: Policy, problems: Sequence[Problem]) -> dict[str, Any]:
         "file": policy.path,
         "digest": policy.digest,
         "accepted": None if any(problem.code == NOT_CHECKED for problem in problems) else policy.accepted,
-        "problems": [
-            {
-                "line": problem.line,
-                "column": problem.column,
-                "severity": problem.severity,
-                "code": problem.code,
-                "message": problem.message,
-            }
-            for problem in problems
-        ],
+        "problems": [asdict(problem) for problem in problems],
         "partitions": [_partition_json(partition) for partition in policy.partitions],
     }
 
@@ -130,16 +122,7 @@ def _partition_json(partition: Partition) -> dict[str, Any]:
 
 def groups_json(partition: Partition) -> list[dict[str, Any]]:
     """Return the multicast groups that OpenSM makes for a partition, as the document of ``policy-check`` has them."""
-    return [group for definition in partition.definitions for group in _groups_json(definition)]
-
-
-def _groups_json(definition: Definition) -> Iterator[dict[str, Any]]:
-    if definition.ipoib:
-        yield _group_json(broadcast_mgid(definition.base), definition.flags, definition.flags.q_key or IPOIB_Q_KEY)
-    for group in definition.groups:
-        if group.refused is None:
-            for mgid in group.mgids():
-                yield _group_json(mgid, group.flags, group.flags.q_key)
+    return [_group_json(*group) for definition in partition.definitions for group in definition.made_groups()]
 
 
 def _group_json(mgid: int, flags: GroupFlags, q_key: int) -> dict[str, Any]:

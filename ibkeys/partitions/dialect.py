@@ -16,7 +16,6 @@ from ibkeys.partitions.model import Policy, Problem
 from ibkeys.printable import shortened
 
 Dialect = Literal["opensm", "nvidia"]
-DIALECTS: Final[tuple[Dialect, ...]] = ("opensm", "nvidia")
 NOT_CHECKED: Final = "not-checked"
 _KEYWORD: Final = re.compile(rb"[A-Z][A-Z0-9_]*[A-Z0-9](?=\s*(?:[=,;]|$))")
 

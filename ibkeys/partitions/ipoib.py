@@ -10,7 +10,7 @@ import ipaddress
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
 from ibkeys.mad.records import MCMemberRecord
@@ -19,7 +19,6 @@ from ibkeys.partitions.model import (
     DEFAULT_MTU,
     DEFAULT_PARTITION,
     DEFAULT_RATE,
-    IPOIB_Q_KEY,
     GroupFlags,
     Policy,
     broadcast_mgid,
@@ -174,24 +173,16 @@ def populated_partitions(policy: Policy, fabric: Topology) -> frozenset[int] | N
 def count_states(findings: Iterable[GroupFinding]) -> dict[str, int]:
     """Return how many findings are of each state, all states named."""
     counts = Counter(finding.state for finding in findings)
-    return {
-        state: counts[state] for state in ("as-planned", "differs", "missing", "no-member", "unexpected", "unknown")
-    }
+    return {state: counts[state] for state in get_args(State)}
 
 
 def _planned_groups(policy: Policy) -> dict[int, _Planned]:
     """Return the groups that OpenSM makes of a policy, by MGID: of two for one MGID the first, as it keeps it."""
     planned: dict[int, _Planned] = {}
     for definition in policy.definitions:
-        base, header = definition.base, definition.flags
-        if definition.ipoib:
-            each = _Planned(base, _of_flags(base, header, header.q_key or IPOIB_Q_KEY), header)
-            planned.setdefault(broadcast_mgid(base), each)
-        for group in definition.groups:
-            if group.refused is None:
-                each = _Planned(base, _of_flags(base, group.flags, group.flags.q_key), group.flags)
-                for mgid in group.mgids():
-                    planned.setdefault(mgid, each)
+        base = definition.base
+        for mgid, flags, q_key in definition.made_groups():
+            planned.setdefault(mgid, _Planned(base, _of_flags(base, flags, q_key), flags))
     return planned
 
 
@@ -234,7 +225,7 @@ def _judge(
     own: Collection[int] | None,
 ) -> GroupFinding:
     if found is not None:
-        names = tuple(_differences(planned.values, found))
+        names = tuple(name for name in _WORDS if getattr(planned.values, name) != getattr(found, name))
         if not names:
             return _finding(policy, mgid, planned, "as-planned", found, "as the policy says")
         message = "; ".join(_difference(name, planned.values, found) for name in names)
@@ -256,10 +247,6 @@ def _judge(
             "it is not known whether a member of the partition is on the fabric, without which OpenSM drops it"
         )
     return _finding(policy, mgid, planned, "missing", None, "; ".join([message, *reasons]))
-
-
-def _differences(planned: GroupValues, found: GroupValues) -> Iterator[str]:
-    return (name for name in _WORDS if getattr(planned, name) != getattr(found, name))
 
 
 def _difference(name: str, planned: GroupValues, found: GroupValues) -> str:

@@ -16,7 +16,6 @@ from ibkeys.partitions.model import (
     DEFAULT_NAME,
     DEFAULT_PARTITION,
     MemberWord,
-    Partition,
     Policy,
     Rule,
     table_order,
@@ -42,16 +41,12 @@ def end_ports_of(ports: Iterable[Port]) -> list[EndPort]:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """The members of one partition, as port GUIDs. A port is in both sets only with allow_both_pkeys.
-
-    ``partition`` is None for the default partition where the policy does not define it, or none was read.
-    """
+    """The members of one partition, as port GUIDs. A port is in both sets only with allow_both_pkeys."""
 
     base: int
     name: str
     full: frozenset[int]
     limited: frozenset[int]
-    partition: Partition | None = None
 
 
 @dataclass(frozen=True)
@@ -185,18 +180,10 @@ class _Tables:
 
     def result(self, policy: Policy | None) -> Resolution:
         """Return the partitions that have members."""
-        memberships = []
-        known = {partition.base: partition for partition in policy.partitions} if policy is not None else {}
-        for base in sorted(self.full, key=table_order):
-            partition = known.get(base)
-            if self.full[base] or self.limited[base]:
-                memberships.append(
-                    Membership(
-                        base,
-                        partition.name if partition is not None else DEFAULT_NAME,
-                        frozenset(self.full[base]),
-                        frozenset(self.limited[base]),
-                        partition,
-                    )
-                )
-        return Resolution(tuple(memberships), self.index0, tuple(self.unmatched.values()), fallback=policy is None)
+        names = {partition.base: partition.name for partition in policy.partitions} if policy is not None else {}
+        memberships = tuple(
+            Membership(base, names.get(base, DEFAULT_NAME), frozenset(self.full[base]), frozenset(self.limited[base]))
+            for base in sorted(self.full, key=table_order)
+            if self.full[base] or self.limited[base]
+        )
+        return Resolution(memberships, self.index0, tuple(self.unmatched.values()), fallback=policy is None)

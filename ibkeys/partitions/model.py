@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Literal
@@ -113,6 +114,14 @@ class Definition:
     rules: tuple[Rule, ...]
     line: int = field(default=0, compare=False)
     column: int = field(default=0, compare=False)
+
+    def made_groups(self) -> Iterator[tuple[int, GroupFlags, int]]:
+        """Yield MGID, flags and Q_Key of the groups that OpenSM makes of it, the broadcast group of IPoIB first."""
+        if self.ipoib:
+            yield broadcast_mgid(self.base), self.flags, self.flags.q_key or IPOIB_Q_KEY
+        for group in self.groups:
+            if group.refused is None:
+                yield from ((mgid, group.flags, group.flags.q_key) for mgid in group.mgids())
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,7 +216,8 @@ class _Reader:
             self.check_key(key, number.value, number.octal, number.negative)
         pkey_given = bool(base)
         if not base:
-            base = self.by_name(name) or self.next_automatic()
+            known = self.names.get(name) if name else None  # of several the first in OpenSM's table
+            base = known or self.next_automatic()
             if not base:
                 self.remarks.error(
                     first.name.column, "no-free-pkey", "no P_Key is left that OpenSM could pick by itself"
@@ -248,10 +249,6 @@ class _Reader:
             )
         )
         return True
-
-    def by_name(self, name: str | None) -> int | None:
-        """Return the partition that already has this name: of several the first in OpenSM's table."""
-        return self.names.get(name) if name else None
 
     def next_automatic(self) -> int:
         """Return the P_Key that OpenSM picks: it counts from 1 and skips those in use; 0 when there is none left."""

@@ -64,17 +64,13 @@ def c_number(text: str) -> Number:
     if not match:
         return Number(0, text, found=False)
     digits = match[2]
-    if digits[:2] in ("0x", "0X"):
-        value = int(digits, 16)
-    elif len(digits) > 1 and digits[0] == "0":
-        value = int(digits, 8)
-    else:
-        value = int(digits) if len(digits) <= 20 else _MAX + 1
+    octal = len(digits) > 1 and digits[0] == "0" and digits[1] not in "xX"
+    base = 16 if digits[:2] in ("0x", "0X") else 8 if octal else 10
+    value = int(digits, base) if base != 10 or len(digits) <= 20 else _MAX + 1
     if value > _MAX:
         value = _MAX
     elif match[1] == "-":
         value = -value & _MAX
-    octal = len(digits) > 1 and digits[0] == "0" and digits[1] not in "xX"
     return Number(value, text[match.end() :], found=True, octal=octal, negative=match[1] == "-")
 
 

@@ -156,7 +156,7 @@ def _breaks_of_stage(tables: Sequence[TableChange]) -> tuple[Break, ...]:
     known = {port.key for _, ports in found for port in ports}
     for chain in alone:
         if not known & {port.key for port in chain.tight}:
-            for partition in _lasting(chain):
+            for partition in _levels(chain.end.before):
                 if _is_cut_alone(chain, partition, timeline):
                     found[partition, tuple(chain.tight)] = []
     return tuple(
@@ -211,11 +211,6 @@ def _guid_of(port: PortId) -> int:
 
 def _tables(*chains: _Chain) -> list[TableChange]:
     return [table for chain in chains for table in (chain.end, chain.leaf) if table is not None]
-
-
-def _lasting(chain: _Chain) -> Iterator[int]:
-    before, after = _levels(chain.end.before), _levels(chain.end.after)
-    return (partition for partition in before if partition in after)
 
 
 def _moments(tables: Sequence[TableChange], timeline: Timeline) -> Iterator[list[Levels]]:

@@ -12,7 +12,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
@@ -45,6 +45,8 @@ from ibkeys.topology.port_id import PortId, PortKey
 
 _FIRST: Final = "ibkeys.plan/1"
 _MOST_PORTS: Final = 255
+_ENFORCE: Final[tuple[Enforce, ...]] = get_args(Enforce)
+_BREAK_KINDS: Final[tuple[BreakKind, ...]] = get_args(BreakKind)
 T = TypeVar("T")
 
 
@@ -143,8 +145,14 @@ class _Value:
             raise self.fail("a partition from 0x0001 to 0x7fff")
         return number
 
-    def or_none(self, read: Callable[[], T]) -> T | None:
-        return None if self.value is None else read()
+    def word(self, words: Sequence[T]) -> T:
+        """The one of *words* that this is."""
+        if self.value not in words:
+            raise self.fail(f"one of {', '.join(map(str, words))}")
+        return words[words.index(self.value)]
+
+    def or_none(self, read: Callable[[_Value], T]) -> T | None:
+        return None if self.value is None else read(self)
 
 
 def _plan(document: _Value) -> PartitionPlan:
@@ -156,8 +164,8 @@ def _plan(document: _Value) -> PartitionPlan:
     return PartitionPlan(
         FabricState(
             fabric.get("digest").text(),
-            (guid := fabric.get("sm_guid")).or_none(guid.guid),
-            (evidence := fabric.get("sm_evidence")).or_none(evidence.text),
+            fabric.get("sm_guid").or_none(_Value.guid),
+            fabric.get("sm_evidence").or_none(_Value.text),
         ),
         PolicySource(
             policy.get("file").text(), policy.get("digest").text(), None if schema == _FIRST else _policy_text(policy)
@@ -172,14 +180,14 @@ def _plan(document: _Value) -> PartitionPlan:
             reach.get("unknown").number(2**63) if reach.has("unknown") else 0,  # an earlier version does not say
         ),
         Options(
-            _enforce(options.get("enforce")),
+            options.get("enforce").word(_ENFORCE),
             options.get("allow_both_pkeys").flag(),
             options.get("disconnect_unconfigured").flag(),
             options.get("allow_index_moves").each(_Value.partition),
         ),
         document.get("index_moves").each(_move),
         document.get("breaks").each(_break),
-        None if schema == _FIRST else (sm := document.get("sm_options")).or_none(lambda: _sm_options(sm)),
+        None if schema == _FIRST else document.get("sm_options").or_none(_sm_options),
         _live_policy(document),
     )
 
@@ -217,31 +225,20 @@ def _live_policy(document: _Value) -> PolicySource | None:
 def _sm_options(value: _Value) -> SmOptions:
     return SmOptions(
         value.get("allow_both_pkeys").flag(),
-        _enforce(value.get("part_enforce")),
+        value.get("part_enforce").word(_ENFORCE),
         value.get("no_partition_enforcement").flag(),
         value.get("keep_pkey_indexes").flag(),
     )
 
 
-def _enforce(value: _Value) -> Enforce:
-    for word in get_args(Enforce):
-        if value.value == word:
-            return word  # type: ignore[no-any-return]
-    raise value.fail(f"one of {', '.join(get_args(Enforce))}")
-
-
 def _port(value: _Value) -> PortId:
-    node_type = value.get("node_type")
-    if node_type.value not in NODE_TYPE_NAMES.values():
-        raise node_type.fail(f"one of {', '.join(NODE_TYPE_NAMES.values())}")
-    port_guid, node_desc, lid = value.get("port_guid"), value.get("node_desc"), value.get("lid")
     return PortId(
         value.get("node_guid").guid(),
-        port_guid.or_none(port_guid.guid),
-        node_desc.or_none(node_desc.text),
-        node_type.text(),
+        value.get("port_guid").or_none(_Value.guid),
+        value.get("node_desc").or_none(_Value.text),
+        value.get("node_type").word([*NODE_TYPE_NAMES.values()]),
         value.get("port").number(_MOST_PORTS),
-        lid.or_none(lambda: lid.number(0xFFFF)),
+        value.get("lid").or_none(lambda lid: lid.number(0xFFFF)),
     )
 
 
@@ -250,13 +247,12 @@ def _peer(value: _Value) -> PortKey:
 
 
 def _table(value: _Value) -> TableChange:
-    peer = value.get("peer")
     return TableChange(
         _port(value),
         _entries(value.get("before")),
         _entries(value.get("after")),
         value.get("capacity").number(MAX_CAPACITY),
-        peer.or_none(lambda: _peer(peer)),
+        value.get("peer").or_none(_peer),
     )
 
 
@@ -276,9 +272,8 @@ def _entries(value: _Value) -> dict[int, PKey]:
 
 
 def _enforcement(value: _Value) -> EnforcementChange:
-    peer = value.get("peer")
     before, after = value.get("before"), value.get("after")
-    return EnforcementChange(_port(value), _bits(before), _bits(after), peer.or_none(lambda: _peer(peer)))
+    return EnforcementChange(_port(value), _bits(before), _bits(after), value.get("peer").or_none(_peer))
 
 
 def _bits(value: _Value) -> Enforcement:
@@ -305,15 +300,8 @@ def _break(value: _Value) -> Break:
         value.get("ports").each(_port),
         value.get("pairs").each(_pair),
         value.get("message").text(),
-        _break_kind(value.get("kind")) if "kind" in value.value else "no-room",  # earlier versions knew no other
+        value.get("kind").word(_BREAK_KINDS) if value.has("kind") else "no-room",  # earlier versions knew no other
     )
-
-
-def _break_kind(value: _Value) -> BreakKind:
-    for word in get_args(BreakKind):
-        if value.value == word:
-            return word  # type: ignore[no-any-return]
-    raise value.fail(f"one of {', '.join(get_args(BreakKind))}")
 
 
 def _pair(value: _Value) -> tuple[int, int]:

@@ -6,6 +6,7 @@ or stays. Source: IBA 10.9.3 (membership).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -40,7 +41,7 @@ class TableSpace:
         before, after = tuple(before), tuple(after)
         counts = (_count(before), _count(after))
         partitions = {*counts[0], *counts[1]}
-        if sum(max(count.get(base, 0) for count in counts) for base in partitions) <= capacity:
+        if sum(max(count[base] for count in counts) for base in partitions) <= capacity:
             return None
         if sum(counts[1].values()) > capacity:
             return None  # it never fits: that is for whoever planned it to say
@@ -67,11 +68,8 @@ def thinned(before: Collection[PKey], after: Collection[PKey]) -> frozenset[int]
     )
 
 
-def _count(keys: Iterable[PKey]) -> dict[int, int]:
-    counts: dict[int, int] = {}
-    for key in keys:
-        counts[key.partition] = counts.get(key.partition, 0) + 1
-    return counts
+def _count(keys: Iterable[PKey]) -> Counter[int]:
+    return Counter(key.partition for key in keys)
 
 
 @dataclass(slots=True)

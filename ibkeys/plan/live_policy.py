@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ibkeys.host.host_files import THIS_HOST, HostFiles
+from ibkeys.host.host_files import THIS_HOST
 from ibkeys.host.opensm_here import own_socket
 from ibkeys.plan.model import PolicySource
 from ibkeys.sm.managers import managers_of
@@ -10,10 +10,10 @@ from ibkeys.sm.report import join, look_at_host
 from ibkeys.topology.model import Topology
 
 
-def live_policy(found: Topology, own_guid: int, host: HostFiles = THIS_HOST) -> PolicySource | None:
+def live_policy(found: Topology, own_guid: int) -> PolicySource | None:
     """Return the policy of the one master that a sweep *found*, if its OpenSM runs on this host and the file can be
     read; its digest is "" where there is no file. None: not known. *own_guid*: the port that was swept from."""
-    master = join(managers_of(found), [look_at_host(host, socket=own_socket())], [own_guid]).master_instance()
+    master = join(managers_of(found), [look_at_host(THIS_HOST, socket=own_socket())], [own_guid]).master_instance()
     if master is None:
         return None
     file, policy = master.files["policy"], master.policy

@@ -26,7 +26,6 @@ from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
 from ibkeys.keys.pkey import EMPTY, FULL_BIT, PKey
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
 from ibkeys.plan.kinds import levels
-from ibkeys.plan.model import PartitionPlan
 from ibkeys.plan.stages import stages_of
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortId
@@ -98,14 +97,12 @@ class Grown:
     late: Entries
 
 
-def order(plan: PartitionPlan) -> list[Phase]:
-    """Return the phases of a plan; phases without a step are left out."""
-    return order_of(plan.tables, plan.enforcement)
-
-
 def order_of(tables: Iterable[TableChange], enforcement: Iterable[EnforcementChange] = ()) -> list[Phase]:
-    """As `order`, for tables and enforcement alone. *tables* should include those that stay as they are, if a partition
-    is reused, because no port may be disconnected from these; *enforcement* that of leaf ports where it stays."""
+    """Return the phases in which *tables* and *enforcement* are written; phases without a step are left out.
+
+    *tables* should include those that stay as they are, if a partition is reused, because no port may be disconnected
+    from these; *enforcement* that of leaf ports where it stays.
+    """
     enforcement = tuple(enforcement)
     stages = stages_of(tables, enforcement)
     turned = [each for each in enforcement if each.port.key in stages.turned]

@@ -145,9 +145,8 @@ class _Planner:
                     port,
                     "duplicate-guid",
                     f"its port GUID 0x{port.guid:016x} is also reported by "
-                    f"{others_that_show_it(port, shared) or 'others'}; which of them is false is not "
-                    "known, so their tables and those of their leaf ports stay as "
-                    "they are",
+                    f"{others_that_show_it(port, shared) or 'others'}; which of them is false is not known, so their "
+                    "tables and those of their leaf ports stay as they are",
                 )
             elif port.node.type_name not in _KINDS:
                 self.builder.report(port, "unknown-node-type", f"a node of {port.node.type_name} is not planned")

@@ -327,9 +327,8 @@ def _torn(before: Entries, after: Entries) -> list[int]:
     """Return the partitions of a table that briefly lose their P_Key when it is written block by block."""
     if before == after:
         return []
-    least = {
-        base: min(level, stays) for base, level in levels(before.values()).items() if (stays := _level(after, base))
-    }
+    stays = levels(after.values())
+    least = {base: min(level, stays[base]) for base, level in levels(before.values()).items() if base in stays}
     lost: dict[int, None] = {}
     for block in range(1, -(-(max((*before, *after)) + 1) // P_KEYS_PER_BLOCK)):
         written = {at: key for at, key in after.items() if at < block * P_KEYS_PER_BLOCK}
@@ -337,10 +336,6 @@ def _torn(before: Entries, after: Entries) -> list[int]:
         there = levels(written.values())
         lost |= dict.fromkeys(base for base, level in least.items() if there.get(base, 0) < level)
     return list(lost)
-
-
-def _level(entries: Entries, base: int) -> int:
-    return levels(entries.values()).get(base, 0)
 
 
 def _comment(number: int, count: int, digest: str) -> bytes:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys import files
-from ibkeys.host.host_files import HostFiles
+from ibkeys.host.host_files import HostFiles, names_if_there
 from ibkeys.mad.const import CapabilityMask
 
 SYSFS: Final = Path("/sys/class/infiniband")
@@ -25,15 +25,15 @@ class HostPort:
     is_sm: bool
 
 
-def host_ports(host: HostFiles, sysfs: Path = SYSFS) -> tuple[HostPort, ...]:
+def host_ports(host: HostFiles) -> tuple[HostPort, ...]:
     """Return the InfiniBand ports of *host*; ports that cannot be read are left out. Raises HostNotReached.
 
     Source: Linux Documentation/ABI/stable/sysfs-class-infiniband (link_layer, cap_mask, gids).
     """
     found = []
-    for device in _names(host, sysfs):
-        for number in _names(host, sysfs / device / "ports"):
-            port = _port(host, sysfs / device / "ports" / number, device, number)
+    for device in names_if_there(host, SYSFS):
+        for number in names_if_there(host, SYSFS / device / "ports"):
+            port = _port(host, SYSFS / device / "ports" / number, device, number)
             if port is not None:
                 found.append(port)
     return tuple(found)
@@ -59,10 +59,3 @@ def _hex(text: str, most_digits: int, base: int = 16) -> int:
 
 def _text(host: HostFiles, path: Path) -> str:
     return host.read(path, files.SETTINGS).decode("ascii", "replace").strip()
-
-
-def _names(host: HostFiles, path: Path) -> list[str]:
-    try:
-        return host.names(path)
-    except OSError:
-        return []

@@ -17,7 +17,7 @@ from typing import Final, Literal
 from ibkeys import files
 from ibkeys.host import opensm_process as opensm_host
 from ibkeys.host.file_access import FileFact
-from ibkeys.host.host_files import HostFiles
+from ibkeys.host.host_files import HostFiles, stat_or_none
 from ibkeys.host.inside_root import NO_NAME
 from ibkeys.host.opensm_options import OptionsFile, read_options
 from ibkeys.host.opensm_process import OPENSM_CONFIGS, OpensmProcess, as_seen
@@ -182,9 +182,10 @@ class _Look:
         try:
             fact = self.host.stat(place)
         except FileNotFoundError:
-            reading = judge_absent(self._parent(place), process.started, process.exact) if role in _JUDGED else None
-            lacks, reading = "is not there", reading or "not-judged"
-            return InstanceFile(role, path, place, source, certain, None, lacks, reading, lack="absent")
+            reading: Reading = "not-judged"
+            if role in _JUDGED:
+                reading = judge_absent(stat_or_none(self.host, place.parent), process.started, process.exact)
+            return InstanceFile(role, path, place, source, certain, None, "is not there", reading, lack="absent")
         except OSError as error:
             return InstanceFile(role, path, place, source, certain, None, self._reason(error), "unknown")
         if role not in _JUDGED:
@@ -202,12 +203,6 @@ class _Look:
         if isinstance(error, PermissionError):
             return f"may not be read by this user; {self.as_root}"
         return f"cannot be read: {error.strerror or error}"
-
-    def _parent(self, place: Path) -> FileFact | None:
-        try:
-            return self.host.stat(place.parent)
-        except OSError:
-            return None
 
 
 _JUDGED: Final[dict[str, int]] = {"options": files.SETTINGS, "policy": files.LARGE}
@@ -249,7 +244,8 @@ def _parsed(look: _Look, file: InstanceFile) -> Policy:
     """Return a policy. Its problems show none of its text, for a process may name any file, unless the user named it,
     or looks as the very user that the process runs as: that of root's OpenSM is shown to root."""
     policy = parse_policy(look.contents["policy"], str(file.path))
-    if file.source == "sm.toml" or _runs_as(look) == look.host.own_user():
+    owner = stat_or_none(look.host, look.process.folder)
+    if file.source == "sm.toml" or (owner is not None and owner.uid == look.host.own_user()):
         return policy
     errors, warnings = (
         tuple(
@@ -259,13 +255,6 @@ def _parsed(look: _Look, file: InstanceFile) -> Policy:
         for found in (policy.errors, policy.warnings)
     )
     return replace(policy, errors=errors, warnings=warnings)
-
-
-def _runs_as(look: _Look) -> int | None:
-    try:
-        return look.host.stat(look.process.folder).uid
-    except OSError:
-        return None
 
 
 def _options_file(look: _Look, named: Named) -> InstanceFile:
@@ -341,9 +330,6 @@ def _last_sweep(look: _Look, dumps: InstanceFile) -> float | None:
     """Return when the last heavy sweep without errors ended, if that was in the life of this process."""
     if dumps.place is None:
         return None
-    try:
-        written = look.host.stat(dumps.place / DUMP_FILE).written
-    except OSError:
-        return None
-    started = look.process.started
+    fact, started = stat_or_none(look.host, dumps.place / DUMP_FILE), look.process.started
+    written = fact.written if fact is not None else None
     return written if written is not None and started is not None and written > started else None

@@ -14,9 +14,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, Final
@@ -29,7 +28,7 @@ from ibkeys.store.keys.schema import KEYSTORE_SCHEMA
 from ibkeys.store.keys.sealed import KEY_TABLES
 from ibkeys.store.lock import exclusive
 from ibkeys.store.paths import StorePaths
-from ibkeys.store.private_files import is_there, make_directory, os_error, replace_private_file
+from ibkeys.store.private_files import is_there, make_directory, named_errors, replace_private_file
 from ibkeys.store.sqlite import Clock, Database, Schema, timestamp, utc_now
 from ibkeys.store.strict import check_folders, check_own
 
@@ -89,7 +88,7 @@ def back_up(paths: StorePaths, file: Path, overridden: bool = False, clock: Cloc
         if not any(images):
             raise StoreError(f"{paths.keystore}: there is neither a key store nor a journal to save")
         made = timestamp(clock)
-        with _errors(file):
+        with named_errors(file, _WHAT):
             _refuse_a_store(paths, file)
             check_folders(file, _WHAT)
             now = _held_by(paths)
@@ -116,7 +115,7 @@ def restore(paths: StorePaths, file: Path, overridden: bool = False, clock: Cloc
     Raises Refused, with nothing changed, where the present ones have keys or operations that the backup lacks or
     cannot be read, unless *overridden*; StoreError, StoreLocked.
     """
-    with exclusive(*_two(paths), command="keystore"), _errors(file):
+    with exclusive(*_two(paths), command="keystore"), named_errors(file, _WHAT):
         made, images = _read(file)
         saved = _held_in(images, file)
         lost = _lost_by(paths, saved)
@@ -158,13 +157,8 @@ def _image(path: Path | None, schema: Schema) -> bytes | None:
         return database.image()
 
 
-@contextmanager
-def _open(path: Path, schema: Schema) -> Iterator[Database]:
-    database = Database(path, schema, create=False, upgrade=False)
-    try:
-        yield database
-    finally:
-        database.close()
+def _open(path: Path, schema: Schema) -> closing[Database]:
+    return closing(Database(path, schema, create=False, upgrade=False))
 
 
 def _held_by(paths: StorePaths) -> Held:
@@ -196,12 +190,10 @@ def _held(keystore: Database | None, journal: Database | None) -> Held:
 def _held_in(images: tuple[bytes | None, ...], file: Path) -> Held:
     """Return what a backup has. Raises StoreError where one of its databases is none of ours."""
     with ExitStack() as stack:
-        opened = []
-        for image, schema in zip(images, _SCHEMAS, strict=True):
-            database = Database(None, schema, image=image) if image is not None else None
-            opened.append(database)
-            if database is not None:
-                stack.callback(database.close)
+        opened = [
+            None if image is None else stack.enter_context(closing(Database(None, schema, image=image)))
+            for image, schema in zip(images, _SCHEMAS, strict=True)
+        ]
         try:
             return _held(*opened)
         except StoreError as error:
@@ -285,21 +277,7 @@ def _record_path(paths: StorePaths) -> Path:
 
 
 def _record(paths: StorePaths, file: Path, made: str, held: Held) -> None:
-    record = {
-        "made": made,
-        "file": os.path.abspath(file),
-        "keys": len(held.keys),
-        "operations": len(held.operations),
-        "state": held.state,
-    }
+    record = LastBackup(made, os.path.abspath(file), len(held.keys), len(held.operations), held.state)
     path = _record_path(paths)
-    with _errors(path):
-        replace_private_file(path, json.dumps(record).encode() + b"\n")
-
-
-@contextmanager
-def _errors(file: Path) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, ValueError) as error:
-        raise os_error(file, _WHAT, error) from error
+    with named_errors(path, _WHAT):
+        replace_private_file(path, json.dumps(asdict(record)).encode() + b"\n")

@@ -20,14 +20,14 @@ from typing import Final, TypeVar
 from ibkeys.errors import FileFormatError
 from ibkeys.files import LIST, read_bytes
 from ibkeys.keys.mkey import MKey
-from ibkeys.store.private_files import os_error, replace_private_file
+from ibkeys.store.private_files import named_errors, os_error, replace_private_file
 
 MKEY_FILE: Final = "guid2mkey"
 NEIGHBORS_FILE: Final = "neighbors"
 LID_FILE: Final = "guid2lid"
 KEY_FILES: Final = (MKEY_FILE, NEIGHBORS_FILE, LID_FILE)
 
-MAX_LINE: Final = 1023
+_MAX_LINE: Final = 1023
 """Bytes in a line, its newline included: OpenSM reads into a buffer of 1024."""
 _FIRST_MULTICAST_LID: Final = 0xC000
 _MAX_PORT: Final = 255
@@ -93,10 +93,8 @@ def write_key_files(directory: Path, files: KeyFiles, names: Sequence[str]) -> N
     }
     for name, records in texts.items():
         if name in names:
-            try:
+            with named_errors(directory / name, "key file"):
                 replace_private_file(directory / name, "".join(records).encode())
-            except OSError as error:
-                raise os_error(directory / name, "key file", error) from error
 
 
 def _pair(key: str, value: str) -> str:
@@ -119,14 +117,10 @@ def _read(
     warnings: list[str],
 ) -> bool:
     """Add the records of *path* to *into*. Return whether the file is there."""
-    try:
-        data = read_bytes(path, LIST)
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        raise os_error(path, "key file", error) from error
-    _parse(data, str(path), read_key, read_value, into, warnings)
-    return True
+    data = read_if_there(path)
+    if data is not None:
+        _parse(data, str(path), read_key, read_value, into, warnings)
+    return data is not None
 
 
 def _parse(
@@ -158,9 +152,7 @@ def _records(data: bytes, path: str) -> Iterator[tuple[int, bytes, bytes, bytes]
     """Yield (line number, key, first line of the value, further lines)."""
     record: tuple[int, bytes, bytes] | None = None
     rest: list[bytes] = []
-    for number, line in enumerate(data.split(b"\n"), 1):
-        if len(line) >= MAX_LINE:
-            raise FileFormatError(f"the line is longer than {MAX_LINE - 1} bytes", path, number, MAX_LINE)
+    for number, line in numbered_lines(data, path):
         if record is None:
             if line[:1] in (b" ", b"\t"):
                 raise FileFormatError("a record begins in the first column, this line with a blank", path, number, 1)
@@ -176,17 +168,34 @@ def _records(data: bytes, path: str) -> Iterator[tuple[int, bytes, bytes, bytes]
         yield *record, b"\n".join(rest)
 
 
+def read_if_there(path: Path) -> bytes | None:
+    """Return what is in a file with keys, None where there is none. Raises StoreError for one that cannot be read."""
+    try:
+        return read_bytes(path, LIST)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise os_error(path, "key file", error) from error
+
+
+def numbered_lines(data: bytes, name: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a file with keys, each with its number. *name*: of the file, for errors.
+
+    Raises FileFormatError for a line that is longer than what OpenSM reads.
+    """
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if len(line) >= _MAX_LINE:
+            raise FileFormatError(f"the line is longer than {_MAX_LINE - 1} bytes", name, number, _MAX_LINE)
+        yield number, line
+
+
 def c_number(text: bytes, bits: int) -> int | None:
     """Return the number that C's strtoull reads with base 0 (``0x`` hexadecimal, a leading 0 octal, else decimal), None
     where *text* is none of *bits* bits."""
     if not _NUMBER.fullmatch(text):
         return None
-    if text[:2] in (b"0x", b"0X"):
-        value = int(text, 16)
-    elif len(text) > 1 and text[:1] == b"0":
-        value = int(text, 8)
-    else:
-        value = int(text) if len(text) <= 20 else 1 << bits
+    base = 16 if text[:2] in (b"0x", b"0X") else 8 if text[:1] == b"0" else 10
+    value = int(text, base) if base != 10 or len(text) <= 20 else 1 << bits
     return value if value < 1 << bits else None
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from ibkeys.closing import closing_descriptor
 from ibkeys.errors import StoreError
 from ibkeys.files import check_output, replace_file, sync_directory
 
@@ -27,12 +30,19 @@ def os_error(path: Path | None, what: str, error: OSError | ValueError) -> Store
     return StoreError(f"{path}: {what}: {error.strerror or error}")
 
 
+@contextmanager
+def named_errors(path: Path, what: str) -> Iterator[None]:
+    """Raise the StoreError of `os_error` for a system call that fails in this block."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise os_error(path, what, error) from error
+
+
 def is_there(path: Path, what: str) -> bool:
     """Return whether a file is there. Raises StoreError where that cannot be seen, as in another user's folder."""
-    try:
+    with named_errors(path, what):
         return path.exists()
-    except OSError as error:
-        raise os_error(path, what, error) from error
 
 
 def create_private_file(path: Path) -> None:
@@ -45,10 +55,8 @@ def create_private_file(path: Path) -> None:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
     except FileExistsError:
         return
-    try:
+    with closing_descriptor(descriptor):
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
     sync_directory(path.parent)
 
 

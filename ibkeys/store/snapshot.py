@@ -11,15 +11,16 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from glob import escape
 from pathlib import Path
 from typing import Any, Final
 
 from ibkeys import files
+from ibkeys.closing import closing_descriptor
 from ibkeys.errors import StoreError
 from ibkeys.store.columns import Column, blob, number, text
-from ibkeys.store.private_files import FILE_MODE, make_directory, os_error
+from ibkeys.store.private_files import FILE_MODE, is_there, make_directory, named_errors, os_error
 from ibkeys.store.sqlite import Database, Schema
 
 Row = tuple[Any, ...]
@@ -201,7 +202,7 @@ def check_place(path: Path) -> Path:
     """
     try:
         place = files.check_output(path, follow=True)
-        if place.exists() and not _may_be_replaced(place):
+        if place.exists() and files.read_head(place, 1) and not is_snapshot(place):
             raise StoreError(_NOT_REPLACED.format(path=path))
         directory = next(each for each in place.absolute().parents if each.exists())
         if not directory.is_dir():
@@ -213,10 +214,6 @@ def check_place(path: Path) -> Path:
     except OSError as error:
         raise os_error(path, SCHEMA.what, error) from error
     return place
-
-
-def _may_be_replaced(path: Path) -> bool:
-    return not files.read_head(path, 1) or is_snapshot(path)
 
 
 def is_snapshot(path: Path) -> bool:
@@ -233,20 +230,17 @@ def write_snapshot(path: Path, contents: Mapping[str, Iterable[Row]]) -> None:
     Raises StoreError, also as `check_place` does.
     """
     place = check_place(path)
-    database = Database(None, SCHEMA)
-    try:
+    with closing(Database(None, SCHEMA)) as database:
         with database.transaction() as connection:
             for table, rows in contents.items():
                 marks = ", ".join("?" * len(columns(table)))
                 connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
         _replace(path, place, database)
-    finally:
-        database.close()
 
 
 def _replace(path: Path, place: Path, database: Database) -> None:
     unfinished = place.with_name(f".{place.name}.{os.getpid()}.unfinished")
-    try:
+    with named_errors(path, SCHEMA.what):
         make_directory(place.parent)
         _remove_leftovers(place)
         unfinished.unlink(missing_ok=True)
@@ -259,8 +253,6 @@ def _replace(path: Path, place: Path, database: Database) -> None:
         except BaseException:
             unfinished.unlink(missing_ok=True)
             raise
-    except OSError as error:
-        raise os_error(path, SCHEMA.what, error) from error
 
 
 def _remove_leftovers(path: Path) -> None:
@@ -273,11 +265,8 @@ def _remove_leftovers(path: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with closing_descriptor(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as descriptor:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def read_snapshot(path: Path) -> dict[str, Sequence[Row]]:
@@ -286,17 +275,8 @@ def read_snapshot(path: Path) -> dict[str, Sequence[Row]]:
 
     Raises StoreError: no such file, no snapshot, one of a newer schema, a damaged one.
     """
-    try:
-        if not path.exists():
-            raise StoreError(f"{path}: there is no such snapshot; `ibkeys snapshot {path}` takes one")
-    except OSError as error:
-        raise os_error(path, SCHEMA.what, error) from error
-    database = Database(path, SCHEMA, read_only=True)
-    try:
-        return {
-            table: database.query(f"SELECT * FROM {table} ORDER BY rowid", of=table)
-            for table in TABLES
-            if table != "p_keys"
-        }
-    finally:
-        database.close()
+    if not is_there(path, SCHEMA.what):
+        raise StoreError(f"{path}: there is no such snapshot; `ibkeys snapshot {path}` takes one")
+    tables = [table for table in TABLES if table != "p_keys"]
+    with closing(Database(path, SCHEMA, read_only=True)) as database:
+        return {table: database.query(f"SELECT * FROM {table} ORDER BY rowid", of=table) for table in tables}

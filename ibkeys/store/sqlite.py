@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -140,14 +140,10 @@ class Database:
 
     def image(self) -> bytes:
         """Return the whole database as the bytes of its file, without what is in free space."""
-        with self._plain_errors():
-            copy = connect(None, False)
-            try:
-                self._open_connection().backup(copy)
-                copy.execute("VACUUM")
-                return copy.serialize()
-            finally:
-                copy.close()
+        with self._plain_errors(), closing(connect(None, False)) as copy:
+            self._open_connection().backup(copy)
+            copy.execute("VACUUM")
+            return copy.serialize()
 
     def rewrite(self) -> None:
         """Write the whole file again, so that nothing of what was changed or removed stays in free space."""
@@ -224,11 +220,9 @@ class Database:
             connection.execute(f"PRAGMA user_version = {schema.version}")
 
     def _go_on_in_memory(self) -> None:
-        file, self._connection = self._open_connection(), self._connected(None, False)
-        try:
+        with closing(self._open_connection()) as file:
+            self._connection = self._connected(None, False)
             file.backup(self._connection)
-        finally:
-            file.close()
 
     def _refuse_damage(self) -> None:
         """Refuse a file for reading alone that is of no version, or not whole."""

@@ -60,8 +60,9 @@ def check_folders(path: Path, what: str) -> None:
     for folder, status in steps:
         if status.st_uid not in users:
             owner = f"belongs to another user (UID {status.st_uid})"
+            kind = "link" if stat.S_ISLNK(status.st_mode) else "directory"
             raise StoreError(
-                f"{path}: {_kind(status)} {folder} {owner}, who could replace this {what}; keep it in a directory "
+                f"{path}: the {kind} {folder} {owner}, who could replace this {what}; keep it in a directory "
                 "of your own"
             )
         if stat.S_ISLNK(status.st_mode) or not _others_write(status, users):
@@ -71,10 +72,6 @@ def check_folders(path: Path, what: str) -> None:
                 f"{path}: other users may write in {folder} (mode {stat.S_IMODE(status.st_mode):04o}), so "
                 f"they could replace this {what}; keep it in a directory of your own (mkdir -m 700)"
             )
-
-
-def _kind(status: os.stat_result) -> str:
-    return "the link" if stat.S_ISLNK(status.st_mode) else "the directory"
 
 
 def _steps(path: Path) -> tuple[list[tuple[str, os.stat_result]], str | None]:

@@ -102,7 +102,7 @@ def partitions_in(document: object) -> Partitions:
     dictionaries with a ``pkey`` each. Raises EncodeError."""
     if isinstance(document, dict):
         pairs = [(p_key_base(key), value) for key, value in document.items()]
-        return Partitions(_once(partition_in(base, value) for base, value in pairs if _is_entry(value)))
+        return Partitions(_once(partition_in(base, value) for base, value in pairs if value != {}))
     if not isinstance(document, list):
         raise EncodeError(f"{_shown(document)} is not a list of partitions")
     if all(isinstance(each, dict) for each in document) and document:
@@ -213,10 +213,6 @@ def _qos(entry: Mapping[str, object]) -> dict[str, str]:
     below = entry.get("qos_conf")
     told: Mapping[str, object] = below if isinstance(below, dict) else entry
     return {name: clean(str(each))[:20] for name in QOS if isinstance(each := told.get(name), (str, int, float))}
-
-
-def _is_entry(value: object) -> bool:
-    return value != {}
 
 
 def _truth(value: Any) -> bool | None:

@@ -36,4 +36,4 @@ __all__ = [
 ]
 
 
-__getattr__ = loads(__name__, dict.fromkeys(__all__, "umad.port"))
+__getattr__ = loads(__name__, {"umad.port": __all__})

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from ibkeys import files
 from ibkeys.errors import FileFormatError, StoreError
 from ibkeys.host import opensm_conf
-from ibkeys.host.opensm_conf import KeyLines, problems, read_conf, values, with_lines, write_lines
+from ibkeys.host.opensm_conf import KeyLines, problems, read_conf, with_lines, write_lines
+from ibkeys.host.opensm_options import read_options
 from ibkeys.keys.mkey import MKey
 from tests.integration.ibsim import tool
 
@@ -56,8 +57,9 @@ TAKEN = {
 
 
 def taken(data: bytes) -> tuple[int, int, int]:
-    found = values(data)
-    return found.get("m_key", 0), found.get("m_key_protection_level", 0), found.get("m_key_lease_period", 0)
+    found = read_options(data)
+    key, level, lease = map(found.value, ("m_key", "m_key_protection_level", "m_key_lease_period"))
+    return key.reveal(), level, lease  # type: ignore[union-attr, return-value]
 
 
 @pytest.mark.parametrize(("data", "expected"), TAKEN.items())

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.keys.pkey import PKey
-from ibkeys.plan.model import FabricState, PartitionPlan, PolicySource
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortId, PortKey
 
@@ -49,10 +48,6 @@ def packed(table: Table) -> dict[int, PKey]:
     full = {key.partition for key in table.values() if key.is_full}
     kept = [key for _, key in sorted(table.items()) if key.is_full or key.partition not in full]
     return dict(enumerate(kept))
-
-
-def plan(tables: Iterable[TableChange], enforcement: Iterable[EnforcementChange] = ()) -> PartitionPlan:
-    return PartitionPlan(FabricState("digest"), PolicySource("p.conf", "digest"), tuple(tables), tuple(enforcement))
 
 
 def enforcing(number: int, before: str, after: str) -> EnforcementChange:

@@ -15,10 +15,10 @@ from ibkeys.change.wanted import EnforcementChange, TableChange, moves
 from ibkeys.keys.pkey import EMPTY, PKey
 from ibkeys.plan.breaks import find_breaks
 from ibkeys.plan.kinds import levels
-from ibkeys.plan.order import EnforcementStep, Step, TableStep, grow, order, order_of, removals, write
+from ibkeys.plan.order import EnforcementStep, Step, TableStep, grow, order_of, removals, write
 from ibkeys.plan.stages import stages_of
 from tests.plan import plans
-from tests.plan.plans import Table, chain, change, entries, host, leaf, may_talk, packed, pairs_of, plan
+from tests.plan.plans import Table, chain, change, entries, host, leaf, may_talk, packed, pairs_of
 from tests.sample import SOAK
 
 
@@ -71,7 +71,7 @@ def test_what_waits_in_one_block_for_another_is_cleared_after_it() -> None:
 
 def test_enforcement_goes_off_first_and_on_last() -> None:
     end, port = chain(1, entries(0xFFFF), entries(0xFFFF, 0x8001))
-    phases = order(plan([end, port], [plans.enforcing(1, "i", "o"), plans.enforcing(2, "", "io")]))
+    phases = order_of([end, port], [plans.enforcing(1, "i", "o"), plans.enforcing(2, "", "io")])
     assert [phase.name for phase in phases] == ["enforcement-off", "leaf-add", "end-add", "enforcement-on"]
     assert phases[0].steps == (EnforcementStep(leaf(1), False, None),)
     assert phases[-1].steps == (EnforcementStep(leaf(1), None, True), EnforcementStep(leaf(2), True, True))

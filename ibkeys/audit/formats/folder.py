@@ -6,7 +6,6 @@ mode 0700 and its files 0600.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import shutil
@@ -19,6 +18,7 @@ from typing import Final
 
 from ibkeys import files
 from ibkeys.errors import StoreError
+from ibkeys.host.replacing.renames import AT_FDCWD, EXCHANGE, renameat2
 
 FIRST: Final = "index.html"
 MARK: Final = '<meta name="generator" content="ibkeys report">'
@@ -31,8 +31,6 @@ NAMES: Final = frozenset(
     }
 )
 _HEAD: Final = 4096
-_AT_FDCWD: Final = -100
-_RENAME_EXCHANGE: Final = 2
 
 
 def check_folder(place: Path) -> None:
@@ -92,10 +90,7 @@ def _put_in_place(made: Path, place: Path) -> None:
 
 def exchange(one: Path, other: Path) -> None:
     """Exchange two names atomically (Linux 3.15). Raises OSError; EINVAL if the file system cannot."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE):
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), str(other))
+    renameat2(AT_FDCWD, os.fspath(one), os.fspath(other), EXCHANGE)
 
 
 def exchange_in_steps(made: Path, place: Path) -> None:

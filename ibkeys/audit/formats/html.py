@@ -7,7 +7,8 @@ away below. Rules with many rows show the first of them and keep the others fold
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from ibkeys.audit.findings import GROUPS, SEVERITIES, Report, Result, RuleResult, Severity, Subject
@@ -144,25 +145,23 @@ def _groups(report: Report) -> Iterator[dict[str, Any]]:
         members = [each for each in report.results if each.group == group]
         if not members:
             continue
-        tally: dict[Result, int] = {}
-        for each in members:
-            tally[each.result] = tally.get(each.result, 0) + 1
-        asked = sum(tally.get(word, 0) for word in ("pass", "fail", "unknown"))
+        tally = Counter(each.result for each in members)
+        asked = sum(tally[word] for word in ("pass", "fail", "unknown"))
         counts = ", ".join(
             f"{tally[word]} {word}" for word in ("pass", "fail", "unknown", "waived", "n/a") if word in tally
         )
         yield {
             "title": title,
-            "share": f"{100 * tally.get('pass', 0) // asked} %" if asked else "-",
+            "share": f"{100 * tally['pass'] // asked} %" if asked else "-",
             "counts": counts,
             "bars": list(_bars(tally, len(members))),
         }
 
 
-def _bars(tally: Mapping[Result, int], whole: int) -> Iterator[dict[str, Any]]:
+def _bars(tally: Counter[Result], whole: int) -> Iterator[dict[str, Any]]:
     x = 0.0
-    none = tally.get("waived", 0) + tally.get("n/a", 0)
-    shown = (*((word, tally.get(word, 0)) for word in ("pass", "fail", "unknown")), ("none", none))
+    none = tally["waived"] + tally["n/a"]
+    shown = (*((word, tally[word]) for word in ("pass", "fail", "unknown")), ("none", none))
     for word, number in shown:
         if number:
             width = 100 * number / whole
@@ -185,7 +184,10 @@ def _coverage(report: Report) -> list[tuple[str, str]]:
 def _kinds(report: Report, texts: Texts, names: FoldedNames) -> Iterator[dict[str, Any]]:
     """Yield the rules that have findings: those that fail, are unknown, are waived; the worst first in each. Rules that
     are unknown as a whole are named with the data that was not read."""
-    rows = {each.rule: _same(each, names) for each in report.results}
+    rows = {
+        each.rule: grouped(each, sorted(each.subjects, key=lambda one: _ORDER.index(one.result)), names)
+        for each in report.results
+    }
     few = sum(map(len, rows.values())) <= _OPEN_ROWS
     kinds: tuple[tuple[Result, str], ...] = (("fail", "Fails"), ("unknown", "Unknown"), ("waived", "Waived"))
     for word, title in kinds:
@@ -201,18 +203,14 @@ def _kinds(report: Report, texts: Texts, names: FoldedNames) -> Iterator[dict[st
                         "result": each,
                         "badge": each.severity if word == "fail" else word,
                         "open": word == "fail" and (few or each.severity == "critical"),
-                        "text": {key: words.texts_of(texts, each.rule).get(key) for key in ("why", "false_positives")},
-                        "sources": words.sources_of(words.texts_of(texts, each.rule)),
+                        "text": {key: texts.get(each.rule, {}).get(key) for key in ("why", "false_positives")},
+                        "sources": words.sources_of(texts.get(each.rule, {})),
                         "found": len(each.subjects),
                         "rows": _rows(rows[each.rule], each, report.taken),
                     }
                     for each in chosen
                 ],
             }
-
-
-def _same(result: RuleResult, names: FoldedNames) -> list[FindingGroup]:
-    return grouped(result, sorted(result.subjects, key=lambda one: _ORDER.index(one.result)), names)
 
 
 def _rows(found: Sequence[FindingGroup], result: RuleResult, taken: str) -> list[dict[str, Any]]:

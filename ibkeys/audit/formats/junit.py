@@ -74,7 +74,7 @@ def _lines(result: RuleResult, texts: Texts) -> Iterator[str]:
     for word in ("fail", "unknown", "waived"):
         for subject in words.subjects(result, word):
             yield f"{'' if word == 'fail' else word + ': '}{_told(subject)}"
-    why = words.texts_of(texts, result.rule).get("why")
+    why = texts.get(result.rule, {}).get("why")
     if why:
         yield clean(f"why: {why}")
     if result.remedy:

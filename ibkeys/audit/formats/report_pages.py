@@ -38,17 +38,13 @@ class Text:
     tone: str = ""
 
 
-def render_tables(text: Text, tables: Sequence[Table], *, version: str = "") -> str:
-    """Return a page of tables. Raises UsageError if jinja2 is not installed."""
-    return _render(text, tables, (), version)
+def render_text(
+    text: Text, tables: Sequence[Table] = (), links: Sequence[tuple[str, str, str]] = (), *, version: str = ""
+) -> str:
+    """Return a page. *tables*: below the text; *links*, of the first page: file, its title, and what is in it.
 
-
-def render_index(text: Text, links: Sequence[tuple[str, str, str]], *, version: str = "") -> str:
-    """Return the first page. *links*: file, its title, and what is in it. Raises UsageError without jinja2."""
-    return _render(text, (), links, version)
-
-
-def _render(text: Text, tables: Sequence[Table], links: Sequence[tuple[str, str, str]], version: str) -> str:
+    Raises UsageError if jinja2 is not installed.
+    """
     return render_page(
         "tables.html.j2",
         page=text,

@@ -88,7 +88,7 @@ def _driver(report: Report, texts: Texts, version: str) -> dict[str, Any]:
         "fullName": f"ibkeys audit {version}",
         "version": version,
         "shortDescription": {"text": "Audits the P_Keys, M_Keys and Q_Keys of an InfiniBand fabric"},
-        "rules": [_rule(result, report, words.texts_of(texts, result.rule)) for result in report.results],
+        "rules": [_rule(result, report, texts.get(result.rule, {})) for result in report.results],
         "notifications": [{"id": id, "shortDescription": {"text": text}} for id, text in _NOTIFICATIONS.items()],
     }
 

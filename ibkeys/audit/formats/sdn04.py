@@ -7,7 +7,8 @@ null. Source of the shapes: ai-cloud-validation (Apache-2.0), read with its chec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -82,11 +83,8 @@ def _status(members: int, unread: int) -> dict[str, Any]:
 
 def _members(data: AuditInput) -> dict[int, int]:
     """Return how many end ports have a P_Key of each partition."""
-    found: dict[int, int] = {}
-    for port in data.end_ports:
-        for partition in {key.partition for _, key in port.occupied or ()}:
-            found[partition] = found.get(partition, 0) + 1
-    return found
+    tables = (port.occupied or () for port in data.end_ports)
+    return Counter(partition for table in tables for partition in {key.partition for _, key in table})
 
 
 def _unread_tables(data: AuditInput) -> int:
@@ -125,8 +123,8 @@ def _null(source: str, why: str) -> dict[str, Any]:
 def _p_keys(data: AuditInput, partitions: int) -> dict[str, Any]:
     source, unread = "P_KeyTable of all end ports", _unread_tables(data)
     if partitions:
-        word = "partition" if partitions == 1 else "partitions"
-        return {"configured": True, "source": source, "detail": f"{partitions} {word} besides the default one"}
+        detail = f"{counted(partitions, 'partition')} besides the default one"
+        return {"configured": True, "source": source, "detail": detail}
     if unread:
         return _null(source, f"none seen; {counted(unread, 'port')} not read")
     return {"configured": False, "source": source, "detail": "no port has a partition but the default one"}
@@ -135,24 +133,24 @@ def _p_keys(data: AuditInput, partitions: int) -> dict[str, Any]:
 def _m_keys(data: AuditInput) -> dict[str, Any]:
     """M_Keys are configured where every end port has one, and no two ports the same."""
     source = "PortInfo.M_Key of all end ports"
-    states = {port: port.m_key_state for port in data.end_ports}
-    unset = [port for port, state in states.items() if state == "zero"]
-    if unset:
-        return {"configured": False, "source": source, "detail": f"not set on {_named(unset)}"}
+    ports = _by_state((port.m_key_state, port) for port in data.end_ports)
+    if "zero" in ports:
+        return {"configured": False, "source": source, "detail": f"not set on {_named(ports['zero'])}"}
     holders: dict[int, set[int]] = {}
-    for port, state in states.items():
-        if state == "set" and port.port_info is not None:
+    for port in ports.get("set", ()):
+        if port.port_info is not None:
             holders.setdefault(port.port_info.m_key, set()).add(port.guid or id(port))
     shared = max(map(len, holders.values()), default=0)
     if shared > 1:
         return {"configured": False, "source": source, "detail": f"{shared} ports have one and the same key"}
-    hidden = [port for port, state in states.items() if state == "hidden"]
-    unread = [port for port, state in states.items() if state == "unreadable"]
-    if unread or data.hidden or not states:
-        return _null(source, f"{counted(len(unread) + len(data.hidden), 'port')} not read")
-    if hidden:
-        return _null(source, f"set, but it is not known whether each port has its own key: hidden on {_named(hidden)}")
-    return {"configured": True, "source": source, "detail": f"set on {counted(len(states), 'port')}, each its own"}
+    unread = len(ports.get("unreadable", ())) + len(data.hidden)
+    if unread or not ports:
+        return _null(source, f"{counted(unread, 'port')} not read")
+    if "hidden" in ports:
+        on = _named(ports["hidden"])
+        return _null(source, f"set, but it is not known whether each port has its own key: hidden on {on}")
+    detail = f"set on {counted(len(data.end_ports), 'port')}, each its own"
+    return {"configured": True, "source": source, "detail": detail}
 
 
 def _class_keys(data: AuditInput, name: ClassName) -> dict[str, Any]:
@@ -162,13 +160,12 @@ def _class_keys(data: AuditInput, name: ClassName) -> dict[str, Any]:
     if data.snapshot.class_keys is None:
         return _null(source, "not queried: --class-keys queries it")
     readings = [each for each in data.snapshot.class_keys if each.of == name]
-    unset = _of(readings, lambda each: each.state == "zero")
-    if unset:
-        return {"configured": False, "source": source, "detail": f"not set on {_named(unset)}"}
+    ports = _by_state((each.state, each.port) for each in readings)
+    if "zero" in ports:
+        return {"configured": False, "source": source, "detail": f"not set on {_named(ports['zero'])}"}
     for state, words in _UNSEEN.items():
-        found = _of(readings, lambda each, state=state: each.state == state)  # type: ignore[misc]
-        if found:
-            return _null(source, f"{words}: {_named(found)}")
+        if state in ports:
+            return _null(source, f"{words}: {_named(ports[state])}")
     if data.hidden:
         return _null(source, f"{counted(len(data.hidden), 'port')} not read")
     answered = [each for each in readings if each.state in ANSWERED]
@@ -194,8 +191,11 @@ def _how_set(readings: Sequence[ClassKeyReading]) -> str:
     return text + (f", readable by everybody on {open_}" if open_ else "")
 
 
-def _of(readings: Iterable[ClassKeyReading], chosen: Callable[[ClassKeyReading], bool]) -> list[Port]:
-    return [each.port for each in readings if chosen(each)]
+def _by_state(ports: Iterable[tuple[str, Port]]) -> dict[str, list[Port]]:
+    found: dict[str, list[Port]] = {}
+    for state, port in ports:
+        found.setdefault(state, []).append(port)
+    return found
 
 
 # --- both -------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ Texts = Mapping[str, Mapping[str, Any]]
 """Rule id → what there is to say of the rule: ``why``, ``evidence`` and ``false_positives`` are texts, ``sources`` a
 list of them. What is missing is left out."""
 
-NOTHING: Final[Mapping[str, Any]] = {}
 FABRIC_OR_HOST: Final = "fabric or host"
 
 
@@ -115,11 +114,6 @@ def trouble_text(trouble: Mapping[str, Any]) -> str:
     error = clean(str(trouble.get("error") or "not read"))
     at = place(trouble)
     return error if at == FABRIC_OR_HOST else f"{at}: {error}"
-
-
-def texts_of(texts: Texts, rule: str) -> Mapping[str, Any]:
-    """Return what there is to say of a rule."""
-    return texts.get(rule, NOTHING)
 
 
 def sources_of(text: Mapping[str, Any]) -> Sequence[str]:

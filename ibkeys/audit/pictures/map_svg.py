@@ -13,7 +13,7 @@ from ibkeys.audit.findings import SEVERITIES
 from ibkeys.audit.pictures.fabric_map import CLEAN, NO_KEY, UNREAD, Colouring, FabricMap
 from ibkeys.audit.pictures.key_sets import letter
 from ibkeys.audit.pictures.map_plan import BOX, EDGE, ROW, Plan, caption
-from ibkeys.audit.pictures.svg import element, fitting, text
+from ibkeys.audit.pictures.svg import element, file_of, fitting, picture, text
 
 FILLS: Final = ("#9fd3f5", "#f5c66b", "#7fd1b0", "#f3ec8f", "#e3b3cd", "#f0a27a", "#b7b7f0")
 """For sets of P_Keys; after Okabe and Ito, light enough for black letters."""
@@ -57,7 +57,7 @@ def map_svg(made: FabricMap, colouring: Colouring) -> str:
         *_legend(shown, colouring),
         *_drawing(made, plan, [colouring], range(plan.rows)),
     ]
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + _svg(parts, plan.width, plan.height, made) + "\n"
+    return file_of(_svg(parts, plan.width, plan.height, made))
 
 
 def map_part(made: FabricMap) -> str:
@@ -139,14 +139,4 @@ def class_of(colouring: Colouring, word: str) -> str:
 def _svg(parts: Sequence[str], width: int, height: int, made: FabricMap, top: int = 0) -> str:
     switches = sum(box.level is not None for box in made.boxes)
     hosts = sum(box.count for box in made.boxes if box.level is None)
-    return element(
-        "svg",
-        *parts,
-        xmlns="http://www.w3.org/2000/svg",
-        class_="map",
-        viewBox=f"0 {top} {width} {height}",
-        width=width,
-        height=height,
-        role="img",
-        aria_label=f"{switches} switches and {hosts} ports behind them",
-    )
+    return picture("map", parts, width, height, f"{switches} switches and {hosts} ports behind them", top)

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Final
 
 from ibkeys.audit.pictures.columns import Column, Matrix, Row
-from ibkeys.audit.pictures.svg import element, fitting, text, text_width
+from ibkeys.audit.pictures.svg import element, file_of, fitting, picture, text, text_width
 
 CELL: Final = 16
 BAND: Final = 24
@@ -60,8 +60,8 @@ def matrix_svg(matrix: Matrix) -> str:
     ]
     if matrix.left_out:
         parts.append(element("text", text(matrix.left_out), class_="muted", x=_EDGE, y=foot + 34))
-    svg = _svg(parts, width, height, f"{len(matrix.rows)} partitions and {matrix.ports} ports with their memberships")
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + svg + "\n"
+    label = f"{len(matrix.rows)} partitions and {matrix.ports} ports with their memberships"
+    return file_of(picture("matrix", parts, width, height, label))
 
 
 def matrix_parts(matrix: Matrix) -> list[tuple[str, str]]:
@@ -70,11 +70,12 @@ def matrix_parts(matrix: Matrix) -> list[tuple[str, str]]:
     parts = []
     for first in range(0, max(len(matrix.columns), 1), BAND):
         count = min(BAND, len(matrix.columns) - first)
-        labels = _svg([frame.ground(frame.left), *frame.labels()], frame.left, frame.height, "partitions")
+        labels = picture("matrix", [frame.ground(frame.left), *frame.labels()], frame.left, frame.height, "partitions")
         width = frame.width(count)
         label = f"columns {first + 1} to {first + count}"
         band = [frame.ground(width), *frame.band(first, count)]
-        parts.append((labels, _svg(band, width, frame.height, label, data_first=first, data_top=frame.top)))
+        columns = picture("matrix", band, width, frame.height, label, data_first=first, data_top=frame.top)
+        parts.append((labels, columns))
     return parts
 
 
@@ -160,21 +161,6 @@ def _legend(y: int) -> Iterator[str]:
         if kind == "both":
             yield element("circle", class_="dot", cx=x + 6.5, cy=y + 6.5, r=3)
         yield element("text", text(words), x=x + 18, y=y + 11)
-
-
-def _svg(parts: Sequence[str], width: int, height: int, label: str, **more: object) -> str:
-    return element(
-        "svg",
-        *parts,
-        xmlns="http://www.w3.org/2000/svg",
-        class_="matrix",
-        viewBox=f"0 0 {width} {height}",
-        width=width,
-        height=height,
-        role="img",
-        aria_label=label,
-        **more,
-    )
 
 
 def _label(row: Row) -> str:

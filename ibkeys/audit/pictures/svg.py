@@ -30,6 +30,29 @@ def element(name: str, *inside: str, **attributes: object) -> str:
     return f"<{name}{written}>{''.join(inside)}</{name}>" if inside else f"<{name}{written}/>"
 
 
+def picture(
+    class_: str, parts: Sequence[str], width: int, height: int, label: str, top: int = 0, **more: object
+) -> str:
+    """Return an ``svg`` of *parts*, which begin at the height *top*; a page can hold it, and `file_of`."""
+    return element(
+        "svg",
+        *parts,
+        xmlns="http://www.w3.org/2000/svg",
+        class_=class_,
+        viewBox=f"0 {top} {width} {height}",
+        width=width,
+        height=height,
+        role="img",
+        aria_label=label,
+        **more,
+    )
+
+
+def file_of(svg: str) -> str:
+    """Return the text of a file with nothing but a `picture`."""
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{svg}\n'
+
+
 def text(words: str) -> str:
     """Return a text to put inside an element."""
     return escape(clean(words))

@@ -23,27 +23,24 @@ from ibkeys.topology.recabling import WHETHER_MOVED
     "P_Keys",
     why=(
         "The enforcement of a switch port was set up for the port that was behind it. A port on a different cable is "
-        "also no longer verified at its place: its stored M_Key is not sent until the new link is proven. A device "
-        "on the "
-        "old cable may be there to impersonate it."
+        "also no longer verified at its place: its stored M_Key is not sent until the new link is proven. A device on "
+        "the old cable may be there to impersonate it."
     ),
     sources=("NICO",),
     remedy=(
         "Find out who changed the cable. Let the SM sweep, check that the enforcement of both switch ports is right "
-        "(SE001, "
-        "SE002), and take a new snapshot as the baseline."
+        "(SE001, SE002), and take a new snapshot as the baseline."
     ),
     false_positives="Planned work on cables. A switch that was replaced moves every port behind it.",
+    needs="baseline",
 )
-def recabled(data: AuditInput) -> Verdict:
+def recabled(data: AuditInput, verdict: Verdict) -> None:
     """HY004: protected or partitioned port recabled."""
-    if data.baseline is None:
-        return Verdict.without(data, "no baseline to compare with (--baseline)")
-    verdict = Verdict.over_fabric(data)
     for port in data.external_ports:
         if port.info is None:
             verdict.unread(port, PortInfo.name)  # so nobody was asked who is behind it
-    moved = {new: (each, old) for each in data.moves.moved if _is_of_cables(each) for old, new in each.pairs}
+    of_cables = [each for each in data.moves.moved if each.kind in ("cable-moved", "swapped")]
+    moved = {new: (each, old) for each in of_cables for old, new in each.pairs}
     doubtful = {each.port: each.why for each in data.moves.unknown if each.what == WHETHER_MOVED}
     for port in data.end_ports:
         if leaf_of(port) is None:
@@ -55,11 +52,6 @@ def recabled(data: AuditInput) -> Verdict:
             _say(verdict, port, *moved[port], guarded)
         elif guarded and data.before(port) is not None:
             verdict.passed += 1
-    return verdict
-
-
-def _is_of_cables(each: Moved) -> bool:
-    return each.kind in ("cable-moved", "swapped")
 
 
 def _say(verdict: Verdict, port: Port, move: Moved, old: Port, guarded: str | bool | None) -> None:

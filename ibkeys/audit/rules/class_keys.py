@@ -15,16 +15,16 @@ from ibkeys.printable import counted
 NOT_QUERIED: Final = "keys of other classes were not queried (--class-keys queries them)"
 
 
-def _judged(data: AuditInput, fault_of: Callable[[ClassKeyReading, KeySettings], str | None]) -> Verdict:
+def _judged(verdict: Verdict, fault_of: Callable[[ClassKeyReading, KeySettings], str | None]) -> Verdict:
     """Return what *fault_of* says of each port that has a class and said something of its key.
 
     It returns what is wrong, "" if nothing is, None for a port that is no subject. A port without a class is none
     either; one that said nothing of use is unknown, and so is all where nodes did not say who they are.
     """
-    if data.snapshot.class_keys is None:
-        return Verdict.without(data, NOT_QUERIED)
-    verdict = Verdict.over_fabric(data)
-    for reading in data.snapshot.class_keys:
+    readings = verdict.data.snapshot.class_keys
+    if readings is None:
+        return Verdict.without(verdict.data, NOT_QUERIED)
+    for reading in readings:
         name, settings = KEY_CLASSES[reading.of].key_name, reading.settings
         if reading.state in ANSWERED and settings is not None:
             fault = fault_of(reading, settings)
@@ -59,9 +59,9 @@ def _evidence(reading: ClassKeyReading) -> dict[str, Mapping[str, Any]]:
     false_positives="The class is not used, and no untrusted host can send MADs on this fabric.",
     lower_in_cloud=True,
 )
-def unset(data: AuditInput) -> Verdict:
+def unset(data: AuditInput, verdict: Verdict) -> Verdict:
     """CK001: key of another class unset."""
-    return _judged(data, lambda reading, settings: "is 0: not set" if reading.state == "zero" else "")
+    return _judged(verdict, lambda reading, settings: "is 0: not set" if reading.state == "zero" else "")
 
 
 @rule(
@@ -76,7 +76,7 @@ def unset(data: AuditInput) -> Verdict:
     false_positives="A lease that has just run out: the subnet manager sets the bit again.",
     lower_in_cloud=True,
 )
-def readable(data: AuditInput) -> Verdict:
+def readable(data: AuditInput, verdict: Verdict) -> Verdict:
     """CK002: key of another class readable."""
 
     def fault(reading: ClassKeyReading, settings: KeySettings) -> str | None:
@@ -86,7 +86,7 @@ def readable(data: AuditInput) -> Verdict:
             return "the protect bit is 0: everybody can read it"
         return "was shown to a query without the key" if reading.state == "set" and not reading.with_key else ""
 
-    return _judged(data, fault)
+    return _judged(verdict, fault)
 
 
 @rule(
@@ -101,7 +101,7 @@ def readable(data: AuditInput) -> Verdict:
     false_positives="Keys of which a copy is kept in a safe place.",
     lower_in_cloud=True,
 )
-def no_lease(data: AuditInput) -> Verdict:
+def no_lease(data: AuditInput, verdict: Verdict) -> Verdict:
     """CK003: key of another class without a lease."""
 
     def fault(reading: ClassKeyReading, settings: KeySettings) -> str | None:
@@ -109,7 +109,7 @@ def no_lease(data: AuditInput) -> Verdict:
             return None
         return "" if settings.lease_period else "the lease is 0: its protection never ends"
 
-    return _judged(data, fault)
+    return _judged(verdict, fault)
 
 
 @rule(
@@ -124,7 +124,7 @@ def no_lease(data: AuditInput) -> Verdict:
     false_positives="Queries without the key by diagnostic programs, including ibkeys --ask-unkeyed.",
     lower_in_cloud=True,
 )
-def violations(data: AuditInput) -> Verdict:
+def violations(data: AuditInput, verdict: Verdict) -> Verdict:
     """CK004: violations of a key of another class."""
 
     def fault(reading: ClassKeyReading, settings: KeySettings) -> str | None:
@@ -136,4 +136,4 @@ def violations(data: AuditInput) -> Verdict:
         between = info.node_key_violations if isinstance(info, N2NKeyInfo) else 0
         return f"{counted(between, 'violation')} of the key between nodes" if between else ""
 
-    return _judged(data, fault)
+    return _judged(verdict, fault)

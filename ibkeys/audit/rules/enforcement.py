@@ -32,10 +32,10 @@ def enforces(port: Port) -> bool:
     sources=("SEED1",),
     remedy="part_enforce both in OpenSM; ibkeys enforce-set where no SM runs.",
     false_positives="Gateways; sites that chose part_enforce in or out.",
+    if_empty="no leaf port of a switch that can enforce",
 )
-def off(data: AuditInput) -> Verdict:
+def off(data: AuditInput, verdict: Verdict) -> None:
     """SE001: leaf enforcement off or one-way."""
-    verdict = Verdict.over_fabric(data)
     for leaf, port in data.leaf_links:
         info = leaf.node.switch_info
         if info is None:
@@ -60,8 +60,6 @@ def off(data: AuditInput) -> Verdict:
             evidence,
             severity="medium" if len(missing) < len(BITS) and enforces(leaf) else None,
         )
-    verdict.note_if_empty("no leaf port of a switch that can enforce")
-    return verdict
 
 
 def _enforcing_leaves(verdict: Verdict) -> list[tuple[Port, Port]]:
@@ -87,10 +85,10 @@ def _enforcing_leaves(verdict: Verdict) -> list[tuple[Port, Port]]:
     sources=("OSM",),
     remedy="Let the SM sweep (ibkeys policy-check, then SIGHUP to OpenSM); ibkeys plan and apply where no SM runs.",
     false_positives="None known: order and gaps are ignored.",
+    if_empty="no leaf port enforces, so no leaf table has an effect",
 )
-def tables_differ(data: AuditInput) -> Verdict:
+def tables_differ(data: AuditInput, verdict: Verdict) -> None:
     """SE002: leaf table differs from node table."""
-    verdict = Verdict.over_fabric(data)
     for leaf, port in _enforcing_leaves(verdict):
         mine, theirs = data.table(leaf), data.table(port)
         if mine is None or theirs is None:
@@ -104,8 +102,6 @@ def tables_differ(data: AuditInput) -> Verdict:
         parts += [f"{_listed(extra)} extra"] if extra else []
         evidence = {"P_KeyTable": {"leaf": _p_keys(mine.packed), "node": _p_keys(theirs.packed)}}
         verdict.fail(leaf, f"its table differs from that of {port}: {', '.join(parts)}", evidence)
-    verdict.note_if_empty("no leaf port enforces, so no leaf table has an effect")
-    return verdict
 
 
 def _listed(keys: frozenset[int]) -> str:
@@ -125,10 +121,10 @@ def _p_keys(keys: frozenset[int]) -> list[str]:
     sources=("OSM",),
     remedy="Clear the bits: an SM sweep, or ibkeys enforce-set --inbound off --outbound off.",
     false_positives="Sites that fill these tables on purpose.",
+    if_empty="no link between switches",
 )
-def between_switches(data: AuditInput) -> Verdict:
+def between_switches(data: AuditInput, verdict: Verdict) -> None:
     """SE003: enforcement on a link between switches."""
-    verdict = Verdict.over_fabric(data)
     for port in data.external_ports:
         if port.peer is None or not port.peer.node.is_switch:
             continue
@@ -142,8 +138,6 @@ def between_switches(data: AuditInput) -> Verdict:
             verdict.fail(port, message, port_info(data, port, *BITS))
         else:
             verdict.passed += 1
-    verdict.note_if_empty("no link between switches")
-    return verdict
 
 
 @rule(
@@ -155,10 +149,10 @@ def between_switches(data: AuditInput) -> Verdict:
     sources=("OSM",),
     remedy="Fewer P_Keys on that port, or another switch.",
     false_positives="None known.",
+    if_empty="no leaf port with a P_Key table",
 )
-def too_small(data: AuditInput) -> Verdict:
+def too_small(data: AuditInput, verdict: Verdict) -> None:
     """SE004: leaf table too small."""
-    verdict = Verdict.over_fabric(data)
     for leaf, port in data.leaf_links:
         capacity = leaf.capacity
         if capacity is None:
@@ -179,5 +173,3 @@ def too_small(data: AuditInput) -> Verdict:
             verdict.fail(leaf, message, evidence)
         else:
             verdict.passed += 1
-    verdict.note_if_empty("no leaf port with a P_Key table")
-    return verdict

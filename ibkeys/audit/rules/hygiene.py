@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ibkeys.audit.inputs import AuditInput
 from ibkeys.audit.rule import Verdict, rule
-from ibkeys.audit.rules.key_files import ELSEWHERE
 from ibkeys.topology.nodes import Port
 
 
@@ -17,12 +16,12 @@ from ibkeys.topology.nodes import Port
     sources=("SANS",),
     remedy="Mode 0660 and a group of permitted users, by udev rules.",
     false_positives="A machine with one user.",
+    needs="host",
+    over_fabric=False,
 )
-def devices(data: AuditInput) -> Verdict:
+def devices(data: AuditInput, verdict: Verdict) -> None:
     """HY001: umad or issm device open."""
-    if data.host is None:
-        return Verdict.not_applicable(data, ELSEWHERE)
-    verdict = Verdict(data)
+    assert data.host is not None
     for device in data.host.facts.devices:
         evidence = {"device": {"path": str(device.path), "mode": f"{device.mode:04o}", "gid": device.gid}}
         if device.others_can_open:
@@ -32,7 +31,6 @@ def devices(data: AuditInput) -> Verdict:
             verdict.passed += 1
     if not data.host.facts.devices:
         verdict.unknown(None, "no umad device was found on this host, so its mode is not known")
-    return verdict
 
 
 @rule(
@@ -45,17 +43,17 @@ def devices(data: AuditInput) -> Verdict:
     remedy="Find the cable: the finding shows the routes of both.",
     false_positives="An HCA that was swapped. Planes of one XDR port share one GUID and are left out.",
 )
-def guids(data: AuditInput) -> Verdict:
+def guids(data: AuditInput, verdict: Verdict) -> Verdict:
     """HY002: duplicate or unknown GUID."""
-    verdict = Verdict.over_fabric(data)
     places = _places(data)
     known = data.inventory
     for port in data.end_ports:
         evidence = {"NodeInfo": {"node_guid": f"0x{port.node.guid:016x}", "port_guid": f"0x{port.guid:016x}"}}
         others = [each for each in places.get(port.guid, ()) if each is not port and not _is_plane(each, port)]
         if others:
-            where = f"{others[0]} ({_route(others[0])})"
-            verdict.fail(port, f"port GUID 0x{port.guid:016x} is used by {where} too", evidence)
+            route = ",".join(map(str, (0, *others[0].agent_path)))
+            message = f"port GUID 0x{port.guid:016x} is used by {others[0]} (route {route}) too"
+            verdict.fail(port, message, evidence)
         elif port.node.guid in data.doubled_nodes:
             verdict.fail(port, f"node GUID 0x{port.node.guid:016x} is used by several nodes", evidence)
         elif known is not None and not {port.guid, port.node.guid} & known:
@@ -82,10 +80,6 @@ def _is_plane(a: Port, b: Port) -> bool:
     return a.node is b.node and not a.node.is_switch
 
 
-def _route(port: Port) -> str:
-    return f"route {','.join(map(str, (0, *port.agent_path)))}"
-
-
 @rule(
     id="HY003",
     title="audit incomplete",
@@ -95,10 +89,10 @@ def _route(port: Port) -> str:
     sources=("KB",),
     remedy="Give the keys (--security-keys, --keystore), raise --retries, and run the audit again.",
     false_positives="None.",
+    over_fabric=False,
 )
-def incomplete(data: AuditInput) -> Verdict:
+def incomplete(data: AuditInput, verdict: Verdict) -> None:
     """HY003: audit incomplete."""
-    verdict = Verdict(data)
     for trouble in data.fabric.troubles:
         evidence = {trouble.attribute or "SMP": {"reading": trouble.reading}}
         if trouble.reading in ("not-asked", "not-in-file"):
@@ -107,7 +101,6 @@ def incomplete(data: AuditInput) -> Verdict:
             verdict.fail_of(trouble, trouble.error, evidence)
     incomplete_ports = {trouble.port for trouble in data.fabric.troubles}
     verdict.passed = sum(port not in incomplete_ports for port in data.fabric.ports())
-    return verdict
 
 
 @rule(
@@ -123,9 +116,8 @@ def incomplete(data: AuditInput) -> Verdict:
     remedy="Look at the P_Keys of the virtual functions on their hosts (sysfs), or in ibdiagnet2.vports_pkey.",
     false_positives="None: such a port is only partly known.",
 )
-def virtual_ports(data: AuditInput) -> Verdict:
+def virtual_ports(data: AuditInput, verdict: Verdict) -> None:
     """HY005: virtual ports not read."""
-    verdict = Verdict.over_fabric(data)
     for port in verdict.with_port_info(data.end_ports):
         state, info = port.virtual_ports, port.virtualization_info
         if state == "on":
@@ -139,4 +131,3 @@ def virtual_ports(data: AuditInput) -> Verdict:
             verdict.unread(port, info.name)
         else:
             verdict.passed += 1
-    return verdict

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from ibkeys.audit.inputs import AuditInput
 from ibkeys.audit.rule import Verdict, rule
 from ibkeys.host.facts import KeyFile
-
-ELSEWHERE: Final = "this host was not examined: the fabric is simulated, or the snapshot is from another host"
 
 
 @rule(
@@ -26,12 +24,13 @@ ELSEWHERE: Final = "this host was not examined: the fabric is simulated, or the 
     sources=("OSM", "PUP"),
     remedy="chmod 600, owner root; directories above writable by root only.",
     false_positives="A configuration in which no key is set (it is left out here).",
+    needs="host",
+    over_fabric=False,
+    if_empty="no file with a key on this host",
 )
-def readable(data: AuditInput) -> Verdict:
+def readable(data: AuditInput, verdict: Verdict) -> None:
     """KF001: key file readable."""
-    if data.host is None:
-        return Verdict.not_applicable(data, ELSEWHERE)
-    verdict = Verdict(data)
+    assert data.host is not None
     for each in data.host.facts.key_files:
         label = (str(each.file.path),)
         problems = _problems(each)
@@ -42,8 +41,6 @@ def readable(data: AuditInput) -> Verdict:
             verdict.fail(None, f"{each.file.path}: {', and '.join(problems)}", _file(each), labels=label)
         elif each.holds_key:
             verdict.passed += 1
-    verdict.note_if_empty("no file with a key on this host")
-    return verdict
 
 
 def _problems(each: KeyFile) -> list[str]:
@@ -73,14 +70,13 @@ def _file(each: KeyFile) -> dict[str, Mapping[str, Any]]:
     remedy="Let the SM write its files (a sweep), then audit again; ibkeys mkey-import imports them.",
     false_positives="Nodes that were added since the last sweep.",
     lower_in_cloud=True,
+    needs="host",
 )
-def out_of_date(data: AuditInput) -> Verdict:
+def out_of_date(data: AuditInput, verdict: Verdict) -> Verdict:
     """KF002: key file out of date."""
-    if data.host is None:
-        return Verdict.not_applicable(data, ELSEWHERE)
+    assert data.host is not None
     if not data.host.guid2mkey:
         return Verdict.not_applicable(data, "no guid2mkey on this host")
-    verdict = Verdict.over_fabric(data)
     on_fabric = {port.guid for port in data.end_ports if port.guid}
     for path, guids in data.host.guid2mkey.items():
         label = (str(path),)

@@ -46,9 +46,8 @@ def _with_key(verdict: Verdict) -> Iterator[Port]:
     remedy="Set m_key in the subnet manager's configuration; where no SM runs, ibkeys mkey-deploy.",
     false_positives="A lab without tenants.",
 )
-def unset(data: AuditInput) -> Verdict:
+def unset(data: AuditInput, verdict: Verdict) -> None:
     """MK001: M_Key unset."""
-    verdict = Verdict.over_fabric(data)
     for port in _with_key(verdict):
         if port.m_key_state == "set":
             verdict.passed += 1
@@ -56,7 +55,6 @@ def unset(data: AuditInput) -> Verdict:
         bits = protect_bits(port)
         more = f"; ProtectBits {bits} has no effect then" if bits else ""
         verdict.fail(port, f"M_Key is 0: any host can change this port{more}", port_info(data, port, *_KEY))
-    return verdict
 
 
 @rule(
@@ -68,17 +66,15 @@ def unset(data: AuditInput) -> Verdict:
     sources=("SEED5",),
     remedy="ProtectBits 2: m_key_protection_level 2 in OpenSM, or ibkeys mkey-set --protect 2 --lease 60.",
     false_positives="A recovery under way: the lease ran out so that the key could be read.",
+    if_empty="no port has an M_Key to show",
 )
-def readable(data: AuditInput) -> Verdict:
+def readable(data: AuditInput, verdict: Verdict) -> None:
     """MK002: M_Key readable by all."""
-    verdict = Verdict.over_fabric(data)
     for port in verdict.with_port_info(data.end_ports):
         if port.m_key_state == "set" and protect_bits(port) == 0:
             verdict.fail(port, "ProtectBits 0 shows the M_Key to everyone who reads it", port_info(data, port, *_KEY))
         elif port.m_key_state != "zero":
             verdict.passed += 1
-    verdict.note_if_empty("no port has an M_Key to show")
-    return verdict
 
 
 @rule(
@@ -91,10 +87,10 @@ def readable(data: AuditInput) -> Verdict:
     remedy="m_key_protection_level 2 in OpenSM, or ibkeys mkey-set --protect 2.",
     false_positives="Sites whose diagnostics run without a key.",
     lower_in_cloud=True,
+    if_empty="no port is protected at all: see MK001 and MK002",
 )
-def reads_open(data: AuditInput) -> Verdict:
+def reads_open(data: AuditInput, verdict: Verdict) -> None:
     """MK003: reads open."""
-    verdict = Verdict.over_fabric(data)
     for port in verdict.with_port_info(data.end_ports):
         bits = protect_bits(port)
         if bits == 1:
@@ -102,8 +98,6 @@ def reads_open(data: AuditInput) -> Verdict:
             verdict.fail(port, message, port_info(data, port, *_KEY))
         elif bits and port.m_key_state == "set":
             verdict.passed += 1
-    verdict.note_if_empty("no port is protected at all: see MK001 and MK002")
-    return verdict
 
 
 @rule(
@@ -117,9 +111,8 @@ def reads_open(data: AuditInput) -> Verdict:
     false_positives="Upstream OpenSM knows one key for the whole subnet: medium where it runs on this host.",
     lower_in_cloud=True,
 )
-def shared(data: AuditInput) -> Verdict:
+def shared(data: AuditInput, verdict: Verdict) -> None:
     """MK004: one M_Key on many nodes."""
-    verdict = Verdict.over_fabric(data)
     nodes: dict[int, set[int]] = {}
     ports = [port for port in _with_key(verdict) if port.m_key_state == "set"]
     for port in ports:
@@ -133,7 +126,6 @@ def shared(data: AuditInput) -> Verdict:
         message = f"{holders} nodes have this M_Key: anyone who learns it from one of them can change them all"
         verdict.fail(port, message, port_info(data, port, PortInfo.m_key), severity=severity)
     verdict.note = "" if ports or verdict.findings else "no port has an M_Key"
-    return verdict
 
 
 def _sm_cannot_do_better(data: AuditInput) -> bool:
@@ -156,10 +148,10 @@ def _sm_cannot_do_better(data: AuditInput) -> bool:
         "Keys in escrow, so that none is lost. Without --sweep-interval and without an OpenSM on this host, the "
         "sweep interval is not checked."
     ),
+    if_empty="no port is protected, so no lease has an effect",
 )
-def lease(data: AuditInput) -> Verdict:
+def lease(data: AuditInput, verdict: Verdict) -> None:
     """MK005: lease absent or out of range."""
-    verdict = Verdict.over_fabric(data)
     sweep, most = sweep_interval(data), data.thresholds.lease_limit
     for port in verdict.with_port_info(data.end_ports):
         if not protect_bits(port) or port.m_key_state == "zero":
@@ -181,8 +173,6 @@ def lease(data: AuditInput) -> Verdict:
             verdict.fail(port, problem, port_info(data, port, PortInfo.m_key_protect_bits, PortInfo.m_key_lease_period))
         else:
             verdict.passed += 1
-    verdict.note_if_empty("no port is protected, so no lease has an effect")
-    return verdict
 
 
 def sweep_interval(data: AuditInput) -> int | None:
@@ -214,9 +204,8 @@ def sweep_interval(data: AuditInput) -> int | None:
         "more than chance explains."
     ),
 )
-def guessable(data: AuditInput) -> Verdict:
+def guessable(data: AuditInput, verdict: Verdict) -> None:
     """MK007: guessable M_Key."""
-    verdict = Verdict.over_fabric(data)
     ports = [port for port in _with_key(verdict) if port.m_key_state == "set"]
     seen = {port: data.snapshot.m_key_traits.get(port, ()) for port in ports}
     holes_count = _shell_keys_stand_out(seen)
@@ -235,7 +224,6 @@ def guessable(data: AuditInput) -> Verdict:
         else:
             verdict.passed += 1
     verdict.note = "" if ports or verdict.findings else "no port has an M_Key"
-    return verdict
 
 
 def _shell_keys_stand_out(seen: Mapping[Port, tuple[str, ...]]) -> int:
@@ -268,9 +256,8 @@ def _keys_of_configurations(data: AuditInput, ports: list[Port]) -> set[int]:
     remedy="Let the SM sweep again (ibkeys policy-check, then SIGHUP to OpenSM), or set the port with ibkeys mkey-set.",
     false_positives="A staged rotation under way: where the key store has one, the finding says so.",
 )
-def differing(data: AuditInput) -> Verdict:
+def differing(data: AuditInput, verdict: Verdict) -> None:
     """MK008: ProtectBits or lease differ."""
-    verdict = Verdict.over_fabric(data)
     ports = list(verdict.with_port_info(data.end_ports))
     rows = (PortInfo.m_key_protect_bits, PortInfo.m_key_lease_period)
     usual = [_majority(Counter(field_of(port, row) for port in ports)) for row in rows]
@@ -287,7 +274,6 @@ def differing(data: AuditInput) -> Verdict:
             verdict.fail(port, message, port_info(data, port, *rows))
         else:
             verdict.passed += 1
-    return verdict
 
 
 def _majority(values: Counter[int]) -> int:

@@ -12,7 +12,6 @@ from ibkeys.mad.attributes import PortInfo
 from ibkeys.topology.nodes import Port
 
 _KEY: Final = (PortInfo.m_key, PortInfo.m_key_protect_bits)
-_NO_STORE: Final = "no key store to compare with (--keystore)"
 
 
 @rule(
@@ -25,12 +24,10 @@ _NO_STORE: Final = "no key store to compare with (--keystore)"
     remedy="Trap 256 in the SM's log names the LID that sent it; find that host.",
     false_positives="Your own tools, run without the key; a counter that stays at 65535.",
 )
-def violations(data: AuditInput) -> Verdict:
+def violations(data: AuditInput, verdict: Verdict) -> None:
     """MK006: M_Key violations."""
-    verdict = Verdict.over_fabric(data)
     for port in verdict.with_port_info(data.end_ports):
         judge_counters(verdict, port, (PortInfo.m_key_violations,))
-    return verdict
 
 
 @rule(
@@ -44,17 +41,16 @@ def violations(data: AuditInput) -> Verdict:
     ),
     sources=("SEED5",),
     remedy=(
-        "Check that the SM runs and that its opensm.conf has the key (ibkeys mkey-export --opensm-conf). "
-        "Give this port "
-        "a new M_Key: ibkeys mkey-set."
+        "Check that the SM runs and that its opensm.conf has the key (ibkeys mkey-export --opensm-conf). Give "
+        "this port a new M_Key: ibkeys mkey-set."
     ),
     false_positives="The SM is being restarted.",
+    needs="store",
+    if_empty="the key store has none of these ports as protected",
 )
-def dropped(data: AuditInput) -> Verdict:
+def dropped(data: AuditInput, verdict: Verdict) -> None:
     """MK009: protection dropped."""
-    if data.store is None:
-        return Verdict.without(data, _NO_STORE)
-    verdict = Verdict.over_fabric(data)
+    assert data.store is not None
     for port in verdict.with_port_info(data.end_ports):
         stored = data.store.ports.get(port.guid)
         if stored is None or not stored.protect_bits:
@@ -64,8 +60,6 @@ def dropped(data: AuditInput) -> Verdict:
             verdict.fail(port, message, port_info(data, port, *_KEY, PortInfo.m_key_lease_period))
         else:
             verdict.passed += 1
-    verdict.note_if_empty("the key store has none of these ports as protected")
-    return verdict
 
 
 def _how_it_fell(port: Port) -> str:
@@ -86,18 +80,16 @@ def _how_it_fell(port: Port) -> str:
     sources=("SEED5",),
     remedy="ibkeys mkey-recover, or import the SM's files again: ibkeys mkey-import.",
     false_positives="A key store that is an old copy.",
+    needs="store",
+    if_empty="the key store has no key of these ports",
 )
-def store_is_wrong(data: AuditInput) -> Verdict:
+def store_is_wrong(data: AuditInput, verdict: Verdict) -> None:
     """MK010: key in store is wrong."""
-    if data.store is None:
-        return Verdict.without(data, _NO_STORE)
-    verdict = Verdict.over_fabric(data)
+    assert data.store is not None
     for port in verdict.with_port_info(data.end_ports):
         stored = data.store.ports.get(port.guid)
         if stored is not None and stored.keys:
             _compare_with_store(verdict, port, stored)
-    verdict.note_if_empty("the key store has no key of these ports")
-    return verdict
 
 
 def _compare_with_store(verdict: Verdict, port: Port, stored: StoredPort) -> None:
@@ -135,10 +127,10 @@ def _compare_with_store(verdict: Verdict, port: Port, stored: StoredPort) -> Non
     sources=("SEED5",),
     remedy="Give its key (--security-keys, --keystore), or see what is behind the link.",
     false_positives="A node that is dead or booting while its link is up.",
+    over_fabric=False,
 )
-def not_auditable(data: AuditInput) -> Verdict:
+def not_auditable(data: AuditInput, verdict: Verdict) -> None:
     """MK011: port not auditable."""
-    verdict = Verdict(data)
     for trouble in data.fabric.troubles:
         if trouble.attribute not in ("NodeInfo", "PortInfo"):
             continue
@@ -149,4 +141,3 @@ def not_auditable(data: AuditInput) -> Verdict:
             where = "the link is up, but " if trouble.is_behind else f"{trouble.attribute}: "
             verdict.fail_of(trouble, where + trouble.error, evidence)
     verdict.passed = sum(port.info is not None for port in data.end_ports)
-    return verdict

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from ibkeys.audit.inputs import AuditInput, Table
-from ibkeys.audit.rule import VIRTUAL_TABLES, Verdict, p_keys, rule
+from ibkeys.audit.rule import VIRTUAL_TABLES, Judge, Verdict, p_keys, rule
 from ibkeys.audit.rules import p_keys_policy as pk_policy
 from ibkeys.keys.pkey import FULL_BIT
 from ibkeys.partitions.model import DEFAULT_PARTITION
@@ -26,16 +26,14 @@ def _tables(verdict: Verdict) -> Iterator[tuple[Port, Table]]:
         yield port, table
 
 
-def _of_one_table(judge: Callable[[Verdict, Port, Table], None]) -> Callable[[AuditInput], Verdict]:
-    """Return the check that looks at the table of each end port by itself."""
+def _of_one_table(judge: Callable[[Verdict, Port, Table], None]) -> Judge:
+    """Return the judge that looks at the table of each end port by itself."""
 
-    def check(data: AuditInput) -> Verdict:
-        verdict = Verdict.over_fabric(data)
+    def judge_all(_: AuditInput, verdict: Verdict) -> None:
         for port, table in _tables(verdict):
             judge(verdict, port, table)
-        return verdict
 
-    return check
+    return judge_all
 
 
 @rule(
@@ -54,10 +52,10 @@ def _of_one_table(judge: Callable[[Verdict, Port, Table], None]) -> Callable[[Au
         "port without IsPKeyNVRAM that was reset has 0xffff or 0x7fff alone until the SM has written its table: one "
         "that has 0xffff is open for that time."
     ),
+    if_empty="no port but those of subnet managers, switches, routers",
 )
-def full_default(data: AuditInput) -> Verdict:
+def full_default(data: AuditInput, verdict: Verdict) -> None:
     """PK001: full member of default."""
-    verdict = Verdict.over_fabric(data)
     named = pk_policy.named_full_in_default(data)
     exempt = (data.sm_guids or _EMPTY) | named
     full = DEFAULT_PARTITION | FULL_BIT
@@ -69,8 +67,6 @@ def full_default(data: AuditInput) -> Verdict:
             verdict.fail(port, message, p_keys((table.index_of(full), full)))
         else:
             verdict.passed += 1
-    verdict.note_if_empty("no port but those of subnet managers, switches, routers")
-    return verdict
 
 
 _DEFAULT_REACHES: Final = {
@@ -126,9 +122,8 @@ def both_forms(verdict: Verdict, port: Port, table: Table) -> None:
     remedy="Clear it: ibkeys pkey-set ADDR INDEX=.",
     false_positives="None known.",
 )
-def odd_entries(data: AuditInput) -> Verdict:
+def odd_entries(data: AuditInput, verdict: Verdict) -> None:
     """PK007: invalid or duplicate entry."""
-    verdict = Verdict.over_fabric(data)
     for port in verdict.with_tables([*data.end_ports, *data.external_ports]):
         table = data.table(port)
         assert table is not None
@@ -141,7 +136,6 @@ def odd_entries(data: AuditInput) -> Verdict:
         entries = [(index, FULL_BIT) for index in table.odd]
         entries += [(index, key) for index, key in table.entries.items() if key in table.twice]
         verdict.fail(port, "; ".join(problems), p_keys(*entries))
-    return verdict
 
 
 @rule(
@@ -211,12 +205,11 @@ def nearly_full(verdict: Verdict, port: Port, table: Table) -> None:
     sources=("SEED1",),
     remedy="Put it back at its index, or restart the programs that use it.",
     false_positives="OpenSM with keep_pkey_indexes FALSE after a reboot of the node.",
+    needs="baseline",
 )
-def index_moved(data: AuditInput) -> Verdict:
+def index_moved(data: AuditInput, verdict: Verdict) -> None:
     """PK010: index moved."""
-    if data.baseline is None:
-        return Verdict.without(data, "no baseline to compare with (--baseline)")
-    verdict = Verdict.over_fabric(data)
+    assert data.baseline is not None
     for port, table in _tables(verdict):
         before = data.before(port)
         if before is None and not data.baseline.fabric.troubles:
@@ -234,7 +227,6 @@ def index_moved(data: AuditInput) -> Verdict:
             verdict.fail(port, f"{listed}: QPs keep the index, and now use another P_Key", entries)
         else:
             verdict.passed += 1
-    return verdict
 
 
 def _moved(before: Table, now: Table) -> list[tuple[int, int, int]]:
@@ -261,9 +253,8 @@ def _moved(before: Table, now: Table) -> list[tuple[int, int, int]]:
     remedy="Make a member full, or add the missing one.",
     false_positives="A partition that is still being set up.",
 )
-def connects_no_ports(data: AuditInput) -> Verdict:
+def connects_no_ports(data: AuditInput, verdict: Verdict) -> None:
     """PK011: partition connects no ports."""
-    verdict = Verdict.over_fabric(data)
     unread = [port for port in data.end_ports if port.p_key_raw is None]
     for port in unread:
         verdict.unread(port, "P_KeyTable")
@@ -287,7 +278,6 @@ def connects_no_ports(data: AuditInput) -> Verdict:
             verdict.fail(members[0], problem, evidence, labels=label)
         else:
             verdict.unknown(members[0], f"{problem}, as far as tables were read", evidence, labels=label)
-    return verdict
 
 
 @rule(
@@ -300,11 +290,10 @@ def connects_no_ports(data: AuditInput) -> Verdict:
     remedy="Add its owner to the registry, or remove it with a plan.",
     false_positives="P_Keys of SHARP and of gateways, which other software creates.",
 )
-def without_owner(data: AuditInput) -> Verdict:
+def without_owner(data: AuditInput, verdict: Verdict) -> Verdict:
     """PK012: P_Key without owner."""
     if data.policy is None and data.registry is None:
         return Verdict.without(data, "no policy or registry to compare with (--policy, --registry)")
-    verdict = Verdict.over_fabric(data)
     owned = {DEFAULT_PARTITION} | set(data.registry or ())
     owned |= {partition.base for partition in data.policy.partitions} if data.policy is not None else set()
     for port in data.end_ports:
@@ -333,10 +322,10 @@ def without_owner(data: AuditInput) -> Verdict:
     sources=("IBDSRC",),
     remedy="Let the SM sweep again.",
     false_positives="A snapshot that was taken while the SM was writing the tables.",
+    if_empty="no CA has several ports with one port GUID (planes)",
 )
-def planes_differ(data: AuditInput) -> Verdict:
+def planes_differ(data: AuditInput, verdict: Verdict) -> None:
     """PK013: planes differ."""
-    verdict = Verdict.over_fabric(data)
     for planes in data.planes:
         first, *others = planes
         missing = [port for port in planes if port.p_key_raw is None]
@@ -357,5 +346,3 @@ def planes_differ(data: AuditInput) -> Verdict:
             verdict.unknown(port, VIRTUAL_TABLES)
         if not hiding:
             verdict.passed += 1
-    verdict.note_if_empty("no CA has several ports with one port GUID (planes)")
-    return verdict

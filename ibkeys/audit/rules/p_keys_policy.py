@@ -15,7 +15,6 @@ from ibkeys.reach.routes import numbers_in
 from ibkeys.reach.sets import ReachedField
 from ibkeys.topology.nodes import Port
 
-NO_POLICY: Final = "no policy to compare with (--policy)"
 LISTED_PAIRS: Final = 1000
 """Up to so many forbidden pairs are named one by one; of more, each port with those that it can talk to."""
 NAMED_PARTNERS: Final = 4
@@ -86,17 +85,14 @@ def _line_of(data: AuditInput, key: int) -> dict[str, Any]:
     sources=("NICO", "OSM"),
     remedy="ibkeys plan --policy FILE, then apply: it removes what the policy does not have.",
     false_positives="A policy that is older than the fabric.",
+    needs="policy",
 )
-def not_in_policy(data: AuditInput) -> Verdict:
+def not_in_policy(data: AuditInput, verdict: Verdict) -> None:
     """PK002: P_Key not in policy."""
-    if data.policy is None:
-        return Verdict.without(data, NO_POLICY)
-    verdict = Verdict.over_fabric(data)
     for port, table, wanted in _wanted(verdict):
         bases = {key & PARTITION_MASK for key in wanted}
         wrong = [(index, key) for index, key in table.entries.items() if key & PARTITION_MASK not in bases]
         _judge(verdict, port, wrong, "in the table, and not in the policy for this port")
-    return verdict
 
 
 @rule(
@@ -110,12 +106,10 @@ def not_in_policy(data: AuditInput) -> Verdict:
     false_positives=(
         "A node that has just booted: without IsPKeyNVRAM a reset leaves only index 0, with 0xffff or 0x7fff."
     ),
+    needs="policy",
 )
-def missing(data: AuditInput) -> Verdict:
+def missing(data: AuditInput, verdict: Verdict) -> None:
     """PK003: P_Key missing."""
-    if data.policy is None:
-        return Verdict.without(data, NO_POLICY)
-    verdict = Verdict.over_fabric(data)
     for port, table, wanted in _wanted(verdict):
         gone = [key for key in sorted(wanted) if not table.bases.get(key & PARTITION_MASK, frozenset()) & _serves(key)]
         if not gone:
@@ -129,7 +123,6 @@ def missing(data: AuditInput) -> Verdict:
             verdict.unknown(port, f"{listed}: in the policy, and not in the table{why}", evidence)
         else:
             verdict.fail(port, f"{listed}: in the policy, and not in the table", evidence)
-    return verdict
 
 
 def _serves(key: int) -> frozenset[int]:
@@ -146,12 +139,10 @@ def _serves(key: int) -> frozenset[int]:
     sources=("SEED2",),
     remedy="ibkeys plan --policy FILE, then apply.",
     false_positives="Policies that say both (--allow-both-pkeys).",
+    needs="policy",
 )
-def raised(data: AuditInput) -> Verdict:
+def raised(data: AuditInput, verdict: Verdict) -> None:
     """PK004: membership raised."""
-    if data.policy is None:
-        return Verdict.without(data, NO_POLICY)
-    verdict = Verdict.over_fabric(data)
     for port, table, wanted in _wanted(verdict):
         wrong = [
             (index, key)
@@ -159,7 +150,6 @@ def raised(data: AuditInput) -> Verdict:
             if key & FULL_BIT and key not in wanted and key & PARTITION_MASK in wanted
         ]
         _judge(verdict, port, wrong, "full in the table, limited in the policy", in_policy=True)
-    return verdict
 
 
 @rule(
@@ -167,20 +157,17 @@ def raised(data: AuditInput) -> Verdict:
     title="forbidden pair can talk",
     severity="critical",
     evidence=(
-        "pairs of ports that the policy keeps apart but that share a partition (at least one as a full "
-        "member), unless switches block both directions; not known where the route decides (enforcement between "
-        "switches)"
+        "pairs of ports that the policy keeps apart but that share a partition (at least one as a full member), unless "
+        "switches block both directions; not known where the route decides (enforcement between switches)"
     ),
     why="Isolation of tenants has to prevent this. Packets in one direction are enough for flooding and forging.",
     sources=("ISV",),
     remedy="Correct the tables: ibkeys why A B shows by which P_Key, ibkeys plan what to change.",
     false_positives="Services that all tenants share: waive them by pair.",
+    needs="policy",
 )
-def forbidden(data: AuditInput) -> Verdict:
+def forbidden(data: AuditInput, verdict: Verdict) -> None:
     """PK005: forbidden pair can talk."""
-    if data.policy is None:
-        return Verdict.without(data, NO_POLICY)
-    verdict = Verdict.over_fabric(data)
     for port in data.reach.unread:
         verdict.unknown(port, "its P_Key table, or enforcement and table of its switch port, was not read")
     for port in data.reach.virtualized:
@@ -202,7 +189,6 @@ def forbidden(data: AuditInput) -> Verdict:
     unknown = {*data.reach.unread, *data.reach.virtualized}
     seen = {data.reach.ports[at] for at in numbers_in(concerned)} | unknown
     verdict.passed = sum(port not in seen for port in data.end_ports)
-    return verdict
 
 
 def _by_port(found: Iterable[Deviating]) -> Iterator[tuple[Deviating, int, ReachedField]]:
@@ -290,12 +276,12 @@ def _what_stops_answers(data: AuditInput, sender: Port, receiver: Port, bases: C
     sources=("ISV",),
     remedy="Give the tenant a P_Key of its own, and make everybody limited in 0x7fff.",
     false_positives="A site with one tenant.",
+    over_fabric=False,
 )
-def tenant_on_default(data: AuditInput) -> Verdict:
+def tenant_on_default(data: AuditInput, verdict: Verdict) -> Verdict:
     """PK014: tenant in the default partition."""
     if data.policy is None and data.registry is None:
         return Verdict.without(data, "no policy or registry was given (--policy, --registry)")
-    verdict = Verdict(data)
     owner = (data.registry or {}).get(DEFAULT_PARTITION, NO_TENANT)
     if owner != NO_TENANT:
         message = f"the registry gives the default partition 0x7fff to {owner!r}"

@@ -8,7 +8,6 @@ from ibkeys.audit.inputs import AuditInput
 from ibkeys.audit.rule import Verdict, rule
 from ibkeys.audit.rules.counters import judge_counters
 from ibkeys.audit.rules.enforcement import enforces
-from ibkeys.audit.rules.key_files import ELSEWHERE
 from ibkeys.mad.attributes import PortInfo
 
 SATURATED: Final = 0xFF
@@ -26,12 +25,10 @@ _COUNTERS: Final = (PortInfo.p_key_violations, PortInfo.q_key_violations)
     remedy="Traps 257, 258 and 259 in the SM's log name both sides. Then ibkeys counters-clear.",
     false_positives="Applications that start before their P_Key is in the table; IPoIB; a counter that stays at 65535.",
 )
-def violations(data: AuditInput) -> Verdict:
+def violations(data: AuditInput, verdict: Verdict) -> None:
     """QK001: P_Key or Q_Key violations rise."""
-    verdict = Verdict.over_fabric(data)
     for port in verdict.with_port_info(data.end_ports):
         judge_counters(verdict, port, _COUNTERS)
-    return verdict
 
 
 @rule(
@@ -45,10 +42,10 @@ def violations(data: AuditInput) -> Verdict:
     sources=("GEX",),
     remedy="See what runs on the host behind the port.",
     false_positives="Raw packet filters count here too.",
+    if_empty="no leaf port enforces",
 )
-def constraint_errors(data: AuditInput) -> Verdict:
+def constraint_errors(data: AuditInput, verdict: Verdict) -> None:
     """QK002: switch drops by enforcement."""
-    verdict = Verdict.over_fabric(data)
     for leaf, port in data.leaf_links:
         if leaf.info is None:
             verdict.unread(leaf, PortInfo.name)
@@ -77,8 +74,6 @@ def constraint_errors(data: AuditInput) -> Verdict:
         else:
             was = f"{before.received} and {before.transmitted} in the baseline"
             verdict.fail(leaf, f"it drops packets of or for {port}: {listed} ({was})", evidence)
-    verdict.note_if_empty("no leaf port enforces")
-    return verdict
 
 
 @rule(
@@ -90,12 +85,12 @@ def constraint_errors(data: AuditInput) -> Verdict:
     sources=("RDMAQ", "SEED3"),
     remedy="rdma system set privileged-qkey off",
     false_positives="Old applications that need it.",
+    needs="host",
+    over_fabric=False,
 )
-def privileged_q_keys(data: AuditInput) -> Verdict:
+def privileged_q_keys(data: AuditInput, verdict: Verdict) -> None:
     """QK003: users may use controlled Q_Keys."""
-    if data.host is None:
-        return Verdict.not_applicable(data, ELSEWHERE)
-    verdict = Verdict(data)
+    assert data.host is not None
     allowed = data.host.facts.privileged_qkey
     evidence = {"rdma system": {"privileged_qkey": allowed}}
     if allowed is None:
@@ -107,4 +102,3 @@ def privileged_q_keys(data: AuditInput) -> Verdict:
         )
     else:
         verdict.passed = 1
-    return verdict

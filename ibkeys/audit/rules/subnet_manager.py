@@ -24,10 +24,10 @@ _NOT_ASKED: Final = "the SA was not queried (--probe-sa)"
     sources=("NICO",),
     remedy="Stop it; list the GUIDs of those that may run (--sm-guids).",
     false_positives="A standby that was just added.",
+    if_empty="no port says that a subnet manager runs there",
 )
-def masters(data: AuditInput) -> Verdict:
+def masters(data: AuditInput, verdict: Verdict) -> None:
     """SM001: subnet manager not on the list, or two masters."""
-    verdict = Verdict.over_fabric(data)
     found: list[tuple[Port, SMInfo]] = []
     for port in verdict.with_port_info(data.end_ports):
         if not port.is_sm:
@@ -50,8 +50,6 @@ def masters(data: AuditInput) -> Verdict:
             )
         else:
             verdict.passed += 1
-    verdict.note_if_empty("no port says that a subnet manager runs there")
-    return verdict
 
 
 def _state(number: int) -> str:
@@ -73,10 +71,10 @@ def _state(number: int) -> str:
         "ibkeys smkey-rotate --via opensm: sm_key and sa_key become two different random numbers on all hosts at once."
     ),
     false_positives="OpenSM does not answer a wrong key: if SM_Key 0 is answered and 1 is not, the rule passes.",
+    over_fabric=False,
 )
-def default_keys(data: AuditInput) -> Verdict:
+def default_keys(data: AuditInput, verdict: Verdict) -> Verdict:
     """SM002: default SM_Key or SA_Key."""
-    verdict = Verdict(data)
     for config in _running_configs(data):
         defaults = ["sm_key"] if config.sm_key_default else []
         defaults += ["sa_key"] if config.sa_key_default else []
@@ -143,9 +141,9 @@ def _running_configs(data: AuditInput) -> list[OpensmConfig]:
     false_positives="Old tools that need it.",
     lower_in_cloud=True,
 )
-def bulk(data: AuditInput) -> Verdict:
+def bulk(data: AuditInput, verdict: Verdict) -> Verdict:
     """SM003: SA answers bulk queries of untrusted requesters."""
-    return _stranger_gets(data, BULK, "the SA gives the list of all nodes to anyone, without an SM_Key")
+    return _stranger_gets(verdict, BULK, "the SA gives the list of all nodes to anyone, without an SM_Key")
 
 
 @rule(
@@ -165,22 +163,22 @@ def bulk(data: AuditInput) -> Verdict:
     ),
     false_positives="An SM that accepts the subscription and sends such a subscriber no security notice.",
 )
-def wildcard(data: AuditInput) -> Verdict:
+def wildcard(data: AuditInput, verdict: Verdict) -> Verdict:
     """SM004: SA accepts wildcard subscriptions of untrusted requesters."""
     return _stranger_gets(
-        data,
+        verdict,
         WILDCARD,
         "the SA accepts a subscription to all traps from anyone, without an SM_Key: the subscriber gets the traps of "
         "refused keys, with the offered M_Keys in them",
     )
 
 
-def _stranger_gets(data: AuditInput, question: str, what: str) -> Verdict:
+def _stranger_gets(verdict: Verdict, question: str, what: str) -> Verdict:
     """Fail with *what* where the SA answered *question* of a requester without an SM_Key."""
+    data = verdict.data
     asked = data.snapshot.sa_probes.get(question)
     if asked is None:
         return Verdict.without(data, _NOT_ASKED)
-    verdict = Verdict(data)
     evidence = {"SA": {question: asked.answer}}
     if asked.answer == "answered":
         verdict.fail(data.master, f"{what} ({asked.detail})", evidence)

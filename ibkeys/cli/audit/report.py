@@ -69,13 +69,13 @@ def report(where: Where, folder: str, compared: Compare, profile: Profile, fail_
 
 def _index(found: Report, pages: Sequence[Page], fail_on: str) -> str:
     from ibkeys.audit.formats.html import verdict_of
-    from ibkeys.audit.formats.report_pages import Text, render_index
+    from ibkeys.audit.formats.report_pages import Text, render_text
     from ibkeys.audit.formats.words import time_text
 
     verdict = verdict_of(found, fail_on_of(fail_on))
     facts = {"Fabric read": time_text(found.taken), "From": found.source, "Profile": found.profile}
     text = Text("InfiniBand keys: report", verdict["headline"], verdict["sentences"], facts, verdict["tone"])
-    return render_index(text, pages, version=__version__)
+    return render_text(text, links=pages, version=__version__)
 
 
 def _add_audit(files: dict[str, str], pages: list[Page], found: Report, fail_on: str) -> None:
@@ -107,18 +107,18 @@ def _add_matrix(files: dict[str, str], pages: list[Page], data: AuditInput, foun
 
 
 def _add_diff(files: dict[str, str], pages: list[Page], data: AuditInput) -> None:
-    from ibkeys.audit.formats.report_pages import render_tables
+    from ibkeys.audit.formats.report_pages import render_text
     from ibkeys.cli.audit.report_tables import what_changed
 
     if data.baseline is not None:
         text, tables = what_changed(data.baseline, data.snapshot)
-        files["diff.html"] = render_tables(text, tables, version=__version__)
+        files["diff.html"] = render_text(text, tables, version=__version__)
         pages.append(("diff.html", "What changed", f"{text.headline}, since {text.facts['Before']}"))
 
 
 def _add_journal(files: dict[str, str], pages: list[Page], where: Where, data: AuditInput) -> None:
     """Add what changing commands did on this host; of a snapshot from elsewhere only where a journal is named."""
-    from ibkeys.audit.formats.report_pages import render_tables
+    from ibkeys.audit.formats.report_pages import render_text
     from ibkeys.cli.audit.report_tables import what_was_done
 
     about = data.snapshot.about
@@ -131,5 +131,5 @@ def _add_journal(files: dict[str, str], pages: list[Page], where: Where, data: A
     except StoreError as error:
         exits.warn(f"the report does not contain the journal: {error}")
         return
-    files["journal.html"] = render_tables(text, tables, version=__version__)
+    files["journal.html"] = render_text(text, tables, version=__version__)
     pages.append(("journal.html", "Journal", f"What changing commands did: {text.headline.lower()}"))

@@ -42,7 +42,8 @@ def _check(before: Mapping[str, Value], after: Mapping[str, Value], values: Mapp
     for name, value in values.items():
         if name not in OPTIONS:
             raise FileFormatError(f"OpenSM knows no option {name!r}, so no line for it was made")
-        if name not in after or after[name] != _read(value) or isinstance(value, bool) != (_is_flag(name)):
+        is_flag = OPTIONS[name].kind == "flag"
+        if name not in after or after[name] != _read(value) or isinstance(value, bool) != is_flag:
             raise FileFormatError(
                 f"its {name} cannot be changed (a line is too long for OpenSM, or its other text would "
                 "change the new value): edit it by hand"
@@ -54,10 +55,6 @@ def _check(before: Mapping[str, Value], after: Mapping[str, Value], values: Mapp
             f"changing {', '.join(values)} would also change how OpenSM reads {', '.join(sorted(others))} (a line is "
             "too long for it): edit it by hand"
         )
-
-
-def _is_flag(name: str) -> bool:
-    return OPTIONS[name].kind == "flag"
 
 
 def _read(value: NewValue) -> Value:

@@ -243,11 +243,8 @@ def _spelling(written: bytes) -> str:
         flags = "".join("1" if letter.isupper() else "0" for letter in letters)
         case = "l" if "1" not in flags else "u" if "0" not in flags else f"m{flags}"
         return f"{sign}x{len(digits) - 2}{'U' if digits[1] == 'X' else ''}{case}"
-    return f"{sign}{'o' if digits[0] == '0' and _is_octal(digits) else 'd'}{len(digits)}"
-
-
-def _is_octal(digits: str) -> bool:
-    return not {*digits} & {"8", "9"}
+    is_octal = digits[0] == "0" and not {*digits} & {"8", "9"}
+    return f"{sign}{'o' if is_octal else 'd'}{len(digits)}"
 
 
 _SPELLING: Final = re.compile(r"([+-]?)([dox])([0-9]+)(U?)(u|l|m[01]+|)")

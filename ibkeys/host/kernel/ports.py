@@ -44,7 +44,6 @@ class KernelPort:
     state: int | None
     state_name: str | None
     sm_lid: int | None
-    capability_mask: int | None
     p_keys: Table | None
     counters: dict[str, int | None]
     violations: Violations
@@ -121,7 +120,6 @@ def _port(sysfs: Sysfs, run: Run | None, device: str, number: int) -> KernelPort
         state[0] if state else None,
         state[1] if state else None,
         sysfs.number(f"{folder}/sm_lid", 16, _WORD16),
-        mask,
         p_keys,
         {name: sysfs.parsed(f"{folder}/counters/{name}", _counter) for name in COUNTERS},
         read_violations(run, device, number) if run is not None and is_infiniband else NOT_READ,

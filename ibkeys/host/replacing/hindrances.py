@@ -11,12 +11,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from ibkeys.closing import closing_descriptor
 from ibkeys.host.replacing.mounts import mount_number
 from ibkeys.host.replacing.names import new_name, unfinished
 from ibkeys.host.replacing.rights import ACL, why_not
 from ibkeys.host.replacing.seen import SeenFile, opened_folder
 
 _NAME_MAX: Final = 255
+MOUNT_POINT: Final = (
+    "is a mount point itself, for example a file mounted into a container: it can only be written in place, which "
+    "ibkeys does not do; change it at its source"
+)
 _GET_FLAGS: Final = 0x80086601 if struct.calcsize("P") == 8 else 0x80046601
 _FIXED: Final = 0x10 | 0x20
 """FS_IOC_GETFLAGS, FS_IMMUTABLE_FL and FS_APPEND_FL of linux/fs.h; `chattr` sets them."""
@@ -34,23 +39,23 @@ def hindrance(seen: SeenFile, rights: int | None = None) -> str | None:
 
 
 def _reasons(folder: int, seen: SeenFile, rights: int | None) -> Iterator[str | None]:
-    yield _of_name(seen.path)
+    yield of_name(seen.path)
     yield _of_mounts(folder, seen)
     yield _of_folder(folder, seen.path.parent)
     if seen.found is not None:
         yield _of_owner(folder, seen)
-        if seen.found.links > 1:
-            yield f"has {seen.found.links} names (hard links), and the others would keep the former content"
+        yield of_links(seen.found.links)
         yield _of_flags(folder, seen.path)
         yield why_not(seen, rights, ACL in seen.found.metadata.attributes)
 
 
-def _of_name(place: Path) -> str | None:
+def of_name(place: Path, more: int = 0) -> str | None:
+    """Return why no file of this name can be replaced. *more*: bytes by which the name beside it may be longer."""
     try:
         place.as_posix().encode()
     except UnicodeEncodeError:
         return "its name is not UTF-8, and the journal cannot keep it"
-    if len(os.fsencode(unfinished(new_name(place.name)))) > _NAME_MAX:
+    if len(os.fsencode(unfinished(new_name(place.name)))) + more > _NAME_MAX:
         return "its name is too long: the new file needs a longer one beside it until it is complete"
     return None
 
@@ -63,16 +68,11 @@ def _of_mounts(folder: int, seen: SeenFile) -> str | None:
             descriptor = os.open(seen.path.name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
         except OSError as error:
             return f"cannot be examined: {error.strerror}"
-        try:
+        with closing_descriptor(descriptor):
             own = mount_number(descriptor)
-        finally:
-            os.close(descriptor)
         other = own != above if own and above else seen.found.device != os.fstat(folder).st_dev
         if other:
-            return (
-                "is a mount point itself, for example a file mounted into a container: it can only be written in "
-                "place, which ibkeys does not do; change it at its source"
-            )
+            return MOUNT_POINT
     return None
 
 
@@ -87,14 +87,23 @@ def _of_folder(folder: int, path: Path) -> str | None:
 
 
 def _of_owner(folder: int, seen: SeenFile) -> str | None:
-    user = os.geteuid()
+    above = os.fstat(folder)
+    return of_owner(seen, os.geteuid(), above.st_mode, above.st_uid)
+
+
+def of_owner(seen: SeenFile, user: int, folder_mode: int, folder_owner: int) -> str | None:
+    """Return why *user* cannot replace a file of another user in its folder."""
     owner = None if seen.found is None else seen.found.metadata.uid
     if user in (0, owner):
         return None
-    above = os.fstat(folder)
-    if above.st_mode & stat.S_ISVTX and above.st_uid != user:
+    if folder_mode & stat.S_ISVTX and folder_owner != user:
         return f"belongs to UID {owner}, and {seen.path.parent} lets only that user replace it"
     return f"belongs to UID {owner}, and only root can make a file that belongs to another user"
+
+
+def of_links(links: int) -> str | None:
+    """Return why a file with so many names cannot be replaced."""
+    return f"has {links} names (hard links), and the others would keep the former content" if links > 1 else None
 
 
 def _of_flags(folder: int, place: Path) -> str | None:
@@ -102,10 +111,8 @@ def _of_flags(folder: int, place: Path) -> str | None:
         descriptor = os.open(place.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except OSError as error:
         return f"cannot be examined: {error.strerror}"
-    try:
+    with closing_descriptor(descriptor):
         fixed = _flags(descriptor) & _FIXED
-    finally:
-        os.close(descriptor)
     return "is marked as immutable or append-only (chattr)" if fixed else None
 
 

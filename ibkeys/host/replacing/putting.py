@@ -18,9 +18,10 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Final, Protocol
+from typing import Final
 
 from ibkeys import files
+from ibkeys.closing import closing_descriptor
 from ibkeys.errors import FileChanged, FileError
 from ibkeys.host.replacing import new_file, renames
 from ibkeys.host.replacing.names import new_name, unfinished
@@ -43,15 +44,8 @@ def put(seen: SeenFile, data: bytes | None, metadata: Metadata, limit: int = fil
         Put(folder, seen, limit).remove()
 
 
-class Ready(Protocol):
-    """A new file that is complete and on disk beside the old one."""
-
-    def take_place(self) -> None:
-        """Let it take the place of what was seen. Raises FileChanged, FileError as `put`."""
-
-
 @contextmanager
-def staged(seen: SeenFile, data: bytes, metadata: Metadata, limit: int = files.LIST) -> Iterator[Ready]:
+def staged(seen: SeenFile, data: bytes, metadata: Metadata, limit: int = files.LIST) -> Iterator[Put]:
     """Make the new file beside the old one, to take its place within the block, or never: then nothing is left of it.
 
     Raises as `put`; of what fails before the block nothing is left either.
@@ -92,7 +86,7 @@ class Put:
             self.refuse_changed()
 
     def take_place(self) -> None:
-        """Let the new file take the place of the old one."""
+        """Let the new file take the place of what was seen. Raises FileChanged, FileError as `put`."""
         with self._told("replaced"):
             self.refuse_changed()
             self._take_place()
@@ -246,13 +240,11 @@ def _is_being_written(folder: int, name: str) -> bool:
     A read lease is given only where nobody has. It is returned at once. The signal for somebody who opens the file in
     this moment is one that is ignored unless a program wants it; the default one would end this process.
     """
-    descriptor = os.open(name, _READ, dir_fd=folder)
-    try:
-        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
-        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
-        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-    except OSError as error:
-        return error.errno == errno.EAGAIN  # another error: no leases here, or not for this user
-    finally:
-        os.close(descriptor)
+    with closing_descriptor(os.open(name, _READ, dir_fd=folder)) as descriptor:
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
+            fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+            fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+        except OSError as error:
+            return error.errno == errno.EAGAIN  # another error: no leases here, or not for this user
     return False

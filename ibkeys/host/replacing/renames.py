@@ -11,8 +11,9 @@ import os
 from contextlib import suppress
 from typing import Final
 
+AT_FDCWD: Final = -100
 _NO_REPLACE: Final = 1
-_EXCHANGE: Final = 2
+EXCHANGE: Final = 2
 _LACKING: Final = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM})
 """EPERM: filters of system calls answer so. Where renaming is forbidden too, what is tried next says it."""
 
@@ -23,7 +24,7 @@ def exchange(folder: int, one: str, other: str) -> bool:
     Raises OSError: one of them is not there, or the file system refuses.
     """
     try:
-        renameat2(folder, one, other, _EXCHANGE)
+        renameat2(folder, one, other, EXCHANGE)
     except OSError as error:
         if error.errno in _LACKING:
             return False
@@ -44,7 +45,8 @@ def take_free_name(folder: int, old: str, new: str) -> None:
 
 
 def renameat2(folder: int, old: str, new: str, flags: int) -> None:
-    """The system call, both names in one folder. Raises OSError; ENOSYS where the C library lacks it."""
+    """The system call, both names in one folder (`AT_FDCWD`: that of this process). Raises OSError; ENOSYS where the C
+    library lacks it."""
     function = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if function is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ibkeys import files
+from ibkeys.closing import closing_descriptor
 from ibkeys.errors import FileError, StoreError
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
 from ibkeys.host.replacing.hindrances import hindrance
@@ -48,7 +48,6 @@ def replace(
     contents: Contents = WITHOUT_KEYS,
     rights: int | None = None,
     owner: int | None = None,
-    limit: int = files.LIST,
 ) -> FileEntry:
     """Let *data* take the place of a file as it was *seen*, and return its entry in the journal; None removes the file.
 
@@ -62,11 +61,23 @@ def replace(
     what hinders it, with nothing written, and when something fails: ``is_replaced`` tells which file is in place. The
     entry is ``failed`` where the file was not replaced. Raises StoreError.
     """
+    metadata = metadata_for(seen, rights, mode, owner)
+    refuse_hindered(seen, rights)
+    entry = record(operation, seen, data, contents)
+    try:
+        put(seen, data, metadata)
+    except FileError as error:
+        if not error.is_replaced:
+            with suppress(StoreError):  # what went wrong first is what the user must hear
+                entry.failed()
+        raise
+    return entry
+
+
+def metadata_for(seen: SeenFile, rights: int | None, mode: int = 0o600, owner: int | None = None) -> Metadata:
+    """Return what the new file gets, as `replace` has it. Raises FileError where its folder cannot be examined."""
     metadata = _of_new(seen.path, mode, owner) if seen.found is None else seen.found.metadata
-    if rights is not None:
-        metadata = dataclasses.replace(metadata, mode=rights)
-    _refuse_hindered(seen, rights)
-    return _record_and_put(operation, seen, data, metadata, contents, limit)
+    return metadata if rights is None else dataclasses.replace(metadata, mode=rights)
 
 
 def _of_new(place: Path, mode: int, owner: int | None) -> Metadata:
@@ -86,7 +97,7 @@ def record(operation: Operation, seen: SeenFile, data: bytes | None, contents: C
     return operation.record_file(image_of(seen, data, contents))
 
 
-def clean_up(entries: Iterable[FileEntry], contents: Contents = WITHOUT_KEYS, limit: int = files.LIST) -> LeftOvers:
+def clean_up(entries: Iterable[FileEntry], contents: Contents = WITHOUT_KEYS) -> LeftOvers:
     """Remove what runs that were interrupted left beside the files of *entries*.
 
     Give all entries that the journal has for a file, so that each former content of it is known. One beside that is
@@ -97,7 +108,7 @@ def clean_up(entries: Iterable[FileEntry], contents: Contents = WITHOUT_KEYS, li
     for entry in entries:
         texts = known.setdefault(Path(entry.image.path), set())
         texts |= known_bytes(_of_this_host(entry), contents)
-    found = [_clean_up_beside(place, texts, limit) for place, texts in known.items() if place.parent.is_dir()]
+    found = [_clean_up_beside(place, texts) for place, texts in known.items() if place.parent.is_dir()]
     return LeftOvers(
         tuple(path for each in found for path in each.removed), tuple(path for each in found for path in each.foreign)
     )
@@ -105,24 +116,11 @@ def clean_up(entries: Iterable[FileEntry], contents: Contents = WITHOUT_KEYS, li
 
 def remove_unfinished(place: Path) -> None:
     """Remove what runs that were interrupted left beside *place* before it was complete. Raises FileError."""
-    _clean_up_beside(place, (), 0)
+    _clean_up_beside(place, ())
 
 
-def _record_and_put(
-    operation: Operation, seen: SeenFile, data: bytes | None, metadata: Metadata, contents: Contents, limit: int
-) -> FileEntry:
-    entry = record(operation, seen, data, contents)
-    try:
-        put(seen, data, metadata, limit)
-    except FileError as error:
-        if not error.is_replaced:
-            with suppress(StoreError):  # what went wrong first is what the user must hear
-                entry.failed()
-        raise
-    return entry
-
-
-def _refuse_hindered(seen: SeenFile, rights: int | None = None) -> None:
+def refuse_hindered(seen: SeenFile, rights: int | None) -> None:
+    """Raise FileError for what stands in the way of replacing a file, as far as it is known before."""
     if (reason := hindrance(seen, rights)) is not None:
         raise FileError(reason)
 
@@ -133,7 +131,7 @@ def _of_this_host(entry: FileEntry) -> FileImage:
     return entry.image
 
 
-def _clean_up_beside(place: Path, known: Collection[bytes], limit: int) -> LeftOvers:
+def _clean_up_beside(place: Path, known: Collection[bytes]) -> LeftOvers:
     removed: list[Path] = []
     foreign: list[Path] = []
     with opened_folder(place) as folder:
@@ -142,7 +140,7 @@ def _clean_up_beside(place: Path, known: Collection[bytes], limit: int) -> LeftO
                 is_part = is_unfinished(name, place.name)
                 if not (is_part or is_beside(name, place.name)) or _is_in_use(folder, name):
                     continue
-                if is_part or _is_known(folder, place.with_name(name), known, limit):
+                if is_part or _is_known(folder, place.with_name(name), known):
                     os.unlink(name, dir_fd=folder)
                     removed.append(place.with_name(name))
                 else:
@@ -161,15 +159,13 @@ def _is_in_use(folder: int, name: str) -> bool:
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except FileNotFoundError:
         return True  # its run has just removed it
-    try:
+    with closing_descriptor(descriptor):
         return is_in_use(descriptor)
-    finally:
-        os.close(descriptor)
 
 
-def _is_known(folder: int, path: Path, known: Collection[bytes], limit: int) -> bool:
+def _is_known(folder: int, path: Path, known: Collection[bytes]) -> bool:
     try:
-        found = found_in(folder, path, path.name, limit)
+        found = found_in(folder, path, path.name)
     except FileError:
         return False
     return found is not None and found.data in known

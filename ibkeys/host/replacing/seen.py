@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys import files
+from ibkeys.closing import closing_descriptor
 from ibkeys.errors import FileChanged, FileError
 
 _LINKS: Final = 40
@@ -101,10 +102,8 @@ def opened_folder(place: Path) -> Iterator[int]:
         folder = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         raise _unreadable(place.parent, error) from None
-    try:
+    with closing_descriptor(folder):
         yield folder
-    finally:
-        os.close(folder)
 
 
 def found_in(folder: int, place: Path, name: str, limit: int = files.LIST) -> FoundFile | None:
@@ -121,12 +120,11 @@ def found_in(folder: int, place: Path, name: str, limit: int = files.LIST) -> Fo
         return None
     except (OSError, ValueError) as error:
         raise _unreadable(place, error) from None
-    try:
-        return _found(descriptor, place, limit)
-    except OSError as error:
-        raise _unreadable(place, error) from None
-    finally:
-        os.close(descriptor)
+    with closing_descriptor(descriptor):
+        try:
+            return _found(descriptor, place, limit)
+        except OSError as error:
+            raise _unreadable(place, error) from None
 
 
 def read_metadata(descriptor: int) -> Metadata:

@@ -5,18 +5,15 @@ All that takes long or may fail for lack of room or rights is done before; what 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
-from ibkeys import files
 from ibkeys.errors import FileError, StoreError
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
-from ibkeys.host.replacing.hindrances import hindrance
-from ibkeys.host.replacing.putting import Ready, staged
-from ibkeys.host.replacing.replace import record
-from ibkeys.host.replacing.seen import Metadata, SeenFile
+from ibkeys.host.replacing.putting import Put, staged
+from ibkeys.host.replacing.replace import metadata_for, record, refuse_hindered
+from ibkeys.host.replacing.seen import SeenFile
 from ibkeys.store.journal import FileEntry, Operation
 
 
@@ -38,7 +35,7 @@ class Staged(Protocol):
 class StagedHere:
     """A `Staged` file of this host. ``is_placed``: whether it may be in place."""
 
-    def __init__(self, entry: FileEntry, ready: Ready) -> None:
+    def __init__(self, entry: FileEntry, ready: Put) -> None:
         self.entry = entry
         self._ready = ready
         self.is_placed = False
@@ -59,22 +56,17 @@ def stage(
     seen: SeenFile,
     data: bytes,
     *,
-    mode: int = 0o600,
     contents: Contents = WITHOUT_KEYS,
     rights: int | None = None,
-    limit: int = files.LIST,
 ) -> Iterator[Staged]:
     """Prepare what `ibkeys.host.replacing.replace.replace` does in one go, with the same arguments and errors, and
     yield what does the rest. What is not put in place when the block ends is gone, and its entry is ``failed``."""
-    if (reason := hindrance(seen, rights)) is not None:
-        raise FileError(reason)
-    metadata = Metadata(mode) if seen.found is None else seen.found.metadata
-    if rights is not None:
-        metadata = dataclasses.replace(metadata, mode=rights)
+    refuse_hindered(seen, rights)
+    metadata = metadata_for(seen, rights)
     entry = record(operation, seen, data, contents)
     here: StagedHere | None = None
     try:
-        with staged(seen, data, metadata, limit) as ready:
+        with staged(seen, data, metadata) as ready:
             here = StagedHere(entry, ready)
             yield here
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ibkeys.topology.nodes import LinkEnd, Port
+from ibkeys.topology.nodes import Port
 
 
 @dataclass(slots=True, eq=False)
@@ -49,4 +49,3 @@ class ProbedLink:
 
     path: tuple[int, ...]
     num: int
-    far: LinkEnd

@@ -134,7 +134,7 @@ class SwitchProbes:
         far = yield from self._questions.ask_who((*silent.path, num), None)
         if far is None or self._waiting.silent.get(silent.path) is not silent:
             return
-        self._waiting.probed_links[far] = ProbedLink(silent.path, num, far)
+        self._waiting.probed_links[far] = ProbedLink(silent.path, num)
         other = self._by_near.get(far)
         if other is not None and other is not silent and self._waiting.drop(other):
             silent.probe_rounds += other.probe_rounds  # the same switch, seen from behind

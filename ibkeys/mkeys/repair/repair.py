@@ -34,8 +34,7 @@ from ibkeys.mkeys.repair.outlook import RepairOutlook, outlook_of
 from ibkeys.mkeys.repair.result import Repaired
 from ibkeys.mkeys.stored_links import remember_topology
 from ibkeys.sm.files.listeners import hindrance_to_closing
-from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.private_files import DIRECTORY_MODE, make_directory, os_error
+from ibkeys.store.private_files import DIRECTORY_MODE, make_directory, named_errors
 from ibkeys.topology.subnet_manager import shown_subnet_manager
 
 _WANTED: Final = Wanted(sm_info=True, link_downed=True)
@@ -45,14 +44,12 @@ _STORED_NOTE: Final = "sm-repair: the port showed it"
 class Repair:
     """One repair of the key files in *directory*; made by `plan_repair`. *processes*: looks for running OpenSMs."""
 
-    def __init__(
-        self, writer: Writer, store: KeyStore, directory: Path, processes: Callable[[], Iterable[OpensmProcess]]
-    ) -> None:
+    def __init__(self, writer: Writer, directory: Path, processes: Callable[[], Iterable[OpensmProcess]]) -> None:
         self.writer = writer
         self.directory = directory
-        self._store = store
+        self._store = writer.keystore
         self._processes = processes
-        self.candidates = candidates_of(store)
+        self.candidates = candidates_of(self._store)
         self._ring = ring_of(writer.fabric.ring, self.candidates)
 
     def outlook(self, conf_leases: Iterable[int] = ()) -> RepairOutlook:
@@ -103,22 +100,20 @@ class Repair:
                 self._store.promote(self._store.put_imported(guid, each.m_key, **where, note=_STORED_NOTE))
 
 
-def plan_repair(
-    writer: Writer, directory: Path, processes: Callable[[], Iterable[OpensmProcess]], store: KeyStore | None = None
-) -> Repair:
+def plan_repair(writer: Writer, directory: Path, processes: Callable[[], Iterable[OpensmProcess]]) -> Repair:
     """Return the repair of the key files in *directory*, OpenSM's cache folder. Sends nothing.
 
-    *processes*: looks for running OpenSMs. *store*: by default the writer's. Raises Refused if a running OpenSM has its
-    files there, if the files have keys that the key store has not, and for a folder of another user, or that everybody
-    may write to; UsageError if the store has no key of any port. Raises StoreError, FileFormatError.
+    *processes*: looks for running OpenSMs. Raises Refused if a running OpenSM has its files there, if the files have
+    keys that the key store has not, and for a folder of another user, or that everybody may write to; UsageError if the
+    store has no key of any port. Raises StoreError, FileFormatError.
     """
-    store = store or writer.keystore
+    store = writer.keystore
     refuse_to_overwrite(store, directory, processes())
     _refuse_folder_of_others(directory)
     if not writer.dry_run:
         import_links(store, directory)
         writer.fabric.reload_keys()
-    repair = Repair(writer, store, directory, processes)
+    repair = Repair(writer, directory, processes)
     if not repair.candidates:
         raise UsageError(
             f"{store.path or 'the key store'} has no M_Key of any port, so there is no key to query with: "
@@ -145,8 +140,6 @@ def _refuse_folder_of_others(directory: Path) -> None:
 
 def make_private(directory: Path) -> None:
     """Make *directory* of mode 0700, or give it that mode. Raises StoreError."""
-    try:
+    with named_errors(directory, "cache folder of OpenSM"):
         make_directory(directory)
         os.chmod(directory, DIRECTORY_MODE)
-    except OSError as error:
-        raise os_error(directory, "cache folder of OpenSM", error) from error

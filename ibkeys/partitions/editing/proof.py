@@ -6,6 +6,7 @@ The ports that it is resolved for are all that either of both names, and one of 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from ibkeys.keys.pkey import PKey
@@ -54,21 +55,8 @@ def what_else_changed(
     return None
 
 
-def _heads(policy: Policy) -> list[tuple[object, ...]]:
-    return [_head(definition) for definition in policy.definitions]
-
-
-def _head(definition: Definition) -> tuple[object, ...]:
-    return (
-        definition.name,
-        definition.base,
-        definition.pkey_given,
-        definition.default_membership,
-        definition.indx0,
-        definition.ipoib,
-        definition.flags,
-        definition.groups,
-    )
+def _heads(policy: Policy) -> list[Definition]:
+    return [replace(definition, rules=()) for definition in policy.definitions]
 
 
 def _members(resolution: Resolution) -> _Members:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 
-from ibkeys.partitions.lines import Pair, pairs
+from ibkeys.partitions.lines import pairs
 from ibkeys.partitions.model import Definition, Policy, Rule
 from ibkeys.partitions.words import BLANKS
 
@@ -111,9 +111,4 @@ def _items(text: str, start: int, end: int) -> Iterator[Item]:
             yield Item(first, first + len("mgid"), first + len(text[first:end].rstrip()), True)
             return
         if pair.name.text or pair.value is not None:
-            yield _item(pair)
-
-
-def _item(pair: Pair) -> Item:
-    end = (pair.value or pair.name).end - 1
-    return Item(pair.name.column - 1, pair.name.end - 1, end, False)
+            yield Item(pair.name.column - 1, pair.name.end - 1, (pair.value or pair.name).end - 1, False)

@@ -68,7 +68,8 @@ def policy_from(
     lines = "".join(f"# {clean(line)}\n" for line in about)
     named = replace(explicit, definitions=tuple(_with_default(explicit, rules)))
     policy = parse_policy(lines + to_conf(named, labels), _PATH)
-    plan = _least_change(policy, fabric, manager, any(word == "both" for word in _words(named)))
+    allow_both = any(rule.membership == "both" for definition in named.definitions for rule in definition.rules)
+    plan = _least_change(policy, fabric, manager, allow_both)
     return MadePolicy(policy, plan, tuple(unsaid_in(fabric, plan, keys, pinned)))
 
 
@@ -108,21 +109,12 @@ def _with_default(policy: Policy, rules: tuple[Rule, ...]) -> Iterator[Definitio
     yield from (each for each in policy.definitions if not _is_default(each))
 
 
-def _words(policy: Policy) -> Iterator[MemberWord]:
-    return (rule.membership for definition in policy.definitions for rule in definition.rules)
-
-
 def _least_change(policy: Policy, fabric: Topology, manager: SubnetManager, allow_both: bool) -> PartitionPlan:
     """Return the plan under that part_enforce with which the policy changes least."""
     plans = []
-    for enforce in _by_likelihood():
+    for enforce in get_args(Enforce):
         plan = make_plan(policy, fabric, Options(enforce, allow_both), manager)
         if not plan.pending:
             return plan
         plans.append(plan)
     return min(plans, key=lambda plan: sum(table.differs for table in plan.tables) + len(plan.enforcement))
-
-
-def _by_likelihood() -> tuple[Enforce, ...]:
-    enforce: tuple[Enforce, ...] = get_args(Enforce)
-    return enforce

@@ -99,12 +99,10 @@ class Conversation(Closing):
 
     def number(self, text: str, base: int = 10) -> int:
         """Return a number."""
-        if not re.fullmatch(r"[0-9a-fA-F]{1,20}", text):
+        digits = r"[0-9]{1,20}" if base == 10 else r"[0-9a-fA-F]{1,20}"
+        if not re.fullmatch(digits, text):
             self.end("its answer is invalid (a number)")
-        try:
-            return int(text, base)
-        except ValueError:
-            self.end("its answer is invalid (a number)")
+        return int(text, base)
 
     def mode(self, text: str) -> int:
         """Return the permission bits of a mode in hex."""

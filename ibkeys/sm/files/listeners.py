@@ -13,8 +13,7 @@ from typing import Final
 
 from ibkeys.errors import FileError
 from ibkeys.host.file_access import FileFact
-from ibkeys.host.host_files import HostFiles
-from ibkeys.sm.instance import InstanceFile
+from ibkeys.host.host_files import stat_or_none
 from ibkeys.sm.machines.machine import Machine
 from ibkeys.sm.site import Running
 
@@ -34,12 +33,12 @@ def shown_in(running: Running) -> Iterator[str]:
     log, which is closed before (`close`). Raises HostNotReached."""
     instance, host = running.instance, running.machine.files
     output = instance.files["output"]
-    if _is_read(output):
+    if output.fact is not None and output.fact.others_can_read:
         yield f"its standard output goes to {output.path}, which others can read"
-    if _fact(host, SYSLOG) is None:
+    if stat_or_none(host, SYSLOG) is None:
         return  # nobody can read it
     for path in _HEARD_BY:
-        fact = _fact(host, path)
+        fact = stat_or_none(host, path)
         if fact is not None and fact.others_can_read:
             yield f"its messages to syslog are in {path}, which others can read"
 
@@ -85,14 +84,3 @@ def hindrance_to_closing(folder: Path, fact: FileFact | None, user: int) -> str:
             f"others it would be closed to that OpenSM too: chown {user} and chmod 0700"
         )
     return ""
-
-
-def _is_read(file: InstanceFile) -> bool:
-    return file.fact is not None and file.fact.others_can_read
-
-
-def _fact(host: HostFiles, path: Path) -> FileFact | None:
-    try:
-        return host.stat(path)
-    except OSError:
-        return None

@@ -6,10 +6,10 @@ replacement fails.
 
 from __future__ import annotations
 
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from ibkeys.host.replacing.hindrances import MOUNT_POINT, of_links, of_owner
 from ibkeys.host.replacing.mounts import is_layer
 from ibkeys.host.replacing.seen import SeenFile
 from ibkeys.sm.machines.writer import Writer
@@ -63,10 +63,7 @@ def read_folder_facts(writer: Writer, path: Path) -> FolderFacts:
 def hindrance_of(seen: SeenFile, ground: FolderFacts, user: int) -> str | None:
     """Return why *user* cannot replace the file that was *seen* in this folder, None for no known reason."""
     if seen.found is not None and _is_mount_point(seen.found.device, ground):
-        return (
-            "is a mount point itself, for example a file mounted into a container: it can only be written in place, "
-            "which ibkeys does not do; change it at its source"
-        )
+        return MOUNT_POINT
     options, _, kind = ground.system.partition(" - ")
     folder = seen.path.parent
     if "ro" in [*_words(options, 4), *_words(kind, 2)]:
@@ -77,13 +74,8 @@ def hindrance_of(seen: SeenFile, ground: FolderFacts, user: int) -> str | None:
         return f"no file can be created in {folder} by this user (UID {user})"
     if seen.found is None:
         return None
-    owner = seen.found.metadata.uid
-    if user not in (0, owner):
-        if ground.mode & stat.S_ISVTX and ground.uid != user:
-            return f"belongs to UID {owner}, and {folder} lets only that user replace it"
-        return f"belongs to UID {owner}, and only root can make a file that belongs to another user"
-    if seen.found.links > 1:
-        return f"has {seen.found.links} names (hard links), and the others would keep the former content"
+    if reason := of_owner(seen, user, ground.mode, ground.uid) or of_links(seen.found.links):
+        return reason
     return "is marked as immutable or append-only (chattr)" if _is_fixed(ground.flags) else None
 
 

@@ -8,7 +8,6 @@ files atomically.
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 from collections.abc import Iterable, Iterator
@@ -22,9 +21,10 @@ from ibkeys.errors import FileError, HostNotReached
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import HostFiles
 from ibkeys.host.host_lock import FoundLock
+from ibkeys.host.opensm_process import OpensmProcess, is_running
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
+from ibkeys.host.replacing.hindrances import of_name
 from ibkeys.host.replacing.images import image_of, known_bytes
-from ibkeys.host.replacing.names import new_name, unfinished
 from ibkeys.host.replacing.replace import LeftOvers
 from ibkeys.host.replacing.rights import changed, refuse_wider, why_not
 from ibkeys.host.replacing.seen import SeenFile
@@ -37,34 +37,23 @@ from ibkeys.sm.machines.looking_there import LookingThere, marks
 from ibkeys.sm.machines.processes_there import ProcessesThere
 from ibkeys.sm.machines.remote_guard import OtherGuard, confirm_guard
 from ibkeys.sm.machines.staged_there import StagedThere, failed, not_replaced
-from ibkeys.sm.machines.telling import ProcessControl
 from ibkeys.sm.machines.writer import NOTHING, Writer, WriterRefused, sum_of
 from ibkeys.store.journal import FileEntry, Operation
 
 OWN_SESSION: Final = partial(Channel, own_session=True)
 """An interrupt makes ibkeys roll back, which needs this connection, so the connection must survive the interrupt."""
+_LONGEST_PID: Final = len("4194304")
 _LEFT: Final = re.compile(r"(\d{1,20}-[0-9a-f]{16}(\.part)?) ([0-9a-f]{64})")
 
 
-class OtherHost(ProcessControl):
+class OtherHost(ProcessesThere):
     """Changes on another host: a `Machine`."""
 
     def __init__(self, reader: RemoteFiles, writer: Writer) -> None:
+        super().__init__(reader.name, writer)
         self._reader = reader
-        self.writer = writer
         self._looking = LookingThere(reader, writer)
-        self._processes = ProcessesThere(reader.name, writer)
         self._is_staging = False
-
-    @property
-    def name(self) -> str:
-        """The host's name as the user gave it."""
-        return self._reader.name
-
-    @property
-    def processes(self) -> ProcessesThere:
-        """The OpenSMs there."""
-        return self._processes
 
     @property
     def files(self) -> HostFiles:
@@ -218,9 +207,13 @@ class OtherHost(ProcessControl):
 
     # --- OpenSM -------------------------------------------------------------------------------------------------------
 
+    def is_running(self, process: OpensmProcess) -> bool:
+        """Return whether this very process runs. Raises HostNotReached."""
+        return is_running(self.files, process)
+
     def guard(self, seconds: float) -> OtherGuard:
         """Return a guard on that host that rolls back when nobody confirms."""
-        return OtherGuard(self.name, self.writer, seconds, self._processes.words)
+        return OtherGuard(self.name, self.writer, seconds, self.words)
 
     def confirm_guard(self, token: str) -> bool:
         """End the guard of this token. Raises HostRefused, HostNotReached."""
@@ -243,12 +236,4 @@ def _given(seen: SeenFile, mode: int, is_wanted: bool, owner: int | None) -> str
 
 
 def _of_name(place: Path) -> str | None:
-    try:
-        place.as_posix().encode()
-    except UnicodeEncodeError:
-        return "its name is not UTF-8, and the journal cannot keep it"
-    if "\n" in str(place):
-        return "there is a newline in its name"
-    if len(os.fsencode(unfinished(new_name(place.name)))) + len("4194304") > 255:
-        return "its name is too long: the new file needs a longer one beside it until it is complete"
-    return None
+    return "there is a newline in its name" if "\n" in str(place) else of_name(place, _LONGEST_PID)

@@ -26,8 +26,7 @@ def refuse_other_root(files: HostFiles, path: Path, place: Path) -> None:
             at = f"{files.name}: {path}" if files.name else f"{path}"
             raise FileError(
                 f"{at}: is in another root directory or mount namespace, for example in a container; change it at "
-                f"its "
-                "source"
+                "its source"
             )
 
 

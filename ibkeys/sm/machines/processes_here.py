@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ibkeys import files
+from ibkeys.closing import closing_descriptor
 from ibkeys.errors import HostRefused
 from ibkeys.host.opensm_process import OpensmProcess, started_at
 from ibkeys.sm.machines.systemd import Systemd
@@ -21,7 +22,7 @@ class ProcessesHere:
     show. Every method raises HostRefused for a process that is not the one that was seen."""
 
     tools: Mapping[str, str]
-    proc: Path
+    proc: Path = Path("/proc")
 
     def may_signal(self, process: OpensmProcess) -> str | None:
         """Return why this user may not signal *process*, None if it may."""
@@ -76,21 +77,15 @@ class ProcessesHere:
                 f"process {process.pid}: its start time is not known, so it may be a different process now", ""
             )
         try:
-            descriptor = os.pidfd_open(process.pid)
-            try:
+            with closing_descriptor(os.pidfd_open(process.pid)) as descriptor:
                 # Open first, then compare the start time: an open pidfd never refers to a later process with the same
                 # ID.
-                if started_at(_stat(self.proc / str(process.pid))) != process.ticks:
+                status = files.read_text(self.proc / str(process.pid) / "stat", files.SETTINGS, "replace")
+                if started_at(status) != process.ticks:
                     raise HostRefused(f"process {process.pid}: is no longer the OpenSM that was examined", "")
                 yield descriptor
-            finally:
-                os.close(descriptor)
         except OSError as error:
             raise _refused(process, error) from None
-
-
-def _stat(folder: Path) -> str:
-    return files.read_text(folder / "stat", files.SETTINGS, "replace")
 
 
 def _refused(process: OpensmProcess, error: OSError) -> HostRefused:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import THIS_HOST, HostFiles
 from ibkeys.host.host_lock import FoundLock, LockHere, take_lock
+from ibkeys.host.opensm_process import OpensmProcess, is_running
 from ibkeys.host.replacing import replace as replacing
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
 from ibkeys.host.replacing.hindrances import hindrance
@@ -22,18 +22,13 @@ from ibkeys.host.replacing.staging import Staged, stage
 from ibkeys.sm.machines.machine import RemoteGuard
 from ibkeys.sm.machines.other_root import refuse_other_root
 from ibkeys.sm.machines.processes_here import ProcessesHere
-from ibkeys.sm.machines.telling import ProcessControl
 from ibkeys.store.journal import FileEntry, Operation
 
 _TOOLS: Final = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 
 
-@dataclass(frozen=True, slots=True)
-class ThisHost(ProcessControl):
-    """Changes on this host: a `Machine`. ``tools``: the environment of systemctl."""
-
-    tools: dict[str, str]
-    proc: Path = Path("/proc")
+class ThisHost(ProcessesHere):
+    """Changes on this host: a `Machine`."""
 
     @property
     def name(self) -> str:
@@ -107,10 +102,9 @@ class ThisHost(ProcessControl):
         """False: there is none on this host."""
         return False
 
-    @property
-    def processes(self) -> ProcessesHere:
-        """The OpenSMs of this host."""
-        return ProcessesHere(self.tools, self.proc)
+    def is_running(self, process: OpensmProcess) -> bool:
+        """Return whether this very process runs."""
+        return is_running(self.files, process)
 
 
 THIS: Final = ThisHost(_TOOLS)
