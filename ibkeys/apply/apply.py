@@ -14,7 +14,8 @@ from ibkeys.apply.carriers import Via, carrier_of
 from ibkeys.apply.direct import DirectCarrier
 from ibkeys.apply.former import former_in
 from ibkeys.apply.remaining import ports_of
-from ibkeys.change.next_commands import KEEPS_IT, going_on, next_commands_of
+from ibkeys.change.next_commands import KEEPS_IT, going_on
+from ibkeys.change.open_operations import not_open
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, Refused, StoreError, UsageError
 from ibkeys.keys.pkey import PKey
@@ -141,10 +142,7 @@ def last_unfinished(
     with Journal.read(writer.fabric.stores.journal) as journal:
         found = [record for record in which(journal) if operation in (None, record.id)]
         if operation is not None and not found:
-            record = journal.find(operation)
-            ended = "it was undone" if record.state == "undone" else f"`ibkeys undo {operation}` rolls it back"
-            on = next_commands_of(record) or ended
-            raise StoreError(f"operation {operation} ({record.command}) is not open: {on}")
+            raise not_open(journal.find(operation))
     if not found:
         place = writer.fabric.stores.journal or "the journal"
         raise StoreError(f"{place} has no unfinished apply; see `ibkeys journal`, or make a new plan (`ibkeys plan`)")

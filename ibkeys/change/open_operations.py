@@ -97,6 +97,12 @@ def to_undo(journal: Journal, operation: int | None) -> Target:
     return _only(found)
 
 
+def not_open(record: OperationRecord) -> StoreError:
+    """Return the error for an operation that `ibkeys resume` would finish, and that is not open."""
+    ended = "it was undone" if record.state == "undone" else f"`ibkeys undo {record.id}` rolls it back"
+    return StoreError(f"operation {record.id} ({record.command}) is not open: {next_commands_of(record) or ended}")
+
+
 class _Known:
     """The operations of a journal."""
 

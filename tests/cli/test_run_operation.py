@@ -101,7 +101,7 @@ def test_what_lacks_an_operation_has_an_option_less(cli: Cli, tmp_path: Path) ->
         )
     assert cli("resume", "--yes").code == 3
     for number, why in {
-        1: "was rolled back",
+        1: "operation 1 (mkey-deploy) is not open: it was undone",
         3: "operation 3 (pkey-add) is not resumed: it has ended",
         9: "no operation 9",
     }.items():
@@ -227,11 +227,13 @@ def test_a_run_that_another_command_begins_meanwhile_is_not_taken_for_the_one_th
     cli: Cli, monkeypatch: pytest.MonkeyPatch, words: tuple[object, ...]
 ) -> None:
     """Which run is meant is found before the lock is held."""
-    cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes")
+    goes_on = words[0] == "resume"
+    cli("mkey-deploy", "--per-port", *LEVEL_2, *(("--first", 2) if goes_on else ()), "--yes")
     opened = run_request.open_fabric
 
     def after_another(*args: Any, **more: Any) -> Any:
         monkeypatch.setattr(run_request, "open_fabric", opened)
+        assert not goes_on or cli("resume", "--yes").code == 0
         assert cli("mkey-rotate", "--per-port", "--yes").code == 0
         return opened(*args, **more)
 

@@ -108,6 +108,7 @@ def resume(
 
 
 def _resume_keys(wanted: Asked, choices: _Choices) -> int:
+    from ibkeys.change.open_operations import not_open
     from ibkeys.cli.mkeys.earlier_run import end_record, finish_run, roll_back_run
 
     wanted.refuse(ALLOW | OF_UFM)
@@ -120,6 +121,9 @@ def _resume_keys(wanted: Asked, choices: _Choices) -> int:
     if wanted.target.goes_back:
         wanted.refuse(FORWARD, "is being undone: omit {}")
         return roll_back_run(request, choices.at_once, choices.max_failures)
+    record = wanted.target.record
+    if record.state in ("done", "undone") and not record.goes_back:
+        raise not_open(record)
     return finish_run(request, choices.at_once, choices.max_failures, choices.first, choices.opensm_conf)
 
 
