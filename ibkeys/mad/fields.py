@@ -264,7 +264,15 @@ def octets(name: str, byte: int, size: int) -> BytesRow:
 MASKED_SUFFIX: Final = "_masked"
 
 
-class Layout:
+class _WithoutDict(type):
+    """Makes classes whose objects hold what ``__slots__`` name and no more, also where a class does not say so."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> type:
+        body.setdefault("__slots__", ())
+        return super().__new__(cls, name, bases, body)
+
+
+class Layout(metaclass=_WithoutDict):
     """A view over exactly ``size`` bytes, with one descriptor for each row of its table.
 
     Two views are equal when they have the same class and the same bytes.

@@ -17,7 +17,6 @@ from ibkeys.mad.fields import Layout, array, field
 class Notice(Attribute):
     """Notice (IBA 13.4.8.2). ProducerType is the VendorID, and TrapNumber the DeviceID, when IsGeneric is 0."""
 
-    __slots__ = ()
     name = "Notice"
     attribute_id = AttributeID.NOTICE
     # fmt: off
@@ -57,28 +56,24 @@ class Notice(Attribute):
 class DataDetails(Layout):
     """A view over a whole Notice that knows the rows of one kind of trap."""
 
-    __slots__ = ()
     size = 64
 
 
 class GidDetails(DataDetails):
     """Traps 64 to 67: a port or a multicast group came or went. The issuer is the SM."""
 
-    __slots__ = ()
     gid_addr = field("GIDADDR", 16, 128, hex=True)
 
 
 class LinkStateDetails(DataDetails):
     """Trap 128: the link state of some port of the switch changed."""
 
-    __slots__ = ()
     lid_addr = field("LIDADDR", 10, 16)
 
 
 class PortErrorDetails(DataDetails):
     """Traps 129 to 131: a threshold of a port was reached."""
 
-    __slots__ = ()
     # fmt: off
     lid_addr = field("LIDADDR", 12, 16)
     port_no  = field("PORTNO",  14,  8)
@@ -88,7 +83,6 @@ class PortErrorDetails(DataDetails):
 class CapabilityChangeDetails(DataDetails):
     """Trap 144: CapabilityMask or another local setting changed."""
 
-    __slots__ = ()
     # fmt: off
     #                                 name                    byte width
     lid_addr                  = field("LIDADDR",                12, 16)
@@ -106,7 +100,6 @@ class CapabilityChangeDetails(DataDetails):
 class SystemImageGUIDDetails(DataDetails):
     """Trap 145: SystemImageGUID changed."""
 
-    __slots__ = ()
     # fmt: off
     lid_addr          = field("LIDADDR",         12, 16)
     system_image_guid = field("SystemImageGUID", 16, 64, hex=True)
@@ -116,7 +109,6 @@ class SystemImageGUIDDetails(DataDetails):
 class BadMKeyDetails(DataDetails):
     """Trap 256: an SMP with a wrong M_Key. The return path is a hint only: senders differ in where they start it."""
 
-    __slots__ = ()
     # fmt: off
     #                             name                byte width
     lid_addr              = field("LIDADDR",            12, 16)
@@ -135,7 +127,6 @@ class BadMKeyDetails(DataDetails):
 class _BadKeyDetails(DataDetails):
     """A packet with a wrong key at an end port. LIDADDR1 and GIDADDR1 are the sender's."""
 
-    __slots__ = ()
     # fmt: off
     #                 name      byte width
     lid_addr1 = field("LIDADDR1", 12,  16)
@@ -152,13 +143,10 @@ class _BadKeyDetails(DataDetails):
 class BadQKeyDetails(_BadKeyDetails):
     """Trap 258: a packet with a wrong Q_Key."""
 
-    __slots__ = ()
-
 
 class BadPKeyDetails(BadQKeyDetails):
     """Trap 257: a packet with a wrong P_Key at an end port; the P_Key is the low half of KEY."""
 
-    __slots__ = ()
     p_key = field("P_KEY", 18, 16, hex=True, part_of="KEY")
 
 
@@ -168,21 +156,18 @@ class BadQKeyVPortDetails(_BadKeyDetails):
     Source: NVIDIA's ib_types.h of 2025. No device has confirmed it.
     """
 
-    __slots__ = ()
     vport_index = field("VPortIndex", 60, 16)
 
 
 class BadPKeyVPortDetails(BadQKeyVPortDetails):
     """NVIDIA's vendor trap 1257: like 1258, but for a wrong P_Key, which is in the low half of KEY."""
 
-    __slots__ = ()
     p_key = field("P_KEY", 18, 16, hex=True, part_of="KEY")
 
 
 class BadPKeySwitchPortDetails(DataDetails):
     """Trap 259: a packet with a wrong P_Key at an external port of a switch."""
 
-    __slots__ = ()
     # fmt: off
     #                   name       byte width
     data_valid  = field("DataValid", 10,  16)
@@ -205,7 +190,6 @@ class ReportedKeyDetails(DataDetails):
     Source: NVIDIA's ib_types.h of 2025.
     """
 
-    __slots__ = ()
     # fmt: off
     #                     name          byte width
     slid         = field("SLID",          10,  16)

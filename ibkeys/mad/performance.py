@@ -24,7 +24,6 @@ XMIT_WAIT: Final = 1 << 12
 class PortCounters(Layout):
     """PortCounters (IBA 16.1.3.5). A counter sticks at its largest value until a Set that selects it clears it."""
 
-    __slots__ = ()
     size = 44
     name: ClassVar[str] = "PortCounters"
     # fmt: off
@@ -56,7 +55,6 @@ class PortCounters(Layout):
 class PortCountersExtended(Layout):
     """PortCountersExtended (IBA 16.1.4.11): data and packets in 64 bits. Data counts words of four octets."""
 
-    __slots__ = ()
     size = 72
     name: ClassVar[str] = "PortCountersExtended"
     # fmt: off

@@ -18,7 +18,6 @@ from ibkeys.mad.fields import ArrayRow, field
 class VirtualizationInfo(Attribute):
     """Whether a port has virtual ports, and how many there can be. AttributeModifier: 0."""
 
-    __slots__ = ()
     name = "VirtualizationInfo"
     attribute_id = AttributeID.VIRTUALIZATION_INFO
     # fmt: off
@@ -36,7 +35,6 @@ class VirtualizationInfo(Attribute):
 class VPortInfo(Attribute):
     """One virtual port. Its LID is VPortLID where LIDRequired is set, else that of the virtual port LIDByVPortIndex."""
 
-    __slots__ = ()
     name = "VPortInfo"
     attribute_id = AttributeID.V_PORT_INFO
     # fmt: off
@@ -58,7 +56,6 @@ class VPortInfo(Attribute):
 class VNodeInfo(Attribute):
     """The virtual node to which virtual ports belong: what a virtual function shows its host."""
 
-    __slots__ = ()
     name = "VNodeInfo"
     attribute_id = AttributeID.V_NODE_INFO
     # fmt: off
@@ -93,7 +90,6 @@ class _Halves(ArrayRow):
 class VPortState(Attribute):
     """PortState (0 to 4) of 128 virtual ports: number i of the block in byte i div 2."""
 
-    __slots__ = ()
     name = "VPortState"
     attribute_id = AttributeID.V_PORT_STATE
     vport_states = _Halves("VPortStates", 0, 4, 0, 128, "number", "", False, "")

@@ -16,7 +16,6 @@ from ibkeys.mad.const import P_KEYS_PER_BLOCK, MadStatus
 class _Reserved(Attribute):
     """An attribute that the standard has reserved."""
 
-    __slots__ = ()
     name = "reserved attribute 0x00FE"
     attribute_id = 0x00FE  # type: ignore[assignment]  # none of AttributeID: that is the point
 

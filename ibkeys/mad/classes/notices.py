@@ -25,7 +25,6 @@ _VENDOR_TRAP_NUMBER: Final = slice(62, 64)
 class BadCCKeyDetails(DataDetails):
     """Trap 0 of class 0x21: a MAD with a wrong CC_Key."""
 
-    __slots__ = ()
     # fmt: off
     #                          name                byte width
     slid               = field("SLID",               10,  16)
@@ -41,7 +40,6 @@ class BadCCKeyDetails(DataDetails):
 class BadBKeyDetails(DataDetails):
     """Trap 259 of class 0x05: a MAD with a wrong B_Key."""
 
-    __slots__ = ()
     # fmt: off
     #                          name                byte width
     lid_addr           = field("LIDADDR",            10,  16)
@@ -57,7 +55,6 @@ class BadBKeyDetails(DataDetails):
 class BadVendorKeyDetails(DataDetails):
     """Trap 0 or 1 of the vendor classes 0x0A and 0x0C: a MAD with a wrong key, or a key that is set wrong."""
 
-    __slots__ = ()
     # fmt: off
     #                          name                byte width
     slid               = field("SLID",               10,  16)

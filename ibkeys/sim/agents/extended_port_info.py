@@ -18,7 +18,6 @@ _FDR10: Final = 1
 class ExtendedPortInfo(Layout):
     """ExtendedPortInfo as ibsim answers it (ibsim's sim_mad.c). AttributeModifier: port number."""
 
-    __slots__ = ()
     size = BLOCK_SIZE
     # fmt: off
     #                            name                byte width
