@@ -44,7 +44,7 @@ RESPONSE: Final = 0x80
 """R of Method, and D of a directed route: the MAD is an answer."""
 
 
-def reader(*rows: Row, before: str = "") -> struct.Struct:
+def reader(*rows: Row[int], before: str = "") -> struct.Struct:
     """Return what reads *rows*, in the order of their places, as numbers: each all bytes that hold the row.
 
     To unpack a few fields at once is several times faster than to take one after the other. *before* is the format of

@@ -36,7 +36,7 @@ class SaRecord(Layout):
         super().__init_subclass__()
 
 
-def _moved(row: Row, by: int) -> Row:
+def _moved(row: Row[Any], by: int) -> Row[Any]:
     return type(row)(
         row.name, row.byte + by, row.width, row.bit, row.count, row.kind, row.unit, row.secret, row.part_of
     )

@@ -7,9 +7,6 @@ Source of every offset: NVIDIA's ib_types.h of 2025, compiled.
 
 from __future__ import annotations
 
-from typing import Any
-
-from ibkeys.errors import EncodeError
 from ibkeys.mad.attributes import Attribute
 from ibkeys.mad.const import AttributeID
 from ibkeys.mad.fields import ArrayRow, field
@@ -75,16 +72,6 @@ class _Halves(ArrayRow):
     def decode(self, raw: bytes | bytearray) -> tuple[int, ...]:
         """Return all elements."""
         return tuple(half for byte in raw[self.span] for half in (byte >> 4, byte & 0xF))
-
-    def encode(self, value: Any) -> int:
-        """Return the elements as one big number, the first in the highest bits."""
-        values = tuple(value)
-        if len(values) != self.count:
-            raise EncodeError(f"{self.name}: {len(values)} elements given, the array has {self.count}")
-        total = 0
-        for element in values:
-            total = total << 4 | self._checked(element, self.name)
-        return total
 
 
 class VPortState(Attribute):

@@ -10,7 +10,7 @@ Reports (`ibkeys.sim.agents.subscriptions`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from ibkeys.mad import offsets as at
 from ibkeys.mad.attributes import ClassPortInfo
@@ -161,7 +161,7 @@ class SubnetAdministration:
         return known[port]
 
 
-def _compared(layout: type[SaRecord], mask: int, query: bytes) -> list[tuple[Row, object]]:
+def _compared(layout: type[SaRecord], mask: int, query: bytes) -> list[tuple[Row[Any], object]]:
     """Return the fields that the ComponentMask names, with the values asked for."""
     components = dict(layout.components)
     if layout is PortInfoRecord:
