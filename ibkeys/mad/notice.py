@@ -7,11 +7,16 @@ Source: opensm's ib_mad_notice_attr_t and the Linux kernel's qib SMA, which agre
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from ibkeys.mad.attributes import Attribute
 from ibkeys.mad.const import AttributeID, TrapNumber
 from ibkeys.mad.fields import Layout, array, field
+
+DETAILS_AT: Final = 10
+"""Where the details begin in a Notice."""
+VENDOR_TRAP_NUMBER: Final = slice(62, 64)
+"""Where a vendor's notice has the number of its trap."""
 
 
 class Notice(Attribute):
@@ -31,20 +36,24 @@ class Notice(Attribute):
     # fmt: on
 
     @property
+    def number(self) -> int:
+        """The number of the trap; a vendor's notice has it in its last two bytes."""
+        return self.trap_number if self.is_generic else int.from_bytes(self.raw[VENDOR_TRAP_NUMBER])
+
+    @property
     def details(self) -> DataDetails | None:
         """The DataDetails of a trap of known number, else None."""
-        layouts = DATA_DETAILS if self.is_generic else _VENDOR_DETAILS
-        layout = layouts.get(self.trap_number if self.is_generic else int.from_bytes(self.raw[_VENDOR_NUMBER]))
+        layout = (DATA_DETAILS if self.is_generic else _VENDOR_DETAILS).get(self.number)
         return layout(self.raw) if layout else None
 
     def with_details(self, details: DataDetails) -> Notice:
         """Return a copy with the bytes from 10 on taken from *details*."""
-        return Notice(self.raw[:10] + details.raw[10:])
+        return Notice(self.raw[:DETAILS_AT] + details.raw[DETAILS_AT:])
 
     def to_json(self, show_keys: bool = False) -> dict[str, Any]:
         """Return the fields and ``data_details``; of an unknown trap the details are ``{"raw": hex}``."""
         details = self.details
-        shown = details.to_json(show_keys) if details else {"raw": self.raw[10:].hex()}
+        shown = details.to_json(show_keys) if details else {"raw": self.raw[DETAILS_AT:].hex()}
         return {**super().to_json(show_keys), "data_details": shown}
 
     def masked(self) -> Notice:
@@ -202,8 +211,6 @@ class ReportedKeyDetails(DataDetails):
     # fmt: on
 
 
-_VENDOR_NUMBER = slice(62, 64)
-"""Where a vendor's notice has its trap number."""
 _VENDOR_DETAILS: dict[int, type[DataDetails]] = {
     1257: BadPKeyVPortDetails,
     1258: BadQKeyVPortDetails,

@@ -19,7 +19,6 @@ BAD_CC_KEY: Final = 0
 BAD_B_KEY: Final = 259
 BAD_VENDOR_KEY: Final = 0
 KEY_MISCONFIGURED: Final = 1
-_VENDOR_TRAP_NUMBER: Final = slice(62, 64)
 
 
 class BadCCKeyDetails(DataDetails):
@@ -77,12 +76,7 @@ DETAILS: Final[Mapping[tuple[int, int], type[DataDetails]]] = {
 """(class, trap number) → what the Notice holds."""
 
 
-def trap_number(notice: Notice) -> int:
-    """Return the number of a trap; a vendor's notice has it in its last two bytes."""
-    return notice.trap_number if notice.is_generic else int.from_bytes(notice.raw[_VENDOR_TRAP_NUMBER])
-
-
 def details_of(notice: Notice, mgmt_class: int) -> DataDetails | None:
     """Return the details of a trap of *mgmt_class*, None for one that is not known."""
-    layout = DETAILS.get((mgmt_class, trap_number(notice)))
+    layout = DETAILS.get((mgmt_class, notice.number))
     return layout(notice.raw) if layout is not None else None
