@@ -8,7 +8,7 @@ from ibkeys.client.scheduler import PER_NODE
 from ibkeys.client.smp import Task
 from ibkeys.errors import IbkeysError
 from ibkeys.fabric.handle import PortHandle
-from ibkeys.hardware.check import Answer, as_assumed, check, not_checked, seen
+from ibkeys.hardware.check import Answer, as_assumed, check, checks_in, not_checked, seen
 from ibkeys.hardware.look import Look
 from ibkeys.mad.attributes import NodeInfo
 from ibkeys.mad.const import Method
@@ -84,9 +84,4 @@ def sweep(look: Look) -> Answer:
     return seen(text, seconds=seconds, smps=counts.sent, timeouts=counts.timeouts, strays=counts.strays)
 
 
-CHECKS: Final = (
-    local_port,
-    neighbour,
-    at_once,
-    sweep,
-)
+CHECKS: Final = checks_in(globals())
