@@ -7,6 +7,7 @@ import socket
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Final
 
 from ibkeys.errors import TransportError
@@ -25,48 +26,31 @@ PAUSE_AT: Final = 512
 Address = bytes | str | tuple[str, int]
 
 
+@dataclass(slots=True, eq=False)
 class Client:
     """One attached program. ``slot`` is in the upper 16 bits of the TransactionIDs of its requests. ``is_known``: a
     packet showed that it belongs to a user who may attach. ``subscriptions``: what it subscribed to at the SA, and
     did not end since: for so long it is the one of its port that takes Reports. ``owed``: how many of the packets that
     are ``waiting`` are answers to it."""
 
-    __slots__ = (
-        "address",
-        "fd",
-        "gone",
-        "ident",
-        "is_known",
-        "is_sm",
-        "owed",
-        "paused",
-        "peer",
-        "port",
-        "slot",
-        "slot_bytes",
-        "socket",
-        "subscriptions",
-        "waiting",
-    )
+    slot: int
+    ident: int
+    port: Port
+    address: Address
+    peer: Address
+    socket: socket.socket
+    is_sm: bool = False
+    is_known: bool = False
+    gone: bool = False
+    owed: int = 0
+    paused: bool = False
+    waiting: deque[bytes] = field(default_factory=deque)
+    subscriptions: set[bytes] = field(default_factory=set)
+    slot_bytes: bytes = field(init=False)
+    fd: int = field(init=False)
 
-    def __init__(
-        self, slot: int, ident: int, port: Port, address: Address, peer: Address, data_socket: socket.socket
-    ) -> None:
-        self.slot = slot
-        self.slot_bytes = slot.to_bytes(2)
-        self.ident = ident
-        self.port = port
-        self.address = address
-        self.peer = peer
-        self.socket = data_socket
-        self.fd = data_socket.fileno()
-        self.is_sm = False
-        self.is_known = False
-        self.gone = False
-        self.owed = 0
-        self.paused = False
-        self.waiting: deque[bytes] = deque()
-        self.subscriptions: set[bytes] = set()
+    def __post_init__(self) -> None:
+        self.slot_bytes, self.fd = self.slot.to_bytes(2), self.socket.fileno()
 
     def __str__(self) -> str:
         return f"client {self.slot} ({self.ident}) at {self.port}"
