@@ -348,6 +348,12 @@ class Node:
         SwitchInfo.outbound_enforcement_cap.patch(self.switch_info, outbound)
         self.touch()
 
+    def keep_table(self, place: tuple[int, int], data: bytes) -> None:
+        """Store 64 bytes that are not interpreted. *place*: the attribute, and which of its tables it is."""
+        if self.tables is None:
+            self.tables = {}
+        self.tables[place] = data
+
     def node_info(self, ingress: int) -> bytes:
         """Return NodeInfo as the SMA answers it to an SMP that came in by port *ingress*."""
         return _NODE_INFO.pack(
