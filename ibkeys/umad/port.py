@@ -64,7 +64,7 @@ class LocalPort:
     """What the host knows about one of its own ports without sending anything.
 
     GUIDs and the prefix are host-order integers; ``state`` and ``phys_state`` are IBA codes (4 = Active, 5 = LinkUp);
-    ``pkeys`` is a snapshot of the P_Key table; ``rate`` is in Gb/s.
+    ``pkeys`` is a snapshot of the P_Key table.
     """
 
     ca_name: str
@@ -75,7 +75,6 @@ class LocalPort:
     sm_sl: int
     state: int
     phys_state: int
-    rate: int
     capability_mask: int
     gid_prefix: int
     port_guid: int
@@ -93,7 +92,6 @@ class LocalCa:
     ca_type: str
     hw_version: str
     node_guid: int
-    system_image_guid: int
     ports: tuple[LocalPort, ...]
 
 
