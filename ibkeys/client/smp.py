@@ -167,14 +167,15 @@ class SmpClient:
         """Requests of this run that wait for their turn to be sent."""
         return self._scheduler.backlog
 
-    def call(self, task: Task) -> Any:
-        """Run one task and return its value."""
+    def ask(self, wanted: Request | list[Request]) -> Any:
+        """Send one request and return its answer, or raise its error; or several at once, and return the outcome of
+        each in a list."""
         result: list[Any] = []
 
-        def wrapper() -> Task:
-            result.append((yield from task))
+        def task() -> Task:
+            result.append((yield wanted))
 
-        self.run([wrapper()])
+        self.run([task()])
         return result[0]
 
     def wait(self, seconds: float) -> None:
