@@ -133,6 +133,11 @@ class Node:
             port = self.ports[num] = Port(self, num)
         return port
 
+    def first_end_port(self) -> Port:
+        """Return the known end port with the lowest number; where none is known port 0 of a switch, else port 1."""
+        ends = (port for _, port in sorted(self.ports.items()) if port.is_end_port)
+        return next(ends, None) or self.port(0 if self.is_switch else 1)
+
     def __repr__(self) -> str:
         return f"<Node 0x{self.guid:016x} {self.type_name} {self.description!r}>"
 
