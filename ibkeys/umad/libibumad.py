@@ -14,6 +14,7 @@ from typing import Any
 from ibkeys.closing import Closing
 from ibkeys.errors import ClosedError, ModuleMissing, NoDevice, TransportError, UsageError
 from ibkeys.mad import offsets as at
+from ibkeys.mad.const import MAD_SIZE
 from ibkeys.umad import devices
 from ibkeys.umad.descriptor import GONE, SUBN_DIRECTED_ROUTE, SUBN_LID_ROUTED, Descriptor, failed
 from ibkeys.umad.devices import binding, list_cas
@@ -22,7 +23,6 @@ from ibkeys.umad.requests import Requests
 
 __all__ = ["LibibumadPort", "list_cas", "open_port"]
 
-MAD_SIZE = 256
 
 # MADs that one receive call brings at most. Half of what a scheduler has on the way: the fabric is busy with the other
 # half while these are examined and the next ones are sent.

@@ -15,12 +15,12 @@ from typing import BinaryIO, Final
 
 from ibkeys import files
 from ibkeys.errors import StoreError
+from ibkeys.mad.const import MAD_SIZE
 from ibkeys.mad.masking import masked
 from ibkeys.umad.port import Incoming, Outgoing
 
 LINKTYPE_ERF: Final = 197
 ERF_INFINIBAND: Final = 21
-MAD_SIZE: Final = 256
 _FILE_HEADER: Final = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, LINKTYPE_ERF)
 _ERF_TIME: Final = struct.Struct("<Q")  # seconds, 32 bits before and 32 after the point: little-endian, the rest is not
 _ERF: Final = struct.Struct(">BBHHH")
