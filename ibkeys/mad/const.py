@@ -18,6 +18,9 @@ PERMISSIVE_LID: Final = 0xFFFF
 MAX_UNICAST_LID: Final = 0xBFFF
 P_KEYS_PER_BLOCK: Final = 32
 GUIDS_PER_BLOCK: Final = 8
+GSI_QP: Final = 1
+QP1_Q_KEY: Final = 0x8001_0000
+"""The queue pair of general management packets, and its well-known Q_Key (IBA 10.2.4)."""
 
 _NO_CHANGE: Final = "No change"
 
@@ -69,6 +72,18 @@ class Method(IntEnum):
 
 
 METHOD_NAMES: Final = {method: _spelled(method) for method in Method}
+
+# The same as plain numbers, for code that handles every MAD: to compare one with a member of an enum takes longer.
+LID_ROUTED: Final = int(MgmtClass.SUBN_LID_ROUTED)
+DIRECTED_ROUTE: Final = int(MgmtClass.SUBN_DIRECTED_ROUTE)
+SUBN_ADM: Final = int(MgmtClass.SUBN_ADM)
+PERF_MGMT: Final = int(MgmtClass.PERF_MGMT)
+GET: Final = int(Method.GET)
+SET: Final = int(Method.SET)
+TRAP: Final = int(Method.TRAP)
+REPORT: Final = int(Method.REPORT)
+REPORT_RESP: Final = int(Method.REPORT_RESP)
+TRAP_REPRESS: Final = int(Method.TRAP_REPRESS)
 
 
 class AttributeID(IntEnum):
