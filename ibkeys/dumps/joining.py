@@ -22,6 +22,7 @@ from ibkeys.dumps.facts import (
 )
 from ibkeys.errors import FileFormatError
 from ibkeys.fabric.sa_view import SaAnswer, SaPort, SaView
+from ibkeys.fabric.snapshot import ImportedFile
 from ibkeys.mad.attributes import NodeDescription, NodeInfo, PKeyTable, PortInfo
 from ibkeys.mad.const import P_KEYS_PER_BLOCK, CapabilityMask, NodeType
 from ibkeys.mad.fields import NumberRow
@@ -38,11 +39,11 @@ P_KEY_BYTES: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """One file: its ``name``, what it says, and whether that is the SM's word."""
+    """One file: its ``name``, what it says, and what the snapshot tells about it."""
 
     name: str
     facts: DumpFacts
-    is_sm: bool
+    about: ImportedFile
 
 
 @dataclass(slots=True)
@@ -76,10 +77,10 @@ def join(files: Sequence[FileFacts]) -> Joined:
 
 class _Joiner:
     def __init__(self, files: Sequence[FileFacts]) -> None:
-        self.files = sorted(enumerate(files), key=lambda each: each[1].is_sm)
+        self.files = sorted(enumerate(files), key=lambda each: each[1].about.is_sm)
         """With their places: what ports answered first, and else in the order in which they were named."""
         self.names = [each.name for each in files]
-        self.is_sm = [each.is_sm for each in files]
+        self.is_sm = [each.about.is_sm for each in files]
         self.joined = Joined(lists_links=any(each.facts.links is not None for each in files))
         self.by_guid: dict[int, Node] = {}
         self.blocks: dict[Port, tuple[int, dict[int, bytes]]] = {}
