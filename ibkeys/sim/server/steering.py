@@ -96,7 +96,7 @@ class Steering:
     def play(self, script: Script) -> None:
         """Execute *script*: what is due at once now, the rest by `play_due`. Raises UsageError for a line of now."""
         self._script, self._script_start = script, self._subnet.now
-        for line in script.due_lines(0.0):
+        for line in script.due(0.0):
             answer = self.execute(line.text)
             if answer.outcome != "ok":
                 raise UsageError(f"line {line.number}: {answer.text}")
@@ -106,7 +106,7 @@ class Steering:
         """Execute what is due of the script; returns the seconds until the next line, None when all are done."""
         if self._script.next_time is None:
             return None
-        for line in self._script.due_lines(self._subnet.now - self._script_start):
+        for line in self._script.due(self._subnet.now - self._script_start):
             answer = self.execute(line.text)
             self._log(f"{line.text}: {'' if answer.outcome == 'ok' else 'not done: '}{answer.text}")
         due = self._script.next_time
