@@ -136,15 +136,10 @@ class Clients:
 
     def _open(self, slot: int, peer: Address) -> socket.socket:
         if self.listen is not None:
-            own: Address = (self.listen[0], self.listen[1] + 1 + slot)
-            opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+            opened = _bound((self.listen[0], self.listen[1] + 1 + slot))
         else:
-            own = protocol.socket_name(self.name, f"out{slot}")
-            opened = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+            opened = _bound(protocol.socket_name(self.name, f"out{slot}"))
         try:
-            if self.listen is None:
-                show_senders(opened)
-            opened.bind(own)
             opened.connect(peer)
             # From here on the kernel takes packets of the peer alone. Packets that others sent before are dropped; the
             # program itself does not know yet where to send.
@@ -169,20 +164,24 @@ class Clients:
 
 def bind(name: str, listen: tuple[str, int] | None) -> socket.socket:
     """Open the socket for control requests. Raises TransportError when the name or port is taken."""
-    where: Address
-    if listen is not None:
-        opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-        where, words = listen, f"UDP port {listen[1]} of {listen[0]}"
-    else:
-        opened = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-        where, words = protocol.socket_name(name, "ctl"), f"the socket name {name!r}"
+    words = f"the socket name {name!r}" if listen is None else f"UDP port {listen[1]} of {listen[0]}"
     try:
-        if listen is None:
-            show_senders(opened)
-        opened.bind(where)
+        return _bound(listen or protocol.socket_name(name, "ctl"))
     except OSError as error:
-        opened.close()
         if error.errno == errno.EADDRINUSE:
             raise TransportError(f"{words} is in use: another simulator runs there", errno.EADDRINUSE) from None
         raise TransportError(f"{words} cannot be used: {error.strerror or error}", error.errno or 0) from None
+
+
+def _bound(own: Address) -> socket.socket:
+    """Open a socket at *own*: a name of this host, or a UDP port. Raises OSError."""
+    family = socket.AF_UNIX if isinstance(own, bytes) else socket.AF_INET
+    opened = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    try:
+        if family == socket.AF_UNIX:
+            show_senders(opened)
+        opened.bind(own)
+    except BaseException:
+        opened.close()
+        raise
     return opened
