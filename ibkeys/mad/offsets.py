@@ -28,7 +28,6 @@ ATTRIBUTE_ID: Final = CommonHeader.attribute_id.span
 ATTRIBUTE_MODIFIER: Final = CommonHeader.attribute_modifier.span
 
 # SMPs (IBA 14.2.1)
-D: Final = DirectedRouteSmp.d.byte
 HOP_POINTER: Final = DirectedRouteSmp.hop_pointer.byte
 HOP_COUNT: Final = DirectedRouteSmp.hop_count.byte
 M_KEY: Final = DirectedRouteSmp.m_key.span

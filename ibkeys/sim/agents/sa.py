@@ -22,7 +22,7 @@ from ibkeys.mad.records import NodeRecord, PKeyTableRecord, PortInfoRecord, SaRe
 from ibkeys.mad.sa import ACTIVE, SA_CLASS_VERSION, SA_HEADER_SIZE, SaHeader, build_sa
 from ibkeys.sim.agents.rmpp_sender import Transfer
 from ibkeys.sim.agents.sa_records import MAKERS, Group, Source, has_partition, shares_p_key
-from ibkeys.sim.agents.subscriptions import Subscriptions, inform_info_of
+from ibkeys.sim.agents.subscriptions import Subscriptions
 from ibkeys.sim.nodes import Node, Port
 
 DEFAULT_SA_KEY: Final = 1
@@ -123,7 +123,7 @@ class SubnetAdministration:
         if header.class_version != SA_CLASS_VERSION:
             return MadStatus.BAD_VERSION, 0, b""
         if attribute == InformInfo.attribute_id and method == Method.SET:
-            info = inform_info_of(query)
+            info = InformInfo(query[: InformInfo.size])
             status = self.subscriptions.set(info, requester, trusted)
             return status, InformInfo.size, info.raw
         if method not in (Method.GET, Method.GET_TABLE):

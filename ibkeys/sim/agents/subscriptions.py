@@ -135,11 +135,6 @@ class Subscriptions:
         return again
 
 
-def inform_info_of(data: bytes) -> InformInfo:
-    """Return the InformInfo in the *data* of an SA MAD."""
-    return InformInfo(data[: InformInfo.size])
-
-
 def _wants(info: InformInfo, notice: Notice, issuer: Port) -> bool:
     """Whether a subscription is for this trap (osm_inform.c: match_notice_to_inf_rec), P_Keys left aside."""
     if info.gid:
