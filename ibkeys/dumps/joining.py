@@ -123,11 +123,8 @@ class _Joiner:
                     near.peer, far.peer = far, near
                 elif near.peer is not far:
                     odd += 1
-            if odd:
-                self.joined.notes.append(
-                    f"{file.name}: {counted(odd, 'link')} left out: of nodes that no file describes, or at a port that "
-                    "has another link"
-                )
+            why = "of nodes that no file describes, or at a port that has another link"
+            self._note_left_out(file, odd, "link", why)
 
     def _end(self, end: End) -> Port | None:
         node = self.by_guid.get(end[0])
@@ -147,11 +144,8 @@ class _Joiner:
                     strange += 1
                 else:
                     self._take(port, facts, place)
-            if strange:
-                self.joined.notes.append(
-                    f"{file.name}: {counted(strange, 'port')} left out: of nodes that no file describes, or past the "
-                    "ports of its node"
-                )
+            why = "of nodes that no file describes, or past the ports of its node"
+            self._note_left_out(file, strange, "port", why)
 
     def ports_by_address(self) -> None:
         """Take what is said about ports by LID or GUID."""
@@ -171,12 +165,13 @@ class _Joiner:
                     lost += 1
                 elif port.node.switch_info_raw is None:
                     port.node.switch_info_raw = info
-            if lost:
-                self.joined.notes.append(
-                    f"{file.name}: {counted(lost, 'record')} left out: no file says which node has their LID or GUID, "
-                    "or two nodes have it"
-                )
+            why = "no file says which node has their LID or GUID, or two nodes have it"
+            self._note_left_out(file, lost, "record", why)
         self._join_blocks()
+
+    def _note_left_out(self, file: FileFacts, number: int, what: str, why: str) -> None:
+        if number:
+            self.joined.notes.append(f"{file.name}: {counted(number, what)} left out: {why}")
 
     def _take(self, port: Port, facts: PortFacts, place: int) -> None:
         if port.is_end_port:
