@@ -207,7 +207,7 @@ class LibibumadPort(Closing):
         return self._wait(timeout, self._ffi.NULL)[1]
 
     def recv_answers(self, timeout: float) -> tuple[list[Answer], list[Incoming]]:
-        """Receive as `recv`; see `ibkeys.umad.port.MatchingPort`. Raises DeviceGone, ClosedError."""
+        """Receive as `recv`; see `ibkeys.umad.port.receiver`. Raises DeviceGone, ClosedError."""
         return self._wait(timeout, self._answers)
 
     def _wait(self, timeout: float, answers: Any) -> tuple[list[Answer], list[Incoming]]:

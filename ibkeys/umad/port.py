@@ -136,18 +136,6 @@ class UmadPort(Protocol):
     ) -> None: ...
 
 
-class MatchingPort(UmadPort, Protocol):
-    """A port that looks itself which answer belongs to which request."""
-
-    def recv_answers(self, timeout: float) -> tuple[list[Answer], list[Incoming]]:
-        """Receive as `recv`; return the answers that were matched to their requests, and apart from them all others.
-
-        Matched is an SMP of 256 bytes, with the R bit and Status 0 (but for the D bit), whose TransactionID, class,
-        AttributeID and AttributeModifier are those of a request that was sent and not answered yet. Not every such
-        answer need be matched: one may still be among the others. Raises as `recv`.
-        """
-
-
 def innermost(port: UmadPort) -> UmadPort:
     """Return the port itself, under all that stands in its place and hands on what it does (``inner``)."""
     inner: UmadPort | None = getattr(port, "inner", None)
@@ -155,6 +143,13 @@ def innermost(port: UmadPort) -> UmadPort:
 
 
 def receiver(port: UmadPort) -> Callable[[float], tuple[list[Answer], list[Incoming]]]:
-    """Return `MatchingPort.recv_answers` of a port that has it; of any other port what does the same by `recv`."""
+    """Return ``recv_answers`` of a port that looks itself which answer belongs to which request; of any other port what
+    does the same by `recv`.
+
+    It receives as `recv` does, and returns the answers that were matched to their requests, and apart from them all
+    others. Matched is an SMP of 256 bytes, with the R bit and Status 0 (but for the D bit), whose TransactionID, class,
+    AttributeID and AttributeModifier are those of a request that was sent and not answered yet. Not every such answer
+    need be matched: one may still be among the others. It raises as `recv` does.
+    """
     matching: Callable[[float], tuple[list[Answer], list[Incoming]]] | None = getattr(port, "recv_answers", None)
     return matching or (lambda timeout: ([], port.recv(timeout)))
