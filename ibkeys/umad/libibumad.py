@@ -14,7 +14,7 @@ from typing import Any
 from ibkeys.closing import Closing
 from ibkeys.errors import ClosedError, ModuleMissing, NoDevice, TransportError, UsageError
 from ibkeys.mad import offsets as at
-from ibkeys.mad.const import MAD_SIZE, SMP_CLASSES
+from ibkeys.mad.const import DIRECTED_ROUTE, LID_ROUTED, MAD_SIZE, SMP_CLASSES
 from ibkeys.umad import devices
 from ibkeys.umad.descriptor import GONE, Descriptor, failed
 from ibkeys.umad.devices import binding, list_cas
@@ -85,7 +85,7 @@ class LibibumadPort(Closing):
         self._data_buffer = self._ffi.buffer(self._data)
         self._answers = self._ffi.new("struct ibkeys_answers *", (self._asked, self._tids, self._data, 0))
         try:
-            for mgmt_class in SMP_CLASSES:
+            for mgmt_class in (LID_ROUTED, DIRECTED_ROUTE):
                 self._smi.register(mgmt_class, 1, ())
         except TransportError:
             self.close()
