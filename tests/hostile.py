@@ -34,7 +34,7 @@ class AnsweringPort:
         self.sent = 0
 
     def attributes(self) -> LocalPort:
-        return LocalPort(self.ca_name, 1, 1, 0, 1, 0, 4, 5, 100, 0, 0xFE80 << 48, OWN_GUID + 1, "InfiniBand", (0xFFFF,))
+        return LocalPort(self.ca_name, 1, 1, 0, 1, 0, 4, 5, 0, 0xFE80 << 48, OWN_GUID + 1, "InfiniBand", (0xFFFF,))
 
     def register(self, mgmt_class: int, class_version: int = 1, methods: Sequence[int] = ()) -> None:
         pass

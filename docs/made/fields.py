@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 from ibkeys.mad.decode import ATTRIBUTES_BY_NAME
 from ibkeys.mad.fields import Layout, Row
@@ -22,11 +23,11 @@ def page() -> str:
     return text
 
 
-def _rows(layout: type[Layout]) -> list[Row]:
+def _rows(layout: type[Layout]) -> list[Row[Any]]:
     return sorted(layout.rows.values(), key=lambda row: (row.first_bit, -row.width))
 
 
-def _line(row: Row) -> str:
+def _line(row: Row[Any]) -> str:
     bits = f"{row.count} x {row.width}" if row.count > 1 else str(row.width)
     secret = " (secret, masked)" if row.secret else ""
     unit = row.unit.replace("*", "\\*")

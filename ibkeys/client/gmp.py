@@ -13,12 +13,9 @@ from typing import Final
 from ibkeys.client.request import Request
 from ibkeys.errors import Unreachable, UsageError
 from ibkeys.keys.pkey import PKey
-from ibkeys.mad.const import MAD_SIZE
+from ibkeys.mad.const import GSI_QP, MAD_SIZE, QP1_Q_KEY
 from ibkeys.umad.port import LocalPort, Outgoing
 
-GMP_Q_KEY: Final = 0x8001_0000
-"""The well-known Q_Key of QP1 (IBA 10.2.4)."""
-GSI_QP: Final = 1
 _DEFAULT_BASE: Final = 0x7FFF
 
 
@@ -31,11 +28,11 @@ class GmpPath:
 
     def outgoing(self, mad: bytes, lid: int, timeout_ms: int) -> Outgoing:
         """Return *mad* addressed to QP1 of *lid*; *timeout_ms* 0 when no reply is expected."""
-        return Outgoing(mad, lid, timeout_ms, GSI_QP, GMP_Q_KEY, self.sl, self.pkey_index)
+        return Outgoing(mad, lid, timeout_ms, GSI_QP, QP1_Q_KEY, self.sl, self.pkey_index)
 
     def request(self, mad: bytes, lid: int, timeout: float, retries: int, node: Hashable) -> Request:
         """Return *mad* as a request for the scheduler; *timeout* in seconds for each attempt."""
-        to = (GSI_QP, GMP_Q_KEY, self.sl, self.pkey_index)
+        to = (GSI_QP, QP1_Q_KEY, self.sl, self.pkey_index)
         return Request.of_mad(node, mad.ljust(MAD_SIZE, b"\0"), lid, timeout, retries, to)
 
 

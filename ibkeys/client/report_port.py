@@ -16,7 +16,7 @@ from typing import Final
 from ibkeys.client.gmp import GmpPath, gmp_path
 from ibkeys.errors import AgentRefused
 from ibkeys.mad import offsets as at
-from ibkeys.mad.const import MAD_SIZE, AttributeID, Method, MgmtClass
+from ibkeys.mad.const import MAD_SIZE, REPORT, SUBN_ADM, AttributeID, Method
 from ibkeys.mad.inform import ReportNotice
 from ibkeys.mad.notice import Notice
 from ibkeys.mad.sa import SA_CLASS_VERSION, SA_HEADER_SIZE, SaHeader
@@ -28,8 +28,6 @@ MOST_WAITING: Final = 65_536
 REPEATED_FOR: Final = 5.0
 """Seconds in which the same Report again is a repeat; OpenSM gives up after 0.8 s unless its options say otherwise."""
 _MOST_SEEN: Final = 16_384
-_SA: Final = int(MgmtClass.SUBN_ADM)
-_REPORT: Final = int(Method.REPORT)
 _NOTICE: Final = int(AttributeID.NOTICE).to_bytes(2)
 _LENGTH: Final = SA_HEADER_SIZE + ReportNotice.size
 _TAKEN: Final = frozenset({errno.EPERM, errno.EINVAL, errno.EBUSY})
@@ -87,11 +85,11 @@ class ReportPort(PortAround):
 
     def register(self, mgmt_class: int, class_version: int = 1, methods: Sequence[int] = ()) -> None:
         """Register an agent; that of the SA's class, registered once, takes Reports. Raises AgentRefused."""
-        if mgmt_class != _SA:
+        if mgmt_class != SUBN_ADM:
             self.inner.register(mgmt_class, class_version, methods)
         elif not self._is_registered:
             try:
-                self.inner.register(mgmt_class, class_version, (*methods, _REPORT))
+                self.inner.register(mgmt_class, class_version, (*methods, REPORT))
             except AgentRefused as error:
                 if error.errno not in _TAKEN:
                     raise
@@ -151,9 +149,9 @@ def _is_report(came: Incoming) -> bool:
     return (
         came.status == 0
         and len(mad) >= _LENGTH
-        and mad[at.MGMT_CLASS] == _SA
+        and mad[at.MGMT_CLASS] == SUBN_ADM
         and mad[at.CLASS_VERSION] == SA_CLASS_VERSION
-        and mad[at.METHOD] == _REPORT
+        and mad[at.METHOD] == REPORT
         and mad[at.ATTRIBUTE_ID] == _NOTICE
     )
 

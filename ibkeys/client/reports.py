@@ -22,8 +22,6 @@ from ibkeys.mad.const import SECURITY_TRAPS, SaStatus
 from ibkeys.mad.inform import inform_info
 from ibkeys.umad.port import UmadPort
 
-__all__ = ["RENEW_EVERY", "RETRY_EVERY", "Report", "Subscriber"]
-
 RENEW_EVERY: Final = 10.0
 """Seconds between two renewals: for so long Reports may be missed after the SM was restarted."""
 RETRY_EVERY: Final = 1.0

@@ -36,7 +36,8 @@ from ibkeys.client.request import Failure, NodeState, PartOutcome, Request
 from ibkeys.client.statistics import Statistics
 from ibkeys.client.window import Window
 from ibkeys.mad import offsets as at
-from ibkeys.mad.const import Method
+from ibkeys.mad.const import SET
+from ibkeys.mad.smp import TID_MASK
 from ibkeys.umad.requests import Requests
 
 PER_NODE: Final = 4
@@ -45,8 +46,6 @@ NO_ROOM: Final = frozenset({errno_codes.EAGAIN, errno_codes.ENOMEM, errno_codes.
 BREATH: Final = 0.01
 """Seconds before a request is sent again that the device had no room for."""
 
-_TID_MASK: Final = 0xFFFF_FFFF
-_SUBN_SET: Final = int(Method.SET)
 _NEVER: Final = -1.0
 
 Turn = tuple[Request, int, int, float]
@@ -156,7 +155,7 @@ class Scheduler:
                 self._fail(request, part, self._why_not(node, attempts))
                 continue
             room -= 1
-            tid = tid + 1 if tid < _TID_MASK else 1
+            tid = tid + 1 if tid < TID_MASK else 1
             flying[tid] = (request, part, attempts + 1, now if first_sent == _NEVER else first_sent, now)
             envelope = request.envelope
             records.append(envelope.record)
@@ -305,7 +304,7 @@ class Scheduler:
             return
         node.taken -= 1
         self._fail(request, part, Failure(attempts))
-        if node.alive_at < first_sent and not node.silent and request.envelope.method != _SUBN_SET:
+        if node.alive_at < first_sent and not node.silent and request.envelope.method != SET:
             self._give_up(node)
         self._serve(node)
 

@@ -24,7 +24,7 @@ from ibkeys.errors import IbkeysError, LimitReached
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad import offsets as at
 from ibkeys.mad.attributes import Attribute
-from ibkeys.mad.const import MAD_SIZE, PERMISSIVE_LID, Method, MgmtClass
+from ibkeys.mad.const import GET, MAD_SIZE, PERMISSIVE_LID, SMP_CLASSES, SUBN_ADM
 from ibkeys.mad.smp import HEADER_SIZE, build_smp, get_template
 from ibkeys.umad.port import ETIMEDOUT, Incoming, Outgoing, UmadPort, receiver
 
@@ -36,11 +36,9 @@ _NO_KEY: Final = bytes(8)
 _OK: Final = bytes(2)
 _OK_OF_SMP: Final = frozenset({_OK, b"\x80\0"})
 """Status 0, with the D bit of a directed route and without."""
-_SMP_CLASSES: Final = frozenset({MgmtClass.SUBN_LID_ROUTED, MgmtClass.SUBN_DIRECTED_ROUTE})
 UNAWAITED_AT_ONCE: Final = 64
 """SMPs that `SmpClient.send_unawaited` gives the port in one batch."""
 UNAWAITED_PER_SECOND: Final = 8000
-_SUBN_GET: Final = int(Method.GET)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +110,7 @@ class SmpClient:
         *node* identifies the node asked; without it the route does. *retries*: by default those of ``timing``; a Set
         needs 0, because it must not be repeated before a Get told whether it arrived.
         """
-        if data is _NO_DATA and method == _SUBN_GET and retries is None and isinstance(route, DirectedAddress):
+        if data is _NO_DATA and method == GET and retries is None and isinstance(route, DirectedAddress):
             return self.get_along(route.path, attribute, modifier, node, m_key)
         path = route.path if isinstance(route, DirectedAddress) else None
         return Request.of_mad(
@@ -167,14 +165,15 @@ class SmpClient:
         """Requests of this run that wait for their turn to be sent."""
         return self._scheduler.backlog
 
-    def call(self, task: Task) -> Any:
-        """Run one task and return its value."""
+    def ask(self, wanted: Request | list[Request]) -> Any:
+        """Send one request and return its answer, or raise its error; or several at once, and return the outcome of
+        each in a list."""
         result: list[Any] = []
 
-        def wrapper() -> Task:
-            result.append((yield from task))
+        def task() -> Task:
+            result.append((yield wanted))
 
-        self.run([wrapper()])
+        self.run([task()])
         return result[0]
 
     def wait(self, seconds: float) -> None:
@@ -324,7 +323,7 @@ def _refusal(request: Request, part: int, mad: bytes) -> IbkeysError:
 
 def _is_short_answer(mad: bytes) -> bool:
     """Whether this is an SA MAD that ends with its data: OpenSM's answers through libumad2sim have that length."""
-    return HEADER_SIZE <= len(mad) < MAD_SIZE and mad[at.MGMT_CLASS] == MgmtClass.SUBN_ADM
+    return HEADER_SIZE <= len(mad) < MAD_SIZE and mad[at.MGMT_CLASS] == SUBN_ADM
 
 
 class _Waiting:
@@ -339,7 +338,7 @@ class _Waiting:
 
 
 def _is_keyed(mad: bytes) -> bool:
-    return mad[at.M_KEY] != _NO_KEY and mad[at.MGMT_CLASS] in _SMP_CLASSES
+    return mad[at.M_KEY] != _NO_KEY and mad[at.MGMT_CLASS] in SMP_CLASSES
 
 
 def _with_random_tid(mad: bytes) -> bytes:

@@ -89,8 +89,9 @@ class FrugalSweep(Sweep):
         for link in self._asking.pop(guid):
             self.client.start(self._ask_proven(*link))
 
-    def _read_port(self, port: Port) -> Task:
-        yield from super()._read_port(port)
+    def read_port(self, port: Port) -> Task:
+        """Task: as of every sweep; the key that an end port shows is noted for the order of the next questions."""
+        yield from super().read_port(port)
         if port.is_end_port and port.info is not None and port.m_key_state == "set":
             self._seen[self._kind(port.guid, MKey(PortInfo(port.info).m_key))] += 1
 

@@ -122,10 +122,6 @@ class Sweep:
             if proof.is_known:
                 yield from self._ask_far_end(near, self.ring.key_of(far[0]), far, proof)
 
-    def read_again(self, port: Port) -> Task:
-        """Task: get PortInfo of a port that was found and could not be read, and go on behind it."""
-        yield from self._read_port(port)
-
     def _ask(self, path: tuple[int, ...], guid: int, key: MKey, retries: int | None = None) -> Task:
         """Task: get NodeInfo with *key*, or with the further keys that the port *guid* may have; return it and the key.
 
@@ -296,7 +292,7 @@ class Sweep:
             port.guid = arrival.port_guid
             port.m_key = key
             if not is_new:
-                self.client.start(self._read_port(port))
+                self.client.start(self.read_port(port))
         if is_new:
             if node.is_switch:
                 own = node.port(0)
@@ -329,15 +325,15 @@ class Sweep:
         if node.guid in self.node_names:
             node.description = self.node_names[node.guid]
         if not node.is_switch:
-            self.client.start(self._read_port(own))
+            self.client.start(self.read_port(own))
             return
         nums = iter(range(node.num_ports + 1))
         if self._proves or self.wanted.link_downed:
-            yield from self._read_port(own)  # its LID is needed to ask of the links of the others
+            yield from self.read_port(own)  # its LID is needed to ask of the links of the others
             next(nums)
         else:
             for first in self._next_ports(node, nums, 1):
-                self.client.start(self._read_port(first))
+                self.client.start(self.read_port(first))
         for _ in range(_READERS):
             self.client.start(self._read_ports(node, nums))
 
@@ -362,7 +358,8 @@ class Sweep:
             ports.append(node.port(num))
         return ports
 
-    def _read_port(self, port: Port) -> Task:
+    def read_port(self, port: Port) -> Task:
+        """Task: get PortInfo of a port, also of one that was found and could not be read, and go on behind it."""
         return self._reader.read_port(port)
 
     def _go_on_behind(self, port: Port) -> None:

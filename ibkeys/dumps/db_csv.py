@@ -149,20 +149,13 @@ class _Reader:
         if guid in self.nodes:
             raise line.error("this NodeGUID appears twice")
         description = _text(values.get("NodeDesc"))
-        node = self.nodes[guid] = NodeFacts(guid, kind, ports, line.number, description)
-        for column, row in NODE_COLUMNS.items():
-            value = _maybe(line, values, column, row.max)
-            if value is not None:
-                node.fields[row.attr] = value
+        fields = _fields(line, values, NODE_COLUMNS)
+        node = self.nodes[guid] = NodeFacts(guid, kind, ports, line.number, description, fields)
         self.facts.nodes.append(node)
 
     def _switch(self, line: TextLine, values: Values) -> None:
         node = self.nodes.get(_guid(line, values, "NodeGUID"))
-        numbers = {
-            row.attr: value
-            for column, row in SWITCH_COLUMNS.items()
-            if (value := _maybe(line, values, column, row.max)) is not None
-        }
+        numbers = _fields(line, values, SWITCH_COLUMNS)
         is_whole = all(SWITCH_COLUMNS[column].attr in numbers for column in _SWITCH_NEEDED)
         if node is not None and node.type == NodeType.SWITCH and is_whole:
             node.switch_info = SwitchInfo.new(**numbers).raw
@@ -230,6 +223,12 @@ def _given(line: TextLine, values: Values, column: str) -> str:
     if value is None or value in _ABSENT:
         raise line.error(f"the column {column} is missing or empty")
     return value
+
+
+def _fields(line: TextLine, values: Values, columns: Mapping[str, NumberRow]) -> dict[str, int]:
+    """Return the fields that a row has of *columns*."""
+    found = ((row, _maybe(line, values, column, row.max)) for column, row in columns.items())
+    return {row.attr: value for row, value in found if value is not None}
 
 
 def _maybe(line: TextLine, values: Values, column: str, highest: int) -> int | None:

@@ -35,14 +35,6 @@ class TableOf:
     path: Path
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """One file that was read."""
-
-    about: ImportedFile
-    facts: DumpFacts
-
-
 def import_files(paths: Sequence[Path], fingerprints: Fingerprints, tables: Sequence[TableOf] = ()) -> Snapshot:
     """Return the snapshot that these files of one fabric make together, with the M_Keys that they hold.
 
@@ -56,7 +48,7 @@ def import_files(paths: Sequence[Path], fingerprints: Fingerprints, tables: Sequ
     if not every:
         raise UsageError("no file to import")
     read = [_read(path, owners.get(path)) for path in every]
-    joined = join([FileFacts(str(path), each.facts, each.about.is_sm) for path, each in zip(every, read, strict=True)])
+    joined = join(read)
     start = start_of(joined.fabric, [each.facts.start for each in read if each.facts.start is not None])
     route_notes = lay_routes(joined.fabric, start)
     name_unread(joined)
@@ -93,10 +85,10 @@ def parse_owner(text: str) -> PortFacts:
     return PortFacts(None, int(number), at_lid=int(address[:9]))
 
 
-def _read(path: Path, owner: PortFacts | None) -> _Read:
+def _read(path: Path, owner: PortFacts | None) -> FileFacts:
     kind = kind_of(path)
     facts = read_file(path, kind, owner)
-    return _Read(_described(path, kind, facts), facts)
+    return FileFacts(str(path), facts, _described(path, kind, facts))
 
 
 def _described(path: Path, kind: Kind, facts: DumpFacts) -> ImportedFile:

@@ -22,6 +22,7 @@ from ibkeys.dumps.facts import (
 )
 from ibkeys.errors import FileFormatError
 from ibkeys.fabric.sa_view import SaAnswer, SaPort, SaView
+from ibkeys.fabric.snapshot import ImportedFile
 from ibkeys.mad.attributes import NodeDescription, NodeInfo, PKeyTable, PortInfo
 from ibkeys.mad.const import P_KEYS_PER_BLOCK, CapabilityMask, NodeType
 from ibkeys.mad.fields import NumberRow
@@ -38,11 +39,11 @@ P_KEY_BYTES: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """One file: its ``name``, what it says, and whether that is the SM's word."""
+    """One file: its ``name``, what it says, and what the snapshot tells about it."""
 
     name: str
     facts: DumpFacts
-    is_sm: bool
+    about: ImportedFile
 
 
 @dataclass(slots=True)
@@ -76,10 +77,10 @@ def join(files: Sequence[FileFacts]) -> Joined:
 
 class _Joiner:
     def __init__(self, files: Sequence[FileFacts]) -> None:
-        self.files = sorted(enumerate(files), key=lambda each: each[1].is_sm)
+        self.files = sorted(enumerate(files), key=lambda each: each[1].about.is_sm)
         """With their places: what ports answered first, and else in the order in which they were named."""
         self.names = [each.name for each in files]
-        self.is_sm = [each.is_sm for each in files]
+        self.is_sm = [each.about.is_sm for each in files]
         self.joined = Joined(lists_links=any(each.facts.links is not None for each in files))
         self.by_guid: dict[int, Node] = {}
         self.blocks: dict[Port, tuple[int, dict[int, bytes]]] = {}
@@ -122,11 +123,8 @@ class _Joiner:
                     near.peer, far.peer = far, near
                 elif near.peer is not far:
                     odd += 1
-            if odd:
-                self.joined.notes.append(
-                    f"{file.name}: {counted(odd, 'link')} left out: of nodes that no file describes, or at a port that "
-                    "has another link"
-                )
+            why = "of nodes that no file describes, or at a port that has another link"
+            self._note_left_out(file, odd, "link", why)
 
     def _end(self, end: End) -> Port | None:
         node = self.by_guid.get(end[0])
@@ -146,11 +144,8 @@ class _Joiner:
                     strange += 1
                 else:
                     self._take(port, facts, place)
-            if strange:
-                self.joined.notes.append(
-                    f"{file.name}: {counted(strange, 'port')} left out: of nodes that no file describes, or past the "
-                    "ports of its node"
-                )
+            why = "of nodes that no file describes, or past the ports of its node"
+            self._note_left_out(file, strange, "port", why)
 
     def ports_by_address(self) -> None:
         """Take what is said about ports by LID or GUID."""
@@ -170,12 +165,13 @@ class _Joiner:
                     lost += 1
                 elif port.node.switch_info_raw is None:
                     port.node.switch_info_raw = info
-            if lost:
-                self.joined.notes.append(
-                    f"{file.name}: {counted(lost, 'record')} left out: no file says which node has their LID or GUID, "
-                    "or two nodes have it"
-                )
+            why = "no file says which node has their LID or GUID, or two nodes have it"
+            self._note_left_out(file, lost, "record", why)
         self._join_blocks()
+
+    def _note_left_out(self, file: FileFacts, number: int, what: str, why: str) -> None:
+        if number:
+            self.joined.notes.append(f"{file.name}: {counted(number, what)} left out: {why}")
 
     def _take(self, port: Port, facts: PortFacts, place: int) -> None:
         if port.is_end_port:

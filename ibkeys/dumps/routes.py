@@ -30,8 +30,7 @@ def lay_routes(fabric: Topology, start: Port | None) -> list[str]:
     """
     notes = []
     if start is None:
-        node = fabric.nodes[0]
-        start = _first_port(node)
+        start = fabric.nodes[0].first_end_port()
         notes.append(f"no file says where it was written, so routes are from {start}")
     fabric.nodes.remove(start.node)
     fabric.nodes.insert(0, start.node)
@@ -76,13 +75,8 @@ def _name_arrival(node: Node, port: Port | None = None) -> None:
     """Let NodeInfo name the port that it is read by, where no file has it as it was read: one that a link reaches."""
     if NodeInfo(node.info).local_port_num or (node.is_switch and port is None):
         return
-    port = port or _first_port(node)
+    port = port or node.first_end_port()
     node.info = NodeInfo(node.info).replace(local_port_num=port.num, port_guid=port.port_guid).raw
-
-
-def _first_port(node: Node) -> Port:
-    """Return the end port with the lowest number; port 1 of a node of which no file names one."""
-    return next(iter(end_ports(node)), None) or node.port(1)
 
 
 def _is_described(port: Port) -> bool:

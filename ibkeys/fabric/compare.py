@@ -164,7 +164,7 @@ def _only_in(
     for key, node in nodes_of(fabric).items():
         if node in unseen:
             why = f"nothing answered there in the {which} snapshot: it did not answer, or is behind a node that did not"
-            result.unknown.append(Unknown(_first_port(node), "the node", why))
+            result.unknown.append(Unknown(node.first_end_port(), "the node", why))
         elif key not in theirs:
             nodes.append(node)
     blind, gone = blind_ports(other), []
@@ -177,10 +177,6 @@ def _only_in(
         else:
             gone.append(ends)
     return nodes, gone
-
-
-def _first_port(node: Node) -> Port:
-    return next(port for _, port in sorted(node.ports.items()) if port.is_end_port)
 
 
 def _links(fabric: Topology) -> dict[frozenset[MatchKey], tuple[Port, Port]]:

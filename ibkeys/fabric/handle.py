@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ibkeys.client.smp import Outcome, Route, Task
+from ibkeys.client.smp import Outcome, Route
 from ibkeys.discovery.tables import NOT_VIRTUALIZED, p_key_modifier
 from ibkeys.errors import IbkeysError, ImpossibleValue, MadStatusError, Unreachable
 from ibkeys.fabric.named_port import NamedPort
@@ -115,23 +115,18 @@ class PortHandle(NamedPort):
         capacity = self.read_capacity()
         if not capacity and self.port.is_end_port:
             raise ImpossibleValue(f"{self}: {NO_ENTRIES}")
-        blocks: Sequence[Outcome] = self.fabric.client.call(self._ask_blocks(-(-capacity // P_KEYS_PER_BLOCK)))
+        request, node, key, first = self.fabric.client.request, self.port.node, self.m_key, p_key_modifier(self.port, 0)
+        blocks: Sequence[Outcome] = self.fabric.client.ask(
+            [
+                request(Method.GET, PKeyTable, first + block, self.route, node=node, m_key=key)
+                for block in range(-(-capacity // P_KEYS_PER_BLOCK))
+            ]
+        )
         for outcome in blocks:
             if isinstance(outcome, IbkeysError):
                 raise outcome
         self.port.p_key_raw = b"".join(blocks)[: 2 * capacity]  # type: ignore[arg-type]
         return self.port.p_keys or ()
-
-    def _ask_blocks(self, count: int) -> Task:
-        """Task: get the first *count* blocks of the P_Key table, or what stands in place of each."""
-        client, first = self.fabric.client, p_key_modifier(self.port, 0)
-        node = self.port.node
-        return (
-            yield [
-                client.request(Method.GET, PKeyTable, first + block, self.route, node=node, m_key=self.m_key)
-                for block in range(count)
-            ]
-        )
 
     def check_arrival(self) -> None:
         """Make sure that the port asked is the one an SMP arrives at: a CA or router answers P_KeyTable for no other.

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING
 
 from ibkeys.client.address import (
     LOCAL,
-    Address,
     AddressLike,
     DirectedAddress,
     GuidAddress,
-    LidAddress,
     NameAddress,
     as_address,
 )
@@ -201,7 +199,7 @@ class Fabric(OpenPort):
         """
         wanted = as_address(address)
         if isinstance(wanted, GuidAddress | NameAddress):
-            return self._by_identity(wanted, portnum)
+            return self.handle(find_port(self._topology(), wanted, portnum))
         return self._by_route(wanted, portnum, retries)
 
     def adopt(self, found: Topology) -> None:
@@ -242,15 +240,16 @@ class Fabric(OpenPort):
 
     # --- finding a port ------------------------------------------------------------------------------------------
 
-    def _by_route(self, address: LidAddress | DirectedAddress, portnum: int | None, retries: int | None) -> PortHandle:
-        if self._needs_proof(address):
-            return self._pick(self._find_proven(address), portnum, str(address))
-        key = self._key_without_proof(address)
+    def _by_route(self, address: Route, portnum: int | None, retries: int | None) -> PortHandle:
+        if self.ring.has_keys and address != LOCAL:
+            # The port may hold a key of the ring that it must not be asked without, nor given without proof: a sweep
+            # proves each link and sends each key to its own port only.
+            return self._pick(find_ports(self._topology(), address), portnum, str(address))
         if address == LOCAL:
-            info, key = self._ask_own_port(key, retries)
+            info, key = self._ask_own_port(self.ring.key_of(self.own_guid), retries)
         else:
             self._ask_own_port_first()
-            info, key = self._ask(address, key, retries)
+            info, key = self._ask(address, self.ring.for_unknown_port, retries)
         arrival = NodeInfo(info)
         node = Node(info, address.path if isinstance(address, DirectedAddress) else ())
         port = node.port(0 if node.is_switch else arrival.local_port_num)
@@ -259,30 +258,11 @@ class Fabric(OpenPort):
         port.m_key = key
         self._describe(node, address, port.m_key)
         chosen = self._choose(node, port, portnum, address)
-        return (
-            chosen
-            if chosen is not None
-            else self._pick(self._own_route(node, portnum, port, address), portnum, str(address))
-        )
+        return chosen or self._pick(self._own_route(node, portnum, port, address), portnum, str(address))
 
     def _topology(self) -> Topology:
         """Return what the last sweep of this run found; without one, sweep."""
         return self.swept or self.sweep()
-
-    def _needs_proof(self, address: LidAddress | DirectedAddress) -> bool:
-        """Whether the port may hold a key of the ring that it must not be asked without, nor given without proof.
-
-        Then it is found by a sweep, which proves each link and sends each key to its own port only.
-        """
-        return self.ring.has_keys and address != LOCAL
-
-    def _find_proven(self, address: LidAddress | DirectedAddress) -> list[Port]:
-        return find_ports(self._topology(), address)
-
-    def _key_without_proof(self, address: LidAddress | DirectedAddress) -> MKey:
-        if address == LOCAL:
-            return self.ring.key_of(self.own_guid)
-        return self.ring.for_unknown_port
 
     def _ask_own_port(self, key: MKey, retries: int | None) -> tuple[bytes, MKey]:
         """Get NodeInfo of the local port; without a key only once, because a protected port counts each request."""
@@ -333,7 +313,7 @@ class Fabric(OpenPort):
             return PortHandle(self, node.port(num), route)
         return None
 
-    def _own_route(self, node: Node, portnum: int | None, reached: Port, address: Address) -> list[Port]:
+    def _own_route(self, node: Node, portnum: int | None, reached: Port, address: Route) -> list[Port]:
         same = [other for other in self._topology().nodes if other.guid == node.guid]
         if len(same) > 1:
             raise AddressError(f"node GUID 0x{node.guid:016x} is shared by {len(same)} nodes: {candidates(same)}")
@@ -344,14 +324,14 @@ class Fabric(OpenPort):
             raise Unreachable(self._why_not_reached(node, portnum, reached, address))
         return found
 
-    def _why_not_reached(self, node: Node, portnum: int | None, reached: Port, address: Address) -> str:
+    def _why_not_reached(self, node: Node, portnum: int | None, reached: Port, address: Route) -> str:
         what = (
             f"port {portnum} of {node.description or hex(node.guid)!r} cannot be asked through {address}: that leads "
             f"to port {reached.num}, and a {node.type_name} answers only for the port that receives the SMP; no route "
             f"to port {portnum} was found"
         )
         try:
-            info = PortInfo(self.get(PortInfo, portnum or 0, _route_of(address, reached), reached.m_key))
+            info = PortInfo(self.get(PortInfo, portnum or 0, address, reached.m_key))
         except IbkeysError:
             return f"{what}; query it by its own LID, from its own subnet"
         if info.port_physical_state != PortPhysicalState.LINK_UP:
@@ -362,9 +342,6 @@ class Fabric(OpenPort):
             )
         return f"{what}; it has no LID yet"
 
-    def _by_identity(self, address: GuidAddress | NameAddress, portnum: int | None) -> PortHandle:
-        return self.handle(find_port(self._topology(), address, portnum))
-
     def _pick(self, ports: Sequence[Port], portnum: int | None, what: str) -> PortHandle:
         return self.handle(pick(self.swept, ports, portnum, what))
 
@@ -374,7 +351,3 @@ class Fabric(OpenPort):
         except IbkeysError:
             return  # a name is for the reader only: the port is known by its GUIDs, and node_desc stays unknown
         node.description = self.node_names.get(node.guid, text)
-
-
-def _route_of(address: Address, reached: Port) -> Route:
-    return address if isinstance(address, LidAddress | DirectedAddress) else DirectedAddress(reached.node.path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 from ibkeys.client.limits import Limits
 from ibkeys.client.smp import Route, SmpClient, Timing
@@ -56,11 +55,8 @@ class OpenPort(Closing):
 
         *retries*: attempts after the first, by default those of ``client.timing``.
         """
-
-        def task() -> Any:
-            return (yield self.client.request(Method.GET, attribute, modifier, route, m_key=key, retries=retries))
-
-        data: bytes = self.client.call(task())
+        request = self.client.request(Method.GET, attribute, modifier, route, m_key=key, retries=retries)
+        data: bytes = self.client.ask(request)
         return data
 
     def set(self, attribute: type[Attribute], modifier: int, route: Route, data: bytes, key: MKey = NO_MKEY) -> bytes:
@@ -69,11 +65,8 @@ class OpenPort(Closing):
         Raises NoReply, MadStatusError, SendRefused; after any of these the port may have changed all the same, which
         only a Get tells. Changes go through `ibkeys.change.engine`, which sends that Get.
         """
-
-        def task() -> Any:
-            return (yield self.client.request(Method.SET, attribute, modifier, route, m_key=key, data=data, retries=0))
-
-        answer: bytes = self.client.call(task())
+        request = self.client.request(Method.SET, attribute, modifier, route, m_key=key, data=data, retries=0)
+        answer: bytes = self.client.ask(request)
         return answer
 
     def close(self) -> None:

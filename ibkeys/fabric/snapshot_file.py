@@ -62,12 +62,16 @@ def save_snapshot(path: Path, snapshot: Snapshot, with_keys: bool = False) -> No
     ports = [port for node in fabric.nodes for _, port in sorted(node.ports.items())]
     node_ids = {node: number for number, node in enumerate(fabric.nodes, 1)}
     port_ids = {port: number for number, port in enumerate(ports, 1)}
-    rows = _PortRows(snapshot, with_keys, node_ids, port_ids)
+    rows, view = _PortRows(snapshot, with_keys, node_ids, port_ids), snapshot.sa_view or SaView()
     contents: dict[str, Iterable[Row]] = {
         "about": _about_rows(snapshot.about, with_keys),
         "nodes": (_node_row(number, node) for node, number in node_ids.items()),
         "ports": (rows.row(port) for port in ports),
-        "p_keys": (row for port in ports for row in _p_key_rows(port_ids[port], port)),
+        "p_keys": (
+            (port_ids[port], index, str(key), f"0x{key.partition:04x}", key.membership)
+            for port in ports
+            for index, key in port.occupied or ()
+        ),
         "unread": (
             (port_ids[trouble.port], trouble.attribute, trouble.reading, trouble.error) for trouble in fabric.troubles
         ),
@@ -77,27 +81,9 @@ def save_snapshot(path: Path, snapshot: Snapshot, with_keys: bool = False) -> No
         ),
         "sa_probes": ((question, probe.answer, probe.detail) for question, probe in snapshot.sa_probes.items()),
         "notes": ((note,) for note in fabric.notes),
-        **_sa_rows(snapshot.sa_view or SaView(), port_ids),
-        "class_keys": class_key_rows(snapshot.class_keys or (), port_ids, snapshot.fingerprints, with_keys),
-        **_imported_rows(snapshot, port_ids),
-        "virtual_ports": (
-            (port_ids[port], port.virtual_ports, port.virtualization_raw)
-            for port in ports
-            if port.can_have_virtual_ports
-        ),
-    }
-    write_snapshot(path, contents)
-
-
-def _sa_rows(view: SaView, port_ids: dict[Port, int]) -> dict[str, Iterable[Row]]:
-    return {
         "sa_answers": ((record, answer.outcome, answer.detail) for record, answer in view.answers.items()),
         "sa_ports": ((port_ids[port], said.port_info, said.p_key_raw) for port, said in view.ports.items()),
-    }
-
-
-def _imported_rows(snapshot: Snapshot, port_ids: dict[Port, int]) -> dict[str, Iterable[Row]]:
-    return {
+        "class_keys": class_key_rows(snapshot.class_keys or (), port_ids, snapshot.fingerprints, with_keys),
         "imported_files": (
             (number, each.name, each.kind, each.written, int(each.is_sm), each.m_keys)
             for number, each in enumerate(snapshot.files, 1)
@@ -105,7 +91,13 @@ def _imported_rows(snapshot: Snapshot, port_ids: dict[Port, int]) -> dict[str, I
         "imported_values": (
             (port_ids[port], attribute, file + 1) for (port, attribute), file in snapshot.origins.items()
         ),
+        "virtual_ports": (
+            (port_ids[port], port.virtual_ports, port.virtualization_raw)
+            for port in ports
+            if port.can_have_virtual_ports
+        ),
     }
+    write_snapshot(path, contents)
 
 
 def _about_rows(about: About, with_keys: bool) -> Iterator[Row]:
@@ -202,11 +194,6 @@ class _PortRows:
         if was_read:
             return _READ[not port.end_port.m_key.is_zero]
         return self._unread.get((port, attribute), "not-asked")
-
-
-def _p_key_rows(number: int, port: Port) -> Iterator[Row]:
-    for index, key in port.occupied or ():
-        yield number, index, str(key), f"0x{key.partition:04x}", key.membership
 
 
 def _route_text(path: tuple[int, ...]) -> str:

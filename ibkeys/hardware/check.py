@@ -99,6 +99,11 @@ def check(id: str, basis: Basis, assumed: str) -> Callable[[Callable[[Look], Ans
     return declare
 
 
+def checks_in(names: Mapping[str, object]) -> tuple[Check, ...]:
+    """Return the checks among the *names* of a module, in the order in which they stand there."""
+    return tuple(each for each in names.values() if isinstance(each, Check))
+
+
 def made(each: Check, look: Look) -> Finding:
     """Make one check. An IbkeysError becomes the reason why it was not made."""
     try:

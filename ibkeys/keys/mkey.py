@@ -18,7 +18,6 @@ class MKey(Secret64):
 
 
 NO_MKEY: Final = MKey(0)
-MASK: Final = repr(NO_MKEY)
 
 CHECKED_METHODS: Final = frozenset({Method.GET, Method.SET, Method.TRAP_REPRESS})
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from ibkeys.errors import EncodeError
+from ibkeys.mad.const import QP1_Q_KEY
 
-QP1_Q_KEY: Final = 0x80010000
-"""The well-known Q_Key of QP1: of all general management packets."""
 IPOIB_DEFAULT_Q_KEY: Final = 0x00000B1B
 """What OpenSM gives an IPoIB broadcast group unless its configuration says otherwise."""
 

@@ -16,7 +16,6 @@ _TIME: Final = "4.096 us * 2^n"
 class Attribute(Layout):
     """An attribute of 64 bytes, as it stands in an SMP. ``attribute_id`` is its number, ``name`` its spelling."""
 
-    __slots__ = ()
     size = 64
     name: ClassVar[str] = ""
     attribute_id: ClassVar[AttributeID]
@@ -25,7 +24,6 @@ class Attribute(Layout):
 class NodeDescription(Attribute):
     """NodeDescription (IBA 14.2.5.2). AttributeModifier: 0."""
 
-    __slots__ = ()
     name = "NodeDescription"
     attribute_id = AttributeID.NODE_DESCRIPTION
     #                   name       byte size
@@ -39,7 +37,6 @@ class NodeInfo(Attribute):
     of port 0 and LocalPortNum the ingress port.
     """
 
-    __slots__ = ()
     name = "NodeInfo"
     attribute_id = AttributeID.NODE_INFO
     # fmt: off
@@ -62,7 +59,6 @@ class NodeInfo(Attribute):
 class SwitchInfo(Attribute):
     """SwitchInfo (IBA 14.2.5.4). AttributeModifier: 0. Switches only."""
 
-    __slots__ = ()
     name = "SwitchInfo"
     attribute_id = AttributeID.SWITCH_INFO
     # fmt: off
@@ -91,7 +87,6 @@ class SwitchInfo(Attribute):
 class GUIDInfo(Attribute):
     """GUIDInfo (IBA 14.2.5.5). AttributeModifier: block of 8 GUIDs. Entry 0 of block 0 is read-only."""
 
-    __slots__ = ()
     name = "GUIDInfo"
     attribute_id = AttributeID.GUID_INFO
     guids = array("GUIDBlock", 0, 64, 8, hex=True)
@@ -103,7 +98,6 @@ class PortInfo(Attribute):
     Byte 56 holds speeds above NDR in newer devices (`SpeedsAboveNdr`); it has no row and so survives every `replace`.
     """
 
-    __slots__ = ()
     name = "PortInfo"
     attribute_id = AttributeID.PORT_INFO
     # fmt: off
@@ -174,7 +168,6 @@ def counted_violations(info: PortInfo) -> dict[str, int]:
 class SpeedsAboveNdr(Layout):
     """The byte of a PortInfo that says whether its link can run faster than NDR. Source: libibmad's field table."""
 
-    __slots__ = ()
     size = PortInfo.size
     # fmt: off
     #                                 name                  byte width
@@ -191,7 +184,6 @@ class PKeyTable(Attribute):
     answers for the one the SMP arrived on.
     """
 
-    __slots__ = ()
     name = "P_KeyTable"
     attribute_id = AttributeID.P_KEY_TABLE
     p_keys = array("P_KeyBlock", 0, 16, 32, hex=True)
@@ -200,7 +192,6 @@ class PKeyTable(Attribute):
 class LinearForwardingTable(Attribute):
     """One block of LinearForwardingTable (IBA 14.2.5.10): the egress port for each of 64 LIDs. Modifier: block."""
 
-    __slots__ = ()
     name = "LinearForwardingTable"
     attribute_id = AttributeID.LINEAR_FORWARDING_TABLE
     ports = array("PortBlock", 0, 8, 64)
@@ -209,7 +200,6 @@ class LinearForwardingTable(Attribute):
 class SMInfo(Attribute):
     """SMInfo (IBA 14.2.5.13). Answered by the subnet manager, not by the SMA."""
 
-    __slots__ = ()
     name = "SMInfo"
     attribute_id = AttributeID.SM_INFO
     # fmt: off
@@ -225,7 +215,6 @@ class SMInfo(Attribute):
 class ClassPortInfo(Layout):
     """ClassPortInfo (IBA 13.4.8.1), an attribute of the GMP classes: 72 bytes."""
 
-    __slots__ = ()
     size = 72
     name: ClassVar[str] = "ClassPortInfo"
     # fmt: off

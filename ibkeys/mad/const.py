@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum, IntFlag
 from typing import Final
 
@@ -17,6 +18,21 @@ PERMISSIVE_LID: Final = 0xFFFF
 MAX_UNICAST_LID: Final = 0xBFFF
 P_KEYS_PER_BLOCK: Final = 32
 GUIDS_PER_BLOCK: Final = 8
+GSI_QP: Final = 1
+QP1_Q_KEY: Final = 0x8001_0000
+"""The queue pair of general management packets, and its well-known Q_Key (IBA 10.2.4)."""
+
+_NO_CHANGE: Final = "No change"
+
+
+def _spelled(member: IntEnum) -> str:
+    """Return a name as the standard spells it: ``TRAP_REPRESS`` is ``TrapRepress``."""
+    return member.name.title().replace("_", "")
+
+
+def _in_words(member: IntEnum) -> str:
+    """Return a name in words: ``NOT_ACTIVE`` is ``not active``."""
+    return member.name.lower().replace("_", " ")
 
 
 class MgmtClass(IntEnum):
@@ -55,23 +71,19 @@ class Method(IntEnum):
     DELETE_RESP = 0x95
 
 
-METHOD_NAMES: Final = {
-    Method.GET: "Get",
-    Method.SET: "Set",
-    Method.SEND: "Send",
-    Method.TRAP: "Trap",
-    Method.REPORT: "Report",
-    Method.TRAP_REPRESS: "TrapRepress",
-    Method.GET_TABLE: "GetTable",
-    Method.GET_TRACE_TABLE: "GetTraceTable",
-    Method.GET_MULTI: "GetMulti",
-    Method.DELETE: "Delete",
-    Method.GET_RESP: "GetResp",
-    Method.REPORT_RESP: "ReportResp",
-    Method.GET_TABLE_RESP: "GetTableResp",
-    Method.GET_MULTI_RESP: "GetMultiResp",
-    Method.DELETE_RESP: "DeleteResp",
-}
+METHOD_NAMES: Final = {method: _spelled(method) for method in Method}
+
+# The same as plain numbers, for code that handles every MAD: to compare one with a member of an enum takes longer.
+LID_ROUTED: Final = int(MgmtClass.SUBN_LID_ROUTED)
+DIRECTED_ROUTE: Final = int(MgmtClass.SUBN_DIRECTED_ROUTE)
+SUBN_ADM: Final = int(MgmtClass.SUBN_ADM)
+PERF_MGMT: Final = int(MgmtClass.PERF_MGMT)
+GET: Final = int(Method.GET)
+SET: Final = int(Method.SET)
+TRAP: Final = int(Method.TRAP)
+REPORT: Final = int(Method.REPORT)
+REPORT_RESP: Final = int(Method.REPORT_RESP)
+TRAP_REPRESS: Final = int(Method.TRAP_REPRESS)
 
 
 class AttributeID(IntEnum):
@@ -88,13 +100,8 @@ class AttributeID(IntEnum):
     SL_TO_VL_MAPPING_TABLE = 0x0017
     VL_ARBITRATION_TABLE = 0x0018
     LINEAR_FORWARDING_TABLE = 0x0019
-    RANDOM_FORWARDING_TABLE = 0x001A
     MULTICAST_FORWARDING_TABLE = 0x001B
     SM_INFO = 0x0020
-    VENDOR_DIAG = 0x0030
-    LED_INFO = 0x0031
-    CABLE_INFO = 0x0032
-    PORT_INFO_EXTENDED = 0x0033
     VIRTUALIZATION_INFO = 0xFFB0
     V_PORT_INFO = 0xFFB1
     V_NODE_INFO = 0xFFB2
@@ -109,7 +116,7 @@ class NodeType(IntEnum):
     ROUTER = 3
 
 
-NODE_TYPE_NAMES: Final = {NodeType.CA: "ca", NodeType.SWITCH: "switch", NodeType.ROUTER: "router"}
+NODE_TYPE_NAMES: Final = {kind: kind.name.lower() for kind in NodeType}
 
 
 class PortState(IntEnum):
@@ -136,23 +143,9 @@ class PortPhysicalState(IntEnum):
     PHY_TEST = 7
 
 
-PORT_STATE_NAMES: Final = {
-    PortState.NO_CHANGE: "No change",
-    PortState.DOWN: "Down",
-    PortState.INITIALIZE: "Initialize",
-    PortState.ARMED: "Armed",
-    PortState.ACTIVE: "Active",
-    PortState.ACTIVE_DEFER: "ActiveDefer",
-}
-PORT_PHYSICAL_STATE_NAMES: Final = {
-    PortPhysicalState.NO_CHANGE: "No change",
-    PortPhysicalState.SLEEP: "Sleep",
-    PortPhysicalState.POLLING: "Polling",
-    PortPhysicalState.DISABLED: "Disabled",
-    PortPhysicalState.TRAINING: "Training",
-    PortPhysicalState.LINK_UP: "LinkUp",
-    PortPhysicalState.LINK_ERROR_RECOVERY: "LinkErrorRecovery",
-    PortPhysicalState.PHY_TEST: "PhyTest",
+PORT_STATE_NAMES: Final = {state: _spelled(state) for state in PortState} | {PortState.NO_CHANGE: _NO_CHANGE}
+PORT_PHYSICAL_STATE_NAMES: Final = {state: _spelled(state) for state in PortPhysicalState} | {
+    PortPhysicalState.NO_CHANGE: _NO_CHANGE
 }
 
 
@@ -165,12 +158,7 @@ class SMState(IntEnum):
     MASTER = 3
 
 
-SM_STATE_NAMES: Final = {
-    SMState.NOT_ACTIVE: "not active",
-    SMState.DISCOVERING: "discovering",
-    SMState.STANDBY: "standby",
-    SMState.MASTER: "master",
-}
+SM_STATE_NAMES: Final = {state: _in_words(state) for state in SMState}
 
 
 class CapabilityMask(IntFlag):
@@ -271,15 +259,9 @@ _COMMON_STATUS = {
     0x0C: "method and attribute combination not supported",
     0x1C: "invalid value in attribute or modifier",
 }
-_SA_STATUS: dict[int, str] = {
-    SaStatus.NO_RESOURCES: "no resources",
-    SaStatus.REQUEST_INVALID: "request invalid",
-    SaStatus.NO_RECORDS: "no records",
-    SaStatus.TOO_MANY_RECORDS: "too many records",
+_SA_STATUS: Final[Mapping[int, str]] = {
+    **{status: _in_words(status) for status in SaStatus},
     SaStatus.INVALID_GID: "invalid GID",
-    SaStatus.INSUFFICIENT_COMPONENTS: "insufficient components",
-    SaStatus.REQUEST_DENIED: "request denied",
-    SaStatus.PRIORITY_SUGGESTED: "priority suggested",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from ibkeys.errors import MalformedMad, UsageError
@@ -56,52 +57,39 @@ ATTRIBUTES_BY_NAME: Final[dict[str, type[Layout]]] = {
     for cls in (*SMP_ATTRIBUTES.values(), *SA_ATTRIBUTES.values(), *CLASS_ATTRIBUTES.values())
 }
 
+
+def _names_of(attributes: Mapping[int, type[Layout]]) -> dict[int, str]:
+    return {number: str(layout.name) for number, layout in attributes.items()}  # type: ignore[attr-defined]
+
+
 _SMP_NAMES: Final = {
     0x0001: "ClassPortInfo",
-    0x0002: "Notice",
-    0x0010: "NodeDescription",
-    0x0011: "NodeInfo",
-    0x0012: "SwitchInfo",
-    0x0014: "GUIDInfo",
-    0x0015: "PortInfo",
-    0x0016: "P_KeyTable",
     0x0017: "SLtoVLMappingTable",
     0x0018: "VLArbitrationTable",
     0x0019: "LinearForwardingTable",
     0x001A: "RandomForwardingTable",
     0x001B: "MulticastForwardingTable",
-    0x0020: "SMInfo",
     0x0030: "VendorDiag",
     0x0031: "LedInfo",
     0x0032: "CableInfo",
     0x0033: "PortInfoExtended",
-    **{int(cls.attribute_id): cls.name for cls in VIRTUAL_ATTRIBUTES},
+    **_names_of(SMP_ATTRIBUTES),
 }
 _SA_NAMES: Final = {
-    0x0001: "ClassPortInfo",
-    0x0002: "Notice",
-    0x0003: "InformInfo",
-    0x0011: "NodeRecord",
-    0x0012: "PortInfoRecord",
     0x0014: "SwitchInfoRecord",
     0x0018: "SMInfoRecord",
     0x0020: "LinkRecord",
     0x0030: "GUIDInfoRecord",
     0x0031: "ServiceRecord",
-    0x0033: "P_KeyTableRecord",
-    0x0035: "PathRecord",
-    0x0038: "MCMemberRecord",
-    0x00F3: "InformInfoRecord",
+    **_names_of(SA_ATTRIBUTES),
+    0x0002: "Notice",
 }
 _NAMES_BY_CLASS: Final[dict[int, dict[int, str]]] = {
     MgmtClass.SUBN_LID_ROUTED: _SMP_NAMES,
     MgmtClass.SUBN_DIRECTED_ROUTE: _SMP_NAMES,
     MgmtClass.SUBN_ADM: _SA_NAMES,
     MgmtClass.PERF_MGMT: {0x0001: "ClassPortInfo", 0x0012: "PortCounters", 0x001D: "PortCountersExtended"},
-    **{
-        mgmt_class: {number: str(cls.name) for number, cls in of.attributes.items()}  # type: ignore[attr-defined]
-        for mgmt_class, of in KEY_CLASS_OF.items()
-    },
+    **{mgmt_class: _names_of(of.attributes) for mgmt_class, of in KEY_CLASS_OF.items()},
 }
 
 

@@ -11,14 +11,15 @@ A class with rows that overlap or leave the structure cannot be made: the mistak
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Final, Literal, Self, overload
+from typing import Any, ClassVar, Final, Generic, Literal, Self, TypeVar, overload
 
 from ibkeys.errors import EncodeError, MalformedMad
 
 Kind = Literal["number", "hex", "text", "bytes"]
+_Value = TypeVar("_Value")
 
 
-class Row:
+class Row(Generic[_Value]):
     """One row of a table: where a field is and how it is shown.
 
     ``name`` is the standard's spelling, ``attr`` the Python (and JSON) name. ``byte`` and ``bit`` give the first bit,
@@ -72,7 +73,14 @@ class Row:
         """Number of the row's first bit in the structure."""
         return 8 * self.byte + self.bit
 
-    def decode(self, raw: bytes | bytearray) -> Any:
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: Layout, owner: type) -> _Value: ...
+    def __get__(self, instance: Layout | None, owner: type) -> Self | _Value:
+        return self if instance is None else self.decode(instance.raw)
+
+    def decode(self, raw: bytes | bytearray) -> _Value:
         """Return this row's value in *raw*."""
         raise AssertionError("a row is one of the kinds below")
 
@@ -105,7 +113,7 @@ class Row:
         return f"0x{value:0{self.width // 4}x}" if self.kind == "hex" else value
 
 
-class NumberRow(Row):
+class NumberRow(Row[int]):
     """A row that holds one unsigned number."""
 
     __slots__ = ()
@@ -134,17 +142,10 @@ class NumberRow(Row):
         return self._number_to_json(value)
 
 
-class ArrayRow(Row):
+class ArrayRow(Row[tuple[int, ...]]):
     """A row of ``count`` unsigned numbers of whole bytes each. Its value is a tuple."""
 
     __slots__ = ()
-
-    @overload
-    def __get__(self, instance: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, instance: Layout, owner: type) -> tuple[int, ...]: ...
-    def __get__(self, instance: Layout | None, owner: type) -> Self | tuple[int, ...]:
-        return self if instance is None else self.decode(instance.raw)
 
     def decode(self, raw: bytes | bytearray) -> tuple[int, ...]:
         """Return all elements."""
@@ -169,17 +170,10 @@ class ArrayRow(Row):
         return [self._number_to_json(element) for element in value]
 
 
-class TextRow(Row):
+class TextRow(Row[str]):
     """A row of UTF-8 text, padded with NUL and not terminated when full (NodeDescription)."""
 
     __slots__ = ()
-
-    @overload
-    def __get__(self, instance: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, instance: Layout, owner: type) -> str: ...
-    def __get__(self, instance: Layout | None, owner: type) -> Self | str:
-        return self if instance is None else self.decode(instance.raw)
 
     def decode(self, raw: bytes | bytearray) -> str:
         """Return the text up to the first NUL; what cannot be shown on a terminal becomes U+FFFD."""
@@ -198,17 +192,10 @@ class TextRow(Row):
         return int.from_bytes(data.ljust(self.stop - self.byte, b"\0"))
 
 
-class BytesRow(Row):
+class BytesRow(Row[bytes]):
     """A row of plain bytes, such as the attribute data of an SMP."""
 
     __slots__ = ()
-
-    @overload
-    def __get__(self, instance: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, instance: Layout, owner: type) -> bytes: ...
-    def __get__(self, instance: Layout | None, owner: type) -> Self | bytes:
-        return self if instance is None else self.decode(instance.raw)
 
     def decode(self, raw: bytes | bytearray) -> bytes:
         """Return the bytes."""
@@ -264,7 +251,15 @@ def octets(name: str, byte: int, size: int) -> BytesRow:
 MASKED_SUFFIX: Final = "_masked"
 
 
-class Layout:
+class _WithoutDict(type):
+    """Makes classes whose objects hold what ``__slots__`` name and no more, also where a class does not say so."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> type:
+        body.setdefault("__slots__", ())
+        return super().__new__(cls, name, bases, body)
+
+
+class Layout(metaclass=_WithoutDict):
     """A view over exactly ``size`` bytes, with one descriptor for each row of its table.
 
     Two views are equal when they have the same class and the same bytes.
@@ -273,7 +268,7 @@ class Layout:
     __slots__ = ("raw",)
 
     size: ClassVar[int] = 0
-    rows: ClassVar[Mapping[str, Row]] = {}
+    rows: ClassVar[Mapping[str, Row[Any]]] = {}
 
     raw: bytes
 
@@ -309,7 +304,7 @@ class Layout:
             row.patch(buffer, value)
         return type(self)(bytes(buffer))
 
-    def items(self) -> Iterator[tuple[Row, Any]]:
+    def items(self) -> Iterator[tuple[Row[Any], Any]]:
         """Yield (row, value) in table order."""
         for row in self.rows.values():
             yield row, row.decode(self.raw)
@@ -343,15 +338,15 @@ class Layout:
         return f"{type(self).__name__}({', '.join(_shown(row, value) for row, value in self.items() if value)})"
 
 
-def _shown(row: Row, value: Any) -> str:
+def _shown(row: Row[Any], value: Any) -> str:
     """Return a row for `repr`. Plain bytes may hold a key (the data of a Set(PortInfo)): only their number is shown."""
     if isinstance(row, BytesRow):
         return f"{row.attr}=<{len(value)} bytes>"
     return f"{row.attr}={'<masked>' if row.secret else row.to_json(value)}"
 
 
-def _check_rows(owner: str, size: int, rows: Mapping[str, Row]) -> None:
-    taken: dict[int, Row] = {}
+def _check_rows(owner: str, size: int, rows: Mapping[str, Row[Any]]) -> None:
+    taken: dict[int, Row[Any]] = {}
     by_name = {row.name: row for row in rows.values()}
     for row in rows.values():
         if not row.part_of and row.stop > size:

@@ -25,7 +25,6 @@ class InformInfo(Layout):
     TrapNumber is the DeviceID, and ProducerType the VendorID, when IsGeneric is 0. GID 0: the LID range counts.
     """
 
-    __slots__ = ()
     size = 36
     name: ClassVar[str] = "InformInfo"
     attribute_id: ClassVar[int] = 0x0003
@@ -47,7 +46,6 @@ class InformInfo(Layout):
 class InformInfoRecord(SaRecord):
     """InformInfoRecord (IBA 15.2.5.12): one subscription that the SA has. OpenSM gives it to trusted requesters."""
 
-    __slots__ = ()
     size = 60
     name = "InformInfoRecord"
     attribute_id = 0x00F3
@@ -63,7 +61,6 @@ class InformInfoRecord(SaRecord):
 class ReportNotice(SaRecord):
     """The Notice of a Report (IBA 13.4.8.2, 13.4.9): that of the trap, then the GID of the port that sent it."""
 
-    __slots__ = ()
     size = 80
     name = "ReportNotice"
     attribute_id = int(AttributeID.NOTICE)

@@ -17,7 +17,7 @@ from ibkeys.mad.const import MAD_SIZE, MAX_HOPS, SMP_CLASSES, Method, MgmtClass
 from ibkeys.mad.decode import SA_ATTRIBUTES, SA_DATA_OFFSET, SMP_ATTRIBUTES
 from ibkeys.mad.fields import Layout, TextRow
 from ibkeys.mad.inform import ReportNotice
-from ibkeys.mad.notice import BadMKeyDetails, Notice
+from ibkeys.mad.notice import DETAILS_AT, VENDOR_TRAP_NUMBER, BadMKeyDetails, Notice
 from ibkeys.mad.records import LinkRecord, MCMemberRecord, PathRecord, PortInfoRecord
 from ibkeys.mad.sa import ACTIVE, LAST, RMPP_OVERHEAD, RmppType, SaHeader
 from ibkeys.mad.smp import DATA_OFFSET, HEADER_SIZE, CommonHeader, DirectedRouteSmp, LidRoutedSmp
@@ -38,8 +38,6 @@ _ALSO_DEFINED: Final[dict[type[Layout], tuple[range, ...]]] = {
 }
 _STATUS: Final = range(4, 6)
 _HOPS: Final = range(6, 8)
-_NOTICE_HEAD: Final = 10
-_VENDOR_TRAP_NUMBER: Final = slice(62, 64)
 _GET_TABLE_RESP: Final = 0x92
 
 
@@ -155,8 +153,8 @@ def _with_details(shown: bytes, data: bytes, mgmt_class: int) -> bytes:
         end = min(BadMKeyDetails.dr_notice_return_path.byte + details.dr_hop_count + 1, Notice.size)
         kept[end:] = bytes(Notice.size - end)
     if not notice.is_generic:
-        kept[_VENDOR_TRAP_NUMBER] = whole[_VENDOR_TRAP_NUMBER]
-    return shown[:_NOTICE_HEAD] + bytes(kept[_NOTICE_HEAD:]) + shown[Notice.size :]
+        kept[VENDOR_TRAP_NUMBER] = whole[VENDOR_TRAP_NUMBER]
+    return shown[:DETAILS_AT] + bytes(kept[DETAILS_AT:]) + shown[Notice.size :]
 
 
 def _fields(layout: type[Layout], data: bytes) -> bytes:

@@ -7,17 +7,21 @@ Source: opensm's ib_mad_notice_attr_t and the Linux kernel's qib SMA, which agre
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from ibkeys.mad.attributes import Attribute
 from ibkeys.mad.const import AttributeID, TrapNumber
 from ibkeys.mad.fields import Layout, array, field
 
+DETAILS_AT: Final = 10
+"""Where the details begin in a Notice."""
+VENDOR_TRAP_NUMBER: Final = slice(62, 64)
+"""Where a vendor's notice has the number of its trap."""
+
 
 class Notice(Attribute):
     """Notice (IBA 13.4.8.2). ProducerType is the VendorID, and TrapNumber the DeviceID, when IsGeneric is 0."""
 
-    __slots__ = ()
     name = "Notice"
     attribute_id = AttributeID.NOTICE
     # fmt: off
@@ -32,20 +36,24 @@ class Notice(Attribute):
     # fmt: on
 
     @property
+    def number(self) -> int:
+        """The number of the trap; a vendor's notice has it in its last two bytes."""
+        return self.trap_number if self.is_generic else int.from_bytes(self.raw[VENDOR_TRAP_NUMBER])
+
+    @property
     def details(self) -> DataDetails | None:
         """The DataDetails of a trap of known number, else None."""
-        layouts = DATA_DETAILS if self.is_generic else _VENDOR_DETAILS
-        layout = layouts.get(self.trap_number if self.is_generic else int.from_bytes(self.raw[_VENDOR_NUMBER]))
+        layout = (DATA_DETAILS if self.is_generic else _VENDOR_DETAILS).get(self.number)
         return layout(self.raw) if layout else None
 
     def with_details(self, details: DataDetails) -> Notice:
         """Return a copy with the bytes from 10 on taken from *details*."""
-        return Notice(self.raw[:10] + details.raw[10:])
+        return Notice(self.raw[:DETAILS_AT] + details.raw[DETAILS_AT:])
 
     def to_json(self, show_keys: bool = False) -> dict[str, Any]:
         """Return the fields and ``data_details``; of an unknown trap the details are ``{"raw": hex}``."""
         details = self.details
-        shown = details.to_json(show_keys) if details else {"raw": self.raw[10:].hex()}
+        shown = details.to_json(show_keys) if details else {"raw": self.raw[DETAILS_AT:].hex()}
         return {**super().to_json(show_keys), "data_details": shown}
 
     def masked(self) -> Notice:
@@ -57,28 +65,24 @@ class Notice(Attribute):
 class DataDetails(Layout):
     """A view over a whole Notice that knows the rows of one kind of trap."""
 
-    __slots__ = ()
     size = 64
 
 
 class GidDetails(DataDetails):
     """Traps 64 to 67: a port or a multicast group came or went. The issuer is the SM."""
 
-    __slots__ = ()
     gid_addr = field("GIDADDR", 16, 128, hex=True)
 
 
 class LinkStateDetails(DataDetails):
     """Trap 128: the link state of some port of the switch changed."""
 
-    __slots__ = ()
     lid_addr = field("LIDADDR", 10, 16)
 
 
 class PortErrorDetails(DataDetails):
     """Traps 129 to 131: a threshold of a port was reached."""
 
-    __slots__ = ()
     # fmt: off
     lid_addr = field("LIDADDR", 12, 16)
     port_no  = field("PORTNO",  14,  8)
@@ -88,7 +92,6 @@ class PortErrorDetails(DataDetails):
 class CapabilityChangeDetails(DataDetails):
     """Trap 144: CapabilityMask or another local setting changed."""
 
-    __slots__ = ()
     # fmt: off
     #                                 name                    byte width
     lid_addr                  = field("LIDADDR",                12, 16)
@@ -106,7 +109,6 @@ class CapabilityChangeDetails(DataDetails):
 class SystemImageGUIDDetails(DataDetails):
     """Trap 145: SystemImageGUID changed."""
 
-    __slots__ = ()
     # fmt: off
     lid_addr          = field("LIDADDR",         12, 16)
     system_image_guid = field("SystemImageGUID", 16, 64, hex=True)
@@ -116,7 +118,6 @@ class SystemImageGUIDDetails(DataDetails):
 class BadMKeyDetails(DataDetails):
     """Trap 256: an SMP with a wrong M_Key. The return path is a hint only: senders differ in where they start it."""
 
-    __slots__ = ()
     # fmt: off
     #                             name                byte width
     lid_addr              = field("LIDADDR",            12, 16)
@@ -135,7 +136,6 @@ class BadMKeyDetails(DataDetails):
 class _BadKeyDetails(DataDetails):
     """A packet with a wrong key at an end port. LIDADDR1 and GIDADDR1 are the sender's."""
 
-    __slots__ = ()
     # fmt: off
     #                 name      byte width
     lid_addr1 = field("LIDADDR1", 12,  16)
@@ -152,13 +152,10 @@ class _BadKeyDetails(DataDetails):
 class BadQKeyDetails(_BadKeyDetails):
     """Trap 258: a packet with a wrong Q_Key."""
 
-    __slots__ = ()
-
 
 class BadPKeyDetails(BadQKeyDetails):
     """Trap 257: a packet with a wrong P_Key at an end port; the P_Key is the low half of KEY."""
 
-    __slots__ = ()
     p_key = field("P_KEY", 18, 16, hex=True, part_of="KEY")
 
 
@@ -168,21 +165,18 @@ class BadQKeyVPortDetails(_BadKeyDetails):
     Source: NVIDIA's ib_types.h of 2025. No device has confirmed it.
     """
 
-    __slots__ = ()
     vport_index = field("VPortIndex", 60, 16)
 
 
 class BadPKeyVPortDetails(BadQKeyVPortDetails):
     """NVIDIA's vendor trap 1257: like 1258, but for a wrong P_Key, which is in the low half of KEY."""
 
-    __slots__ = ()
     p_key = field("P_KEY", 18, 16, hex=True, part_of="KEY")
 
 
 class BadPKeySwitchPortDetails(DataDetails):
     """Trap 259: a packet with a wrong P_Key at an external port of a switch."""
 
-    __slots__ = ()
     # fmt: off
     #                   name       byte width
     data_valid  = field("DataValid", 10,  16)
@@ -205,7 +199,6 @@ class ReportedKeyDetails(DataDetails):
     Source: NVIDIA's ib_types.h of 2025.
     """
 
-    __slots__ = ()
     # fmt: off
     #                     name          byte width
     slid         = field("SLID",          10,  16)
@@ -218,8 +211,6 @@ class ReportedKeyDetails(DataDetails):
     # fmt: on
 
 
-_VENDOR_NUMBER = slice(62, 64)
-"""Where a vendor's notice has its trap number."""
 _VENDOR_DETAILS: dict[int, type[DataDetails]] = {
     1257: BadPKeyVPortDetails,
     1258: BadQKeyVPortDetails,

@@ -28,7 +28,6 @@ ATTRIBUTE_ID: Final = CommonHeader.attribute_id.span
 ATTRIBUTE_MODIFIER: Final = CommonHeader.attribute_modifier.span
 
 # SMPs (IBA 14.2.1)
-D: Final = DirectedRouteSmp.d.byte
 HOP_POINTER: Final = DirectedRouteSmp.hop_pointer.byte
 HOP_COUNT: Final = DirectedRouteSmp.hop_count.byte
 M_KEY: Final = DirectedRouteSmp.m_key.span
@@ -44,7 +43,7 @@ RESPONSE: Final = 0x80
 """R of Method, and D of a directed route: the MAD is an answer."""
 
 
-def reader(*rows: Row, before: str = "") -> struct.Struct:
+def reader(*rows: Row[int], before: str = "") -> struct.Struct:
     """Return what reads *rows*, in the order of their places, as numbers: each all bytes that hold the row.
 
     To unpack a few fields at once is several times faster than to take one after the other. *before* is the format of

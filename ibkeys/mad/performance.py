@@ -24,7 +24,6 @@ XMIT_WAIT: Final = 1 << 12
 class PortCounters(Layout):
     """PortCounters (IBA 16.1.3.5). A counter sticks at its largest value until a Set that selects it clears it."""
 
-    __slots__ = ()
     size = 44
     name: ClassVar[str] = "PortCounters"
     # fmt: off
@@ -56,7 +55,6 @@ class PortCounters(Layout):
 class PortCountersExtended(Layout):
     """PortCountersExtended (IBA 16.1.4.11): data and packets in 64 bits. Data counts words of four octets."""
 
-    __slots__ = ()
     size = 72
     name: ClassVar[str] = "PortCountersExtended"
     # fmt: off
@@ -74,36 +72,12 @@ class PortCountersExtended(Layout):
     # fmt: on
 
 
+_LAST: Final = "qp1_dropped"
 SELECTED: Final = (
-    "symbol_error_counter",
-    "link_error_recovery_counter",
-    "link_downed_counter",
-    "port_rcv_errors",
-    "port_rcv_remote_physical_errors",
-    "port_rcv_switch_relay_errors",
-    "port_xmit_discards",
-    "port_xmit_constraint_errors",
-    "port_rcv_constraint_errors",
-    "local_link_integrity_errors",
-    "excessive_buffer_overrun_errors",
-    "vl15_dropped",
-    "port_xmit_data",
-    "port_rcv_data",
-    "port_xmit_pkts",
-    "port_rcv_pkts",
-    "port_xmit_wait",
-    "qp1_dropped",
+    *(name for name in PortCounters.rows if "select" not in name and name != _LAST),
+    _LAST,
 )
-"""The counters of PortCounters: bit n of CounterSelect selects number n, CounterSelect2 goes on at number 16."""
-
-SELECTED_EXTENDED: Final = (
-    "port_xmit_data",
-    "port_rcv_data",
-    "port_xmit_pkts",
-    "port_rcv_pkts",
-    "port_unicast_xmit_pkts",
-    "port_unicast_rcv_pkts",
-    "port_multicast_xmit_pkts",
-    "port_multicast_rcv_pkts",
-)
+"""The counters of PortCounters: bit n of CounterSelect selects number n, CounterSelect2 goes on at number 16. They
+are in the order of the table, but for QP1Dropped, which was defined last."""
+SELECTED_EXTENDED: Final = tuple(name for name in PortCountersExtended.rows if "select" not in name)
 """The same for PortCountersExtended."""

@@ -21,7 +21,6 @@ class SaRecord(Layout):
     record and the byte where it begins; its rows are rows of the record too.
     """
 
-    __slots__ = ()
     name: ClassVar[str] = ""
     attribute_id: ClassVar[int]
     components: ClassVar[Mapping[str, int]] = {}
@@ -37,7 +36,7 @@ class SaRecord(Layout):
         super().__init_subclass__()
 
 
-def _moved(row: Row, by: int) -> Row:
+def _moved(row: Row[Any], by: int) -> Row[Any]:
     return type(row)(
         row.name, row.byte + by, row.width, row.bit, row.count, row.kind, row.unit, row.secret, row.part_of
     )
@@ -50,7 +49,6 @@ def _from(first: int, *names: str) -> dict[str, int]:
 class NodeRecord(SaRecord):
     """NodeRecord (IBA 15.2.5.2): one for each port of a CA or router, one for each switch."""
 
-    __slots__ = ()
     size = 108
     name = "NodeRecord"
     attribute_id = 0x0011
@@ -79,7 +77,6 @@ class PortInfoRecord(SaRecord):
     M_Key is not a component here: OpenSM compares it for untrusted requesters too, so a query would guess at keys.
     """
 
-    __slots__ = ()
     size = 68
     name = "PortInfoRecord"
     attribute_id = 0x0012
@@ -114,7 +111,6 @@ class PortInfoRecord(SaRecord):
 class LinkRecord(SaRecord):
     """LinkRecord (IBA 15.2.5.13): one direction of a link. A LID is that of the port, of port 0 on a switch."""
 
-    __slots__ = ()
     size = 6
     name = "LinkRecord"
     attribute_id = 0x0020
@@ -131,7 +127,6 @@ class LinkRecord(SaRecord):
 class PKeyTableRecord(SaRecord):
     """P_KeyTableRecord (IBA 15.2.5.11): one block of 32 P_Keys. OpenSM gives it to trusted requesters only."""
 
-    __slots__ = ()
     size = 72
     name = "P_KeyTableRecord"
     attribute_id = 0x0033
@@ -153,7 +148,6 @@ class PKeyTableRecord(SaRecord):
 class MCMemberRecord(SaRecord):
     """MCMemberRecord (IBA 15.2.5.17): a group, or a member of one. MTU and Rate without their selectors."""
 
-    __slots__ = ()
     size = 52
     name = "MCMemberRecord"
     attribute_id = 0x0038
@@ -184,7 +178,6 @@ class MCMemberRecord(SaRecord):
 class PathRecord(SaRecord):
     """PathRecord (IBA 15.2.5.16)."""
 
-    __slots__ = ()
     size = 64
     name = "PathRecord"
     attribute_id = 0x0035

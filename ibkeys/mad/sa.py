@@ -71,7 +71,6 @@ class SaHeader(CommonHeader):
     SegmentNumber and PayloadLength are those of DATA; in an ACK the second one is NewWindowLast.
     """
 
-    __slots__ = ()
     size = SA_HEADER_SIZE
     # fmt: off
     #                        name             byte width

@@ -22,7 +22,6 @@ TID_MASK: Final = 0xFFFF_FFFF
 class CommonHeader(Layout):
     """What every MAD header has (IBA 13.4.3). Status and what follows it belong to the class of the MAD."""
 
-    __slots__ = ()
     size = HEADER_SIZE
     # fmt: off
     #                          name               byte width
@@ -44,7 +43,6 @@ class CommonHeader(Layout):
 class MadHeader(CommonHeader):
     """The 24 bytes of a MAD header alone, as the kernel gives them back with a timeout."""
 
-    __slots__ = ()
     # fmt: off
     status         = field("Status",        4, 16)
     class_specific = field("ClassSpecific", 6, 16)
@@ -54,7 +52,6 @@ class MadHeader(CommonHeader):
 class Mad(CommonHeader):
     """A whole MAD of any class: the common header and 232 bytes that its class explains."""
 
-    __slots__ = ()
     size = MAD_SIZE
 
     @property
@@ -67,7 +64,6 @@ class Mad(CommonHeader):
 class LidRoutedSmp(Mad):
     """An SMP of class 0x01 (IBA 14.2.1.1)."""
 
-    __slots__ = ()
     # fmt: off
     class_specific = field("ClassSpecific",  6, 16)
     m_key          = field("M_Key",         24, 64, secret=True)
@@ -81,7 +77,6 @@ class DirectedRouteSmp(Mad):
     Path entries are egress port numbers; entry 0 of both paths is unused, so a route of n hops has n + 1 entries.
     """
 
-    __slots__ = ()
     # fmt: off
     #                   name        byte width
     d           = field("D",           4,  1)

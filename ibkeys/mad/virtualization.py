@@ -7,9 +7,6 @@ Source of every offset: NVIDIA's ib_types.h of 2025, compiled.
 
 from __future__ import annotations
 
-from typing import Any
-
-from ibkeys.errors import EncodeError
 from ibkeys.mad.attributes import Attribute
 from ibkeys.mad.const import AttributeID
 from ibkeys.mad.fields import ArrayRow, field
@@ -18,7 +15,6 @@ from ibkeys.mad.fields import ArrayRow, field
 class VirtualizationInfo(Attribute):
     """Whether a port has virtual ports, and how many there can be. AttributeModifier: 0."""
 
-    __slots__ = ()
     name = "VirtualizationInfo"
     attribute_id = AttributeID.VIRTUALIZATION_INFO
     # fmt: off
@@ -36,7 +32,6 @@ class VirtualizationInfo(Attribute):
 class VPortInfo(Attribute):
     """One virtual port. Its LID is VPortLID where LIDRequired is set, else that of the virtual port LIDByVPortIndex."""
 
-    __slots__ = ()
     name = "VPortInfo"
     attribute_id = AttributeID.V_PORT_INFO
     # fmt: off
@@ -58,7 +53,6 @@ class VPortInfo(Attribute):
 class VNodeInfo(Attribute):
     """The virtual node to which virtual ports belong: what a virtual function shows its host."""
 
-    __slots__ = ()
     name = "VNodeInfo"
     attribute_id = AttributeID.V_NODE_INFO
     # fmt: off
@@ -79,21 +73,10 @@ class _Halves(ArrayRow):
         """Return all elements."""
         return tuple(half for byte in raw[self.span] for half in (byte >> 4, byte & 0xF))
 
-    def encode(self, value: Any) -> int:
-        """Return the elements as one big number, the first in the highest bits."""
-        values = tuple(value)
-        if len(values) != self.count:
-            raise EncodeError(f"{self.name}: {len(values)} elements given, the array has {self.count}")
-        total = 0
-        for element in values:
-            total = total << 4 | self._checked(element, self.name)
-        return total
-
 
 class VPortState(Attribute):
     """PortState (0 to 4) of 128 virtual ports: number i of the block in byte i div 2."""
 
-    __slots__ = ()
     name = "VPortState"
     attribute_id = AttributeID.V_PORT_STATE
     vport_states = _Halves("VPortStates", 0, 4, 0, 128, "number", "", False, "")

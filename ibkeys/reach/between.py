@@ -233,10 +233,6 @@ class Between:
                 yield self._links.checks[number].port
             number = table.find(1, number + 1)
 
-    def unread(self) -> list[Port]:
-        """Return the ports of which it could not be read what they stop."""
-        return self._links.unread
-
     def _stopped_by(self, key: PKey) -> bytes:
         """Return what `SwitchLinks.stopped` does, kept."""
         return self._stopped(key & PARTITION_MASK, form(key))

@@ -111,8 +111,8 @@ class Reach:
         self.virtualized: list[Port] = []
         self.not_active: list[Port] = []
         self._profiles: dict[Port, Profile] = {}
-        links = SwitchLinks(fabric)
-        self._between = {check: Between(links, check) for check in INBOUND_CHECKS}
+        self._links = SwitchLinks(fabric)
+        self._between = {check: Between(self._links, check) for check in INBOUND_CHECKS}
         groups: dict[Profile, Group] = {}
         for port in fabric.end_ports():
             if port.hides_p_keys:
@@ -297,7 +297,7 @@ class Reach:
     @property
     def unread_between_switches(self) -> list[Port]:
         """The switch ports on links between switches of which it could not be read what they stop."""
-        return self._between[self.inbound_check].unread()
+        return self._links.unread
 
     def why(self, a: Port, b: Port) -> Verdict:
         """Return what two different end ports can do, by which P_Keys, and who stops them."""

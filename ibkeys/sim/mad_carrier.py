@@ -9,7 +9,19 @@ from typing import Final
 
 from ibkeys.mad import offsets as at
 from ibkeys.mad.classes.gmp import KEY_CLASS_OF
-from ibkeys.mad.const import MAD_SIZE, MAX_HOPS, PERMISSIVE_LID, MadStatus, Method, MgmtClass
+from ibkeys.mad.const import (
+    DIRECTED_ROUTE,
+    LID_ROUTED,
+    MAD_SIZE,
+    MAX_HOPS,
+    PERF_MGMT,
+    PERMISSIVE_LID,
+    SET,
+    SUBN_ADM,
+    TRAP_REPRESS,
+    MadStatus,
+    Method,
+)
 from ibkeys.mad.replies import directed_route_reply, lid_routed_reply, with_return_path
 from ibkeys.mad.smp import DirectedRouteSmp
 from ibkeys.sim import routing
@@ -23,12 +35,6 @@ from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.receivers import Receivers
 from ibkeys.sim.traps import Traps
 
-_LID_ROUTED: Final = int(MgmtClass.SUBN_LID_ROUTED)
-_DIRECTED: Final = int(MgmtClass.SUBN_DIRECTED_ROUTE)
-_PERFORMANCE: Final = int(MgmtClass.PERF_MGMT)
-_ADMINISTRATION: Final = int(MgmtClass.SUBN_ADM)
-_SET: Final = int(Method.SET)
-_TRAP_REPRESS: Final = int(Method.TRAP_REPRESS)
 _APPLIED: Final = frozenset({int(MadStatus.OK), int(MadStatus.INVALID_FIELD)})
 """The status of a Set that changed something: of several fields one may be invalid."""
 _NEW: Final = tuple.__new__
@@ -70,9 +76,9 @@ class MadCarrier:
         if len(mad) != MAD_SIZE or mad[at.BASE_VERSION] != 1:
             return Drop.MALFORMED
         mgmt_class = mad[at.MGMT_CLASS]
-        if mgmt_class == _DIRECTED:
+        if mgmt_class == DIRECTED_ROUTE:
             return self._directed(mad, origin, dlid)
-        if mgmt_class != _LID_ROUTED:
+        if mgmt_class != LID_ROUTED:
             return self.gmp(mad, origin, dlid)
         arrived = routing.by_lid(origin, dlid)
         if arrived is None:
@@ -97,11 +103,11 @@ class MadCarrier:
             return Drop.NO_ROUTE
         node, method = end.node, mad[at.METHOD]
         mgmt_class = mad[at.MGMT_CLASS]
-        sa = self._managers.sa_at(end) if mgmt_class == _ADMINISTRATION else None
+        sa = self._managers.sa_at(end) if mgmt_class == SUBN_ADM else None
         if sa is not None and method == Method.REPORT_RESP and not node.silent:
             sa.subscriptions.acknowledge(mad, origin)
             return []
-        is_for_agent = sa is not None or mgmt_class == _PERFORMANCE
+        is_for_agent = sa is not None or mgmt_class == PERF_MGMT
         of = KEY_CLASS_OF.get(mgmt_class)
         if of is not None:
             is_for_agent = class_keys.is_answered(end, of, self.class_rules[mgmt_class])
@@ -172,12 +178,12 @@ class MadCarrier:
             return Drop.FAULT
         answer = sma.answer(node, ingress, mad, self._traps)
         if isinstance(answer, tuple):
-            if mad[at.METHOD] == _SET and (answer[0] & 0xFF) in _APPLIED:
+            if mad[at.METHOD] == SET and (answer[0] & 0xFF) in _APPLIED:
                 self._history.changes += 1
             return answer
         if answer is not Drop.M_KEY:
             # the agent looks first, then the program whose trap it may answer (mad.c)
-            if mad[at.METHOD] == _TRAP_REPRESS:
+            if mad[at.METHOD] == TRAP_REPRESS:
                 self._traps.repress(node.arrival_port(ingress), mad)
             if self._receivers:
                 return self._hand_over(mad, node, ingress, slid)

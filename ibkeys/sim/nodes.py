@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ibkeys.errors import UsageError
@@ -67,6 +67,7 @@ class ClassAgent:
     deadline: float | None = None
 
 
+@dataclass(slots=True, eq=False)
 class Port:
     """One port. Its attributes are the physical state: what is, not what an SMP may see.
 
@@ -76,21 +77,19 @@ class Port:
     ``virtualization`` VirtualizationInfo, None where there are no virtual ports.
     """
 
-    __slots__ = (
-        "_p_keys",
-        "class_agents",
-        "counters",
-        "first_peer",
-        "guid",
-        "guids",
-        "info",
-        "last_trap",
-        "lease_deadline",
-        "node",
-        "number",
-        "peer",
-        "virtualization",
-    )
+    node: Node
+    number: int
+    guid: int
+    info: bytearray
+    peer: Port | None = None
+    first_peer: Port | None = None
+    guids: dict[int, int] | None = None
+    virtualization: bytes | None = None
+    counters: Counters | None = None
+    class_agents: dict[int, ClassAgent] | None = None
+    lease_deadline: float | None = None
+    last_trap: float | None = None
+    _p_keys: bytearray | None = field(default=None, init=False)
 
     lid = _Number("lid")
     lmc = _Number("lmc")
@@ -107,21 +106,6 @@ class Port:
     subnet_timeout = _Number("subnet_timeout")
     inbound_enforcement = _Number("partition_enforcement_inbound")
     outbound_enforcement = _Number("partition_enforcement_outbound")
-
-    def __init__(self, node: Node, number: int, guid: int, info: bytes) -> None:
-        self.node = node
-        self.number = number
-        self.guid = guid
-        self.info = bytearray(info)
-        self.peer: Port | None = None
-        self.first_peer: Port | None = None
-        self._p_keys: bytearray | None = None
-        self.guids: dict[int, int] | None = None
-        self.virtualization: bytes | None = None
-        self.counters: Counters | None = None
-        self.class_agents: dict[int, ClassAgent] | None = None
-        self.lease_deadline: float | None = None
-        self.last_trap: float | None = None
 
     @property
     def is_end_port(self) -> bool:
@@ -271,20 +255,22 @@ class Port:
         return f"<Port {self}>"
 
 
+@dataclass(slots=True, eq=False)
 class SubnetManager:
     """What a node that runs a subnet manager answers to SMInfo."""
 
-    __slots__ = ("act_count", "port", "priority", "sm_key", "state")
-
-    def __init__(self, port: Port, state: int, priority: int, sm_key: int = 0) -> None:
-        self.port, self.state, self.priority, self.sm_key = port, state, priority, sm_key
-        self.act_count = 0
+    port: Port
+    state: int
+    priority: int
+    sm_key: int = 0
+    act_count: int = 0
 
 
 def _no_routes(_: Node) -> bytearray:
     return bytearray()
 
 
+@dataclass(slots=True, eq=False)
 class Node:
     """One node. ``ports[n]`` is port n; a CA or router has no ``ports[0]``, so that entry repeats port 1.
 
@@ -293,46 +279,31 @@ class Node:
     switch starts with.
     """
 
-    __slots__ = (
-        "description_bytes",
-        "device_id",
-        "enforcement_capacity",
-        "first_routes",
-        "guid",
-        "history",
-        "index",
-        "is_switch",
-        "node_id",
-        "node_type",
-        "num_ports",
-        "partition_capacity",
-        "ports",
-        "revision",
-        "routes",
-        "silent",
-        "sm",
-        "switch_info",
-        "system_image_guid",
-        "tables",
-        "vendor_id",
-    )
+    history: History
+    index: int
+    node_id: str
+    node_type: int
+    num_ports: int
+    guid: int
+    system_image_guid: int
+    description_bytes: bytes
+    vendor_id: int
+    device_id: int
+    revision: int = 0xA1
+    enforcement_capacity: int = 0
+    ports: list[Port] = field(default_factory=list)
+    first_routes: Callable[[Node], bytearray] = _no_routes
+    switch_info: bytearray | None = None
+    routes: bytearray | None = None
+    tables: dict[tuple[int, int], bytes] | None = None
+    silent: int = 0
+    sm: SubnetManager | None = None
+    is_switch: bool = field(init=False)
+    partition_capacity: int = field(init=False)
 
-    def __init__(self, history: History, index: int, node_id: str, node_type: int, num_ports: int, guid: int) -> None:
-        self.history, self.index, self.node_id, self.node_type = history, index, node_id, node_type
-        self.num_ports, self.guid, self.system_image_guid = num_ports, guid, guid
-        self.is_switch = node_type == NodeType.SWITCH
-        self.description_bytes = b""
-        self.vendor_id = self.device_id = 0
-        self.revision = 0xA1
+    def __post_init__(self) -> None:
+        self.is_switch = self.node_type == NodeType.SWITCH
         self.partition_capacity = SWITCH_PORT0_P_KEYS if self.is_switch else CA_P_KEYS
-        self.enforcement_capacity = 0
-        self.ports: list[Port] = []
-        self.first_routes: Callable[[Node], bytearray] = _no_routes
-        self.switch_info: bytearray | None = None
-        self.routes: bytearray | None = None
-        self.tables: dict[tuple[int, int], bytes] | None = None
-        self.silent = 0
-        self.sm: SubnetManager | None = None
 
     @property
     def description(self) -> str:
@@ -376,6 +347,12 @@ class Node:
         SwitchInfo.inbound_enforcement_cap.patch(self.switch_info, inbound)
         SwitchInfo.outbound_enforcement_cap.patch(self.switch_info, outbound)
         self.touch()
+
+    def keep_table(self, place: tuple[int, int], data: bytes) -> None:
+        """Store 64 bytes that are not interpreted. *place*: the attribute, and which of its tables it is."""
+        if self.tables is None:
+            self.tables = {}
+        self.tables[place] = data
 
     def node_info(self, ingress: int) -> bytes:
         """Return NodeInfo as the SMA answers it to an SMP that came in by port *ingress*."""

@@ -52,18 +52,16 @@ def link_state_change(port: Port) -> Notice:
 
 def capability_change(port: Port) -> Notice:
     """Return trap 144: the CapabilityMask of *port* changed."""
-    details = CapabilityChangeDetails(bytes(64)).replace(lid_addr=port.lid, capability_mask=port.capability_mask)
-    return _notice(port, NoticeType.INFORMATIONAL, TrapNumber.CAPABILITY_CHANGE).with_details(details)
+    return _local_change(port)
 
 
 def description_change(port: Port) -> Notice:
     """Return trap 144: the NodeDescription behind *port* changed."""
-    details = CapabilityChangeDetails(bytes(64)).replace(
-        lid_addr=port.lid,
-        other_local_changes=1,
-        capability_mask=port.capability_mask,
-        node_description_change=1,
-    )
+    return _local_change(port, other_local_changes=1, node_description_change=1)
+
+
+def _local_change(port: Port, **flags: int) -> Notice:
+    details = CapabilityChangeDetails.new(lid_addr=port.lid, capability_mask=port.capability_mask, **flags)
     return _notice(port, NoticeType.INFORMATIONAL, TrapNumber.CAPABILITY_CHANGE).with_details(details)
 
 

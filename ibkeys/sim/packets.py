@@ -10,7 +10,7 @@ counted where it happens, and that port (or its switch) sends a trap.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 from ibkeys.keys.pkey import InboundCheck, match_in_table, match_inbound
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
@@ -41,8 +41,8 @@ def carry(packet: Packet, inbound_check: InboundCheck, traps: Traps, expected_q_
         if enforces(egress, OUTBOUND) and not allows(egress, packet.p_key):
             _constraint(egress, packet, "port_xmit_constraint_errors", traps)
             return f"{what}: dropped by outbound enforcement at {egress}"
-        _count_sent(egress)
-        _count_received(ingress)
+        _count(egress, "xmit")
+        _count(ingress, "rcv")
         if enforces(ingress, INBOUND) and match_inbound(packet.p_key, ingress.p_keys, inbound_check) is None:
             _constraint(ingress, packet, "port_rcv_constraint_errors", traps)
             return f"{what}: dropped by inbound enforcement at {ingress}"
@@ -85,13 +85,7 @@ def _constraint(port: Port, packet: Packet, counter: str, traps: Traps) -> None:
         traps.send_security(port.guard, notices.bad_p_key_at_switch(port, packet))
 
 
-def _count_sent(port: Port) -> None:
-    port.count("port_xmit_pkts")
-    port.count("port_unicast_xmit_pkts")
-    port.count("port_xmit_data", WORDS)
-
-
-def _count_received(port: Port) -> None:
-    port.count("port_rcv_pkts")
-    port.count("port_unicast_rcv_pkts")
-    port.count("port_rcv_data", WORDS)
+def _count(port: Port, way: Literal["xmit", "rcv"]) -> None:
+    port.count(f"port_{way}_pkts")
+    port.count(f"port_unicast_{way}_pkts")
+    port.count(f"port_{way}_data", WORDS)

@@ -84,10 +84,8 @@ def by_lid(port: Port, lid: int) -> tuple[Node, int] | None:
             return (node, ingress) if node.ports[ingress].covers(lid) else None
         if node.ports[0].covers(lid):
             return node, ingress
-        egress = forwarding_table(node)[lid] if lid < len(forwarding_table(node)) else NO_ROUTE
-        if not 0 < egress <= node.num_ports or node.silent == FORWARDS_NOTHING:
-            return None
-        peer = node.ports[egress].up_peer()
+        out = _egress(node, lid)
+        peer = out.up_peer() if out is not None else None
         if peer is None:
             return None
         node, ingress = peer.node, peer.number

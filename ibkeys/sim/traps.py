@@ -67,11 +67,17 @@ class Traps:
             self.send(port, notice)
 
     def _may_send(self, port: Port, number: int) -> bool:
+        """Whether *port* may send trap *number* now: link Active, and not sooner than SubnetTimeOut after the last one.
+
+        The spacing holds for security traps only: those a stranger can provoke without end.
+        """
+        if port.state != PortState.ACTIVE:
+            return False
         now = port.node.history.now
-        allowed = may_send(port, number, now)
-        if allowed:
-            port.last_trap = now
-        return allowed
+        if number in SECURITY_TRAPS and port.last_trap is not None and now - port.last_trap < spacing(port):
+            return False
+        port.last_trap = now
+        return True
 
     def _carry(self, port: Port, mad: bytes) -> None:
         faults = self._faults
@@ -100,18 +106,6 @@ class Traps:
 def spacing(port: Port) -> float:
     """Return the seconds that lie between two traps of *port*: SubnetTimeOut (IBA 14.2.5.6)."""
     return 4.096e-6 * (1 << port.subnet_timeout)
-
-
-def may_send(port: Port, number: int, now: float) -> bool:
-    """Whether *port* may send trap *number* now: link Active, and not sooner than SubnetTimeOut after the last one.
-
-    The spacing holds for security traps only: those a stranger can provoke without end.
-    """
-    if port.state != PortState.ACTIVE:
-        return False
-    if number in SECURITY_TRAPS and port.last_trap is not None:
-        return now - port.last_trap >= spacing(port)
-    return True
 
 
 def _number(mad: bytes) -> int:

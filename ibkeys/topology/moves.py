@@ -79,19 +79,19 @@ class Moved:
         }
 
     def _shown(self, port: Port) -> dict[str, Any] | str | None:
+        told = self._told_of(port)
+        return told.identity() if isinstance(told, Port) else told
+
+    def _told_of(self, port: Port) -> Port | str | None:
+        """Return what differs before and after: the name of a node, a port, or the place of one."""
         if self.kind == "renamed":
             return name_of(port.node)
-        return (port if self.kind == "hca-replaced" else place_of(port)).identity()
+        return port if self.kind == "hca-replaced" else place_of(port)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield a flat row for each port, with ``before`` and ``after`` as text."""
         for old, new in self.pairs:
-            if self.kind == "renamed":
-                before, after = name_of(old.node), name_of(new.node)
-            elif self.kind == "hca-replaced":
-                before, after = str(old), str(new)
-            else:
-                before, after = str(place_of(old)), str(place_of(new))
+            before, after = (str(told) if isinstance(told, Port) else told for told in map(self._told_of, (old, new)))
             yield {**new.identity(), "kind": self.kind, "before": before, "after": after}
 
     def __str__(self) -> str:

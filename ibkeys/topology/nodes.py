@@ -7,6 +7,7 @@ be read is None, never zero.
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from ibkeys.keys.mkey import NO_MKEY, MKey
@@ -74,6 +75,7 @@ def occupied_entries(raw: bytes) -> list[tuple[int, PKey]]:
     return [(index, _p_keys[value]) for index, value in values if value & PARTITION_MASK]
 
 
+@dataclass(slots=True, eq=False)
 class Node:
     """One node. ``path`` is the directed route it was first reached by (ports to leave by, () is the local node).
 
@@ -81,28 +83,18 @@ class Node:
     put together from files that do not say PartitionCap.
     """
 
-    __slots__ = (
-        "description",
-        "description_raw",
-        "info",
-        "is_switch",
-        "path",
-        "ports",
-        "says_capacity",
-        "switch_info_raw",
-        "twin",
-    )
+    info: bytes
+    path: tuple[int, ...]
+    twin: int = 0
+    says_capacity: bool = True
+    description: str | None = None
+    description_raw: bytes | None = None
+    switch_info_raw: bytes | None = None
+    ports: dict[int, Port] = field(default_factory=dict)
+    is_switch: bool = field(init=False)
 
-    def __init__(self, info: bytes, path: tuple[int, ...], twin: int = 0) -> None:
-        self.info = info
-        self.is_switch = info[_NODE_TYPE] == NodeType.SWITCH
-        self.path = path
-        self.twin = twin
-        self.says_capacity = True
-        self.description: str | None = None
-        self.description_raw: bytes | None = None
-        self.switch_info_raw: bytes | None = None
-        self.ports: dict[int, Port] = {}
+    def __post_init__(self) -> None:
+        self.is_switch = self.info[_NODE_TYPE] == NodeType.SWITCH
 
     @property
     def node_info(self) -> NodeInfo:
@@ -141,10 +133,16 @@ class Node:
             port = self.ports[num] = Port(self, num)
         return port
 
+    def first_end_port(self) -> Port:
+        """Return the known end port with the lowest number; where none is known port 0 of a switch, else port 1."""
+        ends = (port for _, port in sorted(self.ports.items()) if port.is_end_port)
+        return next(ends, None) or self.port(0 if self.is_switch else 1)
+
     def __repr__(self) -> str:
         return f"<Node 0x{self.guid:016x} {self.type_name} {self.description!r}>"
 
 
+@dataclass(slots=True, eq=False)
 class Port:
     """One port of a node. ``path`` is the directed route that ends at it (on a switch: at the node).
 
@@ -157,44 +155,26 @@ class Port:
     PortInfo. ``is_external``: an external port of a switch.
     """
 
-    __slots__ = (
-        "guid",
-        "guid_info",
-        "info",
-        "is_external",
-        "link_downed",
-        "m_key",
-        "node",
-        "num",
-        "p_key_raw",
-        "path",
-        "peer",
-        "says_m_key",
-        "says_peer",
-        "sm_info",
-        "sm_said",
-        "stated_lid",
-        "virtualization_raw",
-    )
+    node: Node
+    num: int
+    guid: int = 0
+    path: tuple[int, ...] | None = None
+    info: bytes | None = None
+    p_key_raw: bytes | None = None
+    guid_info: bytes | None = None
+    sm_info: bytes | None = None
+    virtualization_raw: bytes | None = None
+    link_downed: int | None = None
+    peer: Port | None = None
+    m_key: MKey = NO_MKEY
+    says_m_key: bool = True
+    says_peer: bool = True
+    sm_said: frozenset[str] = _NOTHING
+    stated_lid: int | None = None
+    is_external: bool = field(init=False)
 
-    def __init__(self, node: Node, num: int) -> None:
-        self.node = node
-        self.num = num
-        self.is_external = num != 0 and node.is_switch
-        self.guid = 0
-        self.path: tuple[int, ...] | None = None
-        self.info: bytes | None = None
-        self.p_key_raw: bytes | None = None
-        self.guid_info: bytes | None = None
-        self.sm_info: bytes | None = None
-        self.virtualization_raw: bytes | None = None
-        self.link_downed: int | None = None
-        self.peer: Port | None = None
-        self.m_key: MKey = NO_MKEY
-        self.says_m_key = True
-        self.says_peer = True
-        self.sm_said: frozenset[str] = _NOTHING
-        self.stated_lid: int | None = None
+    def __post_init__(self) -> None:
+        self.is_external = self.num != 0 and self.node.is_switch
 
     @property
     def is_end_port(self) -> bool:

@@ -42,11 +42,17 @@ class PortId:
 
 
 def identity(
-    node_guid: int, port_guid: int | None, node_desc: str | None, node_type: str, port: int, lid: int | None
+    node_guid: int | None,
+    port_guid: int | None,
+    node_desc: str | None,
+    node_type: str | None,
+    port: int | None,
+    lid: int | None,
 ) -> dict[str, Any]:
-    """Return the keys that every port carries in every JSON document; the arguments are the fields of `PortId`."""
+    """Return the keys that every port carries in every JSON document, null for what is not known; the arguments are the
+    fields of `PortId`."""
     return {
-        "node_guid": f"0x{node_guid:016x}",
+        "node_guid": None if node_guid is None else f"0x{node_guid:016x}",
         "port_guid": None if port_guid is None else f"0x{port_guid:016x}",
         "node_desc": node_desc,
         "node_type": node_type,

@@ -104,13 +104,13 @@ class _Classifier:
             new = self.after.nodes.get(key)
             if new is None or old.guid in self.doubled:
                 continue
-            port = _first_end_port(new)
+            port = new.first_end_port()
             before, after = old.description_raw, new.description_raw
             if before is None or after is None:
                 where = "either" if before is after else "the first" if before is None else "the second"
                 self._unknown(port, NodeDescription.name, f"it was not read in {where} snapshot")
             elif _text(before) != _text(after):
-                self.found.moved.append(Moved("renamed", ((_first_end_port(old), port),)))
+                self.found.moved.append(Moved("renamed", ((old.first_end_port(), port),)))
 
     # --- ports that are in one of them -------------------------------------------------------------------------------
 
@@ -143,14 +143,14 @@ class _Classifier:
         for node, found in heirs.items():
             if node in several:
                 self._unknown(
-                    _first_end_port(node), _REPLACED, f"at its places there are {named([*map(_label, found)])}"
+                    node.first_end_port(), _REPLACED, f"at its places there are {named([*map(_label, found)])}"
                 )
                 continue
             [(heir, pairs)] = found.items()
             if heir in several:
                 others = [each for each in forerunners[heir] if each is not node]
                 why = f"at its place there is {_label(heir)}, and at that of {named([*map(_label, others)])} too"
-                self._unknown(_first_end_port(node), _REPLACED, why)
+                self._unknown(node.first_end_port(), _REPLACED, why)
             elif (heir.num_ports, heir.type) == (node.num_ports, node.type) and not {heir, node} & unknown:
                 self.found.moved.append(Moved("hca-replaced", tuple(pairs)))
 
@@ -193,8 +193,3 @@ def _label(node: Node) -> str:
 def _text(raw: bytes) -> bytes:
     """Return the part of a NodeDescription that is compared: the text before the first NUL."""
     return raw.partition(b"\0")[0]
-
-
-def _first_end_port(node: Node) -> Port:
-    ports = (port for _, port in sorted(node.ports.items()) if port.is_end_port)
-    return next(ports, None) or node.port(0 if node.is_switch else 1)

@@ -17,9 +17,9 @@ from ibkeys.errors import (
     SmpsNotAllowed,
     TransportError,
 )
+from ibkeys.mad.const import SMP_CLASSES
 from ibkeys.umad.devices import binding
 
-SUBN_LID_ROUTED, SUBN_DIRECTED_ROUTE = 0x01, 0x81
 _SIMULATOR_ENDED: Final = frozenset({errno.EPIPE, errno.ENOTCONN, errno.ECONNREFUSED, errno.ECONNRESET})
 """What libumad2sim's sockets say then."""
 GONE: Final = frozenset({errno.EIO, errno.ENODEV, errno.ENXIO, errno.EBADF, *_SIMULATOR_ENDED})
@@ -102,8 +102,7 @@ def _refuse_agent(where: str, mgmt_class: int, reason: int) -> NoReturn:
     said = os.strerror(reason)
     if reason in GONE:
         raise failed(where, "umad_register", reason)
-    smp = mgmt_class in (SUBN_LID_ROUTED, SUBN_DIRECTED_ROUTE)
-    if smp and reason in (errno.EPROTONOSUPPORT, errno.EOPNOTSUPP):
+    if mgmt_class in SMP_CLASSES and reason in (errno.EPROTONOSUPPORT, errno.EOPNOTSUPP):
         raise SmpsNotAllowed(
             f"{where}: it has no QP0 ({said}), like a virtual function: run this on the host that owns the HCA", reason
         )

@@ -128,7 +128,6 @@ def read_ca(name: str) -> LocalCa:
             ca_type=_text(ffi, ca.ca_type),
             hw_version=_text(ffi, ca.hw_ver),
             node_guid=_be64(ca.node_guid),
-            system_image_guid=_be64(ca.system_guid),
             ports=tuple(_local_port(ffi, name, port) for port in present),
         )
 
@@ -169,7 +168,6 @@ def _local_port(ffi: Any, ca_name: str, port: Any) -> LocalPort:
         sm_sl=port.sm_sl,
         state=port.state,
         phys_state=port.phys_state,
-        rate=port.rate,
         capability_mask=int.from_bytes(port.capmask.to_bytes(4, sys.byteorder), "big"),
         gid_prefix=_be64(port.gid_prefix),
         port_guid=_be64(port.port_guid),

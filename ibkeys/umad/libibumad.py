@@ -14,15 +14,15 @@ from typing import Any
 from ibkeys.closing import Closing
 from ibkeys.errors import ClosedError, ModuleMissing, NoDevice, TransportError, UsageError
 from ibkeys.mad import offsets as at
+from ibkeys.mad.const import DIRECTED_ROUTE, LID_ROUTED, MAD_SIZE, SMP_CLASSES
 from ibkeys.umad import devices
-from ibkeys.umad.descriptor import GONE, SUBN_DIRECTED_ROUTE, SUBN_LID_ROUTED, Descriptor, failed
+from ibkeys.umad.descriptor import GONE, Descriptor, failed
 from ibkeys.umad.devices import binding, list_cas
 from ibkeys.umad.port import Answer, Incoming, LocalPort, Outgoing, SendFailure
 from ibkeys.umad.requests import Requests
 
 __all__ = ["LibibumadPort", "list_cas", "open_port"]
 
-MAD_SIZE = 256
 
 # MADs that one receive call brings at most. Half of what a scheduler has on the way: the fabric is busy with the other
 # half while these are examined and the next ones are sent.
@@ -85,7 +85,7 @@ class LibibumadPort(Closing):
         self._data_buffer = self._ffi.buffer(self._data)
         self._answers = self._ffi.new("struct ibkeys_answers *", (self._asked, self._tids, self._data, 0))
         try:
-            for mgmt_class in (SUBN_LID_ROUTED, SUBN_DIRECTED_ROUTE):
+            for mgmt_class in (LID_ROUTED, DIRECTED_ROUTE):
                 self._smi.register(mgmt_class, 1, ())
         except TransportError:
             self.close()
@@ -129,7 +129,7 @@ class LibibumadPort(Closing):
         device = self._device()
         if not 0 < mgmt_class <= 0xFF or not all(0 <= method < 128 for method in methods):
             raise UsageError(f"no such management class or method: {mgmt_class:#x} {list(methods)}")
-        if mgmt_class not in (SUBN_LID_ROUTED, SUBN_DIRECTED_ROUTE) and self._gsi_ca is not None:
+        if mgmt_class not in SMP_CLASSES and self._gsi_ca is not None:
             if self._gsi is None:
                 self._gsi = Descriptor(*self._gsi_ca)
             device = self._gsi
@@ -207,7 +207,7 @@ class LibibumadPort(Closing):
         return self._wait(timeout, self._ffi.NULL)[1]
 
     def recv_answers(self, timeout: float) -> tuple[list[Answer], list[Incoming]]:
-        """Receive as `recv`; see `ibkeys.umad.port.MatchingPort`. Raises DeviceGone, ClosedError."""
+        """Receive as `recv`; see `ibkeys.umad.port.receiver`. Raises DeviceGone, ClosedError."""
         return self._wait(timeout, self._answers)
 
     def _wait(self, timeout: float, answers: Any) -> tuple[list[Answer], list[Incoming]]:

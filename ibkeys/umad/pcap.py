@@ -15,12 +15,12 @@ from typing import BinaryIO, Final
 
 from ibkeys import files
 from ibkeys.errors import StoreError
+from ibkeys.mad.const import MAD_SIZE, QP1_Q_KEY
 from ibkeys.mad.masking import masked
 from ibkeys.umad.port import Incoming, Outgoing
 
 LINKTYPE_ERF: Final = 197
 ERF_INFINIBAND: Final = 21
-MAD_SIZE: Final = 256
 _FILE_HEADER: Final = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, LINKTYPE_ERF)
 _ERF_TIME: Final = struct.Struct("<Q")  # seconds, 32 bits before and 32 after the point: little-endian, the rest is not
 _ERF: Final = struct.Struct(">BBHHH")
@@ -33,7 +33,6 @@ _LNH_BTH: Final = 2
 _UD_SEND_ONLY: Final = 0x64
 _CRCS: Final = bytes(6)  # ICRC and VCRC
 _WORDS: Final = (_LRH.size + _BTH.size + _DETH.size + MAD_SIZE + 4) // 4  # PktLen counts up to the ICRC
-_QP1_Q_KEY: Final = 0x80010000
 
 
 class PcapFile:
@@ -104,5 +103,5 @@ def frame_of(mad: bytes, source: int, destination: int, qpn: int, sl: int = 0) -
     is_gmp = qpn != 0
     lrh = _LRH.pack(0 if is_gmp else 0xF0, sl << 4 | _LNH_BTH, destination & 0xFFFF, _WORDS, source & 0xFFFF)
     bth = _BTH.pack(_UD_SEND_ONLY, 0, 0xFFFF, 1 if is_gmp else 0, 0)
-    deth = _DETH.pack(_QP1_Q_KEY if is_gmp else 0, 1 if is_gmp else 0)
+    deth = _DETH.pack(QP1_Q_KEY if is_gmp else 0, 1 if is_gmp else 0)
     return lrh + bth + deth + mad + _CRCS

@@ -64,7 +64,7 @@ class LocalPort:
     """What the host knows about one of its own ports without sending anything.
 
     GUIDs and the prefix are host-order integers; ``state`` and ``phys_state`` are IBA codes (4 = Active, 5 = LinkUp);
-    ``pkeys`` is a snapshot of the P_Key table; ``rate`` is in Gb/s.
+    ``pkeys`` is a snapshot of the P_Key table.
     """
 
     ca_name: str
@@ -75,7 +75,6 @@ class LocalPort:
     sm_sl: int
     state: int
     phys_state: int
-    rate: int
     capability_mask: int
     gid_prefix: int
     port_guid: int
@@ -93,7 +92,6 @@ class LocalCa:
     ca_type: str
     hw_version: str
     node_guid: int
-    system_image_guid: int
     ports: tuple[LocalPort, ...]
 
 
@@ -138,18 +136,6 @@ class UmadPort(Protocol):
     ) -> None: ...
 
 
-class MatchingPort(UmadPort, Protocol):
-    """A port that looks itself which answer belongs to which request."""
-
-    def recv_answers(self, timeout: float) -> tuple[list[Answer], list[Incoming]]:
-        """Receive as `recv`; return the answers that were matched to their requests, and apart from them all others.
-
-        Matched is an SMP of 256 bytes, with the R bit and Status 0 (but for the D bit), whose TransactionID, class,
-        AttributeID and AttributeModifier are those of a request that was sent and not answered yet. Not every such
-        answer need be matched: one may still be among the others. Raises as `recv`.
-        """
-
-
 def innermost(port: UmadPort) -> UmadPort:
     """Return the port itself, under all that stands in its place and hands on what it does (``inner``)."""
     inner: UmadPort | None = getattr(port, "inner", None)
@@ -157,6 +143,13 @@ def innermost(port: UmadPort) -> UmadPort:
 
 
 def receiver(port: UmadPort) -> Callable[[float], tuple[list[Answer], list[Incoming]]]:
-    """Return `MatchingPort.recv_answers` of a port that has it; of any other port what does the same by `recv`."""
+    """Return ``recv_answers`` of a port that looks itself which answer belongs to which request; of any other port what
+    does the same by `recv`.
+
+    It receives as `recv` does, and returns the answers that were matched to their requests, and apart from them all
+    others. Matched is an SMP of 256 bytes, with the R bit and Status 0 (but for the D bit), whose TransactionID, class,
+    AttributeID and AttributeModifier are those of a request that was sent and not answered yet. Not every such answer
+    need be matched: one may still be among the others. It raises as `recv` does.
+    """
     matching: Callable[[float], tuple[list[Answer], list[Incoming]]] | None = getattr(port, "recv_answers", None)
     return matching or (lambda timeout: ([], port.recv(timeout)))

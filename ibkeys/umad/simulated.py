@@ -18,7 +18,7 @@ from typing import Final, Literal
 from ibkeys.closing import Closing
 from ibkeys.errors import AddressError, AgentRefused, ClosedError, DeviceGone, NoDevice
 from ibkeys.mad import offsets as at
-from ibkeys.mad.attributes import PortInfo, SpeedsAboveNdr
+from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import MAD_SIZE, SMP_CLASSES, Method, MgmtClass
 from ibkeys.mad.sa import ACTIVE
 from ibkeys.mad.smp import HEADER_SIZE
@@ -290,22 +290,12 @@ def local_ca(node: Node) -> LocalCa:
         ca_type=kind,
         hw_version=f"{node.revision:x}",
         node_guid=node.guid,
-        system_image_guid=node.system_image_guid,
         ports=tuple(_local_port(port) for port in node.end_ports),
     )
 
 
-#              code of LinkWidthActive -> lanes; of LinkSpeedActive and LinkSpeedExtActive -> Gb/s of one lane
-_LANES: Final = {1: 1, 2: 4, 4: 8, 8: 12, 16: 2}
-_SPEED: Final = {1: 2.5, 2: 5.0, 4: 10.0}
-_EXTENDED_SPEED: Final = {1: 14.0, 2: 25.0, 4: 50.0, 8: 100.0}
-
-
 def _local_port(port: Port) -> LocalPort:
-    info, above_ndr = PortInfo(bytes(port.info)), SpeedsAboveNdr(bytes(port.info))
-    lane = _EXTENDED_SPEED.get(info.link_speed_ext_active) or _SPEED.get(info.link_speed_active, 2.5)
-    if above_ndr.link_speed_ext_active2:
-        lane = 200.0
+    info = PortInfo(bytes(port.info))
     return LocalPort(
         ca_name=CA_NAME,
         port=port.number,
@@ -315,7 +305,6 @@ def _local_port(port: Port) -> LocalPort:
         sm_sl=info.master_sm_sl,
         state=port.state,
         phys_state=port.physical_state,
-        rate=int(_LANES.get(info.link_width_active, 1) * lane),
         capability_mask=port.capability_mask,
         gid_prefix=info.gid_prefix,
         port_guid=port.guid,

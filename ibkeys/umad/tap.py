@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from functools import partial
+from operator import methodcaller
 from typing import Protocol
 
 from ibkeys.errors import MalformedMad, StoreError
@@ -49,14 +49,14 @@ class Tap(PortAround):
         failures = self.inner.send(batch)
         refused = {failure.index: failure.errno for failure in failures}
         for index, mad in enumerate(batch):
-            self._show(partial(_show_sent, mad=mad, errno=refused.get(index, 0)))
+            self._show(methodcaller("sent", mad, refused.get(index, 0)))
         return failures
 
     def recv(self, timeout: float) -> list[Incoming]:
         """Receive, and show what came to the observers."""
         came = self.inner.recv(timeout)
         for mad in came:
-            self._show(partial(_show_received, mad=mad))
+            self._show(methodcaller("received", mad))
         return came
 
     def _show(self, show: Callable[[Observer], None]) -> None:
@@ -73,14 +73,6 @@ class Tap(PortAround):
             for observer in self._observers:
                 stack.callback(observer.close)
             self.inner.close()
-
-
-def _show_sent(observer: Observer, mad: Outgoing, errno: int) -> None:
-    observer.sent(mad, errno)
-
-
-def _show_received(observer: Observer, mad: Incoming) -> None:
-    observer.received(mad)
 
 
 class Trace:

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 from ibkeys.keys.pkey import PARTITION_MASK
 from ibkeys.topology.nodes import Port
+from ibkeys.topology.port_id import identity
 
 Source = Literal["report", "counters", "opensm-log"]
 """Where an event was heard: a Report of the SA, two readings of a counter, a line of OpenSM's log."""
@@ -63,14 +64,7 @@ class End:
 
     def to_json(self) -> dict[str, Any]:
         """Return the keys that every port carries in every JSON document, null for what is not known."""
-        return {
-            "node_guid": _guid(self.node_guid),
-            "port_guid": _guid(self.port_guid),
-            "node_desc": self.node_desc,
-            "node_type": self.node_type,
-            "port": self.port,
-            "lid": self.lid,
-        }
+        return identity(self.node_guid, self.port_guid, self.node_desc, self.node_type, self.port, self.lid)
 
 
 _NOT_IN_POLICY: Final = "no partition of the policy has this P_Key"
@@ -134,7 +128,3 @@ class Event:
             "detail": "; ".join(filter(None, (self.detail, _NOT_IN_POLICY * self.not_in_policy))),
             "doubtful": list(self.doubtful),
         }
-
-
-def _guid(guid: int | None) -> str | None:
-    return None if guid is None else f"0x{guid:016x}"

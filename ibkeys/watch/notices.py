@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from ipaddress import IPv6Address
 from typing import Final
 
-from ibkeys.client.reports import Report
+from ibkeys.client.report_port import Report
 from ibkeys.mad.const import MgmtClass, TrapNumber, method_name
 from ibkeys.mad.decode import attribute_name
 from ibkeys.mad.notice import (

@@ -31,10 +31,6 @@ class Notifier:
         """Say that the watch has begun."""
         self._send(f"READY=1\nSTATUS={status}")
 
-    def status(self, status: str) -> None:
-        """Say in one line what is going on; systemctl status shows it."""
-        self._send(f"STATUS={status}")
-
     def alive(self) -> None:
         """Give a keep-alive, if one is due: twice in each WatchdogSec=."""
         if self._each is not None and self._now() - self._last >= self._each:

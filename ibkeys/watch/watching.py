@@ -182,11 +182,7 @@ class Watch:
 
     def _tell_of(self, reports: Sequence[Report], looks: bool) -> None:
         self.summary.reports += len(reports)
-        events = [self._event_of(report) for report in reports]
-        if looks and self._may_look_for_names():
-            self._sweep_again()
-            events = [self._event_of(report) for report in reports]
-        self._take(events)
+        self._take_named(lambda: [self._event_of(report) for report in reports], looks)
 
     def _event_of(self, report: Report) -> Event:
         ago = timedelta(seconds=max(0.0, self._now() - report.at))
@@ -199,10 +195,14 @@ class Watch:
         notices = [notice for line in log.new_lines() for notice in self._log_reader.take(line, now)]
         notices += self._log_reader.overdue(now - patience)
         self._say("log", f"{log.path}: {log.problem}" if log.problem else "")
-        events = [event_of_log(notice, self.names, wall) for notice in notices]
+        self._take_named(lambda: [event_of_log(notice, self.names, wall) for notice in notices], looks)
+
+    def _take_named(self, named: Callable[[], list[Event]], looks: bool) -> None:
+        """Tell of what *named* returns, with the names of the last sweep; *looks*: as in `take_reports`."""
+        events = named()
         if looks and self._may_look_for_names():
             self._sweep_again()
-            events = [event_of_log(notice, self.names, wall) for notice in notices]
+            events = named()
         self._take(events)
 
     def _may_look_for_names(self) -> bool:

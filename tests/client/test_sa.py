@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 import ibkeys
-from ibkeys.client.gmp import GMP_Q_KEY, default_pkey_index
+from ibkeys.client.gmp import default_pkey_index
 from ibkeys.client.sa import SaClient
 from ibkeys.client.smp import Timing
 from ibkeys.errors import EncodeError, MadStatusError, NoReply, SendRefused, Unreachable, UsageError
 from ibkeys.keys.smkey import SMKey
-from ibkeys.mad.const import Method
+from ibkeys.mad.const import QP1_Q_KEY, Method
 from ibkeys.mad.records import MCMemberRecord, NodeRecord, PathRecord, PKeyTableRecord, PortInfoRecord
 from ibkeys.mad.sa import SaHeader
 from ibkeys.sim.agents.sa_records import Group
@@ -180,7 +180,7 @@ def test_requests_go_to_qp1_with_the_default_partition_and_the_sms_service_level
     home.info[36] = home.info[36] & 0xF0 | 5
     port = recorded(net)
     SaClient(port).class_port_info()
-    assert [tuple(each[1:]) for each in port.sent] == [(home.sm_lid, 1000, 1, GMP_Q_KEY, 5, 2)]
+    assert [tuple(each[1:]) for each in port.sent] == [(home.sm_lid, 1000, 1, QP1_Q_KEY, 5, 2)]
     SaClient(port, pkey_index=0).class_port_info()
     assert port.sent[-1].pkey_index == 0
     with pytest.raises(UsageError, match=r"no P_Key at index 7; it has 0: 0x8007.*1: 0x7fff"):

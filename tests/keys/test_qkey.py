@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.errors import EncodeError
-from ibkeys.keys.qkey import IPOIB_DEFAULT_Q_KEY, QP1_Q_KEY, classify
+from ibkeys.keys.qkey import IPOIB_DEFAULT_Q_KEY, classify
+from ibkeys.mad.const import QP1_Q_KEY
 
 
 @pytest.mark.parametrize(

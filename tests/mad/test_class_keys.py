@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ibkeys.mad.attributes import ClassPortInfo
 from ibkeys.mad.classes.gmp import KEY_CLASS_OF, KEY_CLASSES, ClassKeyHeader, KeyClass, build_class_mad
 from ibkeys.mad.classes.key_info import KeyInfo, KeySettings, NeighborsInfo
-from ibkeys.mad.classes.notices import details_of, trap_number
+from ibkeys.mad.classes.notices import details_of
 from ibkeys.mad.const import Method
 from ibkeys.mad.decode import CLASS_ATTRIBUTES, attribute_of, decode, summary
 from ibkeys.mad.fields import Layout
@@ -137,7 +137,7 @@ def test_details_of_traps_in_both_directions() -> None:
             if mgmt_class not in KEY_CLASS_OF:
                 continue  # those of virtual ports
             notice = Notice(bytes.fromhex(vector["hex"]))
-            assert (notice.is_generic, trap_number(notice)) == (expect["IsGeneric"], expect["TrapNumber"])
+            assert (notice.is_generic, notice.number) == (expect["IsGeneric"], expect["TrapNumber"])
             details = details_of(notice, mgmt_class)
             assert details is not None
             seen.add((mgmt_class, expect["TrapNumber"]))
@@ -159,8 +159,8 @@ def test_details_of_traps_of_virtual_ports_in_both_directions() -> None:
             notice = Notice(bytes.fromhex(vector["hex"]))
             details = notice.details
             assert details is not None
-            assert (notice.is_generic, trap_number(notice)) == (expect["IsGeneric"], expect["TrapNumber"])
-            seen.add(trap_number(notice))
+            assert (notice.is_generic, notice.number) == (expect["IsGeneric"], expect["TrapNumber"])
+            seen.add(notice.number)
             fields = {row: value for row, value in details.items() if row.name in expect["details"]}
             assert {row.name: value for row, value in fields.items()} == {
                 name: number(value) for name, value in expect["details"].items()
@@ -169,7 +169,7 @@ def test_details_of_traps_of_virtual_ports_in_both_directions() -> None:
             assert {row: value for row, value in made.items() if row in fields} == fields
             assert details.replace(**{row.attr: value for row, value in fields.items()}) == details
             assert notice.to_json()["data_details"]["vport_index"] == expect["details"]["VPortIndex"]
-            if trap_number(notice) == 1257:
+            if notice.number == 1257:
                 assert int(notice.to_json()["data_details"]["p_key"], 16) == number(expect["details"]["KEY"]) & 0xFFFF
     assert seen == {1257, 1258}
 

@@ -15,7 +15,6 @@ PLACES = {
     "CLASS_VERSION": 2,
     "METHOD": 3,
     "STATUS": slice(4, 6),
-    "D": 4,
     "HOP_POINTER": 6,
     "HOP_COUNT": 7,
     "TRANSACTION_ID": slice(8, 16),

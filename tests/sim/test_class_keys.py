@@ -10,7 +10,7 @@ from ibkeys.errors import StoreError, UsageError
 from ibkeys.mad.attributes import ClassPortInfo
 from ibkeys.mad.classes.gmp import KEY_CLASSES, ClassName, KeyClass, build_class_mad
 from ibkeys.mad.classes.key_info import KeySettings
-from ibkeys.mad.classes.notices import details_of, trap_number
+from ibkeys.mad.classes.notices import details_of
 from ibkeys.mad.const import MgmtClass
 from ibkeys.mad.notice import Notice
 from ibkeys.sim.agents.class_keys import CHOICES, ClassRules, place
@@ -193,7 +193,7 @@ def test_a_wrong_key_is_told_the_sm_once(subnet: Subnet, name: ClassName) -> Non
     assert details is not None
     shown = {row.name.upper().replace("_", ""): value for row, value in details.items()}
     assert (mad[1], mad[3], notice.issuer_lid) == (of.mgmt_class, 5, LID)
-    assert trap_number(notice) == (259 if name == "b" else 0)
+    assert notice.number == (259 if name == "b" else 0)
     assert WRONG in shown.values()
     assert (shown["METHOD"], shown["ATTRIBUTEID"]) == (SET, of.key_info.attribute_id)
     rules_of(subnet, name).traps = "none"

@@ -357,9 +357,9 @@ def test_a_new_description_raises_trap_144(subnet: Subnet, heard: list[bytes]) -
 def test_a_script_is_due_line_by_line() -> None:
     script = Script.parse("drop 5\n@2.5 time +1   # later\n\n# nothing\nreset a\n  @1 help\n")
     assert script.next_time == 0
-    assert script.due(0.5) == ["drop 5"]
+    assert [line.text for line in script.due(0.5)] == ["drop 5"]
     assert (script.due(0.9), script.next_time) == ([], 1)
-    assert [(line.at, line.number) for line in script.due_lines(99)] == [(1, 6), (2.5, 2), (2.5, 5)]
+    assert [(line.at, line.number) for line in script.due(99)] == [(1, 6), (2.5, 2), (2.5, 5)]
     assert (script.due(100), script.next_time) == ([], None)
 
 

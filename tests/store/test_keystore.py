@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ibkeys.errors import StoreError
 from ibkeys.keys.key_setting import KeySetting
-from ibkeys.keys.mkey import MASK, MKey
+from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.store.keys.keystore import KeyStore
 
 NODE, PORT_GUID, PORT = 0x0002C90300A1B2C2, 0xE002C90300A1B2C3, 1
@@ -226,7 +226,7 @@ def test_key_zero_is_kept_like_any_other(store: KeyStore) -> None:
 def test_nothing_shows_a_key(store: KeyStore) -> None:
     ref = put(store, A, B)
     shown = f"{store.rows()} {store.get(ref)!r} {store.all_keys().get(PORT_GUID, [])} {store.current()}"
-    assert MASK in shown
+    assert repr(NO_MKEY) in shown
     for key in (A, B):
         assert key.hex()[2:] not in shown.lower()
         assert str(key.reveal()) not in shown

@@ -22,7 +22,6 @@ PORT = LocalPort(
     sm_sl=0,
     state=4,
     phys_state=5,
-    rate=100,
     capability_mask=0x2651E848,
     gid_prefix=0xFE80000000000000,
     port_guid=0x506B4B0300500021,
@@ -43,7 +42,6 @@ def make_ca(name: str, *ports: LocalPort) -> LocalCa:
         ca_type="MT4119",
         hw_version="0",
         node_guid=0x506B4B0300500020,
-        system_image_guid=0x506B4B0300500020,
         ports=tuple(replace(port, ca_name=name) for port in ports),
     )
 

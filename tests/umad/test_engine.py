@@ -21,7 +21,7 @@ from pytest_mock import MockerFixture
 from ibkeys.client.request import Destination, Envelope, Request
 from ibkeys.client.request_errors import status_error
 from ibkeys.client.scheduler import Scheduler
-from ibkeys.client.smp import SmpClient, Task, Timing
+from ibkeys.client.smp import SmpClient, Timing
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import NodeInfo, PKeyTable
 from ibkeys.mad.smp import build_smp
@@ -317,12 +317,9 @@ def test_a_client_gets_each_block_of_a_table_among_hostile_answers(wire: Wire, m
 
     mocker.patch.object(wire.port, "send", echo)
     client = SmpClient(wire.port, Timing(timeout=0.25, retries=0))
+    gets = client.gets_along((1, 2), "node", MKey(7))
 
-    def task() -> Task:
-        gets = client.gets_along((1, 2), "node", MKey(7))
-        return (yield gets.ask_each(PKeyTable, range(10)))
-
-    assert client.call(task()) == [number.to_bytes(4) + block[4:] for number in range(10)]
+    assert client.ask(gets.ask_each(PKeyTable, range(10))) == [number.to_bytes(4) + block[4:] for number in range(10)]
     assert client.statistics.replies == 10
 
 

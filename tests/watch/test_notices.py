@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibkeys.client.reports import Report
+from ibkeys.client.report_port import Report
 from ibkeys.mad.const import TrapNumber
 from ibkeys.mad.notice import BadMKeyDetails, Notice
 from ibkeys.watch.event import End, Event

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import ibkeys
-from ibkeys.client.reports import Report
+from ibkeys.client.report_port import Report
 from ibkeys.errors import NoReply
 from ibkeys.fabric.live import Fabric
 from ibkeys.mad.const import Method

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import ibkeys
-from ibkeys.client.reports import Report, Subscriber
+from ibkeys.client.report_port import Report
+from ibkeys.client.reports import Subscriber
 from ibkeys.keys.smkey import SMKey
 from ibkeys.mad.const import SECURITY_TRAPS, Method
 from ibkeys.mad.smp import build_smp

@@ -7,7 +7,7 @@ from typing import Final
 
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply
 from ibkeys.fabric.handle import PortHandle
-from ibkeys.hardware.check import Answer, as_assumed, check
+from ibkeys.hardware.check import Answer, as_assumed, check, checks_in
 from ibkeys.hardware.look import Look
 from ibkeys.mad.attributes import Attribute, PKeyTable
 from ibkeys.mad.const import P_KEYS_PER_BLOCK, MadStatus
@@ -16,7 +16,6 @@ from ibkeys.mad.const import P_KEYS_PER_BLOCK, MadStatus
 class _Reserved(Attribute):
     """An attribute that the standard has reserved."""
 
-    __slots__ = ()
     name = "reserved attribute 0x00FE"
     attribute_id = 0x00FE  # type: ignore[assignment]  # none of AttributeID: that is the point
 
@@ -64,7 +63,4 @@ def _judged(said: dict[str, str], wanted: str) -> Answer:
     return as_assumed(all(status == wanted for status in said.values()), text, answers=said)
 
 
-CHECKS: Final = (
-    unknown_attribute,
-    block_past_end,
-)
+CHECKS: Final = checks_in(globals())

@@ -6,7 +6,7 @@ from typing import Final
 
 from ibkeys.discovery.port_counters import enforcing_ports
 from ibkeys.errors import IbkeysError
-from ibkeys.hardware.check import Answer, as_assumed, check, not_checked, seen
+from ibkeys.hardware.check import Answer, as_assumed, check, checks_in, not_checked, seen
 from ibkeys.hardware.look import Look
 from ibkeys.mad.attributes import VIOLATION_COUNTERS, PortInfo
 from ibkeys.printable import counted
@@ -47,8 +47,4 @@ def constraint_errors(look: Look) -> Answer:
     return as_assumed(not failed, text, ports=len(wanted), failed=len(failed), dropped=dropped)
 
 
-CHECKS: Final = (
-    violations,
-    agent,
-    constraint_errors,
-)
+CHECKS: Final = checks_in(globals())

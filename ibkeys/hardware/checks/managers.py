@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.errors import MadStatusError
-from ibkeys.hardware.check import Answer, as_assumed, check, differs, not_checked, same, seen
+from ibkeys.hardware.check import Answer, as_assumed, check, checks_in, differs, not_checked, same, seen
 from ibkeys.hardware.look import Look
 from ibkeys.keys.smkey import NO_SM_KEY
 from ibkeys.mad.attributes import PortInfo, SMInfo
@@ -100,12 +100,4 @@ def trusts(look: Look) -> Answer:
     return seen(f"{len(records)} records of the local port", records=len(records))
 
 
-CHECKS: Final = (
-    master,
-    there,
-    own_record,
-    hides_m_keys,
-    p_key_records,
-    long_answer,
-    trusts,
-)
+CHECKS: Final = checks_in(globals())

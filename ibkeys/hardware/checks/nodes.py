@@ -8,7 +8,7 @@ from functools import reduce
 from operator import and_, or_
 from typing import Final
 
-from ibkeys.hardware.check import Answer, as_assumed, check, not_checked, seen
+from ibkeys.hardware.check import Answer, as_assumed, check, checks_in, not_checked, seen
 from ibkeys.hardware.look import Look
 from ibkeys.keys.pkey import PARTITION_MASK
 from ibkeys.mad.attributes import NodeInfo, PortInfo, SpeedsAboveNdr
@@ -137,14 +137,4 @@ def descriptions(look: Look) -> Answer:
     return as_assumed(not odd, f"{counted(len(names), 'name')}, {odd} with control characters", odd=odd)
 
 
-CHECKS: Final = (
-    all_answer,
-    kinds,
-    p_key_capacity,
-    enforcement,
-    index_0,
-    capabilities,
-    m_key_state,
-    reserved_bits,
-    descriptions,
-)
+CHECKS: Final = checks_in(globals())

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from ibkeys.client.request import Request
 from ibkeys.client.scheduler import PER_NODE
-from ibkeys.client.smp import Task
 from ibkeys.errors import IbkeysError
 from ibkeys.fabric.handle import PortHandle
-from ibkeys.hardware.check import Answer, as_assumed, check, not_checked, seen
+from ibkeys.hardware.check import Answer, as_assumed, check, checks_in, not_checked, seen
 from ibkeys.hardware.look import Look
 from ibkeys.mad.attributes import NodeInfo
 from ibkeys.mad.const import Method
@@ -56,20 +56,18 @@ def at_once(look: Look) -> Answer:
         return not_checked("no node was found at the other end of the cable")
     client, lost = look.fabric.client, 0
     for _ in range(_ROUNDS):
-        outcomes = client.call(_at_a_time(handle))
+        outcomes = client.ask(_at_a_time(handle))
         lost += sum(isinstance(outcome, IbkeysError) for outcome in outcomes)
     return as_assumed(not lost, f"{_ROUNDS * PER_NODE} Gets, {lost} not answered", lost=lost)
 
 
-def _at_a_time(handle: PortHandle) -> Task:
+def _at_a_time(handle: PortHandle) -> list[Request]:
     request = handle.fabric.client.request
     # a name of its own for each: a Get that is lost must not keep back the others
-    return (
-        yield [
-            request(Method.GET, NodeInfo, 0, handle.route, node=object(), m_key=handle.m_key, retries=0)
-            for _ in range(PER_NODE)
-        ]
-    )
+    return [
+        request(Method.GET, NodeInfo, 0, handle.route, node=object(), m_key=handle.m_key, retries=0)
+        for _ in range(PER_NODE)
+    ]
 
 
 @check("timing.sweep", "unknown", "time, SMPs and lost answers of a sweep with all P_Key tables are recorded")
@@ -84,9 +82,4 @@ def sweep(look: Look) -> Answer:
     return seen(text, seconds=seconds, smps=counts.sent, timeouts=counts.timeouts, strays=counts.strays)
 
 
-CHECKS: Final = (
-    local_port,
-    neighbour,
-    at_once,
-    sweep,
-)
+CHECKS: Final = checks_in(globals())

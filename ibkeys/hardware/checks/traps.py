@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.errors import MadStatusError
-from ibkeys.hardware.check import Answer, as_assumed, check, not_checked, seen
+from ibkeys.hardware.check import Answer, as_assumed, check, checks_in, not_checked, seen
 from ibkeys.hardware.look import Look
 from ibkeys.mad.const import CapabilityMask
 from ibkeys.mad.notice import Notice
@@ -40,7 +40,4 @@ def waiting(look: Look) -> Answer:
     return seen(f"trap {notice.trap_number} of type {notice.type}", trap=notice.trap_number)
 
 
-CHECKS: Final = (
-    supported,
-    waiting,
-)
+CHECKS: Final = checks_in(globals())

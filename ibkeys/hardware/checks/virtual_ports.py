@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from ibkeys.errors import MadStatusError
-from ibkeys.hardware.check import Answer, as_assumed, check, not_checked, seen
+from ibkeys.hardware.check import Answer, as_assumed, check, checks_in, not_checked, seen
 from ibkeys.hardware.look import Look
 from ibkeys.mad.attributes import Attribute, NodeInfo
 from ibkeys.mad.virtualization import VirtualizationInfo, VNodeInfo, VPortInfo, VPortState
@@ -74,9 +74,4 @@ def _first(look: Look, attribute: type[_A], is_own: Callable[[_A], bool], what: 
     return as_assumed(fits, f"it has the {what}" if fits else f"it does not have the {what}")
 
 
-CHECKS: Final = (
-    local,
-    index_0,
-    node,
-    states,
-)
+CHECKS: Final = checks_in(globals())

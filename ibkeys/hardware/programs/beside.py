@@ -14,7 +14,7 @@ from ibkeys.dumps.netdiscover import read_netdiscover
 from ibkeys.dumps.saquery import read_saquery
 from ibkeys.dumps.smpquery import read_smpquery
 from ibkeys.errors import IbkeysError
-from ibkeys.hardware.check import Answer, as_assumed, check, not_checked
+from ibkeys.hardware.check import Answer, as_assumed, check, checks_in, not_checked
 from ibkeys.hardware.look import Look
 from ibkeys.hardware.programs.running import ask
 from ibkeys.mad.attributes import NodeInfo, PortInfo
@@ -136,4 +136,4 @@ def _told(shared: Collection[str], wrong: list[str]) -> Answer:
     return as_assumed(not wrong, text, differing=wrong)
 
 
-CHECKS: Final = (nodeinfo, portinfo, pkeys, own_record, fabric, counters)
+CHECKS: Final = checks_in(globals())

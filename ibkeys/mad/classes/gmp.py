@@ -38,7 +38,6 @@ ClassName = Literal["cc", "vs", "n2n", "b"]
 class ClassKeyHeader(MadHeader):
     """The first 32 bytes of a MAD of these classes."""
 
-    __slots__ = ()
     size = 32
     class_key = field("ClassKey", 24, 64, secret=True)
 

@@ -16,7 +16,6 @@ from ibkeys.mad.fields import Layout, field
 class ClassAttribute(Layout):
     """An attribute of one of these classes. ``name``: as people call it; ``attribute_id``: its number there."""
 
-    __slots__ = ()
     name: ClassVar[str] = ""
     attribute_id: ClassVar[int]
 
@@ -24,7 +23,6 @@ class ClassAttribute(Layout):
 class KeySettings(Layout):
     """What the KeyInfo of all four classes have in common, under names that hold for each of them."""
 
-    __slots__ = ()
     size = 16
     # fmt: off
     #                     name         byte width
@@ -38,7 +36,6 @@ class KeySettings(Layout):
 class KeyInfo(ClassAttribute):
     """The key of one class at one port, with its protection. AttributeModifier: 0."""
 
-    __slots__ = ()
     size = 16
 
     @property
@@ -50,7 +47,6 @@ class KeyInfo(ClassAttribute):
 class CongestionKeyInfo(KeyInfo):
     """CongestionKeyInfo of class 0x21 (annex A10). A Set with 0 clears the violations, any other value leaves them."""
 
-    __slots__ = ()
     name = "CongestionKeyInfo"
     attribute_id = 0x0012
     # fmt: off
@@ -65,7 +61,6 @@ class CongestionKeyInfo(KeyInfo):
 class CongestionInfo(ClassAttribute):
     """CongestionInfo of class 0x21 (annex A10). ControlTableCap counts blocks of 64 entries. AttributeModifier: 0."""
 
-    __slots__ = ()
     size = 4
     name = "CongestionInfo"
     attribute_id = 0x0011
@@ -78,7 +73,6 @@ class CongestionInfo(ClassAttribute):
 class BKeyInfo(KeyInfo):
     """BKeyInfo of class 0x05. The violations are read-only; 0xffff also means that they are not counted."""
 
-    __slots__ = ()
     name = "BKeyInfo"
     attribute_id = 0x0010
     # fmt: off
@@ -93,7 +87,6 @@ class BKeyInfo(KeyInfo):
 class VSKeyInfo(KeyInfo):
     """KeyInfo of the vendor class 0x0A."""
 
-    __slots__ = ()
     name = "VSKeyInfo"
     attribute_id = 0x000F
     # fmt: off
@@ -108,7 +101,6 @@ class VSKeyInfo(KeyInfo):
 class N2NKeyInfo(KeyInfo):
     """KeyInfo of the vendor class 0x0C: the key of the manager, and violations of the key between nodes as well."""
 
-    __slots__ = ()
     name = "N2NKeyInfo"
     attribute_id = 0x000F
     # fmt: off
@@ -124,7 +116,6 @@ class N2NKeyInfo(KeyInfo):
 class NeighborRecord(ClassAttribute):
     """One record of NeighborsInfo: a neighbor with the key between the two nodes, in clear."""
 
-    __slots__ = ()
     size = 16
     name = "NeighborRecord"
     attribute_id = 0x0010
@@ -146,7 +137,6 @@ class NeighborsInfo(ClassAttribute):
     One record for each port of the node; whether block 0 begins with port 0 or port 1 is not known.
     """
 
-    __slots__ = ()
     size = NEIGHBORS * NeighborRecord.size
     name = "NeighborsInfo"
     attribute_id = 0x0010

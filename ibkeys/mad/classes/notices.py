@@ -19,13 +19,11 @@ BAD_CC_KEY: Final = 0
 BAD_B_KEY: Final = 259
 BAD_VENDOR_KEY: Final = 0
 KEY_MISCONFIGURED: Final = 1
-_VENDOR_TRAP_NUMBER: Final = slice(62, 64)
 
 
 class BadCCKeyDetails(DataDetails):
     """Trap 0 of class 0x21: a MAD with a wrong CC_Key."""
 
-    __slots__ = ()
     # fmt: off
     #                          name                byte width
     slid               = field("SLID",               10,  16)
@@ -41,7 +39,6 @@ class BadCCKeyDetails(DataDetails):
 class BadBKeyDetails(DataDetails):
     """Trap 259 of class 0x05: a MAD with a wrong B_Key."""
 
-    __slots__ = ()
     # fmt: off
     #                          name                byte width
     lid_addr           = field("LIDADDR",            10,  16)
@@ -57,7 +54,6 @@ class BadBKeyDetails(DataDetails):
 class BadVendorKeyDetails(DataDetails):
     """Trap 0 or 1 of the vendor classes 0x0A and 0x0C: a MAD with a wrong key, or a key that is set wrong."""
 
-    __slots__ = ()
     # fmt: off
     #                          name                byte width
     slid               = field("SLID",               10,  16)
@@ -80,12 +76,7 @@ DETAILS: Final[Mapping[tuple[int, int], type[DataDetails]]] = {
 """(class, trap number) → what the Notice holds."""
 
 
-def trap_number(notice: Notice) -> int:
-    """Return the number of a trap; a vendor's notice has it in its last two bytes."""
-    return notice.trap_number if notice.is_generic else int.from_bytes(notice.raw[_VENDOR_TRAP_NUMBER])
-
-
 def details_of(notice: Notice, mgmt_class: int) -> DataDetails | None:
     """Return the details of a trap of *mgmt_class*, None for one that is not known."""
-    layout = DETAILS.get((mgmt_class, trap_number(notice)))
+    layout = DETAILS.get((mgmt_class, notice.number))
     return layout(notice.raw) if layout is not None else None

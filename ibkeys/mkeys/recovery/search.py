@@ -126,7 +126,7 @@ class Search:
             if silent.near is not None and others:
                 silent.asked += 1 + len(others)
                 tasks.append(self.sweep.ask_again(silent.near))
-        tasks += [self.sweep.read_again(port) for port in self.waiting.hiding if ring.others_for(port.guid, port.m_key)]
+        tasks += [self.sweep.read_port(port) for port in self.waiting.hiding if ring.others_for(port.guid, port.m_key)]
         self._questions.run(tasks)
         self._try_given()
 
@@ -196,7 +196,7 @@ class Search:
                 tasks.append(self._questions.read_port_info(hiding))
         for port in self._unread():
             self._reads[port] = self._reads.get(port, 0) + 1
-            tasks.append(self.sweep.read_again(port))
+            tasks.append(self.sweep.read_port(port))
         self._questions.run(tasks)
         if not self._next_early:
             self._next_early = next_early_round(self.waiting.since, now, self.waiting.leases)

@@ -30,14 +30,13 @@ from ibkeys.mad.classes.notices import (
     BadCCKeyDetails,
     BadVendorKeyDetails,
 )
-from ibkeys.mad.const import MAD_SIZE, MadStatus, Method, MgmtClass, NoticeType
+from ibkeys.mad.const import GSI_QP, MAD_SIZE, MadStatus, Method, MgmtClass, NoticeType
 from ibkeys.mad.notice import DataDetails, Notice
 from ibkeys.mad.replies import lid_routed_reply
 from ibkeys.sim.nodes import ClassAgent, Port
 from ibkeys.sim.traps import Traps
 
 MOST_VIOLATIONS: Final = 0xFFFF
-_GSI_QP: Final = 1
 _CHECKED: Final = frozenset({Method.GET, Method.SET, Method.SEND, Method.TRAP_REPRESS})
 _ASKED_FOR: Final = frozenset({Method.GET, Method.SET})
 _BAD_KEY: Final[Mapping[MgmtClass, tuple[int, type[DataDetails], str]]] = {
@@ -187,7 +186,7 @@ def _notice(port: Port, of: KeyClass, mad: bytes) -> tuple[int, Notice]:
         method=asked.method,
         attribute_id=asked.attribute_id,
         attribute_modifier=asked.attribute_modifier,
-        qp=_GSI_QP,
+        qp=GSI_QP,
         **{key_field: asked.class_key},
     )
     is_generic = int(of.mgmt_class in _GENERIC)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.mad.fields import Layout, field
-from ibkeys.sim.nodes import BLOCK_SIZE, EMPTY_BLOCK, Node, Port
+from ibkeys.sim.agents.request import INVALID, OK, Answer, Request
+from ibkeys.sim.nodes import BLOCK_SIZE, EMPTY_BLOCK, Port
 
 ATTRIBUTE: Final = 0xFF90
 _FDR10: Final = 1
@@ -18,7 +19,6 @@ _FDR10: Final = 1
 class ExtendedPortInfo(Layout):
     """ExtendedPortInfo as ibsim answers it (ibsim's sim_mad.c). AttributeModifier: port number."""
 
-    __slots__ = ()
     size = BLOCK_SIZE
     # fmt: off
     #                            name                byte width
@@ -32,36 +32,26 @@ class ExtendedPortInfo(Layout):
 def run_at_fdr10(port: Port) -> None:
     """Let *port* say that its link runs at FDR10."""
     info = ExtendedPortInfo.new(link_speed_supported=_FDR10, link_speed_enabled=_FDR10, link_speed_active=_FDR10)
-    _tables(port.node)[ATTRIBUTE, port.number] = info.raw
+    port.node.keep_table((ATTRIBUTE, port.number), info.raw)
 
 
-def read(node: Node, ingress: int, modifier: int) -> bytes | None:
-    """Return what a Get shows; None when the modifier names no port."""
-    port = _named(node, ingress, modifier)
-    return None if port is None else (node.tables or {}).get((ATTRIBUTE, port.number), EMPTY_BLOCK)
+def get(request: Request) -> Answer:
+    """Return what there is of the port that the modifier names."""
+    port = request.named_port()
+    return (INVALID, EMPTY_BLOCK) if port is None else (OK, _kept(port))
 
 
-def write(node: Node, ingress: int, modifier: int, data: bytes) -> bytes | None:
+def set_info(request: Request) -> Answer:
     """Apply a Set and return what is there now: StateChangeEnable is kept, the speeds stay as the link is."""
-    port = _named(node, ingress, modifier)
+    port = request.named_port()
     if port is None:
-        return None
-    tables = _tables(node)
-    info = bytearray(tables.get((ATTRIBUTE, port.number), EMPTY_BLOCK))
-    ExtendedPortInfo.state_change_enable.copy(data, info)
-    tables[ATTRIBUTE, port.number] = bytes(info)
-    node.touch()
-    return bytes(info)
+        return INVALID, EMPTY_BLOCK
+    info = bytearray(_kept(port))
+    ExtendedPortInfo.state_change_enable.copy(request.data, info)
+    port.node.keep_table((ATTRIBUTE, port.number), bytes(info))
+    port.node.touch()
+    return OK, bytes(info)
 
 
-def _tables(node: Node) -> dict[tuple[int, int], bytes]:
-    if node.tables is None:
-        node.tables = {}
-    return node.tables
-
-
-def _named(node: Node, ingress: int, modifier: int) -> Port | None:
-    number = modifier & 0x7FFF_FFFF
-    if number > node.num_ports:
-        return None
-    return node.ports[number] if number or node.is_switch else node.ports[ingress]
+def _kept(port: Port) -> bytes:
+    return (port.node.tables or {}).get((ATTRIBUTE, port.number), EMPTY_BLOCK)

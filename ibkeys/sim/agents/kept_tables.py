@@ -51,8 +51,6 @@ def set_block(request: Request) -> Answer:
     place = _place(request)
     if place is None:
         return INVALID, EMPTY_BLOCK
-    if request.node.tables is None:
-        request.node.tables = {}
-    request.node.tables[place[0]] = request.data
+    request.node.keep_table(place[0], request.data)
     request.node.touch()
     return OK, request.data

@@ -10,7 +10,7 @@ from typing import Final
 
 from ibkeys.keys.mkey import check_m_key
 from ibkeys.mad import offsets as at
-from ibkeys.mad.const import AttributeID, Method
+from ibkeys.mad.const import GET, AttributeID
 from ibkeys.sim.nodes import KEY, Port
 from ibkeys.sim.traps import Traps
 
@@ -19,7 +19,6 @@ ACCEPTED: Final = 1
 ACCEPTED_KEY_HIDDEN: Final = 2
 
 _NO_KEY: Final = bytes(8)
-_GET: Final = int(Method.GET)
 _SHOW_KEYS: Final = frozenset({AttributeID.PORT_INFO, AttributeID.SM_INFO})
 
 
@@ -40,7 +39,7 @@ def check(port: Port, mad: bytes, traps: Traps) -> int:
     )
     if verdict.accepted:
         # At level 1 SM_Key is masked as M_Key is.
-        hidden = attribute in _SHOW_KEYS and method == _GET and protect_bits == 1 and key != mad[at.M_KEY]
+        hidden = attribute in _SHOW_KEYS and method == GET and protect_bits == 1 and key != mad[at.M_KEY]
         return ACCEPTED_KEY_HIDDEN if hidden else ACCEPTED
     if verdict.count_violation:
         _violation(port, mad, verdict.start_lease, traps)

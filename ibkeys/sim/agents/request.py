@@ -40,6 +40,13 @@ class Request:
         """The port that a request means which cannot name one: the ingress port; port 0 of a switch."""
         return self.node.arrival_port(self.ingress)
 
+    def named_port(self) -> Port | None:
+        """Return the port that the modifier names: 0 on a CA is the ingress port. None where there is no such port."""
+        number = self.modifier & 0x7FFF_FFFF  # bit 31: the sender understands extended speeds
+        if number > self.node.num_ports:
+            return None
+        return self.node.ports[number if number or self.node.is_switch else self.ingress]
+
 
 Answer = tuple[int, bytes]
 Handler = Callable[[Request], Answer | None]

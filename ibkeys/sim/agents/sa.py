@@ -10,7 +10,7 @@ Reports (`ibkeys.sim.agents.subscriptions`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from ibkeys.mad import offsets as at
 from ibkeys.mad.attributes import ClassPortInfo
@@ -22,7 +22,7 @@ from ibkeys.mad.records import NodeRecord, PKeyTableRecord, PortInfoRecord, SaRe
 from ibkeys.mad.sa import ACTIVE, SA_CLASS_VERSION, SA_HEADER_SIZE, SaHeader, build_sa
 from ibkeys.sim.agents.rmpp_sender import Transfer
 from ibkeys.sim.agents.sa_records import MAKERS, Group, Source, has_partition, shares_p_key
-from ibkeys.sim.agents.subscriptions import Subscriptions, inform_info_of
+from ibkeys.sim.agents.subscriptions import Subscriptions
 from ibkeys.sim.nodes import Node, Port
 
 DEFAULT_SA_KEY: Final = 1
@@ -123,7 +123,7 @@ class SubnetAdministration:
         if header.class_version != SA_CLASS_VERSION:
             return MadStatus.BAD_VERSION, 0, b""
         if attribute == InformInfo.attribute_id and method == Method.SET:
-            info = inform_info_of(query)
+            info = InformInfo(query[: InformInfo.size])
             status = self.subscriptions.set(info, requester, trusted)
             return status, InformInfo.size, info.raw
         if method not in (Method.GET, Method.GET_TABLE):
@@ -161,7 +161,7 @@ class SubnetAdministration:
         return known[port]
 
 
-def _compared(layout: type[SaRecord], mask: int, query: bytes) -> list[tuple[Row, object]]:
+def _compared(layout: type[SaRecord], mask: int, query: bytes) -> list[tuple[Row[Any], object]]:
     """Return the fields that the ComponentMask names, with the values asked for."""
     components = dict(layout.components)
     if layout is PortInfoRecord:

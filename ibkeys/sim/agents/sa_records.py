@@ -120,19 +120,12 @@ def _p_keys(source: Source, _trusted: bool, lid: int | None) -> Iterator[Record]
             yield Record(_padded(PKeyTableRecord(head + port.p_key_block(block))), port.guard)
 
 
+_SAID_OF_GROUP: Final = tuple(name for name in Group.__slots__ if name != "members")
+
+
 def _groups(source: Source, trusted: bool, _lid: int | None) -> Iterator[Record]:
     for group in source.groups:
-        record = MCMemberRecord.new(
-            mgid=group.mgid,
-            mlid=group.mlid,
-            q_key=group.q_key,
-            p_key=group.p_key,
-            mtu=group.mtu,
-            rate=group.rate,
-            sl=group.sl,
-            t_class=group.t_class,
-            flow_label=group.flow_label,
-        )
+        record = MCMemberRecord.new(**{name: getattr(group, name) for name in _SAID_OF_GROUP})
         if not trusted:
             yield Record(_padded(record), None, group.p_key)
             continue

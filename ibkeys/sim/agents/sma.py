@@ -73,16 +73,6 @@ def _set_switch_info(request: Request) -> Answer:
     return status, bytes(info)
 
 
-def _named_port(request: Request) -> Port | None:
-    number = request.modifier & 0x7FFF_FFFF  # bit 31: the sender understands extended speeds
-    node = request.node
-    if number > node.num_ports:
-        return None
-    if node.is_switch or number:
-        return node.ports[number]
-    return node.ports[request.ingress]
-
-
 _LOCAL_PORT_NUM: Final = PortInfo.local_port_num.byte
 
 
@@ -95,7 +85,7 @@ def _port_info_bytes(request: Request, port: Port, key_hidden: bool) -> bytes:
 
 
 def _get_port_info(request: Request) -> Answer | None:
-    port = _named_port(request)
+    port = request.named_port()
     if port is None:
         return INVALID, EMPTY_BLOCK
     hidden = request.key_hidden
@@ -108,7 +98,7 @@ def _get_port_info(request: Request) -> Answer | None:
 
 
 def _set_port_info(request: Request) -> Answer | None:
-    port = _named_port(request)
+    port = request.named_port()
     if port is None:
         return INVALID, EMPTY_BLOCK
     if not request.node.is_switch and port.number != request.ingress:
@@ -201,16 +191,6 @@ def _set_routes(request: Request) -> Answer:
     return OK, request.data
 
 
-def _get_extended_port_info(request: Request) -> Answer:
-    info = extended_port_info.read(request.node, request.ingress, request.modifier)
-    return (INVALID, EMPTY_BLOCK) if info is None else (OK, info)
-
-
-def _set_extended_port_info(request: Request) -> Answer:
-    info = extended_port_info.write(request.node, request.ingress, request.modifier, request.data)
-    return (INVALID, EMPTY_BLOCK) if info is None else (OK, info)
-
-
 def _switch_only(handler: Handler) -> Handler:
     return lambda request: handler(request) if request.node.is_switch else (BAD_ATTRIBUTE, EMPTY_BLOCK)
 
@@ -228,7 +208,7 @@ GET: Final[dict[int, Handler]] = {
     AttributeID.MULTICAST_FORWARDING_TABLE: _switch_only(kept_tables.get),
     AttributeID.SM_INFO: sm_info.get,
     AttributeID.VIRTUALIZATION_INFO: _get_virtualization,
-    extended_port_info.ATTRIBUTE: _get_extended_port_info,
+    extended_port_info.ATTRIBUTE: extended_port_info.get,
 }
 SET: Final[dict[int, Handler]] = {
     AttributeID.SWITCH_INFO: _set_switch_info,
@@ -240,7 +220,7 @@ SET: Final[dict[int, Handler]] = {
     AttributeID.LINEAR_FORWARDING_TABLE: _set_routes,
     AttributeID.MULTICAST_FORWARDING_TABLE: _switch_only(kept_tables.set_block),
     AttributeID.SM_INFO: sm_info.set_state,
-    extended_port_info.ATTRIBUTE: _set_extended_port_info,
+    extended_port_info.ATTRIBUTE: extended_port_info.set_info,
 }
 _HANDLERS: Final[dict[int, dict[int, Handler]]] = {int(Method.GET): GET, int(Method.SET): SET}
 _HEAD: Final = at.reader(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ibkeys.mad import offsets as at
-from ibkeys.mad.const import SECURITY_TRAPS, AttributeID, MadStatus, Method, SaStatus
+from ibkeys.mad.const import GSI_QP, SECURITY_TRAPS, AttributeID, MadStatus, Method, SaStatus
 from ibkeys.mad.inform import ALL_LIDS, ALL_PRODUCERS, ALL_TRAPS, ALL_TYPES, InformInfo, ReportNotice
 from ibkeys.mad.notice import Notice
 from ibkeys.mad.sa import build_sa
@@ -25,7 +25,6 @@ REPORT_RETRIES: Final = 3
 """OpenSM's transaction_timeout, in seconds, and transaction_retries."""
 _FIRST_ID: Final = 0x0000_0002_02DA_B001
 """TransactionIDs of OpenSM begin so; the upper half is the agent that its kernel gave it."""
-_GSI_QP: Final = 1
 
 
 @dataclass(slots=True)
@@ -68,7 +67,7 @@ class Subscriptions:
             return SaStatus.REQUEST_INVALID
         if not self._may_hear_of(requester, info):
             return SaStatus.REQUEST_INVALID
-        wanted = requester, wanted[1].replace(qpn=_GSI_QP)  # that of the MAD counts, not what it says
+        wanted = requester, wanted[1].replace(qpn=GSI_QP)  # that of the MAD counts, not what it says
         if wanted not in self._all:
             self._all.append(wanted)
         return MadStatus.OK
@@ -134,11 +133,6 @@ class Subscriptions:
             self._home.record("report-repeated", to=str(sent.subscriber))
             again.append((sent.subscriber, sent.mad))
         return again
-
-
-def inform_info_of(data: bytes) -> InformInfo:
-    """Return the InformInfo in the *data* of an SA MAD."""
-    return InformInfo(data[: InformInfo.size])
 
 
 def _wants(info: InformInfo, notice: Notice, issuer: Port) -> bool:

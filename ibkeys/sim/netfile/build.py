@@ -97,10 +97,18 @@ def build(history: History, file: NetFile, port_guids: PortGuids, links: Links) 
 
 
 def _node(history: History, index: int, record: FileNode, port_guids: PortGuids) -> Node:
-    node = Node(history, index, record.node_id, record.node_type, record.num_ports, record.guid)
-    node.description_bytes = record.description
-    node.system_image_guid = record.system_image_guid
-    node.vendor_id, node.device_id = record.vendor_id, record.device_id
+    node = Node(
+        history,
+        index,
+        record.node_id,
+        record.node_type,
+        record.num_ports,
+        record.guid,
+        record.system_image_guid,
+        record.description,
+        record.vendor_id,
+        record.device_id,
+    )
     if node.is_switch:
         node.enforcement_capacity = ENFORCEMENT_P_KEYS
         node.switch_info = bytearray(
@@ -115,7 +123,7 @@ def _node(history: History, index: int, record: FileNode, port_guids: PortGuids)
             ).raw
         )
         port0 = _SWITCH_PORT0.replace(lid=record.lid, lmc=record.lmc if record.enhanced_port0 else 0)
-        node.ports.append(Port(node, 0, node.guid, _with_rate(port0, None, record.defaults)))
+        node.ports.append(Port(node, 0, node.guid, bytearray(_with_rate(port0, None, record.defaults))))
         template = _EXTERNAL_PORT
     else:
         template = _CA_PORT
@@ -132,7 +140,7 @@ def _node(history: History, index: int, record: FileNode, port_guids: PortGuids)
             if line.guid is not None and port_guids == "file" and not node.is_switch:
                 guid = line.guid
             info = _listed(template, line, shared, node.is_switch)
-        node.ports.append(Port(node, number, guid, info))
+        node.ports.append(Port(node, number, guid, bytearray(info)))
         if line is not None and line.speed == "FDR10":
             extended_port_info.run_at_fdr10(node.ports[-1])
     if not node.is_switch:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import socket
 from collections import Counter
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from functools import partial
+from typing import Final
 
 from ibkeys.errors import AddressError
 from ibkeys.mad.attributes import PortInfo
@@ -17,6 +18,16 @@ from ibkeys.sim.server.credentials import receive
 from ibkeys.sim.server.loop import Loop
 from ibkeys.sim.server.traffic import BATCH, Traffic
 from ibkeys.sim.subnet import Subnet
+
+_ANSWERS: Final[Mapping[int, Callable[[Port], bytes]]] = {
+    protocol.GET_NODE_INFO: lambda port: port.node.node_info(port.number),
+    protocol.GET_VENDOR: lambda port: protocol.vendor(port.node.vendor_id, port.node.device_id, port.node.revision),
+    protocol.GET_PORT: lambda port: protocol.port(port.lid, port.state),
+    protocol.GET_P_KEYS: lambda port: port.p_key_block(0),
+    protocol.GET_GUID: lambda port: protocol.guid(port.node.guid),
+    protocol.GET_GID: lambda port: port.gid_prefix.to_bytes(8) + protocol.guid(port.node.guid),
+}
+"""What a client is told about its port, by the kind of its request."""
 
 
 class Attachments:
@@ -141,23 +152,11 @@ class Attachments:
         return [client for client in self._clients if client.is_sm and client.port.node is node]
 
     def _answer(self, client: Client, request: protocol.Control) -> bytes | None:
-        port, kind = client.port, request.kind
-        node = port.node
-        if kind == protocol.GET_NODE_INFO:
-            return node.node_info(port.number)
-        if kind == protocol.GET_PORT_INFO:
-            return self._port_info(port, protocol.port_number(request.data))
-        if kind == protocol.GET_VENDOR:
-            return protocol.vendor(node.vendor_id, node.device_id, node.revision)
-        if kind == protocol.GET_PORT:
-            return protocol.port(port.lid, port.state)
-        if kind == protocol.GET_P_KEYS:
-            return port.p_key_block(0)
-        if kind == protocol.GET_GUID:
-            return protocol.guid(node.guid)
-        if kind == protocol.GET_GID:
-            return port.gid_prefix.to_bytes(8) + protocol.guid(node.guid)
-        if kind == protocol.SET_IS_SM:
+        if request.kind in _ANSWERS:
+            return _ANSWERS[request.kind](client.port)
+        if request.kind == protocol.GET_PORT_INFO:
+            return self._port_info(client.port, protocol.port_number(request.data))
+        if request.kind == protocol.SET_IS_SM:
             self._set_is_sm(client, protocol.number(request.data) != 0)
         else:
             self._clients.mark_gone(client)

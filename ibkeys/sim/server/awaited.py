@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from ibkeys.mad import offsets as at
-from ibkeys.mad.const import SMP_CLASSES, Method
+from ibkeys.mad.const import REPORT, REPORT_RESP, SMP_CLASSES, TRAP, TRAP_REPRESS
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.server.clients import Client
 from ibkeys.sim.server.heads import Head
@@ -24,10 +24,6 @@ REPORT_TIMEOUT: Final = 0.2
 REPORT_RETRIES: Final = 3
 """A Report goes out again after so many seconds, so often. For an SMP OpenSM says so to the kernel as well, but there
 one attempt is as good as four: nothing is lost on the way, and a program that ignores it ignores all of them."""
-_TRAP: Final = int(Method.TRAP)
-_REPORT: Final = int(Method.REPORT)
-_REPORT_RESP: Final = int(Method.REPORT_RESP)
-_TRAP_REPRESS: Final = int(Method.TRAP_REPRESS)
 
 SLOT: Final = slice(at.AGENT.start, at.AGENT.start + 2)
 """The slot of the client that asks: the server writes it into the half of the TransactionID that is the kernel's."""
@@ -57,7 +53,7 @@ class PendingRequests:
 
     def add(self, request: Request) -> bool:
         """Let *request* wait, in place of one with its class and TransactionID; returns whether it is kept."""
-        kept = request.mad[at.MGMT_CLASS] in SMP_CLASSES or request.mad[at.METHOD] in (_TRAP, _REPORT)
+        kept = request.mad[at.MGMT_CLASS] in SMP_CLASSES or request.mad[at.METHOD] in (TRAP, REPORT)
         if kept:
             self._requests[_key(request.mad)] = request
         return kept
@@ -67,7 +63,7 @@ class PendingRequests:
         """Whether *mad* is an answer to such a request as is kept here: it is for who waits for it, else for nobody."""
         method = mad[at.METHOD]
         is_smp_response = method & at.RESPONSE and mad[at.MGMT_CLASS] in SMP_CLASSES
-        return method in (_TRAP_REPRESS, _REPORT_RESP) or bool(is_smp_response)
+        return method in (TRAP_REPRESS, REPORT_RESP) or bool(is_smp_response)
 
     def answered_by(self, mad: bytes, port: Port) -> Request | None:
         """Return the request from *port* that *mad* answers, and let it wait no longer; None when nobody waits for it.
@@ -80,7 +76,7 @@ class PendingRequests:
         request = self._requests.get(key)
         if request is None or request.client.port is not port:
             return None
-        if mad[at.METHOD] != _TRAP_REPRESS and mad[AGENT] != request.mad[AGENT]:
+        if mad[at.METHOD] != TRAP_REPRESS and mad[AGENT] != request.mad[AGENT]:
             return None
         return self._requests.pop(key)
 

@@ -7,6 +7,7 @@ import socket
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Final
 
 from ibkeys.errors import TransportError
@@ -25,48 +26,31 @@ PAUSE_AT: Final = 512
 Address = bytes | str | tuple[str, int]
 
 
+@dataclass(slots=True, eq=False)
 class Client:
     """One attached program. ``slot`` is in the upper 16 bits of the TransactionIDs of its requests. ``is_known``: a
     packet showed that it belongs to a user who may attach. ``subscriptions``: what it subscribed to at the SA, and
     did not end since: for so long it is the one of its port that takes Reports. ``owed``: how many of the packets that
     are ``waiting`` are answers to it."""
 
-    __slots__ = (
-        "address",
-        "fd",
-        "gone",
-        "ident",
-        "is_known",
-        "is_sm",
-        "owed",
-        "paused",
-        "peer",
-        "port",
-        "slot",
-        "slot_bytes",
-        "socket",
-        "subscriptions",
-        "waiting",
-    )
+    slot: int
+    ident: int
+    port: Port
+    address: Address
+    peer: Address
+    socket: socket.socket
+    is_sm: bool = False
+    is_known: bool = False
+    gone: bool = False
+    owed: int = 0
+    paused: bool = False
+    waiting: deque[bytes] = field(default_factory=deque)
+    subscriptions: set[bytes] = field(default_factory=set)
+    slot_bytes: bytes = field(init=False)
+    fd: int = field(init=False)
 
-    def __init__(
-        self, slot: int, ident: int, port: Port, address: Address, peer: Address, data_socket: socket.socket
-    ) -> None:
-        self.slot = slot
-        self.slot_bytes = slot.to_bytes(2)
-        self.ident = ident
-        self.port = port
-        self.address = address
-        self.peer = peer
-        self.socket = data_socket
-        self.fd = data_socket.fileno()
-        self.is_sm = False
-        self.is_known = False
-        self.gone = False
-        self.owed = 0
-        self.paused = False
-        self.waiting: deque[bytes] = deque()
-        self.subscriptions: set[bytes] = set()
+    def __post_init__(self) -> None:
+        self.slot_bytes, self.fd = self.slot.to_bytes(2), self.socket.fileno()
 
     def __str__(self) -> str:
         return f"client {self.slot} ({self.ident}) at {self.port}"
@@ -152,15 +136,10 @@ class Clients:
 
     def _open(self, slot: int, peer: Address) -> socket.socket:
         if self.listen is not None:
-            own: Address = (self.listen[0], self.listen[1] + 1 + slot)
-            opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+            opened = _bound((self.listen[0], self.listen[1] + 1 + slot))
         else:
-            own = protocol.socket_name(self.name, f"out{slot}")
-            opened = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+            opened = _bound(protocol.socket_name(self.name, f"out{slot}"))
         try:
-            if self.listen is None:
-                show_senders(opened)
-            opened.bind(own)
             opened.connect(peer)
             # From here on the kernel takes packets of the peer alone. Packets that others sent before are dropped; the
             # program itself does not know yet where to send.
@@ -185,20 +164,24 @@ class Clients:
 
 def bind(name: str, listen: tuple[str, int] | None) -> socket.socket:
     """Open the socket for control requests. Raises TransportError when the name or port is taken."""
-    where: Address
-    if listen is not None:
-        opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-        where, words = listen, f"UDP port {listen[1]} of {listen[0]}"
-    else:
-        opened = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-        where, words = protocol.socket_name(name, "ctl"), f"the socket name {name!r}"
+    words = f"the socket name {name!r}" if listen is None else f"UDP port {listen[1]} of {listen[0]}"
     try:
-        if listen is None:
-            show_senders(opened)
-        opened.bind(where)
+        return _bound(listen or protocol.socket_name(name, "ctl"))
     except OSError as error:
-        opened.close()
         if error.errno == errno.EADDRINUSE:
             raise TransportError(f"{words} is in use: another simulator runs there", errno.EADDRINUSE) from None
         raise TransportError(f"{words} cannot be used: {error.strerror or error}", error.errno or 0) from None
+
+
+def _bound(own: Address) -> socket.socket:
+    """Open a socket at *own*: a name of this host, or a UDP port. Raises OSError."""
+    family = socket.AF_UNIX if isinstance(own, bytes) else socket.AF_INET
+    opened = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    try:
+        if family == socket.AF_UNIX:
+            show_senders(opened)
+        opened.bind(own)
+    except BaseException:
+        opened.close()
+        raise
     return opened

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Final
 
 from ibkeys.mad import offsets as at
-from ibkeys.mad.const import MAD_SIZE, Method, MgmtClass
+from ibkeys.mad.const import DIRECTED_ROUTE, MAD_SIZE, Method
 from ibkeys.mad.sa import SA_CLASS_VERSION
 from ibkeys.mad.smp import HEADER_SIZE as LEAST_MAD
 from ibkeys.mad.smp import DirectedRouteSmp
@@ -21,7 +21,6 @@ from ibkeys.sim.server.ibsim_protocol import HEADER_SIZE, PACKET_SIZE
 
 HEAD_SIZE: Final = HEADER_SIZE + at.HOP_COUNT
 """Bytes of a packet that say all this: its header, and the MAD up to HopPointer."""
-_DIRECTED: Final = int(MgmtClass.SUBN_DIRECTED_ROUTE)
 _ASKING: Final = frozenset(range(at.RESPONSE)) - {int(Method.TRAP_REPRESS)}
 """The methods of MADs that somebody is to answer (mad.c: ib_response_mad)."""
 _FIELDS: Final = at.reader(
@@ -61,7 +60,7 @@ def head_of(raw: bytes) -> Head | None:
     length, base_version, mgmt_class, class_version, method, d, hop_pointer = _FIELDS.unpack(raw)
     if base_version != 1 or class_version > SA_CLASS_VERSION or not LEAST_MAD <= length <= MAD_SIZE:
         return None
-    if mgmt_class == _DIRECTED and (hop_pointer or (d ^ method) & at.RESPONSE):
+    if mgmt_class == DIRECTED_ROUTE and (hop_pointer or (d ^ method) & at.RESPONSE):
         return None
     header = raw[:HEADER_SIZE]
     return Head(

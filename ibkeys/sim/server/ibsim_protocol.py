@@ -7,6 +7,7 @@ anything else, or to the wrong name, makes the client wait forever.
 from __future__ import annotations
 
 import struct
+import sys
 from typing import Final, NamedTuple
 
 from ibkeys.errors import UsageError
@@ -89,16 +90,10 @@ def parse_control(raw: bytes) -> Control | None:
     return Control(client, kind, size, data) if magic == MAGIC else None
 
 
-def control(request: Control, kind: int | None = None, data: bytes | None = None, client: int | None = None) -> bytes:
-    """Return the reply to *request*: the same datagram with another *kind*, *data* (its first bytes) or *client*."""
+def control(request: Control, kind: int | None = None, data: bytes | None = None) -> bytes:
+    """Return the reply to *request*: the same datagram with another *kind* or *data* (its first bytes)."""
     body = request.data if data is None else data[:_DATA_SIZE] + request.data[len(data) :]
-    return _CONTROL.pack(
-        MAGIC,
-        request.client if client is None else client,
-        request.kind if kind is None else kind,
-        request.size,
-        body,
-    )
+    return _CONTROL.pack(MAGIC, request.client, request.kind if kind is None else kind, request.size, body)
 
 
 def parse_client_info(data: bytes) -> ClientInfo:
@@ -173,8 +168,7 @@ def header(dlid: bytes, slid: bytes, dqp: bytes, sqp: bytes, status: int = 0, le
     return b"".join((dlid, slid, dqp, sqp, status.to_bytes(4), _PADDING, length.to_bytes(8)))
 
 
-_NATIVE: Final = "little" if struct.pack("=H", 1)[0] else "big"
-_LID_AT: Final = 0 if _NATIVE == "little" else 2
+_LID_AT: Final = 0 if sys.byteorder == "little" else 2
 _BEFORE_LID: Final = bytes(_LID_AT)
 _AFTER_LID: Final = bytes(2 - _LID_AT)
 _PADDING: Final = bytes(4)

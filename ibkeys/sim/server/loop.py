@@ -60,15 +60,12 @@ class Loop:
         for fd, events in self._epoll.poll(wait):
             handler = self._handlers.get(fd)
             if handler is not None:
-                try:
-                    handler(events)
-                except Exception as error:
-                    self.report(error)
+                self.guarded(handler, events)
 
-    def guarded(self, work: Callable[[], object]) -> None:
+    def guarded(self, work: Callable[..., object], *events: int) -> None:
         """Do *work*; report what it raises."""
         try:
-            work()
+            work(*events)
         except Exception as error:
             self.report(error)
 

@@ -75,16 +75,7 @@ class Server(Closing):
         self._control = attached.bind(name, listen)
         self._loop = Loop(self._report_bug)
         try:
-            self.steering = Steering(
-                subnet,
-                name,
-                self._users,
-                self._loop,
-                self.clients,
-                self.counts,
-                log=self._log,
-                report=self._report_bug,
-            )
+            self.steering = Steering(subnet, name, self._users, self._loop, self.clients, self.counts, log=self._log)
         except BaseException:
             self._loop.close()
             self._control.close()

@@ -44,8 +44,8 @@ class RunningClock:
 class Steering:
     """Executes lines on *subnet*. Only *users* may connect to the socket, which is named after *name*.
 
-    *clients* and *counts* are what the lines of these names show, *log* gets what a script does, *report* what a line
-    raised that it should not. ``connections``: those who steer now. Raises TransportError if the name is taken.
+    *clients* and *counts* are what the lines of these names show, *log* gets what a script does. ``connections``: those
+    who steer now. Raises TransportError if the name is taken.
     """
 
     def __init__(
@@ -58,7 +58,6 @@ class Steering:
         counts: Callable[[], Mapping[str, int]],
         *,
         log: Callable[[str], None],
-        report: Callable[[Exception], None],
     ) -> None:
         self._subnet = subnet
         self._users = users
@@ -66,7 +65,6 @@ class Steering:
         self._clients = clients
         self._counts = counts
         self._log = log
-        self._report = report
         self._clock = RunningClock(subnet.history)
         self._script = Script()
         self._script_start = 0.0
@@ -88,7 +86,7 @@ class Steering:
         except IbkeysError as error:
             return Answer("error", str(error))
         except Exception as error:
-            self._report(error)
+            self._loop.report(error)
             return Answer("error", f"internal error ({type(error).__name__})")
         self._clock.go_on()
         return Answer("ok", text + _HELP.rstrip() if word == "help" else text)
@@ -98,7 +96,7 @@ class Steering:
     def play(self, script: Script) -> None:
         """Execute *script*: what is due at once now, the rest by `play_due`. Raises UsageError for a line of now."""
         self._script, self._script_start = script, self._subnet.now
-        for line in script.due_lines(0.0):
+        for line in script.due(0.0):
             answer = self.execute(line.text)
             if answer.outcome != "ok":
                 raise UsageError(f"line {line.number}: {answer.text}")
@@ -108,7 +106,7 @@ class Steering:
         """Execute what is due of the script; returns the seconds until the next line, None when all are done."""
         if self._script.next_time is None:
             return None
-        for line in self._script.due_lines(self._subnet.now - self._script_start):
+        for line in self._script.due(self._subnet.now - self._script_start):
             answer = self.execute(line.text)
             self._log(f"{line.text}: {'' if answer.outcome == 'ok' else 'not done: '}{answer.text}")
         due = self._script.next_time

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Final
 
 from ibkeys.mad import offsets as at
-from ibkeys.mad.const import SMP_CLASSES, Method, MgmtClass
+from ibkeys.mad.const import REPORT, SET, SMP_CLASSES, SUBN_ADM, TRAP, TRAP_REPRESS, MgmtClass
 from ibkeys.mad.inform import InformInfo
 from ibkeys.mad.sa import SA_HEADER_SIZE
 from ibkeys.sim.deliveries import Delivery, Drop, Outcome
@@ -36,12 +36,7 @@ from ibkeys.sim.server.outbox import DEAD, Outbox, PassedMad, Watch
 BATCH: Final = 32
 """Most packets taken from one client before the others have their turn, and before it gets its answers: it shall not
 wait for those of all that it has in flight."""
-_ADMINISTRATION: Final = int(MgmtClass.SUBN_ADM)
 _OF_MANAGER: Final = frozenset({*SMP_CLASSES, MgmtClass.SUBN_ADM})
-_TRAP: Final = int(Method.TRAP)
-_TRAP_REPRESS: Final = int(Method.TRAP_REPRESS)
-_REPORT: Final = int(Method.REPORT)
-_SET: Final = int(Method.SET)
 _BEFORE_SLOT: Final = slice(HEADER_SIZE, HEADER_SIZE + SLOT.start)
 _AFTER_SLOT: Final = slice(HEADER_SIZE + SLOT.stop, PACKET_SIZE)
 _SAME_MAD: Final = slice(0, at.DATA.stop)
@@ -140,7 +135,7 @@ class Traffic:
             head, raw = completed(head, raw, client.port)
         self.packets += 1
         mad = raw[_BEFORE_SLOT] + client.slot_bytes + raw[_AFTER_SLOT] if head.asks else raw[HEADER_SIZE:]
-        if head.mgmt_class == _ADMINISTRATION and not self._may_ask_sa(client, mad):
+        if head.mgmt_class == SUBN_ADM and not self._may_ask_sa(client, mad):
             self._outbox.answer(
                 client,
                 protocol.returned_with_error(head.header, mad, errno.EPERM),
@@ -184,7 +179,7 @@ class Traffic:
 
         What it subscribes to, or no longer, is noted.
         """
-        if mad[at.METHOD] != _SET or mad[at.ATTRIBUTE_ID] != _INFORM_INFO:
+        if mad[at.METHOD] != SET or mad[at.ATTRIBUTE_ID] != _INFORM_INFO:
             return True
         taker = self._clients.takes_reports(client.port)
         if taker is not None and taker is not client:
@@ -200,7 +195,7 @@ class Traffic:
     def _await(self, request: awaited.Request, taker: Client) -> None:
         if not self._awaited.add(request):
             return
-        if request.mad[at.METHOD] == _REPORT:
+        if request.mad[at.METHOD] == REPORT:
             again = partial(self._report_again, request, taker, awaited.REPORT_RETRIES)
             self._loop.at(awaited.REPORT_TIMEOUT, again)
         else:
@@ -233,7 +228,7 @@ class Traffic:
         forwarding = current is not None and current[1][_SAME_MAD] == delivery.mad[_SAME_MAD]
         client, mad = self._addressee(port, delivery.mad)
         if client is None:
-            if mad[at.METHOD] != _TRAP_REPRESS:  # which the agent of the port has examined
+            if mad[at.METHOD] != TRAP_REPRESS:  # which the agent of the port has examined
                 self._counts["nobody there"] += 1
         elif forwarding and current is not None:
             if self._outbox.write(client, protocol.handed_on(current[0].header, mad)):
@@ -260,8 +255,8 @@ class Traffic:
         if mad[at.METHOD] & at.RESPONSE:
             client = self._clients.get(int.from_bytes(mad[SLOT]))
             return (client if client is not None and client.port is port else None), mad
-        if mad[at.MGMT_CLASS] == _ADMINISTRATION and mad[at.METHOD] == _REPORT:
+        if mad[at.MGMT_CLASS] == SUBN_ADM and mad[at.METHOD] == REPORT:
             return self._clients.takes_reports(port), mad
-        if mad[at.MGMT_CLASS] not in _OF_MANAGER and mad[at.METHOD] != _TRAP:
+        if mad[at.MGMT_CLASS] not in _OF_MANAGER and mad[at.METHOD] != TRAP:
             return None, mad
         return next((client for client in self._clients.at(port) if client.is_sm), None), mad

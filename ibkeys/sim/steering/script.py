@@ -49,12 +49,8 @@ class Script:
                 raise FileFormatError(str(error), path, number, error.column) from None
         return cls(lines)
 
-    def due(self, now: float) -> list[str]:
-        """Return the commands whose time has come *now* seconds after the start, each once, in order."""
-        return [line.text for line in self.due_lines(now)]
-
-    def due_lines(self, now: float) -> list[Line]:
-        """As `due`, with the times and line numbers."""
+    def due(self, now: float) -> list[Line]:
+        """Return the lines whose time has come *now* seconds after the start, each once, in order."""
         first = self._next
         while self._next < len(self.lines) and self.lines[self._next].at <= now:
             self._next += 1

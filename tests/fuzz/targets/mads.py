@@ -10,7 +10,7 @@ from ibkeys.client.report_port import Report
 from ibkeys.client.rmpp import Receiver
 from ibkeys.mad import decode as decoding
 from ibkeys.mad.classes.gmp import KEY_CLASS_OF
-from ibkeys.mad.classes.notices import details_of, trap_number
+from ibkeys.mad.classes.notices import details_of
 from ibkeys.mad.const import MAD_SIZE, MgmtClass
 from ibkeys.mad.inform import ReportNotice
 from ibkeys.mad.masking import masked
@@ -120,7 +120,6 @@ def _trap(data: bytes) -> None:
     assert event.kind
     notice = Notice(reported.raw[: Notice.size])
     for mgmt_class in KEY_CLASS_OF:
-        trap_number(notice)
         details = details_of(notice, mgmt_class)
         if details is not None:
             details.to_json()

@@ -159,7 +159,7 @@ def _script(data: bytes) -> None:
     net = subnet("two-switch")
     for line in script.due(float("inf")):
         try:
-            execute(net, line)
+            execute(net, line.text)
         except IbkeysError as error:
             check_words(error)
 
