@@ -17,7 +17,7 @@ from ibkeys.cli.listing.causes import say_by_cause
 from ibkeys.cli.listing.filters import PortFilter, is_set_of_names, refuse_without_sweep
 from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import load, open_source
-from ibkeys.cli.options import Filters, Folding, Kind, Where
+from ibkeys.cli.options import ShownPorts, Where
 from ibkeys.cli.render import IDENTITY, Row, heading_of, write_csv, write_details, write_json, write_table
 from ibkeys.cli.screen.colour import bar_console
 from ibkeys.cli.screen.lines import keep_whole
@@ -90,11 +90,7 @@ class Column:
 
 
 def read_sheet(
-    where: Where,
-    kind: Kind,
-    words: Sequence[str],
-    every_port: bool,
-    filters: Filters,
+    asked: ShownPorts,
     read: Callable[[ReadablePort], object],
     values: Callable[[Port], dict[str, Any]],
     p_keys: bool = False,
@@ -102,25 +98,26 @@ def read_sheet(
 ) -> Sheet:
     """Read one port with *read*, or all by a sweep, and make each port's *values* of what was read.
 
-    *filters* choose among the ports of a sweep; so does a name with wildcards or a set of names, as -N takes it too. A
+    Filters choose among the ports of a sweep; so does a name with wildcards or a set of names, as -N takes it too. A
     host's name stands for all its nodes: of several each port is read.
     *read_more* reads what no sweep does, of the ports that are listed. Raises what `Fabric.find_port` and the reads
     raise; a sweep goes on past what fails and lists it.
     """
     from ibkeys.discovery.wanted import Wanted
 
-    chosen = PortFilter(filters)
-    names = words if kind.name and len(words) == 1 and is_set_of_names(words[0]) else ()
-    given = given_port(words, kind, every_port)
-    if not (every_port or names):
+    chosen, words = PortFilter(asked.listing), asked.words
+    names = words if asked.kind.name and len(words) == 1 and is_set_of_names(words[0]) else ()
+    given = given_port(words, asked.kind, asked.every_port)
+    is_sweep = asked.every_port or bool(names)
+    if not is_sweep:
         refuse_without_sweep(chosen)
-    with open_source(where) as source:
-        if not (every_port or names):
+    with open_source(asked.where) as source:
+        if not is_sweep:
             ports, errors = _read_ports(source, given, read)
             read_more(source, ports)
             sheet = Sheet([_row(port, values) for port in ports], errors, is_sweep=len(ports) > 1)
         else:
-            found = sweep_for(source, where, chosen, Wanted(p_keys=p_keys), names)
+            found = sweep_for(source, asked.where, chosen, Wanted(p_keys=p_keys), names)
             ports = chosen.kept(found)
             read_more(source, ports)
             rows = [_row(port, values) for port in ports]
@@ -236,16 +233,16 @@ def show(
     command: str,
     sheet: Sheet,
     columns: Sequence[Column],
-    format: str,
-    folding: Folding,
-    in_table: Callable[[Row], bool],
+    asked: ShownPorts,
+    in_table: Callable[[Row], bool] = lambda row: True,
 ) -> int:
     """Render a sheet and return the exit code. *in_table*: what a sweep's table lists; ports of which all columns say
-    the same are one row of it where *folding* says so.
+    the same are one row of it where that was asked for.
 
-    Raises UsageError for a folding that does not go with *format*.
+    Raises UsageError for a folding that does not go with the format.
     """
-    folded, names = is_folded(folding, format), FoldedNames([*sheet.ports, *sheet.errors], sheet.fabric)
+    format, folded = asked.format, is_folded(asked.listing, asked.format)
+    names = FoldedNames([*sheet.ports, *sheet.errors], sheet.fabric)
     if format == "json":
         write_json(command, sheet.document())
     elif format == "csv":
@@ -263,7 +260,7 @@ def show(
     else:
         for row in sheet.ports:
             write_details(heading_of(row), ((column.title, column.cell(row)) for column in columns))
-    return finish(sheet.errors, format, names, folding.each)
+    return finish(sheet.errors, format, names, asked.listing.each)
 
 
 def _flat(row: Row, columns: Sequence[Column]) -> dict[str, Any]:

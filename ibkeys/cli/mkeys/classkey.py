@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibkeys.cli import options
 from ibkeys.cli.help.command import command
 from ibkeys.cli.mkeys.asking_class_keys import ASK_UNKEYED, say_cost, say_not_asked
-from ibkeys.cli.options import Kind, Listing, Where
+from ibkeys.cli.options import ShownPorts
 from ibkeys.cli.render import NOTHING, Row
 from ibkeys.cli.showing import Column, read_sheet, show
 from ibkeys.cli.types import NearChoice
@@ -45,23 +45,8 @@ _CLASSES: Final = options.option(
 @command("classkey-show")
 @_CLASSES
 @ASK_UNKEYED
-@options.every_port
-@options.address()
-@options.pkey_idx
-@options.format
-@options.listing
-@options.reading
-def classkey_show(
-    where: Where,
-    kind: Kind,
-    words: tuple[str, ...],
-    every_port: bool,
-    classes: tuple[str, ...],
-    ask_unkeyed: bool,
-    pkey_idx: int | None,
-    listing: Listing,
-    format: str,
-) -> int:
+@options.shown_ports(options.pkey_idx)
+def classkey_show(asked: ShownPorts, classes: tuple[str, ...], ask_unkeyed: bool, pkey_idx: int | None) -> int:
     """Show CC_Key, VS_Key, N2N manager key and B_Key: state, protect bit, lease and violations.
 
     The state tells a port without the class from a hidden key and from a port that does not answer. A known key (from
@@ -69,24 +54,22 @@ def classkey_show(
     because the cost of such a query is not known in the other classes; --ask-unkeyed queries them once, without
     retries.
     """
-    if ask_unkeyed and where.snapshot is not None:
+    if ask_unkeyed and asked.where.snapshot is not None:
         raise UsageError("--ask-unkeyed cannot be used with --from, which sends no queries")
     wanted = _classes_named(classes)
     found: dict[Port, list[ClassKeyReading]] = {}
-    shows_keys = where.show_keys
+    shows_keys = asked.where.show_keys
 
     def ask(source: Source, ports: Sequence[Port]) -> None:
         nonlocal shows_keys
-        shows_keys = where.show_keys and source.holds_m_keys
-        asked = ports if every_port or len(ports) != 1 else [_end_port(ports[0])]
-        questions = source.class_key_questions(asked, wanted, ask_unkeyed=ask_unkeyed)
+        shows_keys = asked.where.show_keys and source.holds_m_keys
+        chosen = ports if asked.every_port or len(ports) != 1 else [_end_port(ports[0])]
+        questions = source.class_key_questions(chosen, wanted, ask_unkeyed=ask_unkeyed)
         say_cost(questions)
         for reading in source.ask_class_keys(questions, pkey_idx):
             found.setdefault(reading.port, []).append(reading)
 
-    sheet = read_sheet(
-        where, kind, words, every_port, listing, _read, lambda port: {_ROWS: found.get(port, [])}, True, ask
-    )
+    sheet = read_sheet(asked, _read, lambda port: {_ROWS: found.get(port, [])}, p_keys=True, read_more=ask)
     readings = [(row, reading) for row in sheet.ports for reading in row.pop(_ROWS)]
     sheet.ports = [{**row, **_values_of(reading, shows_keys)} for row, reading in readings]
     sheet.errors += [{**row, "error": reading.detail} for row, reading in readings if reading.is_unread]
@@ -101,9 +84,9 @@ def classkey_show(
         Column("known_key", "Known key", _known, "Known key"),
         Column("detail", "Answer"),
     ]
-    if brief and format == "table":
+    if brief and asked.format == "table":
         del columns[-1]
-    return show("classkey-show", sheet, columns, format, listing, lambda row: True)
+    return show("classkey-show", sheet, columns, asked)
 
 
 _ROWS: Final = "class_keys"

@@ -12,7 +12,7 @@ from ibkeys.cli.changing import change
 from ibkeys.cli.exits import write_exact
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import Changing, Kind, Listing, Where
+from ibkeys.cli.options import Changing, Kind, ShownPorts, Where
 from ibkeys.cli.render import Row, write_csv, write_json
 from ibkeys.cli.secrets import read_m_key
 from ibkeys.cli.showing import Column, read_sheet, show
@@ -32,12 +32,8 @@ _STATE_TEXT: Final = {
 
 
 @command("mkey-show")
-@options.every_port
-@options.address()
-@options.format
-@options.listing
-@options.reading
-def mkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, listing: Listing, format: str) -> int:
+@options.shown_ports()
+def mkey_show(asked: ShownPorts) -> int:
     """Show M_Key state, ProtectBits, lease and violations.
 
     The M_Key is 'zero', 'set', 'hidden' (the port shows it only to requests with the key) or 'unreadable'; -K
@@ -46,12 +42,12 @@ def mkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
     """
 
     def values(port: Port) -> dict[str, Any]:
-        return _values(port, where.show_keys)
+        return _values(port, asked.where.show_keys)
 
-    sheet = read_sheet(where, kind, words, every_port, listing, lambda handle: handle.read_port_info(), values)
-    if sheet.is_sweep and not (listing.each and format != "table"):
+    sheet = read_sheet(asked, lambda handle: handle.read_port_info(), values)
+    if sheet.is_sweep and not (asked.listing.each and asked.format != "table"):
         sheet.ports = [row for row in sheet.ports if row["node_type"] != "switch" or row["port"] == 0]
-    brief = sheet.is_sweep and format == "table"
+    brief = sheet.is_sweep and asked.format == "table"
     columns = [
         Column("m_key_state", "M_Key", _key if brief else _key_in_words),
         Column("m_key", "M_Key value"),
@@ -59,9 +55,9 @@ def mkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
         Column("m_key_lease_period", "Lease (s)" if brief else "LeasePeriod", None if brief else _lease),
         Column("m_key_violations", "Violations"),
     ]
-    if format == "table":
+    if asked.format == "table":
         del columns[1]
-    return show("mkey-show", sheet, columns, format, listing, lambda row: True)
+    return show("mkey-show", sheet, columns, asked)
 
 
 def _values(port: Port, show_keys: bool) -> dict[str, Any]:

@@ -41,6 +41,8 @@ from ibkeys.cli.options.rows import folding as folding
 from ibkeys.cli.options.rows import format as format
 from ibkeys.cli.options.rows import listing as listing
 from ibkeys.cli.options.rows import listing_as_is as listing_as_is
+from ibkeys.cli.options.shown_ports import ShownPorts as ShownPorts
+from ibkeys.cli.options.shown_ports import shown_ports as shown_ports
 from ibkeys.cli.options.where import Store as Store
 from ibkeys.cli.options.where import Where as Where
 from ibkeys.cli.options.where import fabric as fabric

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import options
 from ibkeys.cli.help.command import command
-from ibkeys.cli.options import Kind, Listing, Where
+from ibkeys.cli.options import ShownPorts
 from ibkeys.cli.render import NOTHING
 from ibkeys.cli.showing import Column, read_sheet, show
 
@@ -17,27 +17,15 @@ _SWITCH_CAPS = ("partition_enforcement_cap", "inbound_enforcement_cap", "outboun
 
 
 @command("caps-show")
-@options.every_port
-@options.address()
-@options.format
-@options.listing
-@options.reading
-def caps_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, listing: Listing, format: str) -> int:
+@options.shown_ports()
+def caps_show(asked: ShownPorts) -> int:
     """Show P_Key capacities and enforcement capabilities.
 
     PartitionCap is the size of the P_Key table of CA and router ports and of a switch's port 0, PartitionEnforcementCap
     that of a switch's external ports. Both are values of the node, so with --all the table omits external ports. The
     NV-RAM bits show whether M_Key and P_Keys survive a reset.
     """
-    sheet = read_sheet(
-        where,
-        kind,
-        words,
-        every_port,
-        listing,
-        lambda handle: (handle.read_port_info(), handle.read_switch_info()),
-        _values,
-    )
+    sheet = read_sheet(asked, lambda handle: (handle.read_port_info(), handle.read_switch_info()), _values)
     brief = sheet.is_sweep
     columns = [
         Column("partition_cap", "Partitions" if brief else "PartitionCap"),
@@ -47,9 +35,7 @@ def caps_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
         Column("is_m_key_nvram", "M_Key NVRAM" if brief else "IsM_KeyNVRAM"),
         Column("is_p_key_nvram", "P_Key NVRAM" if brief else "IsP_KeyNVRAM"),
     ]
-    return show(
-        "caps-show", sheet, columns, format, listing, lambda row: row["node_type"] != "switch" or row["port"] == 0
-    )
+    return show("caps-show", sheet, columns, asked, lambda row: row["node_type"] != "switch" or row["port"] == 0)
 
 
 def _column(key: str, title: str) -> Column:

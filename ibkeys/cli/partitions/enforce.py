@@ -11,7 +11,7 @@ from ibkeys.cli.addresses import given_port
 from ibkeys.cli.changing import change
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import Changing, Kind, Listing, Where
+from ibkeys.cli.options import Changing, Kind, ShownPorts, Where
 from ibkeys.cli.render import NOTHING, Row
 from ibkeys.cli.showing import PEER_PARTS, Column, peer_document, read_sheet, show
 from ibkeys.errors import UsageError
@@ -21,21 +21,15 @@ if TYPE_CHECKING:
 
 
 @command("enforce-show")
-@options.every_port
-@options.address()
-@options.format
-@options.listing
-@options.reading
-def enforce_show(
-    where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, listing: Listing, format: str
-) -> int:
+@options.shown_ports()
+def enforce_show(asked: ShownPorts) -> int:
     """Show partition enforcement of switch ports.
 
     Inbound applies to packets that enter the switch, outbound to packets that leave it. Only external ports of switches
     enforce partitions, and sometimes ports of routers; with --all the table omits all other ports. Peer is the far end
     of the port's link; in a row of many ports it is the type of the node at the far end.
     """
-    sheet = read_sheet(where, kind, words, every_port, listing, lambda handle: handle.read_port_info(), _values)
+    sheet = read_sheet(asked, lambda handle: handle.read_port_info(), _values)
     columns = [
         _column("partition_enforcement_inbound", "Inbound"),
         _column("partition_enforcement_outbound", "Outbound"),
@@ -43,9 +37,9 @@ def enforce_show(
     if not sheet.is_sweep:  # one port by itself does not say what it is linked to
         for row in sheet.ports:
             row["peer"] = None
-    if sheet.is_sweep or format == "csv":
+    if sheet.is_sweep or asked.format == "csv":
         columns.append(Column("peer", "Peer", _peer, folded=_kind_of_peer, parts=PEER_PARTS))
-    return show("enforce-show", sheet, columns, format, listing, _has_enforcement)
+    return show("enforce-show", sheet, columns, asked, _has_enforcement)
 
 
 def _has_enforcement(row: Row) -> bool:

@@ -16,7 +16,7 @@ from ibkeys.cli.listing.entries import entry_documents
 from ibkeys.cli.listing.folding import fold_rows, indented, is_folded, width_of_output
 from ibkeys.cli.local.fallback import table_of_kernel
 from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import Changing, Kind, Listing, Where
+from ibkeys.cli.options import Changing, Kind, ShownPorts, Where
 from ibkeys.cli.render import IDENTITY, UNREADABLE, Row, heading_of, write_csv, write_json, write_table
 from ibkeys.cli.screen.lines import folded
 from ibkeys.cli.showing import NAMING, Sheet, finish, naming, read_sheet, write_unreached
@@ -37,12 +37,8 @@ _LIKE_A_PORT: Final = re.compile("0[xX][0-9a-fA-F]{1,2}")
 
 
 @command("pkey-show")
-@options.every_port
-@options.address()
-@options.format
-@options.listing
-@options.reading
-def pkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, listing: Listing, format: str) -> int:
+@options.shown_ports()
+def pkey_show(asked: ShownPorts) -> int:
     """Show P_Key tables.
 
     Lists the entries that are not empty, with index, partition and membership. ADDR is a LID unless -D, -G or -N is
@@ -50,14 +46,15 @@ def pkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
     port that ADDR reaches. Without the right to send SMPs, the table of a local port is read from sysfs instead, and
     a message says so.
     """
-    folded = is_folded(listing, format)
+    format, folded = asked.format, is_folded(asked.listing, asked.format)
     source = {}
     try:
-        sheet = read_sheet(where, kind, words, every_port, listing, _read, _values, p_keys=True)
+        sheet = read_sheet(asked, _read, _values, p_keys=True)
     except TransportError as error:
-        if every_port:
+        if asked.every_port:
             raise
-        sheet, source = table_of_kernel(where, given_port(words, kind), error), {"source": "sysfs"}
+        given = given_port(asked.words, asked.kind)
+        sheet, source = table_of_kernel(asked.where, given, error), {"source": "sysfs"}
     if format == "json":
         write_json("pkey-show", {**sheet.document(), **source})
     elif format == "csv":
@@ -77,7 +74,7 @@ def pkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
                 write_table(["Index", "P_Key", "Partition", "Membership"], ([*key.values()] for key in keys))
     if format == "table":
         _say_virtual_ports(sheet)
-    return finish(sheet.errors, format, each=listing.each)
+    return finish(sheet.errors, format, each=asked.listing.each)
 
 
 def _read(handle: ReadablePort) -> None:

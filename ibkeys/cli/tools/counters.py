@@ -10,7 +10,7 @@ from ibkeys.cli.addresses import given_port
 from ibkeys.cli.changing import Missing, change
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import Changing, Kind, Listing, Where
+from ibkeys.cli.options import Changing, Kind, ShownPorts, Where
 from ibkeys.cli.render import NOTHING, Row
 from ibkeys.cli.showing import Column, errors_of, finish, read_sheet, show, sweep
 from ibkeys.printable import counted
@@ -31,14 +31,8 @@ SUPPRESSION: Final = "multicast_p_key_trap_suppression_enabled"
 
 
 @command("counters-show")
-@options.every_port
-@options.address()
-@options.format
-@options.listing
-@options.reading
-def counters_show(
-    where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, listing: Listing, format: str
-) -> int:
+@options.shown_ports()
+def counters_show(asked: ShownPorts) -> int:
     """Show M_Key, P_Key and Q_Key violation counters.
 
     Violation counters stop at 65535 and are cleared only by counters-clear, or by a reset of the port. Also shows
@@ -60,16 +54,14 @@ def counters_show(
         names = {key: getattr(errors, what) if errors is not None else None for key, (*_, what) in _DROPPED.items()}
         return {**_values(port), **names, SUPPRESSION: _suppression(port)}
 
-    sheet = read_sheet(
-        where, kind, words, every_port, listing, lambda handle: handle.read_port_info(), values, read_more=read_dropped
-    )
+    sheet = read_sheet(asked, lambda handle: handle.read_port_info(), values, read_more=read_dropped)
     _say_unread(dropped)
-    asked = {(port.identity()["node_guid"], port.num) for port in dropped}
+    enforcing = {(port.identity()["node_guid"], port.num) for port in dropped}
     columns = [Column(key, title) for key, title in COUNTERS.items()]
-    columns += [Column(key, title, _dropped(key, asked), short) for key, (title, short, _) in _DROPPED.items()]
-    if format != "table" or any(row[SUPPRESSION] is not None for row in sheet.ports):
+    columns += [Column(key, title, _dropped(key, enforcing), short) for key, (title, short, _) in _DROPPED.items()]
+    if asked.format != "table" or any(row[SUPPRESSION] is not None for row in sheet.ports):
         columns.append(Column(SUPPRESSION, PortInfo.rows[SUPPRESSION].name, _suppressed, "TrapSuppr"))
-    return show("counters-show", sheet, columns, format, listing, lambda row: True)
+    return show("counters-show", sheet, columns, asked)
 
 
 _DROPPED: Final = {
