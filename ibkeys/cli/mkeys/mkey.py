@@ -8,11 +8,10 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.addresses import given_port
-from ibkeys.cli.changing import change
+from ibkeys.cli.changing import change_port
 from ibkeys.cli.exits import write_exact
 from ibkeys.cli.help.command import command
-from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import Changing, Kind, ShownPorts, Where
+from ibkeys.cli.options import AskedChange, Kind, ShownPorts
 from ibkeys.cli.render import Row, write_csv, write_json
 from ibkeys.cli.secrets import read_m_key
 from ibkeys.cli.showing import Column, read_sheet, show
@@ -103,38 +102,27 @@ def _lease(row: Row) -> str | None:
 @click.option("--new-m-key", metavar="@FILE|-", help="The new M_Key: @FILE reads it, '-' asks for it without echo.")
 @click.option("--protect", type=Number(0, 3), metavar="0..3", help="M_KeyProtectBits.")
 @click.option("--lease", type=Number(0, 65535), metavar="SECONDS", help="M_KeyLeasePeriod; 0: the lease never expires.")
-@options.changing
-@options.format
-@options.fabric
+@options.change
 def mkey_set(
-    where: Where,
+    asked: AskedChange,
     kind: Kind,
     words: tuple[str, ...],
     new_m_key: str | None,
     protect: int | None,
     lease: int | None,
-    consent: Changing,
-    format: str,
 ) -> int:
     """Set M_Key, ProtectBits or lease of one port.
 
     Values that are not given stay as they are. The new key is saved in the key store, on disk, before it is sent; a
     Set whose answer is lost is never repeated blindly. On a switch only port 0 has an M_Key.
     """
+    from ibkeys.mkeys.set import plan_mkey_set
+
     if new_m_key is None and protect is None and lease is None:
         raise UsageError("nothing to set: give --new-m-key, --protect or --lease")
     given = given_port(words, kind)
     key = read_m_key(new_m_key, "--new-m-key", confirm=True) if new_m_key is not None else None
-    with open_fabric(where, changing=True) as fabric:
-        from ibkeys.mkeys.set import plan_mkey_set
-
-        return change(
-            fabric,
-            "mkey-set",
-            consent,
-            format,
-            lambda writer: plan_mkey_set(writer, given.open(fabric), key, protect, lease),
-        )
+    return change_port("mkey-set", asked, given, lambda writer, port: plan_mkey_set(writer, port, key, protect, lease))
 
 
 @command("mkey-gen")

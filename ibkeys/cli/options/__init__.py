@@ -3,6 +3,10 @@
 Commands use them from here: ``options.fabric``, ``options.Where``.
 """
 
+from ibkeys.cli.options.asked import AskedChange as AskedChange
+from ibkeys.cli.options.asked import ShownPorts as ShownPorts
+from ibkeys.cli.options.asked import change as change
+from ibkeys.cli.options.asked import shown_ports as shown_ports
 from ibkeys.cli.options.asking_sa import AskSa as AskSa
 from ibkeys.cli.options.asking_sa import pkey_idx as pkey_idx
 from ibkeys.cli.options.asking_sa import probe_sa as probe_sa
@@ -41,8 +45,6 @@ from ibkeys.cli.options.rows import folding as folding
 from ibkeys.cli.options.rows import format as format
 from ibkeys.cli.options.rows import listing as listing
 from ibkeys.cli.options.rows import listing_as_is as listing_as_is
-from ibkeys.cli.options.shown_ports import ShownPorts as ShownPorts
-from ibkeys.cli.options.shown_ports import shown_ports as shown_ports
 from ibkeys.cli.options.where import Store as Store
 from ibkeys.cli.options.where import Where as Where
 from ibkeys.cli.options.where import fabric as fabric

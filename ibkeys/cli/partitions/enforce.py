@@ -8,10 +8,9 @@ import click
 
 from ibkeys.cli import options
 from ibkeys.cli.addresses import given_port
-from ibkeys.cli.changing import change
+from ibkeys.cli.changing import change_port
 from ibkeys.cli.help.command import command
-from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import Changing, Kind, ShownPorts, Where
+from ibkeys.cli.options import AskedChange, Kind, ShownPorts
 from ibkeys.cli.render import NOTHING, Row
 from ibkeys.cli.showing import PEER_PARTS, Column, peer_document, read_sheet, show
 from ibkeys.errors import UsageError
@@ -84,17 +83,9 @@ _SWITCH = click.Choice(["on", "off"])
 @options.address("ADDR PORTNUM", required=True)
 @click.option("--inbound", type=_SWITCH, help="Packets that enter the switch from the attached node.")
 @click.option("--outbound", type=_SWITCH, help="Packets that leave the switch to the attached node.")
-@options.changing
-@options.format
-@options.fabric
+@options.change
 def enforce_set(
-    where: Where,
-    kind: Kind,
-    words: tuple[str, ...],
-    inbound: str | None,
-    outbound: str | None,
-    consent: Changing,
-    format: str,
+    asked: AskedChange, kind: Kind, words: tuple[str, ...], inbound: str | None, outbound: str | None
 ) -> int:
     """Switch partition enforcement of a switch port on or off.
 
@@ -108,14 +99,8 @@ def enforce_set(
     given = given_port(words, kind)
     if given.portnum is None:
         raise UsageError("PORTNUM is missing: enforcement belongs to one external port of a switch")
-    with open_fabric(where, changing=True) as fabric:
-        return change(
-            fabric,
-            "enforce-set",
-            consent,
-            format,
-            lambda writer: plan_enforce(writer, given.open(fabric), _bit(inbound), _bit(outbound)),
-        )
+    bits = _bit(inbound), _bit(outbound)
+    return change_port("enforce-set", asked, given, lambda writer, port: plan_enforce(writer, port, *bits))
 
 
 def _bit(word: str | None) -> bool | None:

@@ -10,7 +10,7 @@ from ibkeys.cli.addresses import given_port
 from ibkeys.cli.changing import Missing, change
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import Changing, Kind, ShownPorts, Where
+from ibkeys.cli.options import AskedChange, Kind, ShownPorts
 from ibkeys.cli.render import NOTHING, Row
 from ibkeys.cli.showing import Column, errors_of, finish, read_sheet, show, sweep
 from ibkeys.printable import counted
@@ -109,12 +109,8 @@ def _values(port: Port) -> dict[str, Any]:
 @command("counters-clear")
 @options.every_port
 @options.address()
-@options.changing
-@options.format
-@options.fabric
-def counters_clear(
-    where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, consent: Changing, format: str
-) -> int:
+@options.change
+def counters_clear(asked: AskedChange, kind: Kind, words: tuple[str, ...], every_port: bool) -> int:
     """Clear the violation counters.
 
     Clears the counters of one port, or with --all those of every port that has counted a violation. The old values are
@@ -124,20 +120,20 @@ def counters_clear(
 
     given = given_port(words, kind, every_port)
     missing = Missing()
-    with open_fabric(where, changing=True) as fabric:
+    with open_fabric(asked.where, changing=True) as fabric:
 
         def make_plan(writer: Writer) -> Plan:
             if not every_port:
                 return plan_clear(writer, [given.open(fabric)])
-            found = sweep(fabric, where)
+            found = sweep(fabric, asked.where)
             missing.errors, missing.unreached = errors_of(found), found.unreached
             # Only ports that could be read, and have something to clear, are worth a further question.
             ports = [port for port in found.ports() if port.port_info is not None]
             clear = [port for port in ports if not _counts(port)]
             return plan_clear(writer, [fabric.handle(port) for port in ports if _counts(port)], clear)
 
-        code = change(fabric, "counters-clear", consent, format, make_plan, missing if every_port else None)
-    return finish(missing.errors, format) or code
+        code = change(fabric, "counters-clear", asked, make_plan, missing if every_port else None)
+    return finish(missing.errors, asked.format) or code
 
 
 def _counts(port: Port) -> list[int]:
