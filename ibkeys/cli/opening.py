@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from click.core import ParameterSource
 
 import ibkeys
 from ibkeys.cli import exits
 from ibkeys.cli.config import DEFAULT_CONFIG, DEFAULT_NAME_MAP, Config, read_config
+from ibkeys.cli.given import is_from_environment, is_typed
 from ibkeys.cli.options import AskSa, Store, Where
 from ibkeys.cli.screen.lines import keep_whole
 from ibkeys.cli.secrets import check_passphrase_option, read_m_key, read_passphrase, read_sm_key
@@ -198,8 +198,7 @@ def keystore_path(options: Store | Where) -> Path | None:
 def passphrase_of(text: str | None) -> Callable[[], str]:
     """Return what asks for the passphrase that --keystore-passphrase names, when it is needed."""
     option = "--keystore-passphrase"
-    source = click.get_current_context().get_parameter_source("keystore_passphrase")
-    check_passphrase_option(text, option, from_environment=source == ParameterSource.ENVIRONMENT)
+    check_passphrase_option(text, option, from_environment=is_from_environment("keystore_passphrase"))
     return lambda: read_passphrase(text, option)
 
 
@@ -218,9 +217,8 @@ def open_recorded(where: Where) -> RecordedFabric:
     assert where.snapshot is not None
     if where.debug:
         exits.show_frames()
-    context = click.get_current_context()
     for name, option in _LIVE_ONLY.items():
-        if context.get_parameter_source(name) == ParameterSource.COMMANDLINE:
+        if is_typed(name):
             raise UsageError(f"--from reads a file, not the fabric: omit {option}")
     _warn_of_missing_keystore(where)
     recorded = ibkeys.load(where.snapshot, node_names=where.node_name_map or _default_name_map(where))
@@ -251,20 +249,16 @@ def sm_key_of(where: Where) -> SMKey | None:
         return _config(where).sa_key
     context = click.get_current_context()
     if _SM_KEY not in context.meta:
-        source = context.get_parameter_source("smkey")
-        context.meta[_SM_KEY] = read_sm_key(
-            where.smkey, "--smkey", from_environment=source == ParameterSource.ENVIRONMENT
-        )
+        context.meta[_SM_KEY] = read_sm_key(where.smkey, "--smkey", is_from_environment("smkey"))
     key: SMKey = context.meta[_SM_KEY]
     return key
 
 
 def _sa_access(where: Where) -> ibkeys.SaAccess | None:
     """Return how the SA is asked for M_Keys, None without --sa-keys. Raises UsageError where that makes no sense."""
-    context = click.get_current_context()
+    given = click.get_current_context().params
     if not where.sa_keys:
-        asks_sa = "sm_port" in context.params
-        if not asks_sa and context.get_parameter_source("smkey") == ParameterSource.COMMANDLINE:
+        if "sm_port" not in given and is_typed("smkey"):
             raise UsageError(
                 "--smkey is sent to the SA, and this command queries the SA only with --sa-keys: give --sa-keys too"
             )
@@ -274,7 +268,7 @@ def _sa_access(where: Where) -> ibkeys.SaAccess | None:
     key = sm_key_of(where)
     if key is None or key.is_zero:
         raise UsageError("--sa-keys: the SA gives M_Keys only to a requester with its SM_Key: give --smkey @FILE")
-    return ibkeys.SaAccess(key, context.params.get("sm_port"), context.params.get("pkey_idx"))
+    return ibkeys.SaAccess(key, given.get("sm_port"), given.get("pkey_idx"))
 
 
 def is_simulated(where: Where) -> bool:
@@ -283,18 +277,14 @@ def is_simulated(where: Where) -> bool:
 
 
 def _refuse_at_without_simulation(where: Where) -> None:
-    source = click.get_current_context().get_parameter_source("at")
-    if where.at and not is_simulated(where) and source == ParameterSource.COMMANDLINE:
+    if where.at and not is_simulated(where) and is_typed("at"):
         raise UsageError("--at is for a simulated subnet (--backend sim:...); on a real one choose with -C and -P")
 
 
 def _warn_of_missing_keystore(where: Where) -> None:
     from ibkeys.store.private_files import is_there
 
-    source = click.get_current_context().get_parameter_source("keystore")
-    if not where.keystore or source != ParameterSource.COMMANDLINE:
-        return
-    if not is_there(Path(where.keystore), "key store"):
+    if where.keystore and is_typed("keystore") and not is_there(Path(where.keystore), "key store"):
         exits.warn(f"--keystore: {where.keystore}: there is no such file, so its keys will not be used")
 
 
@@ -323,8 +313,7 @@ def _default_name_map(where: Where) -> Path | None:
 def _m_key(where: Where) -> MKey | None:
     if where.m_key is None:
         return None
-    source = click.get_current_context().get_parameter_source("m_key")
-    return read_m_key(where.m_key, "--m_key", from_environment=source == ParameterSource.ENVIRONMENT, words_prompt=True)
+    return read_m_key(where.m_key, "--m_key", is_from_environment("m_key"), words_prompt=True)
 
 
 def _tapped(port: UmadPort, where: Where) -> UmadPort:

@@ -9,11 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-from click.core import ParameterSource
-
 from ibkeys.cli import exits, options, typed
 from ibkeys.cli.audit.shared_options import SM_GUIDS
+from ibkeys.cli.given import is_typed
 from ibkeys.cli.opening import load, open_fabric, open_recorded, passphrase_of
 from ibkeys.cli.options import Where
 from ibkeys.cli.showing import say_notes, take_snapshot
@@ -204,7 +202,7 @@ def refuse_what_asks(compare: Compare) -> None:
         raise UsageError(
             "--policy opensm needs the fabric to find the master, and --from reads a file: name the policy file"
         )
-    if click.get_current_context().get_parameter_source("probe_sa") == ParameterSource.COMMANDLINE:
+    if is_typed("probe_sa"):
         raise UsageError("--from reads a file, not the fabric: omit --probe-sa")
 
 

@@ -9,11 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import click
-from click.core import ParameterSource
-
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write_exact
+from ibkeys.cli.given import is_typed
 from ibkeys.cli.showing import errors_of, finish
 from ibkeys.errors import UsageError
 from ibkeys.version import __version__
@@ -60,17 +58,12 @@ def for_checks_of(wanted: ForChecks, format: str, is_part: bool) -> list[Tenancy
 
     if format not in FOR_CHECKS:
         for name in ("site_id", "platform", "tenants"):
-            if getattr(wanted, name) is not None and _typed_here(name):
+            if getattr(wanted, name) is not None and is_typed(name):
                 raise UsageError(f"--{name.replace('_', '-')} requires -f {' or -f '.join(FOR_CHECKS)}")
         return []
     if is_part:
         raise UsageError(f"-f {format} is about the whole fabric: omit the filters")
     return read_tenants(Path(wanted.tenants)) if wanted.tenants is not None else []
-
-
-def _typed_here(name: str) -> bool:
-    """Return whether an option stands on the command line; in the environment it may stand for other commands too."""
-    return click.get_current_context().get_parameter_source(name) == ParameterSource.COMMANDLINE
 
 
 def write_for_checks(data: AuditInput, format: str, wanted: ForChecks, tenancies: Sequence[Tenancy]) -> int:

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 import ibkeys
 from ibkeys.classkeys.reading import ANSWERED
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
+from ibkeys.cli.given import is_typed
 from ibkeys.cli.help.command import command
 from ibkeys.cli.mkeys.asking_class_keys import ASK_UNKEYED, CLASS_KEYS, ask_all_ports, refuse_unkeyed_alone
 from ibkeys.cli.opening import open_fabric, open_sa
@@ -91,10 +91,9 @@ def _folder(file: str | None, into: str | None, keep: timedelta | None) -> Snaps
     from ibkeys.fabric.snapshot_folder import SnapshotFolder
 
     if file is not None:
-        source = click.get_current_context().get_parameter_source
-        if source("into") == ParameterSource.COMMANDLINE:
+        if is_typed("into"):
             raise UsageError("give FILE or --into DIR, not both")
-        if source("keep") == ParameterSource.COMMANDLINE:
+        if is_typed("keep"):
             raise UsageError("--keep requires --into DIR: with FILE nothing is removed")
         return None
     if into is None:

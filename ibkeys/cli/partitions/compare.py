@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-from click.core import ParameterSource
-
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write
+from ibkeys.cli.given import is_typed
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import is_folded, write_folded
@@ -100,7 +98,7 @@ def _recorded(where: Where, name: str | None, policy: Policy | None, allow_both:
         raise UsageError(
             "--policy opensm needs the fabric to find the master, and --from reads a file: name the policy file"
         )
-    if click.get_current_context().get_parameter_source("wait") == ParameterSource.COMMANDLINE:
+    if is_typed("wait"):
         raise UsageError("--from reads a file, not the fabric: omit --wait")
     recorded = open_recorded(where)
     found = recorded.sweep(wanted=Wanted(p_keys=True, sm_info=True))

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from click.core import ParameterSource
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write, write_as_is, write_exact
+from ibkeys.cli.given import is_typed
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import indented, is_folded
 from ibkeys.cli.opening import open_source
@@ -161,7 +161,7 @@ def plan(where: Where, ufm: UfmOptions, asked: _Asked, by_hand: _ByHand, folding
         source.read_alias_guids(found, policy.named_guids)
         live = _live_policy(source, found)
     enforce = asked.enforce
-    if (policy.says is not None or by_hand.script == "ufm") and not _is_given("enforce"):
+    if (policy.says is not None or by_hand.script == "ufm") and not is_typed("enforce"):
         enforce = enforcement_as_is(found) or enforce  # no answer of UFM tells it
     chosen = Options(enforce, asked.allow_both_pkeys, asked.disconnect_unconfigured, moves)  # type: ignore[arg-type]
     say_notes(found)
@@ -204,7 +204,7 @@ def _check(by_hand: _ByHand, format: str) -> None:
 
 def _as_master_has(asked: _Asked, master: MasterPolicy) -> _Asked:
     """Return what is asked for with the options of the master whose policy is planned, where none are given here."""
-    enforce = asked.enforce if _is_given("enforce") else master.part_enforce or asked.enforce
+    enforce = asked.enforce if is_typed("enforce") else master.part_enforce or asked.enforce
     return replace(asked, enforce=enforce, allow_both_pkeys=asked.allow_both_pkeys or bool(master.allow_both_pkeys))
 
 
@@ -236,10 +236,6 @@ def _copy_of(present: str | None) -> Policy | None:
         return None
     require_file(present, "--present takes a file: a copy of the policy that OpenSM reads on its own host")
     return read_accepted(present)
-
-
-def _is_given(name: str) -> bool:
-    return click.get_current_context().get_parameter_source(name) == ParameterSource.COMMANDLINE
 
 
 def _say_warnings(policy: Policy) -> None:

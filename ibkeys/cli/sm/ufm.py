@@ -6,10 +6,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import click
-from click.core import ParameterSource
-
 from ibkeys.cli import exits, options
+from ibkeys.cli.given import is_from_environment
 from ibkeys.cli.help.common import UFM
 from ibkeys.cli.secrets import check_private_key, read_ufm_token
 from ibkeys.errors import UsageError
@@ -60,8 +58,7 @@ def access_of(name: str, given: UfmOptions) -> UfmAccess:
 
     token = None
     if given.ufm_token is not None:
-        source = click.get_current_context().get_parameter_source("ufm_token")
-        where = "the environment" if source == ParameterSource.ENVIRONMENT else "the command line"
+        where = "the environment" if is_from_environment("ufm_token") else "the command line"
         if not given.ufm_token.startswith("@"):
             raise UsageError(f"--ufm-token takes @FILE: {where} is not a safe place for a token")
         token = UfmToken(read_ufm_token(given.ufm_token[1:], "--ufm-token"))
