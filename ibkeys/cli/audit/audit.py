@@ -82,14 +82,7 @@ _choice: Final = options.group(
 @CLASS_KEYS
 @ASK_UNKEYED
 @click.option("--explain", metavar="ID", help="Explain a rule; the fabric is not read.")
-@options.option(
-    "-f",
-    "--format",
-    "format",
-    type=click.Choice(FORMATS),
-    default="table",
-    help="Format of the report.  [default: table]",
-)
+@options.format_of(FORMATS, "Format of the report.  [default: table]")
 @options.listing
 @options.reading
 def audit(

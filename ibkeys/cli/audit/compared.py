@@ -61,7 +61,7 @@ compare: Final = options.group(
         help="The policy to compare P_Key tables with; opensm: the policy of the master on this host; "
         "ufm:URL: UFM's partitions.",
     ),
-    options.option("--allow-both-pkeys", env=False, is_flag=True, help="OpenSM runs with allow_both_pkeys."),
+    options.flag("--allow-both-pkeys", help="OpenSM runs with allow_both_pkeys."),
     options.option(
         "--baseline", metavar="SNAPSHOT", help="An earlier snapshot: counters, indexes and cables are compared."
     ),

@@ -42,9 +42,7 @@ goal: Final = options.group(
         help="Fix findings of this severity or worse; they also set the exit status.  [default: high]",
     ),
     options.option("--policy", metavar="FILE", help="Change P_Keys to what this partitions.conf says."),
-    options.option(
-        "--allow-removals", env=False, is_flag=True, help="Remove P_Keys where the policy says so; full to limited too."
-    ),
+    options.flag("--allow-removals", help="Remove P_Keys where the policy says so; full to limited too."),
     options.allow_break,
     options.option(
         "--lease",

@@ -43,10 +43,8 @@ _LISTED: Final = 8
 @command("diff")
 @click.argument("a")
 @click.argument("b", required=False)
-@click.option(
-    "--reach", is_flag=True, help="Show pairs of ports that gained or lost reachability, in one or both directions."
-)
-@click.option("--pairs", is_flag=True, help="With --reach: list every pair.")
+@options.flag("--reach", help="Show pairs of ports that gained or lost reachability, in one or both directions.")
+@options.flag("--pairs", help="With --reach: list every pair.")
 @options.inbound_check
 @options.format
 @options.listing_as_is

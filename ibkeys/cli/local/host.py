@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import click
-
 from ibkeys.cli import exits, options
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import is_folded
@@ -36,13 +34,8 @@ LISTED: Final = 10
 )
 @options.option("--sysfs", metavar="DIR", help="A copy of a host's /sys to read instead of this host's.")
 @options.folding
-@options.option(
-    "-f",
-    "--format",
-    "format",
-    type=click.Choice(["table", "json", "csv", "env"]),
-    default="table",
-    help="Format of the output; env: lines for a job script.  [default: table]",
+@options.format_of(
+    ["table", "json", "csv", "env"], "Format of the output; env: lines for a job script.  [default: table]"
 )
 @options.local_ports
 @options.common

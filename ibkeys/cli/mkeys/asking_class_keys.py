@@ -16,11 +16,8 @@ if TYPE_CHECKING:
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.scripting import Fabric
 
-ASK_UNKEYED: Final = options.option(
-    "--ask-unkeyed",
-    env=False,
-    is_flag=True,
-    help="Query once without a key where none is known: may add a violation and start a lease.",
+ASK_UNKEYED: Final = options.flag(
+    "--ask-unkeyed", help="Query once without a key where none is known: may add a violation and start a lease."
 )
 
 CLASS_KEYS: Final = options.option(

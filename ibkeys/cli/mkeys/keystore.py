@@ -51,10 +51,8 @@ _RESULT_TEXT: Final = {
 
 
 @command("mkey-list")
-@options.option(
-    "--settle", env=False, is_flag=True, help="Find ports that moved or vanished, and record where they are now."
-)
-@options.option("--yes", env=False, is_flag=True, help="With --settle: do not ask for confirmation.")
+@options.flag("--settle", help="Find ports that moved or vanished, and record where they are now.")
+@options.flag("--yes", help="With --settle: do not ask for confirmation.")
 @options.format
 @options.fabric
 def mkey_list(where: Where, settle: bool, yes: bool, format: str) -> int:
@@ -171,7 +169,7 @@ def _write_list(document: dict[str, Any], with_keys: bool) -> None:
 
 @command("mkey-encrypt")
 @click.option("--new-passphrase", metavar="@FILE|-", help="The new passphrase: '-' asks for it, @FILE reads it.")
-@click.option("--decrypt", is_flag=True, help="Store the keys in clear again.")
+@options.flag("--decrypt", help="Store the keys in clear again.")
 @options.store
 def mkey_encrypt(store: Store, new_passphrase: str | None, decrypt: bool) -> int:
     """Encrypt the keys of the key store with a passphrase, or change it.
@@ -302,7 +300,7 @@ _conf_options: Final = options.group(
 
 @command("mkey-export")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--guid2lid", is_flag=True, help="Read the LIDs of the fabric now, and write them too.")
+@options.flag("--guid2lid", help="Read the LIDs of the fabric now, and write them too.")
 @_conf_options
 @options.format
 @options.fabric

@@ -70,7 +70,7 @@ _asked: Final = options.group(
     options.option(
         "--wait", type=Number(1, 1_000_000), metavar="SECONDS", help="Give up on a silent port after this time."
     ),
-    click.option("--set-new", is_flag=True, help="Set a new, generated M_Key on each recovered port."),
+    options.flag("--set-new", help="Set a new, generated M_Key on each recovered port."),
     click.option(
         "--new-m-key", metavar="@FILE|-", help="Set this M_Key: @FILE reads it, '-' asks for it without echo."
     ),

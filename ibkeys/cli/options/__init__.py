@@ -19,6 +19,7 @@ from ibkeys.cli.options.changes import allow_removals as allow_removals
 from ibkeys.cli.options.changes import changing as changing
 from ibkeys.cli.options.changes import confirm_within as confirm_within
 from ibkeys.cli.options.declaring import F as F
+from ibkeys.cli.options.declaring import flag as flag
 from ibkeys.cli.options.declaring import group as group
 from ibkeys.cli.options.declaring import option as option
 from ibkeys.cli.options.declaring import replaced as replaced
@@ -43,6 +44,7 @@ from ibkeys.cli.options.rows import filters as filters
 from ibkeys.cli.options.rows import filters_but_partition as filters_but_partition
 from ibkeys.cli.options.rows import folding as folding
 from ibkeys.cli.options.rows import format as format
+from ibkeys.cli.options.rows import format_of as format_of
 from ibkeys.cli.options.rows import listing as listing
 from ibkeys.cli.options.rows import listing_as_is as listing_as_is
 from ibkeys.cli.options.where import Store as Store

@@ -40,6 +40,11 @@ def option(*names: str, env: bool = True, **settings: Any) -> Callable[[F], F]:
     return click.option(*names, envvar=variable, **settings)
 
 
+def flag(*names: str, help: str) -> Callable[[F], F]:
+    """Return an option without a value, which no variable of the environment sets."""
+    return option(*names, env=False, is_flag=True, help=help)
+
+
 def shared(section: str, *names: str, **settings: Any) -> Callable[[F], F]:
     """Return an `option` that many commands share: their help names it, and lists it by *section* with --help-all."""
     return option(*names, cls=CommonOption, section=section, **settings)

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from ibkeys.cli.options.declaring import F, group, option
+from ibkeys.cli.options.declaring import F, flag, group, option
 from ibkeys.cli.types import Number, Via
 
 
@@ -34,7 +34,7 @@ sm_hosts: Final = group(
     "sm_hosts",
     SmHosts,
     option("--sm-host", multiple=True, metavar="HOST", help="Another host with an OpenSM, reached by ssh; repeatable."),
-    option("--sudo", env=False, is_flag=True, help="Work on all other hosts through sudo -n."),
+    flag("--sudo", help="Work on all other hosts through sudo -n."),
     option("--ssh-config", metavar="FILE", help="ssh_config to use instead of the user's own."),
     option("--sm-config", metavar="FILE", help="Hosts, files and units.  [default: /etc/ibkeys/sm.toml, if there]"),
 )

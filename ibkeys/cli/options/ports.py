@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from ibkeys.cli.options.declaring import F, group, option
+from ibkeys.cli.options.declaring import F, flag, group, option
 from ibkeys.cli.types import Number
 
 
@@ -33,10 +33,10 @@ class LocalPorts:
 kind: Final = group(
     "kind",
     Kind,
-    option("-L", "--Lid", "lid", env=False, is_flag=True, help="ADDR is a LID (the default)."),
-    option("-D", "--Direct", "direct", env=False, is_flag=True, help="ADDR is a directed route, such as 0,1,4."),
-    option("-G", "--Guid", "guid", env=False, is_flag=True, help="ADDR is a port or node GUID."),
-    option("-N", "--Name", "name", env=False, is_flag=True, help="ADDR is a node's name."),
+    flag("-L", "--Lid", "lid", help="ADDR is a LID (the default)."),
+    flag("-D", "--Direct", "direct", help="ADDR is a directed route, such as 0,1,4."),
+    flag("-G", "--Guid", "guid", help="ADDR is a port or node GUID."),
+    flag("-N", "--Name", "name", help="ADDR is a node's name."),
 )
 
 
@@ -49,7 +49,7 @@ def address(words: str = "[ADDR] [PORTNUM]", required: bool = False) -> Callable
     return decorate
 
 
-every_port: Final = option("--all", "every_port", env=False, is_flag=True, help="Every port of the subnet.")
+every_port: Final = flag("--all", "every_port", help="Every port of the subnet.")
 
 local_ports: Final = group(
     "local",

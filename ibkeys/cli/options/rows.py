@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import click
 
-from ibkeys.cli.options.declaring import group, option
+from ibkeys.cli.options.declaring import F, flag, group, option
 from ibkeys.cli.types import Number
 
 
@@ -39,14 +39,12 @@ class Listing(Filters, Folding):
     """Which ports of a sweep are listed, and whether those that say the same are one row."""
 
 
-format: Final = option(
-    "-f",
-    "--format",
-    "format",
-    type=click.Choice(["table", "json", "csv"]),
-    default="table",
-    help="Format of the output.  [default: table]",
-)
+def format_of(choices: Sequence[str], help: str, default: str | None = "table") -> Callable[[F], F]:
+    """Return the option ``--format`` of a command that has the formats *choices*."""
+    return option("-f", "--format", "format", type=click.Choice(choices), default=default, help=help)
+
+
+format: Final = format_of(["table", "json", "csv"], "Format of the output.  [default: table]")
 
 _partition: Final = option(
     "--partition",
@@ -63,8 +61,8 @@ _filter_options: Final[tuple[Callable[..., Any], ...]] = (
         metavar="GLOB",
         help="Only nodes with this name, such as 'gpu*'; repeatable.",
     ),
-    option("--hosts", env=False, is_flag=True, help="Only channel adapters."),
-    option("--switch", env=False, is_flag=True, help="Only switches."),
+    flag("--hosts", help="Only channel adapters."),
+    flag("--switch", help="Only switches."),
     _partition,
     option("--p-key", env=False, multiple=True, metavar="P_KEY", help="Only ports with this P_Key; repeatable."),
     option(
@@ -75,17 +73,12 @@ _filter_options: Final[tuple[Callable[..., Any], ...]] = (
         metavar="0..3",
         help="Only ports at this protection level; repeatable.",
     ),
-    option("--nonzero", env=False, is_flag=True, help="Only ports that have counted a violation."),
+    flag("--nonzero", help="Only ports that have counted a violation."),
     option("--changed-since", env=False, metavar="SNAPSHOT", help="Only ports that differ from this snapshot."),
 )
 _folding_options: Final[tuple[Callable[..., Any], ...]] = (
-    option("--each", env=False, is_flag=True, help="One row for each port.  [default if the output is not a terminal]"),
-    option(
-        "--fold",
-        env=False,
-        is_flag=True,
-        help="One row for all ports with the same values.  [default if it is a terminal]",
-    ),
+    flag("--each", help="One row for each port.  [default if the output is not a terminal]"),
+    flag("--fold", help="One row for all ports with the same values.  [default if it is a terminal]"),
 )
 folding: Final = group("folding", Folding, *_folding_options)
 """For commands with a row for each port."""

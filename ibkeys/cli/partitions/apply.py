@@ -69,12 +69,7 @@ _choices: Final = options.group(
 @click.argument("plan", required=False, type=click.Path(path_type=Path), metavar="[PLAN]")
 @_choices
 @options.opensm
-@options.option(
-    "--rewrite",
-    env=False,
-    is_flag=True,
-    help="With --via opensm: let OpenSM rewrite every table first; see the interlock drift.",
-)
+@options.flag("--rewrite", help="With --via opensm: let OpenSM rewrite every table first; see the interlock drift.")
 @options.sm_hosts
 @ufm_options
 @options.changing

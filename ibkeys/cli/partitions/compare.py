@@ -43,10 +43,8 @@ _WITHOUT_SA: Final = "the snapshot was taken without --sa, so it has no answers 
     metavar="FILE|opensm|ufm:URL",
     help="The wanted policy; opensm: the master's own file (an error if it is not found); ufm:URL: UFM's partitions.",
 )
-@options.option(
-    "--allow-both-pkeys", env=False, is_flag=True, help="The policy is for an OpenSM with allow_both_pkeys."
-)
-@options.option("--full", env=False, is_flag=True, help="List all values, not only those that differ or are unknown.")
+@options.flag("--allow-both-pkeys", help="The policy is for an OpenSM with allow_both_pkeys.")
+@options.flag("--full", help="List all values, not only those that differ or are unknown.")
 @options.option("--wait", type=Number(1, 86_400), metavar="S", help="Look again for S seconds until all agree.")
 @options.listing_as_is
 @options.format

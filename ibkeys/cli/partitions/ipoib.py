@@ -42,9 +42,7 @@ _WORDS: Final = {
 
 @command("ipoib-check")
 @click.argument("file")
-@options.option(
-    "--members", env=False, is_flag=True, help="Read the fabric too, and show which members can join and which cannot."
-)
+@options.flag("--members", help="Read the fabric too, and show which members can join and which cannot.")
 @options.sm_port
 @options.pkey_idx
 @ufm_options

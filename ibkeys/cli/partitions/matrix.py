@@ -52,9 +52,7 @@ class _Shown:
 
 @command("matrix")
 @click.option("--partition", "partitions", metavar="P_KEY", multiple=True, help="Only this partition; repeatable.")
-@click.option(
-    "--pairs", is_flag=True, help="List every pair of ports that can talk, also in one direction only, with the P_Keys."
-)
+@options.flag("--pairs", help="List every pair of ports that can talk, also in one direction only, with the P_Keys.")
 @options.option(
     "--policy",
     metavar="FILE|opensm|ufm:URL",
@@ -62,13 +60,9 @@ class _Shown:
     "ufm:URL: from UFM.",
 )
 @options.inbound_check
-@options.option(
-    "-f",
-    "--format",
-    "format",
-    type=click.Choice(["table", "json", "csv", "svg", "html", "map", "dot"]),
-    default="table",
-    help="Form of the output; svg, html, map and dot are pictures.  [default: table]",
+@options.format_of(
+    ["table", "json", "csv", "svg", "html", "map", "dot"],
+    "Form of the output; svg, html, map and dot are pictures.  [default: table]",
 )
 @options.option(
     "--color-by",

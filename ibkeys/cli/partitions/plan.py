@@ -79,18 +79,8 @@ _asked: Final = options.group(
         default="both",
         help="What leaf switch ports enforce, as OpenSM's part_enforce.  [default: both]",
     ),
-    options.option(
-        "--allow-both-pkeys",
-        env=False,
-        is_flag=True,
-        help="A port may have the full and the limited P_Key of a partition.",
-    ),
-    options.option(
-        "--disconnect-unconfigured",
-        env=False,
-        is_flag=True,
-        help="Remove the default P_Key from CA ports in no other partition.",
-    ),
+    options.flag("--allow-both-pkeys", help="A port may have the full and the limited P_Key of a partition."),
+    options.flag("--disconnect-unconfigured", help="Remove the default P_Key from CA ports in no other partition."),
     options.option(
         "--allow-index-moves",
         env=False,
@@ -101,10 +91,8 @@ _asked: Final = options.group(
     options.option(
         "--sm-guid", env=False, type=GUID, metavar="GUID", help="Port GUID of the subnet manager, for SELF."
     ),
-    options.option("--full", env=False, is_flag=True, help="Also list the tables that stay as they are."),
-    options.option(
-        "--force", env=False, is_flag=True, help="Plan the disconnection even if a subnet manager may be master."
-    ),
+    options.flag("--full", help="Also list the tables that stay as they are."),
+    options.flag("--force", help="Plan the disconnection even if a subnet manager may be master."),
 )
 _by_hand: Final = options.group(
     "by_hand",
@@ -116,9 +104,7 @@ _by_hand: Final = options.group(
         help="Write the steps as a script to run by hand: on OpenSM's host, or with curl at UFM.",
     ),
     options.option("--present", env=False, metavar="FILE", help="With --script opensm: a copy of its present policy."),
-    options.option(
-        "--allow-break", env=False, is_flag=True, help="With --script: allow steps that temporarily disconnect pairs."
-    ),
+    options.flag("--allow-break", help="With --script: allow steps that temporarily disconnect pairs."),
 )
 
 

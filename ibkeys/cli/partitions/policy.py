@@ -26,14 +26,12 @@ _COLUMNS: Final = ("file", "line", "column", "severity", "code", "message")
 
 @command("policy-check")
 @click.argument("file")
-@options.option("--pin", env=False, is_flag=True, help="Write out the P_Keys that OpenSM would pick by itself.")
-@options.option("--pin-random", env=False, is_flag=True, help="Write out random free P_Keys instead.")
-@options.option(
-    "-f",
-    "--format",
-    "format",
-    type=click.Choice(["table", "json", "csv", "conf"]),
-    help="Form of the output; conf is the policy itself.  [default: table; conf with --pin]",
+@options.flag("--pin", help="Write out the P_Keys that OpenSM would pick by itself.")
+@options.flag("--pin-random", help="Write out random free P_Keys instead.")
+@options.format_of(
+    ["table", "json", "csv", "conf"],
+    "Form of the output; conf is the policy itself.  [default: table; conf with --pin]",
+    default=None,
 )
 @options.option(
     "--dialect",

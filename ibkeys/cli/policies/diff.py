@@ -35,9 +35,7 @@ _ROLES: Final = {"joins": "added", "leaves": "removed"}
 @command("policy-diff")
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@options.option(
-    "--allow-both-pkeys", env=False, is_flag=True, help="A port may have the full and the limited P_Key of a partition."
-)
+@options.flag("--allow-both-pkeys", help="A port may have the full and the limited P_Key of a partition.")
 @options.option("--sm-guid", env=False, type=GUID, metavar="GUID", help="The subnet manager's port, for SELF.")
 @ufm_options
 @options.folding

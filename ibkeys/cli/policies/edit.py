@@ -39,8 +39,8 @@ _editing = options.group(
     options.option(
         "--out", env=False, metavar="FILE", help="Write the edited policy to this file, and leave FILE unchanged."
     ),
-    options.option("--dry-run", env=False, is_flag=True, help="Show what would change, write nothing."),
-    options.option("--force", env=False, is_flag=True, help="Edit a policy that an OpenSM on this host reads."),
+    options.flag("--dry-run", help="Show what would change, write nothing."),
+    options.flag("--force", help="Edit a policy that an OpenSM on this host reads."),
     options.option("--override", env=False, multiple=True, metavar="NAME", help="Override an interlock; repeatable."),
 )
 

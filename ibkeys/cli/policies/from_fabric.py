@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write, write_as_is
 from ibkeys.cli.help.command import command
@@ -36,15 +34,10 @@ if TYPE_CHECKING:
 )
 @options.option("--sm-guid", env=False, type=GUID, metavar="GUID", help="The subnet manager's port, for SELF.")
 @options.option("--out", env=False, metavar="FILE", help="Write the policy to this file.")
-@options.option("--force", env=False, is_flag=True, help="Replace a policy that an OpenSM on this host reads.")
+@options.flag("--force", help="Replace a policy that an OpenSM on this host reads.")
 @options.option("--override", env=False, multiple=True, metavar="NAME", help="Override an interlock; repeatable.")
-@options.option(
-    "-f",
-    "--format",
-    "format",
-    type=click.Choice(["conf", "json", "csv"]),
-    default="conf",
-    help="Form of the output; conf is the policy itself.  [default: conf]",
+@options.format_of(
+    ["conf", "json", "csv"], "Form of the output; conf is the policy itself.  [default: conf]", default="conf"
 )
 @ufm_options
 @options.reading

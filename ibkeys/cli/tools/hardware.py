@@ -62,7 +62,7 @@ report_options: Final = options.group(
     options.option(
         "--report", env=False, metavar="FILE", help="Compare the fabric with what ibkeys assumes; write an archive."
     ),
-    options.option("--hash-guids", env=False, is_flag=True, help="Hash GUIDs, LIDs and names in the report."),
+    options.flag("--hash-guids", help="Hash GUIDs, LIDs and names in the report."),
     options.option(
         "--write-loopback",
         env=False,

@@ -110,7 +110,7 @@ _attaching: Final = options.group(
         metavar="[ADDRESS:]PORT",
         help="First UDP port; sets -r.  [default: 127.0.0.1:7070]",
     ),
-    click.option("--allow-others", is_flag=True, help="Let programs of other users attach; required with -r."),
+    options.flag("--allow-others", help="Let programs of other users attach; required with -r."),
 )
 
 

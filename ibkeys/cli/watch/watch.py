@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import click
-
 from ibkeys.cli import exits, options
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric, sm_key_of
@@ -91,12 +89,8 @@ _asked: Final = options.group(
     ),
     options.option("--count", type=Number(1, 10**9), metavar="N", help="End after N lines."),
     options.option("--for", "seconds", type=Number(1, 10**9), metavar="S", help="End after S seconds."),
-    options.option(
-        "-f",
-        "--format",
-        "format",
-        type=click.Choice(["table", "json"]),
-        help="Form of the output.  [default: table on a terminal, else json]",
+    options.format_of(
+        ["table", "json"], "Form of the output.  [default: table on a terminal, else json]", default=None
     ),
 )
 
