@@ -18,6 +18,7 @@ from ibkeys.cli.options.changes import allow_break as allow_break
 from ibkeys.cli.options.changes import allow_removals as allow_removals
 from ibkeys.cli.options.changes import changing as changing
 from ibkeys.cli.options.changes import confirm_within as confirm_within
+from ibkeys.cli.options.changes import override as override
 from ibkeys.cli.options.declaring import F as F
 from ibkeys.cli.options.declaring import flag as flag
 from ibkeys.cli.options.declaring import group as group
@@ -31,6 +32,9 @@ from ibkeys.cli.options.managers import opensm as opensm
 from ibkeys.cli.options.managers import sm_hosts as sm_hosts
 from ibkeys.cli.options.managers import via_opensm_only as via_opensm_only
 from ibkeys.cli.options.managers import wait_for_sm as wait_for_sm
+from ibkeys.cli.options.policies import allow_both_pkeys as allow_both_pkeys
+from ibkeys.cli.options.policies import partition_names as partition_names
+from ibkeys.cli.options.policies import sm_guid as sm_guid
 from ibkeys.cli.options.ports import Kind as Kind
 from ibkeys.cli.options.ports import LocalPorts as LocalPorts
 from ibkeys.cli.options.ports import address as address

@@ -20,13 +20,18 @@ class Changing:
     override: tuple[str, ...]
 
 
+override: Final = option(
+    "--override", env=False, multiple=True, metavar="NAME", help="Override an interlock; repeatable."
+)
+"""An option of `changing`, for commands that change files only."""
+
 changing: Final = group(
     "consent",
     Changing,
     flag("--dry-run", help="Show what would change, but change nothing."),
     flag("--yes", help="Do not ask."),
     flag("--force", help="Override only the interlock active-sm."),
-    option("--override", env=False, multiple=True, metavar="NAME", help="Override an interlock; repeatable."),
+    override,
 )
 
 allow_removals: Final = flag("--allow-removals", help="Allow the removals of the plan; full to limited counts as one.")

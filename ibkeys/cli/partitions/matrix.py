@@ -53,12 +53,7 @@ class _Shown:
 @command("matrix")
 @click.option("--partition", "partitions", metavar="P_KEY", multiple=True, help="Only this partition; repeatable.")
 @options.flag("--pairs", help="List every pair of ports that can talk, also in one direction only, with the P_Keys.")
-@options.option(
-    "--policy",
-    metavar="FILE|opensm|ufm:URL",
-    help="Take partition names from this partitions.conf; opensm: the policy of the master on this host; "
-    "ufm:URL: from UFM.",
-)
+@options.partition_names
 @options.inbound_check
 @options.format_of(
     ["table", "json", "csv", "svg", "html", "map", "dot"],

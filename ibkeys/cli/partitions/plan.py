@@ -79,7 +79,7 @@ _asked: Final = options.group(
         default="both",
         help="What leaf switch ports enforce, as OpenSM's part_enforce.  [default: both]",
     ),
-    options.flag("--allow-both-pkeys", help="A port may have the full and the limited P_Key of a partition."),
+    options.allow_both_pkeys,
     options.flag("--disconnect-unconfigured", help="Remove the default P_Key from CA ports in no other partition."),
     options.option(
         "--allow-index-moves",

@@ -18,7 +18,6 @@ from ibkeys.cli.render import IDENTITY, NOTHING, Painted, Row, write_csv, write_
 from ibkeys.cli.screen.colour import paint, role_of_change
 from ibkeys.cli.showing import NAMING, errors_of, finish, naming, sweep
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
-from ibkeys.cli.types import GUID
 from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
@@ -35,8 +34,8 @@ _ROLES: Final = {"joins": "added", "leaves": "removed"}
 @command("policy-diff")
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@options.flag("--allow-both-pkeys", help="A port may have the full and the limited P_Key of a partition.")
-@options.option("--sm-guid", env=False, type=GUID, metavar="GUID", help="The subnet manager's port, for SELF.")
+@options.allow_both_pkeys
+@options.sm_guid
 @ufm_options
 @options.folding
 @options.format

@@ -41,7 +41,7 @@ _editing = options.group(
     ),
     options.flag("--dry-run", help="Show what would change, write nothing."),
     options.flag("--force", help="Edit a policy that an OpenSM on this host reads."),
-    options.option("--override", env=False, multiple=True, metavar="NAME", help="Override an interlock; repeatable."),
+    options.override,
 )
 
 

@@ -15,7 +15,6 @@ from ibkeys.cli.render import IDENTITY, write_csv, write_json
 from ibkeys.cli.showing import errors_of, finish, sweep
 from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
-from ibkeys.cli.types import GUID
 from ibkeys.printable import counted
 from ibkeys.topology.names.folded import FoldedNames
 from ibkeys.version import __version__
@@ -32,10 +31,10 @@ if TYPE_CHECKING:
     metavar="FILE|opensm|ufm:URL",
     help="Take the names, flags and groups of partitions from this policy: they cannot be read from the fabric.",
 )
-@options.option("--sm-guid", env=False, type=GUID, metavar="GUID", help="The subnet manager's port, for SELF.")
+@options.sm_guid
 @options.option("--out", env=False, metavar="FILE", help="Write the policy to this file.")
 @options.flag("--force", help="Replace a policy that an OpenSM on this host reads.")
-@options.option("--override", env=False, multiple=True, metavar="NAME", help="Override an interlock; repeatable.")
+@options.override
 @options.format_of(
     ["conf", "json", "csv"], "Form of the output; conf is the policy itself.  [default: conf]", default="conf"
 )

@@ -73,12 +73,7 @@ _asked: Final = options.group(
         metavar="S",
         help="Seconds between two counts of repeated events.  [default: 60]",
     ),
-    options.option(
-        "--policy",
-        metavar="FILE|opensm|ufm:URL",
-        help="Take partition names from this partitions.conf; opensm: the policy of the master on this host; "
-        "ufm:URL: from UFM.",
-    ),
+    options.partition_names,
     options.option("--opensm-log", metavar="FILE", help="Follow OpenSM's log instead of Reports: needs no SM_Key."),
     options.option(
         "--exec",
