@@ -82,8 +82,7 @@ class ShownChange(ABC):
 
     def say_notes(self) -> None:
         """Say on standard error what the user should know before the plan."""
-        for note in self.plan.notes:
-            exits.warn(note, "note")
+        exits.warn_each(self.plan.notes, "note")
 
     @abstractmethod
     def show(self, put: Callable[[str], None]) -> None:
@@ -138,7 +137,7 @@ def confirm(
     """
     if consent.yes:
         for each in questions:
-            exits.warn(f"{each.text}; {each.answer} confirms that this is intended", "note")
+            exits.note(f"{each.text}; {each.answer} confirms that this is intended")
         return
     if not is_a_terminal():
         more = "".join(f"; {each.text}: {each.answer} answers yes" for each in questions)
@@ -167,7 +166,7 @@ def end_overtaken(consent: Changing, plan: Callable[[], object], close: Callable
     except Refused as error:
         if error.interlock != OVERTAKEN:
             raise
-        exits.warn(str(error), "note")
+        exits.note(str(error))
     else:
         raise UsageError(f"--overtaken: nobody else has changed what was set by {otherwise}")
     return end_record(consent, close)

@@ -144,8 +144,7 @@ def know_more(lines: Callable[[], Iterable[str]] | None) -> None:
 def _say_more() -> None:
     lines = _knows_more
     know_more(None)
-    for line in lines() if lines is not None else ():
-        warn(line, "note")
+    warn_each(lines() if lines is not None else (), "note")
 
 
 def explain(wanted: bool) -> None:
@@ -231,6 +230,17 @@ def warn(text: str, kind: str = "warning", more: str = "") -> None:
     say(f"ibkeys: {kind}: {said}{hint}")
     if not _keeps_back:
         show_details(more)
+
+
+def warn_each(texts: Iterable[str], kind: str = "warning") -> None:
+    """Write a line for each of *texts*, as `warn`."""
+    for text in texts:
+        warn(text, kind)
+
+
+def note(text: str) -> None:
+    """Write what is worth knowing and no warning, as `warn`."""
+    warn(text, "note")
 
 
 def show_details(text: str) -> None:

@@ -67,9 +67,8 @@ def open_fabric(
         )
     with _open(where, _config(where), around) as fabric:
         if where.sa_keys:
-            exits.warn("--sa-keys: any host that has this SM_Key can read every M_Key from the SA too", "note")
-        for warning in fabric.warnings:
-            exits.warn(warning)
+            exits.note("--sa-keys: any host that has this SM_Key can read every M_Key from the SA too")
+        exits.warn_each(fabric.warnings)
         told = len(fabric.warnings)
         if not fabric.is_simulated:
             _know_more(where, fabric)
@@ -79,8 +78,7 @@ def open_fabric(
             exits.know_more(None if fabric.is_simulated else lambda: _what_host_knows(where))
             raise
         finally:
-            for warning in fabric.warnings[told:]:
-                exits.warn(warning)
+            exits.warn_each(fabric.warnings[told:])
             _keep_names(where, fabric)
             if where.verbose:
                 _say_statistics(fabric)
@@ -125,7 +123,7 @@ def _keep_names(where: Where, fabric: Fabric) -> None:
         names.keep(which, (node.description for node in fabric.swept.nodes if node.description))
     except (OSError, RuntimeError) as error:
         if where.verbose:
-            exits.warn(f"names of nodes are not kept for completion: {error}", "note")
+            exits.note(f"names of nodes are not kept for completion: {error}")
 
 
 def _know_more(where: Where, fabric: Fabric) -> None:
@@ -222,8 +220,7 @@ def open_recorded(where: Where) -> RecordedFabric:
             raise UsageError(f"--from reads a file, not the fabric: omit {option}")
     _warn_of_missing_keystore(where)
     recorded = ibkeys.load(where.snapshot, node_names=where.node_name_map or _default_name_map(where))
-    for warning in recorded.warnings:
-        exits.warn(warning)
+    exits.warn_each(recorded.warnings)
     if where.show_keys and not recorded.holds_m_keys:
         exits.warn("the snapshot was taken without -K: it holds fingerprints of the M_Keys, not the keys")
     return recorded
@@ -232,8 +229,7 @@ def open_recorded(where: Where) -> RecordedFabric:
 def load(path: Path) -> Snapshot:
     """Return the snapshot in *path*; write warnings and notes on standard error."""
     recorded = ibkeys.load(path)
-    for warning in recorded.warnings:
-        exits.warn(warning)
+    exits.warn_each(recorded.warnings)
     keep_whole(node.description for node in recorded.snapshot.fabric.nodes)
     return recorded.snapshot
 

@@ -202,15 +202,13 @@ def take_snapshot(fabric: Fabric, where: Where, make_secret: bool) -> Snapshot:
         with progress_bar(where) as progress:
             return fabric.take_snapshot(progress, make_secret=make_secret)
     finally:
-        for warning in fabric.warnings[heard:]:
-            exits.warn(warning)
+        exits.warn_each(fabric.warnings[heard:])
 
 
 def say_notes(found: Topology) -> None:
     """Write on standard error the notes about the whole output; from now on no line breaks a node's name."""
     keep_whole(node.description for node in found.nodes)
-    for note in found.notes:
-        exits.warn(note, "note")
+    exits.warn_each(found.notes, "note")
 
 
 def errors_of(found: Topology, counts: Callable[[Trouble], bool] = lambda trouble: True) -> list[dict[str, Any]]:
@@ -329,12 +327,10 @@ def note_stops_between_switches(reach: Reach, chosen: Collection[int] = ()) -> N
         for port, direction, stopped in reach.stopped_between_switches(chosen)
     ]
     lines += [f"{port} is on a link between switches, and what it stops could not be read" for port in unread]
-    for line in lines[:MAY_STOP_LISTED]:
-        exits.warn(line, "note")
+    exits.warn_each(lines[:MAY_STOP_LISTED], "note")
     if len(lines) > MAY_STOP_LISTED:
-        exits.warn(
-            f"and {counted(len(lines) - MAY_STOP_LISTED, 'more such port')} (all of them: ibkeys matrix -f json)",
-            "note",
+        exits.note(
+            f"and {counted(len(lines) - MAY_STOP_LISTED, 'more such port')} (all of them: ibkeys matrix -f json)"
         )
 
 

@@ -152,8 +152,7 @@ def _report(
     _say_unmatched(data)
     waivers = waivers_of(choice.waivers)
     report = run_audit(data, choice.profile, rules, waivers, source, part)
-    for text in [*waivers.warnings, *waivers.unused(rule.id for rule in rules)]:
-        exits.warn(text)
+    exits.warn_each([*waivers.warnings, *waivers.unused(rule.id for rule in rules)])
     errors = errors_of(data.fabric, part.concerns) if part is not None else errors_of(data.fabric)
     failed_probes = [each for each in data.snapshot.sa_probes.items() if each[1].answer == "failed"]
     fail_on = fail_on_of(choice.fail_on)
@@ -177,7 +176,7 @@ def _say_unmatched(data: AuditInput) -> None:
         what = "GUID that is" if len(unmatched) == 1 else "GUIDs that are"
         more = f" and {len(unmatched) - NAMED} more (`ibkeys plan` names them all)" if len(unmatched) > NAMED else ""
         listed = ", ".join(map(str, unmatched[:NAMED])) + more
-        exits.warn(f"the policy names {len(unmatched)} {what} not on this fabric: {listed}", "note")
+        exits.note(f"the policy names {len(unmatched)} {what} not on this fabric: {listed}")
 
 
 def _write(report: Report, data: AuditInput, format: str, with_remedy: bool, folded: bool) -> None:

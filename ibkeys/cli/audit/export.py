@@ -164,7 +164,7 @@ def _endpoint(target: Target, listen: str, latest: Latest) -> Iterator[None]:
     token = read_token(target.token_file, "--token-file") if target.token_file is not None else None
     with serving(place, Guard(tls, token), latest.page) as port:
         host = f"[{place.host}]" if ":" in place.host else place.host
-        exits.warn(f"metrics at {'https' if tls else 'http'}://{host}:{port}{PATH}", "note")
+        exits.note(f"metrics at {'https' if tls else 'http'}://{host}:{port}{PATH}")
         yield
 
 

@@ -82,8 +82,7 @@ class GoalAudit:
         )
         self.given = read_given(self._compare)
         self._waivers = waivers_of(goal.waivers)
-        for text in self._waivers.warnings:
-            exits.warn(text)
+        exits.warn_each(self._waivers.warnings)
 
     def run(self, fabric: Fabric, dry_run: bool = False) -> Report:
         """Read the fabric, and run all rules. A *dry_run* leaves out the question to the SA with OpenSM's default

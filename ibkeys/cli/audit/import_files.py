@@ -51,10 +51,8 @@ def import_(files: tuple[str, ...], out: str, pkeys_of: tuple[tuple[str, str], .
     tables = [TableOf(port, Path(file)) for port, file in pkeys_of]
     snapshot, warnings = import_snapshot([Path(file) for file in files], tables)
     keep_whole(node.description for node in snapshot.fabric.nodes)
-    for note in snapshot.fabric.notes:
-        exits.warn(note, "note")
-    for warning in warnings:
-        exits.warn(warning)
+    exits.warn_each(snapshot.fabric.notes, "note")
+    exits.warn_each(warnings)
     ibkeys.save(snapshot, out)
     _report(snapshot, out, format)
     return exits.DONE

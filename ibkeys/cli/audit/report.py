@@ -51,8 +51,7 @@ def report(where: Where, folder: str, compared: Compare, profile: Profile, fail_
     check_folder(place)  # before the sweep, not after it
     data, source = read_input(where, compared)
     accepted = waivers_of(waivers)
-    for text in accepted.warnings:
-        exits.warn(text)
+    exits.warn_each(accepted.warnings)
     found = run_audit(data, profile, CATALOGUE, accepted, source)
     files: dict[str, str] = {}
     pages: list[Page] = []

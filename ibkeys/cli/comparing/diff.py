@@ -140,8 +140,7 @@ def _finish(unknown: Mapping[str, Sequence[Port]], names: FoldedNames, differs: 
         for what, ports in unknown.items()
         for who in ([", ".join(names.words(port.identity() for port in ports))] if folded and ports else ports)
     ]
-    for line in lines[:_LISTED]:
-        exits.warn(line, "not compared")
+    exits.warn_each(lines[:_LISTED], "not compared")
     if len(lines) > _LISTED:
         exits.warn(f"and {len(lines) - _LISTED} more (all of them: -f json)", "not compared")
     if lines:

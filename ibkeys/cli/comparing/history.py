@@ -61,7 +61,7 @@ def history(words: tuple[str, ...], format: str) -> int:
     if not found.found_any and partition is None:
         raise AddressError(f"{what}: no snapshot in {folder} has such a port")
     if not found.found_any:
-        exits.warn(f"no port is in partition 0x{partition:04x} in any of these snapshots", "note")
+        exits.note(f"no port is in partition 0x{partition:04x} in any of these snapshots")
     about = {"folder": folder, "what": what, "snapshots": len(taken), "first": taken[0], "last": taken[-1]}
     _write(about, events, found, format)
     return _finish(found)

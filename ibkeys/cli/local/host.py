@@ -94,7 +94,7 @@ def _say_unread(view: HostView, format: str) -> bool:
     """Say on standard error what could not be read; return whether there was anything."""
     troubles = view.troubles
     if view.netlink_error is not None:
-        exits.warn(f"netlink did not list the interfaces ({view.netlink_error}): only sysfs was read", "note")
+        exits.note(f"netlink did not list the interfaces ({view.netlink_error}): only sysfs was read")
     listed = troubles if format != "table" else troubles[:LISTED]
     for each in listed:
         exits.warn(str(each), "not read")

@@ -87,4 +87,4 @@ def _words(done: Done) -> str:
 
 def _say_kept(done: Done) -> None:
     for path in done.kept:
-        exits.warn(f"what was there before is in {path}", "note")
+        exits.note(f"what was there before is in {path}")

@@ -223,8 +223,7 @@ def mkey_import(store: Store, directory: Path | None, opensm_conf: Path | None, 
     with open_keystore(store, "mkey-import", changing=True) as keys:
         done = import_key_files(keys, directory) if directory is not None else Imported()
         found_key = import_opensm_config(keys, opensm_conf) if opensm_conf is not None else None
-    for warning in done.warnings:
-        exits.warn(warning)
+    exits.warn_each(done.warnings)
     if format == "json":
         write_json("mkey-import", _import_document(done, found_key))
     elif format == "csv":
@@ -325,8 +324,7 @@ def mkey_export(where: Where, directory: Path, guid2lid: bool, conf: Conf, forma
     else:
         with open_keystore(where, "mkey-export") as keys:
             (done, checked), errors = _export(keys, directory, None, conf, where), []
-    for note in done.notes:
-        exits.warn(note, "note")
+    exits.warn_each(done.notes, "note")
     document = {"directory": str(directory), "keys": done.keys, "links": done.links, "lids": done.lids}
     if format == "json":
         more = {"opensm_conf": checked and _conf_document(checked), "errors": errors}

@@ -188,8 +188,7 @@ def _dry_run(writer: Any, recovery: Recovery, outlook: Outlook, format: str) -> 
 def _say_limits(recovery: Recovery) -> bool:
     """Say which limits were reached; whether one was."""
     notes = recovery.limits_reached()
-    for note in notes:
-        exits.warn(note, "note")
+    exits.warn_each(notes, "note")
     return bool(notes)
 
 
@@ -214,7 +213,7 @@ def _run(where: Where, recovery: Recovery, format: str) -> int:
     with _progress(where) as on_status:
         summary = recovery.run(on_result, on_status)
     if summary.done and not recovery.options.sets_something:
-        exits.warn("ports at ProtectBits 0 show their keys to everyone: protect them again (mkey-rotate)", "note")
+        exits.note("ports at ProtectBits 0 show their keys to everyone: protect them again (mkey-rotate)")
     return _finish(recovery, results, format)
 
 

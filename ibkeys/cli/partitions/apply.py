@@ -172,7 +172,7 @@ def end_record(asked: ApplyRequest) -> int:
     from ibkeys.apply.closing import Ending
 
     with open_fabric(asked.where, changing=True) as fabric, writer_of(fabric, "apply", asked.consent) as writer:
-        ending = Ending(writer, asked.via(), operation=asked.operation, say=_say)
+        ending = Ending(writer, asked.via(), operation=asked.operation, say=exits.note)
         return end_overtaken(
             asked.consent,
             ending.refuse,
@@ -205,7 +205,7 @@ def carry_out(asked: ApplyRequest, confirm_within: int | None) -> int:
                 return shown.carry_out()
     finally:
         if guardian is not None and guardian.leave():
-            _say("it is not rolled back yet: a background process tries again for about an hour")
+            exits.note("it is not rolled back yet: a background process tries again for about an hour")
 
 
 def _plan(asked: ApplyRequest, writer: Writer, document: PartitionPlan | None, run: ApplyHooks) -> ApplyPlan:
@@ -252,10 +252,6 @@ def _arm(run: ApplyHooks, seconds: int, interrupts: Interrupts, bar: Bar, guardi
         bar.stop()
         if guardian is not None:
             guardian.send("waiting")
-        confirm_or_go_back(finished, seconds, time.monotonic, wait_for_enter(interrupts), _say)
+        confirm_or_go_back(finished, seconds, time.monotonic, wait_for_enter(interrupts), exits.note)
 
     run.began, run.ended, run.confirm_within = began, ended, seconds
-
-
-def _say(text: str) -> None:
-    exits.warn(text, "note")

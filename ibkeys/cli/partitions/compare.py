@@ -103,7 +103,7 @@ def _recorded(where: Where, name: str | None, policy: Policy | None, allow_both:
     recorded.read_alias_guids(found, policy.named_guids if policy is not None else ())
     view = recorded.snapshot.sa_view
     if view is None:
-        exits.warn(_WITHOUT_SA, "note")
+        exits.note(_WITHOUT_SA)
     return agreement_of(Inputs(found, view, policy, allow_both, None, "a snapshot does not contain the SM's own file"))
 
 
@@ -202,20 +202,17 @@ def _say_what_is_uncertain(seen: Agreement) -> None:
     inputs = seen.inputs
     if inputs.policy is not None:
         say_aliases(inputs.found, inputs.policy.path, inputs.policy.named_guids)
-    for note in inputs.sm.notes if inputs.sm is not None else ():
-        exits.warn(note, "note")
+    exits.warn_each(inputs.sm.notes if inputs.sm is not None else (), "note")
     if inputs.sm_unknown:
-        exits.warn(f"the content of the SM's own file is not known: {inputs.sm_unknown}", "note")
+        exits.note(f"the content of the SM's own file is not known: {inputs.sm_unknown}")
     for record, answer in inputs.view.answers.items() if inputs.view is not None else ():
         if answer.outcome == "refused":
-            exits.warn(f"the SA hides it: {answer.detail}", "note")
+            exits.note(f"the SA hides it: {answer.detail}")
         elif answer.outcome == "answered" and answer.detail:
             exits.warn(f"this part of the SA's answer was rejected ({record}): {answer.detail}")
     if hidden := seen.hidden_ports():
         ports = counted(hidden, "port")
-        exits.warn(
-            f"the SA hides the P_Keys of {ports}: OpenSM shows only ports that share a P_Key with the requester", "note"
-        )
+        exits.note(f"the SA hides the P_Keys of {ports}: OpenSM shows only ports that share a P_Key with the requester")
 
 
 def _finish(seen: Agreement, code: int) -> int:

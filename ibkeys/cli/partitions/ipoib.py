@@ -162,10 +162,9 @@ def _finish(policy: Policy, findings: Sequence[GroupFinding], own: Collection[in
     unseen = [f"0x{each.base:04x}" for each in policy.partitions if not each.ipoib and each.base not in own]
     if unseen:
         what = f"partition{'s' if len(unseen) > 1 else ''} {', '.join(unseen)}"
-        exits.warn(
+        exits.note(
             f"it is not known whether {what} {'have' if len(unseen) > 1 else 'has'} a broadcast group that should not "
-            "exist: OpenSM shows it only to a port with a P_Key of its partition",
-            "note",
+            "exist: OpenSM shows it only to a port with a P_Key of its partition"
         )
     if any(finding.state == "unknown" for finding in findings):
         exits.warn("the result is partial: the SA does not show this port every group", "error")

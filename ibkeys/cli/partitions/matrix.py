@@ -116,13 +116,11 @@ def matrix(
         _write_table(shown)
     empty = sorted(chosen - {each.partition for each in memberships})
     for partition in empty:
-        exits.warn(_empty(partition, is_part=part is not None, is_unread=bool(reach.unread)), "note")
+        exits.note(_empty(partition, is_part=part is not None, is_unread=bool(reach.unread)))
     note_stops_between_switches(reach, chosen)
     if inactive := len(reach.not_active):
         have, are = ("have links that are", "they are") if inactive != 1 else ("has a link that is", "it is")
-        exits.warn(
-            f"{counted(inactive, 'end port')} {have} not Active: the pairs are those that can talk when {are}", "note"
-        )
+        exits.note(f"{counted(inactive, 'end port')} {have} not Active: the pairs are those that can talk when {are}")
     if reach.count(chosen, part.ports if part is not None else None).unknown:
         exits.warn("the result is partial: routes are not read, and of some pairs they decide", "error")
         return finish(errors_of(found), format) or exits.NOT_COMPLETED

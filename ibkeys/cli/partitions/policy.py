@@ -63,7 +63,7 @@ def policy_check(ufm: UfmOptions, file: str, pin: bool, pin_random: bool, format
         policy = ufm_policy(file, ufm)
     else:
         refuse_url(file)
-        policy = only_policy(require_accepted=False) if is_opensm(file) else read_policy(file)
+        policy = only_policy() if is_opensm(file) else read_policy(file)
     file, policy = policy.path, in_dialect(policy, dialect)
     problems = lint(policy)
     if pin or pin_random:

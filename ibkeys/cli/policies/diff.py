@@ -83,7 +83,7 @@ def _say_unmatched(compared: PolicyComparison, before: Policy, after: Policy, fo
     for policy, guids in zip((before, after), compared.unmatched, strict=True):
         others = set(guids) - say_aliases(found, policy.path, guids)
         if others:
-            exits.warn(f"{policy.path}: {len(others)} of its GUIDs are not end ports of this fabric", "note")
+            exits.note(f"{policy.path}: {len(others)} of its GUIDs are not end ports of this fabric")
 
 
 # --- documents --------------------------------------------------------------------------------------------------------

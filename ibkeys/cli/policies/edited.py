@@ -102,8 +102,7 @@ def report(
     command: str, edited: EditedPolicy, place: PolicyFile, written: bool, ports: Mapping[int, Port], format: str
 ) -> None:
     """Say what was or would be edited."""
-    for note in edited.notes:
-        exits.warn(note, "note")
+    exits.warn_each(edited.notes, "note")
     _say_new_warnings(edited)
     if format == "json":
         write_json(command, _document(edited, place, written, ports))

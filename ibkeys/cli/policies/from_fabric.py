@@ -115,10 +115,9 @@ def _say(made: MadePolicy, policy: str | None, names: FoldedNames) -> None:
     from ibkeys.partitions.lint import lint
 
     if policy is None:
-        exits.warn(
+        exits.note(
             "P_Key tables do not show names, IPoIB and multicast groups of partitions: --policy takes them from the "
-            "present policy; otherwise add ipoib by hand",
-            "note",
+            "present policy; otherwise add ipoib by hand"
         )
     for each in made.unsaid:
         where = ", ".join(names.words(port.identity() for port in each.ports))
@@ -127,9 +126,7 @@ def _say(made: MadePolicy, policy: str | None, names: FoldedNames) -> None:
         if problem.severity == "warning":
             exits.warn(f"the policy: {problem.message} [{problem.code}]")
     if _options(made):
-        exits.warn(
-            f"to plan this policy with the settings that the fabric has now, use: ibkeys plan {_options(made)}", "note"
-        )
+        exits.note(f"to plan this policy with the settings that the fabric has now, use: ibkeys plan {_options(made)}")
 
 
 def _changes(made: MadePolicy, kind: str) -> bool:

@@ -125,8 +125,8 @@ def _say_what_is_meant(ports: dict[str, list[Port]], names: FoldedNames) -> None
         several = [port.identity() for own in hosts.values() if len(own) > 1 for port in own]
         if several and not (word.lower().startswith("0x") or is_spelled_as_guid(word)):
             shown = ", ".join(names.words(several))
-            exits.warn(f"{word}: hosts with several ports; all their ports are selected: {shown}", "note")
+            exits.note(f"{word}: hosts with several ports; all their ports are selected: {shown}")
     switches = {port: port.identity() for listed in ports.values() for port in listed if port.node.is_switch}
     if switches:
         shown = ", ".join(names.words(switches.values()))
-        exits.warn(f"{len(switches)} of them switches: {shown}", "note")
+        exits.note(f"{len(switches)} of them switches: {shown}")

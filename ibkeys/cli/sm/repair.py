@@ -175,8 +175,7 @@ def _dry_run(writer: Writer, repair: Repair, outlook: RepairOutlook, format: str
 
 
 def _report(where: Where, repair: Repair, done: Repaired, confs: list[ConfAdvice], format: str) -> int:
-    for note in done.notes:
-        exits.warn(note, "note")
+    exits.warn_each(done.notes, "note")
     rows = _rows(done, where.show_keys)
     errors = [{**each.port.identity(), "error": each.error} for each in done.troubles]
     if format == "json":

@@ -86,6 +86,5 @@ def _finish(report: SmReport, code: int) -> int:
     problems = [f"the fabric: {report.error}"] if report.error else []
     problems += [f"{host.name}: {host.error}" for host in report.hosts if host.error]
     problems += [f"{each.name}: {unknown}" for each in report.instances() for unknown in each.unknowns()]
-    for problem in problems:
-        exits.warn(problem, "not read")
+    exits.warn_each(problems, "not read")
     return exits.NOT_COMPLETED if problems else code

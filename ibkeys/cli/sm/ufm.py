@@ -94,6 +94,5 @@ def ufm_policy(name: str, given: UfmOptions) -> Policy:
 
     ufm = open_ufm(name, given)
     partitions = list(ufm.partitions().values())
-    for note in notes_on(partitions):
-        exits.warn(note, "note")
+    exits.warn_each(notes_on(partitions), "note")
     return policy_of(ufm.url, partitions)

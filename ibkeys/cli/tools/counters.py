@@ -98,7 +98,7 @@ def _say_unread(dropped: Mapping[Port, ConstraintErrors]) -> None:
     unread = [(port, errors.error) for port, errors in dropped.items() if errors.error is not None]
     if unread:
         port, error = unread[0]
-        exits.warn(f"constraint errors of {counted(len(unread), 'switch port')} are not known; {port}: {error}", "note")
+        exits.note(f"constraint errors of {counted(len(unread), 'switch port')} are not known; {port}: {error}")
 
 
 def _values(port: Port) -> dict[str, Any]:

@@ -60,7 +60,7 @@ class EventSink:
 
     def say(self, text: str) -> None:
         """Say something about the watch itself."""
-        exits.warn(text, "note")
+        exits.note(text)
 
     def stopping(self) -> None:
         """Say that the watch ends: from now on nobody is waited for but commands."""
