@@ -16,6 +16,7 @@ from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import indented, is_folded
+from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.opening import load
 from ibkeys.cli.options import Listing
 from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
@@ -127,10 +128,8 @@ def _wanted(before: Snapshot, after: Snapshot, chosen: PortFilter) -> tuple[set[
 
 def _unknown(unknown: Iterable[Unknown]) -> dict[str, list[Port]]:
     """Return what was not compared, and why → of which ports."""
-    said: dict[str, list[Port]] = {}
-    for each in unknown:
-        said.setdefault(f"{each.what}: {each.why}", []).append(each.port)
-    return said
+    said = grouped(unknown, lambda each: f"{each.what}: {each.why}")
+    return {what: [each.port for each in alike] for what, alike in said.items()}
 
 
 def _finish(unknown: Mapping[str, Sequence[Port]], names: FoldedNames, differs: bool, folded: bool) -> int:
@@ -189,9 +188,7 @@ class _Nodes:
 
     def lines(self, what: str, nodes: Sequence[Node], folded: bool) -> Iterator[str]:
         """Yield what happened to *nodes*: a line for each, or one for all of a kind with their names below it."""
-        kinds: dict[str, list[Node]] = {}
-        for node in nodes:
-            kinds.setdefault(node.type_name if folded else f"0x{node.guid:016x}", []).append(node)
+        kinds = grouped(nodes, lambda node: node.type_name if folded else f"0x{node.guid:016x}")
         for alike in kinds.values():
             if len(alike) == 1:
                 name = exits.clean(alike[0].description or "name not readable")
@@ -233,9 +230,6 @@ def _each(found: Comparison) -> Iterator[str]:
 
 def _folded(found: Comparison, names: FoldedNames) -> Iterator[str]:
     """Yield each change with the ports below it to which it happened."""
-    ports: dict[str, list[Port]] = {}
-    for each in found.changes:
-        ports.setdefault(in_colour(each), []).append(each.port)
-    for change, changed in ports.items():
+    for change, changed in grouped(found.changes, in_colour).items():
         yield f"{change}: {counted(len(changed), 'port')}"
-        yield from indented(names, (port.identity() for port in changed))
+        yield from indented(names, (each.port.identity() for each in changed))

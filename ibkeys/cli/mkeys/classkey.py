@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import options
 from ibkeys.cli.help.command import command
+from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.mkeys.asking_class_keys import ASK_UNKEYED, say_cost, say_not_asked
 from ibkeys.cli.options import ShownPorts
 from ibkeys.cli.render import NOTHING, Row
@@ -66,8 +67,7 @@ def classkey_show(asked: ShownPorts, classes: tuple[str, ...], ask_unkeyed: bool
         chosen = ports if asked.every_port or len(ports) != 1 else [_end_port(ports[0])]
         questions = source.class_key_questions(chosen, wanted, ask_unkeyed=ask_unkeyed)
         say_cost(questions)
-        for reading in source.ask_class_keys(questions, pkey_idx):
-            found.setdefault(reading.port, []).append(reading)
+        found.update(grouped(source.ask_class_keys(questions, pkey_idx), lambda reading: reading.port))
 
     sheet = read_sheet(asked, _read, lambda port: {_ROWS: found.get(port, [])}, p_keys=True, read_more=ask)
     readings = [(row, reading) for row in sheet.ports for reading in row.pop(_ROWS)]

@@ -11,6 +11,7 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import is_folded, write_folded
+from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Folding, Where
 from ibkeys.cli.policies.aliases import say_aliases
@@ -198,10 +199,7 @@ def _member_rows(compared: PolicyComparison) -> Iterator[dict[str, Any]]:
 
 def _by_port(rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
     """Yield one row for each port, with all that changes for it."""
-    ports: dict[tuple[str, int], list[Row]] = {}
-    for row in rows:
-        ports.setdefault((row["node_guid"], row["port"]), []).append(row)
-    for same in ports.values():
+    for same in grouped(rows, lambda row: (row["node_guid"], row["port"])).values():
         yield {**same[0], "changes": [_in_words(row) for row in same]}
 
 

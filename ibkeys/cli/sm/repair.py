@@ -15,6 +15,7 @@ from ibkeys.cli.changing import confirm, say_would_be_refused, writer_of
 from ibkeys.cli.exits import clean, say, write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.causes import say_by_cause
+from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.opening import is_simulated, keystore_path, open_fabric
 from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
@@ -263,10 +264,8 @@ def _how_to_start(confs: list[ConfAdvice], directory: Path) -> Iterator[str]:
 def _say_kept(done: Repaired) -> None:
     """Say why ports keep the key that the store has first: each reason once, with the ports. Of many of them not even
     the node is known."""
-    names: dict[str, list[str]] = {}
-    for kept in done.kept:
-        names.setdefault(kept.reason, []).append(kept.port["node_desc"] or f"port GUID {kept.port['port_guid']}")
-    for reason, ports in names.items():
+    for reason, kept in grouped(done.kept, lambda each: each.reason).items():
+        ports = [each.port["node_desc"] or f"port GUID {each.port['port_guid']}" for each in kept]
         who = ports[0] if len(ports) == 1 else counted(len(ports), "port")
         whose = "its key in guid2mkey is" if len(ports) == 1 else "their keys in guid2mkey are"
         which = "" if len(ports) == 1 else f": {named(ports, _NAMED)}"

@@ -1,0 +1,17 @@
+"""Grouping things of which the same is said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+
+
+def grouped(things: Iterable[T], said: Callable[[T], K]) -> dict[K, list[T]]:
+    """Return *things* by what is *said* of each, in the order in which they come."""
+    groups: dict[K, list[T]] = {}
+    for thing in things:
+        groups.setdefault(said(thing), []).append(thing)
+    return groups
