@@ -19,9 +19,10 @@ from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
 from ibkeys.cli.sm.ufm import UfmOptions, open_ufm, ufm_options
 from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
+from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK
 
 if TYPE_CHECKING:
-    from ibkeys.audit.inputs import AuditInput, HostView, Thresholds
+    from ibkeys.audit.inputs import AuditInput, HostView
     from ibkeys.audit.waivers import Waivers
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.keys.pkey import InboundCheck
@@ -32,21 +33,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """What the fabric is compared with, and where rules draw their lines."""
+    """What the fabric is compared with, and where rules draw their lines. The defaults are those of the options."""
 
-    policy: str | None
-    allow_both_pkeys: bool
-    baseline: str | None
-    registry: str | None
-    inventory: str | None
-    sm_guids: tuple[str, ...]
-    max_share: int
-    lease_limit: int
-    sweep_interval: int | None
-    inbound_check: InboundCheck
-    probe_sa: bool
-    sm_port: int | None
-    pkey_idx: int | None
+    policy: str | None = None
+    allow_both_pkeys: bool = False
+    baseline: str | None = None
+    registry: str | None = None
+    inventory: str | None = None
+    sm_guids: tuple[str, ...] = ()
+    max_share: int = 1
+    lease_limit: int = 3600
+    sweep_interval: int | None = None
+    inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK
+    probe_sa: bool = False
+    sm_port: int | None = None
+    pkey_idx: int | None = None
     ufm: UfmOptions | None = None
     with_default_key: bool = True
     ufm_smconf: str | None = None
@@ -107,7 +108,6 @@ def read_given(compare: Compare) -> dict[str, Any]:
     policy = read_accepted(compare.policy, compare.ufm) if compare.policy is not None else None
     if policy is not None:
         _say_warnings(policy)
-    thresholds: Thresholds = Thresholds(compare.max_share, compare.lease_limit, compare.sweep_interval)
     return {
         "policy": policy,
         "allow_both": compare.allow_both_pkeys,
@@ -116,7 +116,7 @@ def read_given(compare: Compare) -> dict[str, Any]:
         "inventory": read_guids(Path(compare.inventory)) if compare.inventory is not None else None,
         "sm_guids": _sm_guids(compare.sm_guids),
         "inbound_check": compare.inbound_check,
-        "thresholds": thresholds,
+        "thresholds": Thresholds(compare.max_share, compare.lease_limit, compare.sweep_interval),
         "ufm": _ufm_settings(compare),
     }
 

@@ -61,25 +61,9 @@ class GoalAudit:
     """The audit before and after: the same rules, profile, waivers and comparisons. Files are read once."""
 
     def __init__(self, where: Where, goal: Goal) -> None:
-        from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK
-
         self._where = where
         self.goal = goal
-        self._compare = Compare(
-            policy=goal.policy,
-            allow_both_pkeys=False,
-            baseline=None,
-            registry=None,
-            inventory=None,
-            sm_guids=goal.sm_guids,
-            max_share=1,
-            lease_limit=3600,
-            sweep_interval=None,
-            inbound_check=DEFAULT_INBOUND_CHECK,
-            probe_sa=True,
-            sm_port=None,
-            pkey_idx=None,
-        )
+        self._compare = Compare(policy=goal.policy, sm_guids=goal.sm_guids, probe_sa=True)
         self.given = read_given(self._compare)
         self._waivers = waivers_of(goal.waivers)
         exits.warn_each(self._waivers.warnings)

@@ -93,6 +93,7 @@ def mkey_recover(where: Where, asked: _Asked, consent: Changing, format: str) ->
     shows its key, which is saved in the key store. Nothing is set on a port without --set-new, --new-m-key, --protect
     or --lease.
     """
+    from ibkeys.change.plan import Plan
     from ibkeys.mkeys.recovery.recover import plan_recovery
     from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
 
@@ -113,7 +114,7 @@ def mkey_recover(where: Where, asked: _Asked, consent: Changing, format: str) ->
         if outlook.is_empty:
             recovery.close_cut_off()
             return _finish(recovery, [], format)
-        _check(writer, recovery)
+        writer.check(Plan(_COMMAND, objections=recovery.objections()))
         exits.require_stdout()
         confirm(consent, question="Recover these ports?")
         return _run(where, recovery, format)
@@ -190,12 +191,6 @@ def _say_limits(recovery: Recovery) -> bool:
     notes = recovery.limits_reached()
     exits.warn_each(notes, "note")
     return bool(notes)
-
-
-def _check(writer: Any, recovery: Recovery) -> None:
-    from ibkeys.change.plan import Plan
-
-    writer.check(Plan(_COMMAND, objections=recovery.objections()))
 
 
 def _run(where: Where, recovery: Recovery, format: str) -> int:

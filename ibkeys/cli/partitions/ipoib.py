@@ -20,7 +20,6 @@ from ibkeys.printable import counted
 
 if TYPE_CHECKING:
     from ibkeys.partitions.ipoib import GroupFinding
-    from ibkeys.partitions.joining.joins import Joins
     from ibkeys.partitions.model import Policy
     from ibkeys.scripting import Fabric
 
@@ -61,6 +60,7 @@ def ipoib_check(
     """
     from ibkeys.keys.pkey import PARTITION_MASK
     from ibkeys.partitions.ipoib import count_states
+    from ibkeys.partitions.joining.joins import find_joins
 
     policy = read_accepted(file, ufm)  # before anything is asked
     with open_fabric(where) as fabric:
@@ -68,7 +68,9 @@ def ipoib_check(
             policy = master_policy(fabric).policy
         findings, error = _compare(fabric, where, policy, sm_port, pkey_idx)
         own = sorted({key & PARTITION_MASK for key in fabric.local().pkeys} - {0})
-        joins = _joins(fabric, where, policy, findings) if members and error is None else None
+        joins = None
+        if members and error is None:
+            joins = find_joins(policy, findings, sweep(fabric, where, p_keys=True), fabric.local().pkeys)
     if format == "json":
         document = {
             "policy": {"file": policy.path, "digest": policy.digest},
@@ -109,13 +111,6 @@ def _compare(
         say_notes(found)
         findings = compare_groups(policy, groups, populated=populated_partitions(policy, found), own_p_keys=own)
     return findings, None
-
-
-def _joins(fabric: Fabric, where: Where, policy: Policy, findings: Sequence[GroupFinding]) -> list[Joins]:
-    """Read the P_Key tables of the fabric, and say who can join which group."""
-    from ibkeys.partitions.joining.joins import find_joins
-
-    return find_joins(policy, findings, sweep(fabric, where, p_keys=True), fabric.local().pkeys)
 
 
 def _rows(findings: Sequence[GroupFinding]) -> Iterator[dict[str, Any]]:

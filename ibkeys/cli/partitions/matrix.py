@@ -20,6 +20,7 @@ from ibkeys.cli.render import IDENTITY, table_lines, write_csv, write_json
 from ibkeys.cli.showing import errors_of, finish, note_stops_between_switches, stop_document, sweep_for
 from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_names, ufm_options
+from ibkeys.cli.types import parse_p_key
 from ibkeys.errors import UsageError
 from ibkeys.printable import counted
 from ibkeys.topology.names.folded import FoldedNames
@@ -95,7 +96,7 @@ def matrix(
     if filter.is_given and format in _PICTURES:
         raise UsageError(f"-f {format} is a picture of all ports: filters work only with table, json and csv")
     names = _names_of(policy, ufm)
-    chosen = {_partition(text) for text in partitions}
+    chosen = {parse_p_key(text).partition for text in partitions}
     with open_source(where) as source:
         if is_opensm(policy):
             names = _names_in(master_policy(source).policy)
@@ -115,8 +116,9 @@ def matrix(
     else:
         _write_table(shown)
     empty = sorted(chosen - {each.partition for each in memberships})
+    who = "no port" if part is None else "no port that the filter selects"
     for partition in empty:
-        exits.note(_empty(partition, is_part=part is not None, is_unread=bool(reach.unread)))
+        exits.note(f"{who} is in partition 0x{partition:04x}" + (", as far as was read" if reach.unread else ""))
     note_stops_between_switches(reach, chosen)
     if inactive := len(reach.not_active):
         have, are = ("have links that are", "they are") if inactive != 1 else ("has a link that is", "it is")
@@ -139,17 +141,6 @@ def _part(found: Topology, filter: PortFilter) -> Part | None:
 def _is_shown(each: Membership, chosen: set[int], part: Part | None) -> bool:
     is_chosen = not chosen or each.partition in chosen
     return is_chosen and (part is None or any(port in part.ports for port in each.members))
-
-
-def _empty(partition: int, is_part: bool, is_unread: bool) -> str:
-    who = "no port that the filter selects" if is_part else "no port"
-    return f"{who} is in partition 0x{partition:04x}" + (", as far as was read" if is_unread else "")
-
-
-def _partition(text: str) -> int:
-    from ibkeys.cli.types import parse_p_key
-
-    return parse_p_key(text).partition
 
 
 def _names_of(policy: str | None, ufm: UfmOptions) -> Mapping[int, str]:

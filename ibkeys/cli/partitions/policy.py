@@ -80,12 +80,6 @@ def policy_check(ufm: UfmOptions, file: str, pin: bool, pin_random: bool, format
     return _exit_code(problems)
 
 
-def _is_unchecked(problems: Sequence[Problem]) -> bool:
-    from ibkeys.partitions.dialect import NOT_CHECKED
-
-    return any(problem.code == NOT_CHECKED for problem in problems)
-
-
 def _exit_code(problems: Sequence[Problem]) -> int:
     return exits.SAYS_NO if any(problem.severity != "note" for problem in problems) else exits.DONE
 
@@ -107,6 +101,7 @@ def _write_conf(policy: Policy, problems: Sequence[Problem]) -> int:
 
 def _write_words(policy: Policy, problems: Sequence[Problem]) -> None:
     from ibkeys.partitions.describe import in_words
+    from ibkeys.partitions.dialect import NOT_CHECKED
 
     for problem in problems:
         write(clean(problem.located(policy.path)))
@@ -121,7 +116,7 @@ def _write_words(policy: Policy, problems: Sequence[Problem]) -> None:
         write(clean(f"{policy.path}: {counts}; {policy.verdict}"))
         return
     partitions = counted(len(policy.partitions), "partition")
-    if _is_unchecked(problems):
+    if any(problem.code == NOT_CHECKED for problem in problems):
         write(
             clean(
                 f"{policy.path}: not fully checked, because NVIDIA's OpenSM may know some of its keywords: {partitions}"

@@ -17,7 +17,7 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.causes import say_by_cause
 from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.opening import is_simulated, keystore_path, open_fabric
-from ibkeys.cli.options import Changing, Where
+from ibkeys.cli.options import AskedChange, Where
 from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
 from ibkeys.cli.showing import progress_bar
 from ibkeys.errors import FileFormatError, UsageError
@@ -51,10 +51,8 @@ _VALUES: Final = ("result", "key", "m_key", "m_key_protect_bits", "m_key_lease_p
     type=click.Path(path_type=Path),
     help="The opensm.conf that it will start with.  [default: those found on this host]",
 )
-@options.changing
-@options.format
-@options.fabric
-def sm_repair(where: Where, cache_dir: Path | None, opensm_conf: Path | None, consent: Changing, format: str) -> int:
+@options.change
+def sm_repair(asked: AskedChange, cache_dir: Path | None, opensm_conf: Path | None) -> int:
     """Rebuild OpenSM's key files after a crash during a change of M_Keys.
 
     Run it on the host of the SM, while no OpenSM runs. First shows how many violations this may add. Then queries each
@@ -62,13 +60,16 @@ def sm_repair(where: Where, cache_dir: Path | None, opensm_conf: Path | None, co
     the answers. A port that does not answer keeps the first key of the key store in these files, and is named. At the
     end it shows how to start OpenSM. No port is changed.
     """
+    from ibkeys.host.opensm_process import OPENSM_CACHE, opensm_processes
+    from ibkeys.mkeys.repair.repair import plan_repair
     from ibkeys.mkeys.repair.start import advise
 
+    where, consent, format = asked.where, asked.consent, asked.format
     _check_options(where, cache_dir)
-    directory = cache_dir or _default_cache()
+    directory = cache_dir or Path(os.environ.get(_CACHE_VARIABLE) or OPENSM_CACHE)
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, _COMMAND, consent) as writer:
         confs = _confs(where, opensm_conf)
-        repair = _plan(writer, directory)
+        repair = plan_repair(writer, directory, opensm_processes)
         outlook = repair.outlook(conf.m_key_lease_period for _, conf in confs if conf is not None)
         if consent.dry_run:
             return _dry_run(writer, repair, outlook, format)
@@ -93,19 +94,6 @@ def _check_options(where: Where, cache_dir: Path | None) -> None:
     path = keystore_path(where)
     if path is not None and not path.exists():
         raise UsageError(f"{path}: no key store, so no key to query with (ibkeys mkey-import makes one)")
-
-
-def _default_cache() -> Path:
-    from ibkeys.host.opensm_process import OPENSM_CACHE
-
-    return Path(os.environ.get(_CACHE_VARIABLE) or OPENSM_CACHE)
-
-
-def _plan(writer: Writer, directory: Path) -> Repair:
-    from ibkeys.host.opensm_process import opensm_processes
-    from ibkeys.mkeys.repair.repair import plan_repair
-
-    return plan_repair(writer, directory, opensm_processes)
 
 
 def _confs(where: Where, named: Path | None) -> list[tuple[Path, OpensmConfig | None]]:
