@@ -18,7 +18,7 @@ from ibkeys.cli.listing.filters import PortFilter, is_set_of_names, refuse_witho
 from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import load, open_source
 from ibkeys.cli.options import ShownPorts, Where
-from ibkeys.cli.render import IDENTITY, Row, heading_of, write_csv, write_details, write_json, write_table
+from ibkeys.cli.render import IDENTITY, Column, Row, heading_of, write_csv, write_details, write_json, write_table
 from ibkeys.cli.screen.colour import bar_console
 from ibkeys.cli.screen.lines import keep_whole
 from ibkeys.errors import IbkeysError
@@ -54,39 +54,6 @@ class Sheet:
     def document(self, name: str = "ports") -> dict[str, Any]:
         """Return the JSON document without its schema."""
         return {name: self.ports, "errors": self.errors, "unreached": self.unreached}
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A value of a showing command: its JSON key, its title for people, and how it reads for them.
-
-    ``short``: the title where many ports are in one table. ``folded``: how it reads where one row is of many ports.
-    ``parts``: keys of a value that is an object; CSV has a column for each.
-    """
-
-    key: str
-    title: str
-    text: Callable[[Row], Any] | None = None
-    short: str = ""
-    folded: Callable[[Row], Any] | None = None
-    parts: tuple[str, ...] = ()
-
-    def cell(self, row: Row) -> Any:
-        """Return the value for people."""
-        return self.text(row) if self.text else row[self.key]
-
-    def folded_cell(self, row: Row) -> Any:
-        """Return the value for people that all ports of a folded row have."""
-        return self.folded(row) if self.folded else self.cell(row)
-
-    @property
-    def csv_names(self) -> list[str]:
-        """The columns of CSV."""
-        return [f"{self.key}_{part}" for part in self.parts] or [self.key]
-
-    def csv_values(self, row: Row) -> list[Any]:
-        """Return the value as these columns have it."""
-        return [(row[self.key] or {}).get(part) for part in self.parts] or [row[self.key]]
 
 
 def read_sheet(
@@ -291,6 +258,8 @@ def guid_of(port: Port) -> str | None:
 
 PEER_PARTS: Final = ("node_guid", "node_desc", "node_type", "port")
 """What names the far end of a link."""
+PEER_COLUMNS: Final = tuple(f"peer_{part}" for part in PEER_PARTS)
+"""The same as columns of CSV."""
 
 
 MAY_STOP_LISTED: Final = 8
@@ -304,6 +273,11 @@ def peer_document(port: Port) -> dict[str, Any] | None:
         return None
     document = peer.identity()
     return {part: document[part] for part in PEER_PARTS}
+
+
+def peer_values(port: Port) -> dict[str, Any]:
+    """Return the far end of a port's link as `PEER_COLUMNS` have it; nothing if there is none."""
+    return {f"peer_{part}": value for part, value in (peer_document(port) or {}).items()}
 
 
 def stop_document(stop: Check) -> dict[str, Any]:

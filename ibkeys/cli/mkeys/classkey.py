@@ -11,8 +11,8 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.mkeys.asking_class_keys import ASK_UNKEYED, say_cost, say_not_asked
 from ibkeys.cli.options import ShownPorts
-from ibkeys.cli.render import NOTHING, Row
-from ibkeys.cli.showing import Column, read_sheet, show
+from ibkeys.cli.render import NOTHING, Column, Row
+from ibkeys.cli.showing import read_sheet, show
 from ibkeys.cli.types import NearChoice
 from ibkeys.errors import IbkeysError, UsageError
 from ibkeys.mad.classes.gmp import KEY_CLASSES
@@ -78,10 +78,10 @@ def classkey_show(asked: ShownPorts, classes: tuple[str, ...], ask_unkeyed: bool
     columns = [
         Column("class", "Class"),
         Column("class_key_state", "Key", _key if brief else _key_in_words),
-        Column("protect_bit", "Protect bit", _or_nothing("protect_bit"), "Protect"),
-        Column("lease_period", "Lease (s)", _or_nothing("lease_period")),
-        Column("violations", "Violations", _or_nothing("violations")),
-        Column("known_key", "Known key", _known, "Known key"),
+        Column("protect_bit", "Protect bit", short="Protect", empty=NOTHING),
+        Column("lease_period", "Lease (s)", empty=NOTHING),
+        Column("violations", "Violations", empty=NOTHING),
+        Column("known_key", "Known key", _known),
         Column("detail", "Answer"),
     ]
     if brief and asked.format == "table":
@@ -134,10 +134,6 @@ def _key_in_words(row: Row) -> str:
     shown = _key(row)
     text = _STATE_TEXT[row["class_key_state"]]
     return f"{text}, {shown}" if shown != row["class_key_state"] else text
-
-
-def _or_nothing(key: str) -> Any:
-    return lambda row: NOTHING if row[key] is None else row[key]
 
 
 def _known(row: Row) -> str:

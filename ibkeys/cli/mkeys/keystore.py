@@ -14,7 +14,7 @@ from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import is_simulated, keystore_path, open_fabric, open_keystore
 from ibkeys.cli.options import Store, Where
-from ibkeys.cli.render import NOTHING, write_csv, write_json, write_table
+from ibkeys.cli.render import NOTHING, Column, write_columns, write_csv, write_json
 from ibkeys.cli.secrets import check_passphrase_option, read_passphrase
 from ibkeys.cli.showing import errors_of, finish, sweep
 from ibkeys.cli.types import Number
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from ibkeys.topology.model import Topology
 
 _COLUMNS: Final = (
-    "node_guid",
-    "port_guid",
-    "port",
-    "state",
-    "m_key",
-    "m_key_protect_bits",
-    "m_key_lease_period",
-    "since",
-    "note",
+    Column("node_guid", "Node GUID", empty=NOTHING),
+    Column("port_guid", "Port GUID"),
+    Column("port", "Port", empty=NOTHING),
+    Column("state", "State"),
+    Column("m_key", "M_Key", empty=NOTHING),
+    Column("m_key_protect_bits", "ProtectBits", empty=NOTHING),
+    Column("m_key_lease_period", "Lease (s)", empty=NOTHING),
+    Column("since", "Since"),
+    Column("note", "Note", empty=""),
 )
 _LISTED: Final = 10
 _RESULT_TEXT: Final = {
@@ -92,7 +92,7 @@ def mkey_list(where: Where, settle: bool, yes: bool, format: str) -> int:
     if format == "json":
         write_json("mkey-list", document)
     elif format == "csv":
-        write_csv(_COLUMNS, rows)
+        write_csv([column.key for column in _COLUMNS], rows)
     else:
         _write_list(document, shown is not None)
     return exits.DONE
@@ -131,23 +131,9 @@ def _sm_key(row: SmKeyRow, key: str | None) -> dict[str, Any]:
 
 
 def _write_list(document: dict[str, Any], with_keys: bool) -> None:
-    columns = [name for name in _COLUMNS if name != "m_key" or with_keys]
-    titles = {
-        "node_guid": "Node GUID",
-        "port_guid": "Port GUID",
-        "port": "Port",
-        "state": "State",
-        "m_key": "M_Key",
-        "m_key_protect_bits": "ProtectBits",
-        "m_key_lease_period": "Lease (s)",
-        "since": "Since",
-        "note": "Note",
-    }
     rows = document["keys"]
     if rows:
-        empty = {name: "" if name == "note" else NOTHING for name in columns}
-        cells = ([empty[name] if row[name] is None else row[name] for name in columns] for row in rows)
-        write_table([titles[name] for name in columns], cells)
+        write_columns([column for column in _COLUMNS if column.key != "m_key" or with_keys], rows)
     for each in document["subnet_keys"]:
         key = f" {each['m_key']}" if each["m_key"] else ""
         said = ", ".join(filter(None, (each["note"], each["since"])))

@@ -12,9 +12,9 @@ from ibkeys.cli.changing import change_port
 from ibkeys.cli.exits import write_exact
 from ibkeys.cli.help.command import command
 from ibkeys.cli.options import AskedChange, Kind, ShownPorts
-from ibkeys.cli.render import Row, write_csv, write_json
+from ibkeys.cli.render import Column, Row, write_csv, write_json
 from ibkeys.cli.secrets import read_m_key
-from ibkeys.cli.showing import Column, read_sheet, show
+from ibkeys.cli.showing import read_sheet, show
 from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
 from ibkeys.keys.mkey import PROTECTION_TEXT, MKey

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from ibkeys.cli import options
 from ibkeys.cli.help.command import command
 from ibkeys.cli.options import ShownPorts
-from ibkeys.cli.render import NOTHING
-from ibkeys.cli.showing import Column, read_sheet, show
+from ibkeys.cli.render import NOTHING, Column
+from ibkeys.cli.showing import read_sheet, show
 
 if TYPE_CHECKING:
     from ibkeys.topology.nodes import Port

@@ -11,8 +11,8 @@ from ibkeys.cli.addresses import given_port
 from ibkeys.cli.changing import change_port
 from ibkeys.cli.help.command import command
 from ibkeys.cli.options import AskedChange, Kind, ShownPorts
-from ibkeys.cli.render import NOTHING, Row
-from ibkeys.cli.showing import PEER_PARTS, Column, peer_document, read_sheet, show
+from ibkeys.cli.render import NOTHING, Column, Row
+from ibkeys.cli.showing import PEER_PARTS, peer_document, read_sheet, show
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from ibkeys.cli.changing import Missing, change
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import AskedChange, Kind, ShownPorts
-from ibkeys.cli.render import NOTHING, Row
-from ibkeys.cli.showing import Column, errors_of, finish, read_sheet, show, sweep
+from ibkeys.cli.render import NOTHING, Column, Row
+from ibkeys.cli.showing import errors_of, finish, read_sheet, show, sweep
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def counters_show(asked: ShownPorts) -> int:
     columns = [Column(key, title) for key, title in COUNTERS.items()]
     columns += [Column(key, title, _dropped(key, enforcing), short) for key, (title, short, _) in _DROPPED.items()]
     if asked.format != "table" or any(row[SUPPRESSION] is not None for row in sheet.ports):
-        columns.append(Column(SUPPRESSION, PortInfo.rows[SUPPRESSION].name, _suppressed, "TrapSuppr"))
+        columns.append(Column(SUPPRESSION, PortInfo.rows[SUPPRESSION].name, short="TrapSuppr", empty=NOTHING))
     return show("counters-show", sheet, columns, asked)
 
 
@@ -87,10 +87,6 @@ def _suppression(port: Port) -> int | None:
     if info is None or not info.capability_mask & CapabilityMask.IS_MULTICAST_P_KEY_TRAP_SUPPRESSION_SUPPORTED:
         return None
     return int(getattr(info, SUPPRESSION))
-
-
-def _suppressed(row: Row) -> Any:
-    return NOTHING if row[SUPPRESSION] is None else row[SUPPRESSION]
 
 
 def _say_unread(dropped: Mapping[Port, ConstraintErrors]) -> None:
