@@ -41,6 +41,16 @@ def write_json(command: str, document: Mapping[str, Any]) -> None:
     write_exact(dumps({"schema": schema(command), **document}))
 
 
+def write_json_items(items: Iterable[Mapping[str, Any]]) -> None:
+    """Write the items of a list as they are found, each on a line of its own: there may be very many."""
+    import json
+
+    separator = ""
+    for each in items:
+        write_exact(separator + json.dumps(each))
+        separator = ","
+
+
 def write_csv(columns: Sequence[str], rows: Iterable[Row]) -> None:
     """Write a header and one line for each row; None is an empty field, true and false are 1 and 0.
 

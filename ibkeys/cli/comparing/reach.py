@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.listing.folding import width_of_output, wrapped
-from ibkeys.cli.render import schema, write_csv
+from ibkeys.cli.render import schema, write_csv, write_json_items
 from ibkeys.cli.screen.colour import paint
 from ibkeys.printable import counted
 from ibkeys.topology.names.folded import FoldedNames
@@ -46,7 +46,7 @@ def write_reach(about: dict[str, Any], found: ReachComparison, names: FoldedName
     """
     counts = {change: found.count(change) for change in _IN_WORDS}
     if format == "json":
-        changes = (_pair(*each) for each in _pairs(found)) if pairs else _groups(found)
+        changes = _pair_documents(found) if pairs else _groups(found)
         unread = [
             {**port.identity(), "what": "reach", "why": why}
             for why, ports in what_was_not_compared(found).items()
@@ -94,10 +94,7 @@ def _write_reach_json(document: dict[str, Any], changes: Iterable[dict[str, Any]
 
     head = json.dumps({"schema": schema("diff"), **document})
     write_exact(head.removesuffix("}}") + ', "changes": [')
-    separator = ""
-    for each in changes:
-        write_exact(separator + json.dumps(each))
-        separator = ","
+    write_json_items(changes)
     write_exact("]}}")
 
 
@@ -107,8 +104,9 @@ def _pairs(found: ReachComparison) -> Any:
             yield each.change, one, other
 
 
-def _pair(change: str, a: Port, b: Port) -> dict[str, Any]:
-    return {"change": change, "a": a.identity(), "b": b.identity()}
+def _pair_documents(found: ReachComparison) -> Iterator[dict[str, Any]]:
+    for change, a, b in _pairs(found):
+        yield {"change": change, "a": a.identity(), "b": b.identity()}
 
 
 def _flat(change: str, a: Port, b: Port) -> dict[str, Any]:

@@ -26,21 +26,20 @@ def caps_show(asked: ShownPorts) -> int:
     NV-RAM bits show whether M_Key and P_Keys survive a reset.
     """
     sheet = read_sheet(asked, lambda handle: (handle.read_port_info(), handle.read_switch_info()), _values)
-    brief = sheet.is_sweep
     columns = [
-        Column("partition_cap", "Partitions" if brief else "PartitionCap"),
-        _column("partition_enforcement_cap", "Enforced" if brief else "PartitionEnforcementCap"),
-        _column("inbound_enforcement_cap", "Inbound" if brief else "InboundEnforcementCap"),
-        _column("outbound_enforcement_cap", "Outbound" if brief else "OutboundEnforcementCap"),
-        Column("is_m_key_nvram", "M_Key NVRAM" if brief else "IsM_KeyNVRAM"),
-        Column("is_p_key_nvram", "P_Key NVRAM" if brief else "IsP_KeyNVRAM"),
+        Column("partition_cap", "PartitionCap", short="Partitions"),
+        _column("partition_enforcement_cap", "PartitionEnforcementCap", "Enforced"),
+        _column("inbound_enforcement_cap", "InboundEnforcementCap", "Inbound"),
+        _column("outbound_enforcement_cap", "OutboundEnforcementCap", "Outbound"),
+        Column("is_m_key_nvram", "IsM_KeyNVRAM", short="M_Key NVRAM"),
+        Column("is_p_key_nvram", "IsP_KeyNVRAM", short="P_Key NVRAM"),
     ]
     return show("caps-show", sheet, columns, asked, lambda row: row["node_type"] != "switch" or row["port"] == 0)
 
 
-def _column(key: str, title: str) -> Column:
+def _column(key: str, title: str, short: str) -> Column:
     # Nodes that are not switches have no such value, which differs from one that could not be read.
-    return Column(key, title, lambda row: row[key] if row["node_type"] == "switch" else NOTHING)
+    return Column(key, title, lambda row: row[key] if row["node_type"] == "switch" else NOTHING, short)
 
 
 def _values(port: Port) -> dict[str, Any]:
