@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,13 +11,12 @@ from ibkeys.cli.listing.folding import is_folded
 from ibkeys.cli.local.document import COLUMNS, document_of, rows_of
 from ibkeys.cli.local.job_script import write_lines
 from ibkeys.cli.local.text import write_text
-from ibkeys.cli.options import Folding, LocalPorts
+from ibkeys.cli.options import Folding
 from ibkeys.cli.render import write_csv, write_json
-from ibkeys.cli.types import parse_p_key
+from ibkeys.cli.types import Number, parse_p_key
 from ibkeys.errors import NoDevice
 
 if TYPE_CHECKING:
-    from ibkeys.host.kernel.ports import KernelPort
     from ibkeys.host.kernel.view import HostView
 
 LISTED: Final = 10
@@ -37,9 +35,12 @@ LISTED: Final = 10
 @options.format_of(
     ["table", "json", "csv", "env"], "Format of the output; env: lines for a job script.  [default: table]"
 )
-@options.local_ports
+@options.option("-C", "--Ca", "ca", metavar="NAME", help="Only this channel adapter.  [default: all]")
+@options.option("-P", "--Port", "port", type=Number(1, 254), metavar="N", help="Only ports with this number.")
 @options.common
-def host_show(local: LocalPorts, partition: str | None, sysfs: str | None, folding: Folding, format: str) -> int:
+def host_show(
+    ca: str | None, port: int | None, partition: str | None, sysfs: str | None, folding: Folding, format: str
+) -> int:
     """Show this host's keys as the kernel reports them, without root.
 
     Shows each port's P_Keys by index, and which of them NCCL, UCX, Open MPI, MVAPICH2, GASNet, NVSHMEM and Mooncake
@@ -55,8 +56,9 @@ def host_show(local: LocalPorts, partition: str | None, sysfs: str | None, foldi
     base = parse_p_key(partition).partition if partition is not None else None
     folded = is_folded(folding, format)
     view = read_host(Sysfs(Path(sysfs) if sysfs is not None else SYSFS))
-    ports = chosen_ports(view.ports, local.ca, local.port)
-    _require_port(view, ports, local)
+    ports = chosen_ports(view.ports, ca, port)
+    if not ports and not view.troubles:
+        raise _no_port(view, ca, port)
     found = settings(job_ports(ports), base)
     if format == "json":
         write_json("host-show", document_of(view, ports, found, base))
@@ -73,21 +75,19 @@ def host_show(local: LocalPorts, partition: str | None, sysfs: str | None, foldi
     return exits.SAYS_NO if asked and lacking else exits.DONE
 
 
-def _require_port(view: HostView, ports: Sequence[KernelPort], local: LocalPorts) -> None:
-    """Raise NoDevice where there is nothing to show."""
+def _no_port(view: HostView, ca: str | None, port: int | None) -> NoDevice:
+    """Return the error where there is nothing to show."""
     from ibkeys.near import did_you_mean
 
-    if ports or view.troubles:
-        return
     if not view.ports:
-        raise NoDevice(
+        return NoDevice(
             "the kernel shows no RDMA device: check that there is an HCA and its driver is loaded (ibkeys doctor); in "
             "a container, check that the device belongs to its network namespace (rdma system show)"
         )
-    wanted = " ".join([local.ca or "any device", *([f"port {local.port}"] if local.port is not None else [])])
-    devices = dict.fromkeys(port.device for port in view.ports)
-    near = did_you_mean(local.ca, devices) if local.ca is not None and local.ca not in devices else ""
-    raise NoDevice(f"no {wanted}: there is {', '.join(map(str, view.ports))}{near}")
+    wanted = (ca or "any device") + (f" port {port}" if port is not None else "")
+    devices = dict.fromkeys(each.device for each in view.ports)
+    near = did_you_mean(ca, devices) if ca is not None and ca not in devices else ""
+    return NoDevice(f"no {wanted}: there is {', '.join(map(str, view.ports))}{near}")
 
 
 def _say_unread(view: HostView, format: str) -> bool:

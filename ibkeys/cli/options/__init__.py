@@ -36,11 +36,9 @@ from ibkeys.cli.options.policies import allow_both_pkeys as allow_both_pkeys
 from ibkeys.cli.options.policies import partition_names as partition_names
 from ibkeys.cli.options.policies import sm_guid as sm_guid
 from ibkeys.cli.options.ports import Kind as Kind
-from ibkeys.cli.options.ports import LocalPorts as LocalPorts
 from ibkeys.cli.options.ports import address as address
 from ibkeys.cli.options.ports import every_port as every_port
 from ibkeys.cli.options.ports import kind as kind
-from ibkeys.cli.options.ports import local_ports as local_ports
 from ibkeys.cli.options.rows import Filters as Filters
 from ibkeys.cli.options.rows import Folding as Folding
 from ibkeys.cli.options.rows import Listing as Listing

@@ -1,4 +1,4 @@
-"""Which port a command is about: ADDR, and what it is; or ports of this host."""
+"""Which port a command is about: ADDR, and what it is."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Final
 
 import click
 
-from ibkeys.cli.options.declaring import F, flag, group, option
-from ibkeys.cli.types import Number
+from ibkeys.cli.options.declaring import F, flag, group
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +19,6 @@ class Kind:
     direct: bool
     guid: bool
     name: bool
-
-
-@dataclass(frozen=True, slots=True)
-class LocalPorts:
-    """Which ports of this host to look at; None: all."""
-
-    ca: str | None
-    port: int | None
 
 
 kind: Final = group(
@@ -50,11 +41,3 @@ def address(words: str = "[ADDR] [PORTNUM]", required: bool = False) -> Callable
 
 
 every_port: Final = flag("--all", "every_port", help="Every port of the subnet.")
-
-local_ports: Final = group(
-    "local",
-    LocalPorts,
-    option("-C", "--Ca", "ca", metavar="NAME", help="Only this channel adapter.  [default: all]"),
-    option("-P", "--Port", "port", type=Number(1, 254), metavar="N", help="Only ports with this number."),
-)
-"""For a command that shows the ports of this host without a fabric."""

@@ -61,56 +61,29 @@ class _Made:
     inbound_check: InboundCheck
 
 
-@dataclass(frozen=True, slots=True)
-class _Attaching:
-    """Where programs attach, and whose."""
-
-    remote: bool
-    listen: str | None
-    allow_others: bool
-
-
 _made: Final = options.group(
     "made",
     _Made,
-    click.option(
+    options.option(
         "--port-guids",
-        envvar="IBKEYS_PORT_GUIDS",
         type=click.Choice(["file", "ibsim"]),
         default="file",
         help="Port GUIDs: as the file prints them, or node GUID + port number.  [default: file]",
     ),
-    click.option(
+    options.option(
         "--seed",
-        envvar="IBKEYS_SEED",
         type=Number(0, 2**64 - 1),
         default=0,
         metavar="N",
         help="Seed of the random faults.",
     ),
-    click.option(
+    options.option(
         "--links",
-        envvar="IBKEYS_LINKS",
         type=click.Choice(["initialize", "active"]),
         default="initialize",
         help="State of the links: as after power-up, or as a subnet manager left them.  [default: initialize]",
     ),
     options.inbound_check,
-)
-_attaching: Final = options.group(
-    "attaching",
-    _Attaching,
-    click.option(
-        "-r", "--remote", envvar="IBKEYS_REMOTE", is_flag=True, help="Serve over UDP instead of local sockets."
-    ),
-    click.option(
-        "-l",
-        "--listen",
-        envvar="IBKEYS_LISTEN",
-        metavar="[ADDRESS:]PORT",
-        help="First UDP port; sets -r.  [default: 127.0.0.1:7070]",
-    ),
-    options.flag("--allow-others", help="Let programs of other users attach; required with -r."),
 )
 
 
@@ -118,14 +91,17 @@ _attaching: Final = options.group(
 @click.argument("file", metavar="[FILE]", required=False)
 @_socket
 @_made
-@click.option(
-    "--at", envvar="IBKEYS_AT", metavar="NODE", help="Node to which programs attach if they do not set SIM_HOST."
+@options.option("--at", metavar="NODE", help="Node to which programs attach if they do not set SIM_HOST.")
+@options.option("--state", metavar="PATH", help="Keep the state of the subnet in this file.")
+@options.option("--script", metavar="FILE", help="File of events: lines as for 'sim ctl', with times.")
+@options.option("-r", "--remote", is_flag=True, help="Serve over UDP instead of local sockets.")
+@options.option(
+    "-l",
+    "--listen",
+    metavar="[ADDRESS:]PORT",
+    help="First UDP port; sets -r.  [default: 127.0.0.1:7070]",
 )
-@click.option("--state", envvar="IBKEYS_STATE", metavar="PATH", help="Keep the state of the subnet in this file.")
-@click.option(
-    "--script", envvar="IBKEYS_SCRIPT", metavar="FILE", help="File of events: lines as for 'sim ctl', with times."
-)
-@_attaching
+@options.flag("--allow-others", help="Let programs of other users attach; required with -r.")
 @traced_options
 @options.common
 def serve(
@@ -135,7 +111,9 @@ def serve(
     at: str | None,
     state: str | None,
     script: str | None,
-    attaching: _Attaching,
+    remote: bool,
+    listen: str | None,
+    allow_others: bool,
     traced: Traced,
 ) -> int:
     """Serve a simulated subnet to any libibumad program.
@@ -147,7 +125,7 @@ def serve(
     from ibkeys.sim.state.file import StateFile
 
     subnet = _subnet(file or "", made)
-    where = _listening_at(attaching.listen) if attaching.remote or attaching.listen else None
+    where = _listening_at(listen) if remote or listen else None
     home = subnet.node(at) if at else subnet.nodes[0]
     events = _script(script) if script else None
     failures: list[Exception] = []
@@ -160,7 +138,7 @@ def serve(
                 subnet,
                 name,
                 listen=where,
-                allow_others=attaching.allow_others,
+                allow_others=allow_others,
                 home=home,
                 watch=watching(stack, traced),
                 save=None if keeper is None else lambda: _ending(server, failures, keeper.save_if_changed),

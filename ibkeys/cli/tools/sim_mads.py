@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import click
-
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
 from ibkeys.errors import IbkeysError
@@ -31,10 +29,8 @@ class Traced:
 traced_options: Final = options.group(
     "traced",
     Traced,
-    click.option("-v", "--verbose", envvar="IBKEYS_VERBOSE", count=True, help="Print each MAD in one line."),
-    click.option(
-        "--pcap", envvar="IBKEYS_PCAP", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."
-    ),
+    options.option("-v", "--verbose", count=True, help="Print each MAD in one line."),
+    options.option("--pcap", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."),
     options.show_keys,
 )
 
