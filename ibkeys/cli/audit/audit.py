@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -29,6 +28,7 @@ from ibkeys.cli.mkeys.asking_class_keys import ASK_UNKEYED, CLASS_KEYS, ask_all_
 from ibkeys.cli.opening import load
 from ibkeys.cli.options import Listing, Where
 from ibkeys.cli.policies.aliases import say_aliases
+from ibkeys.cli.render import write_json
 from ibkeys.cli.showing import errors_of, finish
 from ibkeys.printable import NAMED
 from ibkeys.topology.names.folded import FoldedNames
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from ibkeys.audit.engine import Part
     from ibkeys.audit.findings import Report
     from ibkeys.audit.inputs import AuditInput
-    from ibkeys.audit.rule import Rule
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.scripting import Fabric
 
@@ -110,6 +109,8 @@ def audit(
     if explain is not None:
         write_explanation(rule_named(explain), format)
         return exits.DONE
+    from ibkeys.audit.engine import audit as run_audit
+
     folded, chosen = is_folded(listing, format), PortFilter(listing)
     rules = select(words_of(choice.check), words_of(choice.group), words_of(choice.skip))
     refuse_unkeyed_alone(class_keys, ask_unkeyed)
@@ -122,7 +123,21 @@ def audit(
     if format in FOR_CHECKS:
         return write_for_checks(data, format, for_checks, tenancies)
     part = _part_of(data, chosen)
-    return _report(data, source, rules, choice, part, format, folded)
+    _say_unmatched(data)
+    waivers = waivers_of(choice.waivers)
+    report = run_audit(data, choice.profile, rules, waivers, source, part)
+    exits.warn_each([*waivers.warnings, *waivers.unused(rule.id for rule in rules)])
+    fail_on = fail_on_of(choice.fail_on)
+    code = code_of(report, fail_on)
+    if format in FOR_OTHERS:
+        write_for_others(report, rules, format, fail_on, not choice.no_remedy, code)
+    else:
+        _write(report, data, format, not choice.no_remedy, folded)
+    finish(errors_of(data.fabric, part.concerns) if part is not None else errors_of(data.fabric), format)
+    for question, probe in data.snapshot.sa_probes.items():
+        if probe.answer == "failed":
+            exits.warn(f"the SA could not be queried ({question}): {probe.detail}", "error")
+    return code
 
 
 def _part_of(data: AuditInput, chosen: PortFilter) -> Part | None:
@@ -138,35 +153,6 @@ def _part_of(data: AuditInput, chosen: PortFilter) -> Part | None:
     return Part(chosen.keeps, chosen.is_about, chosen.concerns)
 
 
-def _report(
-    data: AuditInput,
-    source: str,
-    rules: Sequence[Rule],
-    choice: Choice,
-    part: Part | None,
-    format: str,
-    folded: bool,
-) -> int:
-    from ibkeys.audit.engine import audit as run_audit
-
-    _say_unmatched(data)
-    waivers = waivers_of(choice.waivers)
-    report = run_audit(data, choice.profile, rules, waivers, source, part)
-    exits.warn_each([*waivers.warnings, *waivers.unused(rule.id for rule in rules)])
-    errors = errors_of(data.fabric, part.concerns) if part is not None else errors_of(data.fabric)
-    failed_probes = [each for each in data.snapshot.sa_probes.items() if each[1].answer == "failed"]
-    fail_on = fail_on_of(choice.fail_on)
-    code = code_of(report, fail_on)
-    if format in FOR_OTHERS:
-        write_for_others(report, rules, format, fail_on, not choice.no_remedy, code)
-    else:
-        _write(report, data, format, not choice.no_remedy, folded)
-    finish(errors, format)
-    for question, probe in failed_probes:
-        exits.warn(f"the SA could not be queried ({question}): {probe.detail}", "error")
-    return code
-
-
 def _say_unmatched(data: AuditInput) -> None:
     """Report the GUIDs of the policy that no port has: those of another fabric, or misspelled ones."""
     named = data.resolution.unmatched if data.resolution is not None else ()
@@ -180,10 +166,10 @@ def _say_unmatched(data: AuditInput) -> None:
 
 
 def _write(report: Report, data: AuditInput, format: str, with_remedy: bool, folded: bool) -> None:
-    from ibkeys.cli.audit.text import write_csv_report, write_json_report, write_table_report
+    from ibkeys.cli.audit.text import write_csv_report, write_table_report
 
     if format == "json":
-        write_json_report(report, with_remedy)
+        write_json("audit", report.to_json(with_remedy))
     elif format == "csv":
         write_csv_report(report, with_remedy)
     else:

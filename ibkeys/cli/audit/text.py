@@ -33,11 +33,6 @@ _ALL_OF_THEM: Final = " (all of them: --each)"
 _CSV: Final = ("rule", "title", "severity", "result", *IDENTITY, "message", "evidence", "waiver", "remedy")
 
 
-def write_json_report(report: Report, with_remedy: bool) -> None:
-    """Write the report as the contract has it."""
-    write_json("audit", report.to_json(with_remedy))
-
-
 def write_csv_report(report: Report, with_remedy: bool) -> None:
     """Write one row for each subject, and one for each rule without any."""
     columns = _CSV if with_remedy else _CSV[:-1]

@@ -70,13 +70,24 @@ def compare(
     P_Key, enforcement, and level and lease of M_Keys. Where they differ, it shows which source differs and why. Reads
     only. Exits 1 when anything differs, 3 when a value that should be known is not.
     """
+    from ibkeys.agreement.looking import Look, wait_until_whole
+    from ibkeys.change.clock import REAL_TIME
+
     folded, chosen = is_folded(listing, format), PortFilter(listing)
     wanted = read_accepted(policy, ufm) if policy is not None else None
     if where.snapshot is not None:
         hosts_of(where, sm_hosts)  # --sm-host does not go with it
         seen = _only(_recorded(where, policy, wanted, allow_both_pkeys), chosen)
     else:
-        seen = _asked(where, sm_hosts, sa, policy, wanted, allow_both_pkeys, wait, chosen)
+        hosts = hosts_of(where, sm_hosts)
+        with open_fabric(where) as fabric, progress_bar(where) as progress:
+            look = Look(
+                fabric, open_sa(fabric, where, sa), hosts, wanted, allow_both_pkeys, needs_sm_file=is_opensm(policy)
+            )
+            if wait is None:
+                seen = _only(look.once(progress), chosen)
+            else:
+                seen = wait_until_whole(lambda: _only(look.once(progress), chosen), wait, REAL_TIME)
     return _show(seen, full, folded, format, chosen)
 
 
@@ -105,27 +116,6 @@ def _recorded(where: Where, name: str | None, policy: Policy | None, allow_both:
     if view is None:
         exits.note(_WITHOUT_SA)
     return agreement_of(Inputs(found, view, policy, allow_both, None, "a snapshot does not contain the SM's own file"))
-
-
-def _asked(
-    where: Where,
-    sm_hosts: SmHosts,
-    sa: AskSa,
-    name: str | None,
-    policy: Policy | None,
-    allow_both: bool,
-    wait: int | None,
-    chosen: PortFilter,
-) -> Agreement:
-    from ibkeys.agreement.looking import Look, wait_until_whole
-    from ibkeys.change.clock import REAL_TIME
-
-    hosts = hosts_of(where, sm_hosts)
-    with open_fabric(where) as fabric, progress_bar(where) as progress:
-        look = Look(fabric, open_sa(fabric, where, sa), hosts, policy, allow_both, needs_sm_file=is_opensm(name))
-        if wait is None:
-            return _only(look.once(progress), chosen)
-        return wait_until_whole(lambda: _only(look.once(progress), chosen), wait, REAL_TIME)
 
 
 # --- what was seen ----------------------------------------------------------------------------------------------------

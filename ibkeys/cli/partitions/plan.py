@@ -30,7 +30,7 @@ from ibkeys.topology.names.folded import FoldedNames
 if TYPE_CHECKING:
     from ibkeys.fabric.source import Source
     from ibkeys.partitions.model import Policy
-    from ibkeys.plan.model import IndexMove, PartitionPlan, PolicySource, Problem
+    from ibkeys.plan.model import PartitionPlan, PolicySource
     from ibkeys.sm.master_policy import MasterPolicy
     from ibkeys.topology.model import Topology
     from ibkeys.topology.port_id import PortId
@@ -264,10 +264,17 @@ def _write_words(made: PartitionPlan, policy: Policy, found: Topology, each: boo
     from ibkeys.plan.digest import plan_digest
 
     names = {partition.base: partition.name for partition in policy.partitions}
-    _write_problems(made.problems, found, each)
+    problems = [(f"PROBLEM {problem.kind}: ", problem.port, f": {problem.message}") for problem in made.problems]
+    _write_said(problems, found, each)
+    if problems:
+        write("")
     for line in changed_ports(made.tables, made.enforcement, each, found):
         write(line)
-    _write_moves(made.index_moves, found, each)
+    moves = [
+        (f"INDEX MOVE: {move.pkey} of ", move.port, f": {move.source} -> {move.target}; running QPs lose it")
+        for move in made.index_moves
+    ]
+    _write_said(moves, found, each)
     for cut in made.breaks:
         write(paint("BREAK", "high") + clean(f": {cut.message}; apply needs --allow-break"))
     for title, numbers in (("new", made.partitions.born), ("removed", made.partitions.dying)):
@@ -290,24 +297,6 @@ def _write_words(made: PartitionPlan, policy: Policy, found: Topology, each: boo
         "would change"
         if made.pending
         else "nothing to change: the fabric matches the policy"
-    )
-
-
-def _write_problems(problems: Sequence[Problem], found: Topology, each: bool) -> None:
-    said = [(f"PROBLEM {problem.kind}: ", problem.port, f": {problem.message}") for problem in problems]
-    _write_said(said, found, each)
-    if problems:
-        write("")
-
-
-def _write_moves(moves: Sequence[IndexMove], found: Topology, each: bool) -> None:
-    _write_said(
-        [
-            (f"INDEX MOVE: {move.pkey} of ", move.port, f": {move.source} -> {move.target}; running QPs lose it")
-            for move in moves
-        ],
-        found,
-        each,
     )
 
 

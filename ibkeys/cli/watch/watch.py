@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ibkeys.watch.following import FollowedFile
     from ibkeys.watch.policy import Partitions
     from ibkeys.watch.systemd import Notifier
-    from ibkeys.watch.watching import Settings
+    from ibkeys.watch.watching import Settings, Watch
 
 COMMAND: Final = "watch"
 
@@ -106,7 +106,7 @@ def watch(where: Where, ufm: UfmOptions, sa: AskSa, asked: _Asked) -> int:
     from ibkeys.cli.watch.outlet import EventSink
     from ibkeys.watch.commands import Commands, split_command
     from ibkeys.watch.systemd import Notifier
-    from ibkeys.watch.watching import Settings
+    from ibkeys.watch.watching import Settings, Watch
 
     words = split_command(asked.command) if asked.command is not None else None
     # Mistakes show before anything is sent.
@@ -124,26 +124,18 @@ def watch(where: Where, ufm: UfmOptions, sa: AskSa, asked: _Asked) -> int:
         traps = _traps(asked.all_traps) if log is None else ()
         with _listening(where, sa, sm_key, traps, notifier, bool(asked.interval)) as (fabric, subscriber):
             partitions = _partitions(asked.policy, read, fabric)
-            _run(fabric, outlet, settings, subscriber, log, partitions)
+            watching = Watch(fabric, outlet, settings, subscriber, log, partitions)
+            _run(watching, outlet, _begins(subscriber, log, settings))
     return exits.DONE
 
 
-def _run(
-    fabric: Fabric,
-    outlet: EventSink,
-    settings: Settings,
-    subscriber: Subscriber | None,
-    log: FollowedFile | None,
-    partitions: Partitions | None,
-) -> None:
-    """Watch until it is to end, then tell what is left and say what was done."""
+def _run(watching: Watch, outlet: EventSink, begins: str) -> None:
+    """Watch until it is to end, then tell what is left and say what was done. *begins*: what is said when it begins."""
     from ibkeys.cli.watch.outlet import ReaderGone
-    from ibkeys.watch.watching import Watch
 
-    watching = Watch(fabric, outlet, settings, subscriber, log, partitions)
     try:
         watching.start()
-        outlet.ready(_begins(subscriber, log, settings))
+        outlet.ready(begins)
         watching.run()
     except (KeyboardInterrupt, ReaderGone):
         outlet.say("ending")
