@@ -81,18 +81,16 @@ def read_sheet(
     with open_source(asked.where) as source:
         if not is_sweep:
             ports, errors = _read_ports(source, given, read)
-            read_more(source, ports)
-            sheet = Sheet([_row(port, values) for port in ports], errors, is_sweep=len(ports) > 1)
+            sheet = Sheet([], errors, is_sweep=len(ports) > 1)
         else:
             found = sweep_for(source, asked.where, chosen, Wanted(p_keys=p_keys), names)
             ports = chosen.kept(found)
-            read_more(source, ports)
-            rows = [_row(port, values) for port in ports]
-            sheet = Sheet(rows, errors_of(found, chosen.concerns), found.unreached, True, found)
-    if not source.holds_m_keys:
-        for row in sheet.ports:
-            if "m_key" in row:
-                row["m_key"] = None  # that is a fingerprint
+            sheet = Sheet([], errors_of(found, chosen.concerns), found.unreached, True, found)
+        read_more(source, ports)
+        sheet.ports = [{**port.identity(), **values(port)} for port in ports]
+    for row in sheet.ports if not source.holds_m_keys else ():
+        if "m_key" in row:
+            row["m_key"] = None  # that is a fingerprint
     return sheet
 
 
@@ -146,12 +144,6 @@ def _problems_of(port: Port) -> list[dict[str, Any]]:
     problems = node_problems(port.node.node_info) + port_problems(port)
     unsaid = () if port.node.says_capacity else ("PartitionCap",)  # a zero that no node said
     return [{**port.identity(), "error": text} for field, text in problems if field not in unsaid]
-
-
-def _row(port: Port, values: Callable[[Port], dict[str, Any]]) -> dict[str, Any]:
-    row = port.identity()
-    row.update(values(port))
-    return row
 
 
 def sweep(source: Source, where: Where, p_keys: bool = False, wanted: Wanted | None = None) -> Topology:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from ibkeys.cli import exits, options, typed
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
-from ibkeys.cli.opening import is_simulated, open_fabric
+from ibkeys.cli.opening import is_simulated, journal_of, open_fabric, stores_of
 from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.render import write_csv, write_json
 from ibkeys.cli.tools.hardware import ReportOptions, made_report, report_options
@@ -80,7 +80,6 @@ def _write_text(checks: list[Check], problems: int) -> None:
 
 
 def _checks(where: Where) -> Iterator[Check]:
-    from ibkeys.store.paths import store_paths
     from ibkeys.umad.probe import Check, probe
 
     if is_simulated(where):
@@ -103,13 +102,7 @@ def _checks(where: Where) -> Iterator[Check]:
             if isinstance(error, StoreError):
                 yield Check("store", False, str(error))
         else:
-            yield from _stores(
-                store_paths(
-                    keystore=Path(where.keystore) if where.keystore else None,
-                    journal=Path(where.journal) if where.journal else None,
-                ),
-                folders,
-            )
+            yield from _stores(stores_of(where), folders)
 
 
 def _local_port(fabric: Fabric, used: Path | None) -> Iterator[Check]:
@@ -214,10 +207,9 @@ def _host(where: Where, folders: list[Path]) -> Iterator[Check]:
 def _managers_elsewhere(where: Where, here: HostReport) -> Iterator[Check]:
     from ibkeys.apply.opensm.former_managers import check_managers_elsewhere
     from ibkeys.store.journal import Journal
-    from ibkeys.store.paths import store_paths
 
     try:
-        with Journal.read(store_paths(journal=Path(where.journal) if where.journal else None).journal) as journal:
+        with Journal.read(journal_of(where)) as journal:
             yield from check_managers_elsewhere(here, journal)
     except StoreError:  # the check of that store names it
         return
