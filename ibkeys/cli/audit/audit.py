@@ -20,7 +20,7 @@ from ibkeys.cli.audit.formats import (
     write_for_checks,
     write_for_others,
 )
-from ibkeys.cli.audit.shared_options import FAIL_ON, PROFILE, WAIVERS, fail_on_of
+from ibkeys.cli.audit.shared_options import DEFAULT_FAIL_ON, DEFAULT_PROFILE, FAIL_ON, PROFILE, WAIVERS, fail_on_of
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import is_folded
@@ -47,31 +47,25 @@ FORMATS: Final = ("table", "json", "csv", *FOR_OTHERS, *FOR_CHECKS)
 class Choice:
     """Which rules run, their severities, and which results are shown."""
 
-    profile: Profile
-    fail_on: str
-    check: tuple[str, ...]
-    group: tuple[str, ...]
-    skip: tuple[str, ...]
-    waivers: str | None
-    no_remedy: bool
-
-
-_choice: Final = options.group(
-    "choice",
-    Choice,
-    PROFILE,
-    FAIL_ON,
-    options.option("--check", multiple=True, metavar="ID[,ID...]", help="Only these rules; repeatable."),
-    options.option(
+    profile: Profile = options.taken(PROFILE, DEFAULT_PROFILE)
+    fail_on: str = options.taken(FAIL_ON, DEFAULT_FAIL_ON)
+    check: tuple[str, ...] = options.field(
+        "--check", multiple=True, metavar="ID[,ID...]", help="Only these rules; repeatable."
+    )
+    group: tuple[str, ...] = options.field(
         "--group",
         multiple=True,
         metavar="GROUP[,...]",
         help="Only rules of these groups: MK, KF, CK, PK, SE, QK, SM, HY.",
-    ),
-    options.option("--skip", multiple=True, metavar="ID[,ID...]", help="Skip these rules; repeatable."),
-    WAIVERS,
-    options.option("--no-remedy", is_flag=True, help="Omit the remedies."),
-)
+    )
+    skip: tuple[str, ...] = options.field(
+        "--skip", multiple=True, metavar="ID[,ID...]", help="Skip these rules; repeatable."
+    )
+    waivers: str | None = options.taken(WAIVERS)
+    no_remedy: bool = options.field("--no-remedy", is_flag=True, help="Omit the remedies.")
+
+
+_choice: Final = options.group("choice", Choice)
 
 
 @command("audit")

@@ -35,64 +35,52 @@ if TYPE_CHECKING:
 class Compare:
     """What the fabric is compared with, and where rules draw their lines. The defaults are those of the options."""
 
-    policy: str | None = None
-    allow_both_pkeys: bool = False
-    baseline: str | None = None
-    registry: str | None = None
-    inventory: str | None = None
-    sm_guids: tuple[str, ...] = ()
-    max_share: int = 1
-    lease_limit: int = 3600
-    sweep_interval: int | None = None
-    inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK
-    probe_sa: bool = False
-    sm_port: int | None = None
-    pkey_idx: int | None = None
-    ufm: UfmOptions | None = None
-    with_default_key: bool = True
-    ufm_smconf: str | None = None
-
-
-compare: Final = options.group(
-    "compared",
-    Compare,
-    options.option(
+    policy: str | None = options.field(
         "--policy",
         metavar="FILE|opensm|ufm:URL",
         help="The policy to compare P_Key tables with; opensm: the policy of the master on this host; "
         "ufm:URL: UFM's partitions.",
-    ),
-    options.flag("--allow-both-pkeys", help="OpenSM runs with allow_both_pkeys."),
-    options.option(
+    )
+    allow_both_pkeys: bool = options.flag_field("--allow-both-pkeys", help="OpenSM runs with allow_both_pkeys.")
+    baseline: str | None = options.field(
         "--baseline", metavar="SNAPSHOT", help="An earlier snapshot: counters, indexes and cables are compared."
-    ),
-    options.option("--registry", metavar="FILE", help="File of partition owners, one P_KEY OWNER per line."),
-    options.option("--inventory", metavar="FILE", help="The GUIDs that belong to this fabric, one per line."),
-    SM_GUIDS,
-    options.option(
+    )
+    registry: str | None = options.field(
+        "--registry", metavar="FILE", help="File of partition owners, one P_KEY OWNER per line."
+    )
+    inventory: str | None = options.field(
+        "--inventory", metavar="FILE", help="The GUIDs that belong to this fabric, one per line."
+    )
+    sm_guids: tuple[str, ...] = options.taken(SM_GUIDS, ())
+    max_share: int = options.field(
         "--max-share",
         type=Number(1, 1 << 20),
         default=1,
         metavar="N",
         help="Number of nodes that may share one M_Key.  [default: 1]",
-    ),
-    options.option(
+    )
+    lease_limit: int = options.field(
         "--lease-limit",
         type=Number(1, 65535),
         default=3600,
         metavar="SECONDS",
         help="Longest allowed M_Key lease.  [default: 3600]",
-    ),
-    options.option(
+    )
+    sweep_interval: int | None = options.field(
         "--sweep-interval", type=Number(1, 65535), metavar="SECONDS", help="The subnet manager's sweep interval."
-    ),
-    options.inbound_check,
-    options.probe_sa,
-    options.sm_port,
-    options.pkey_idx,
-    options.option("--ufm-smconf", metavar="ufm:URL", help="Ask UFM whether its SM's keys are unset, default or set."),
-    ufm_options,
-)
+    )
+    inbound_check: InboundCheck = options.taken(options.inbound_check, DEFAULT_INBOUND_CHECK)
+    probe_sa: bool = options.taken(options.probe_sa, default=False)
+    sm_port: int | None = options.taken(options.sm_port)
+    pkey_idx: int | None = options.taken(options.pkey_idx)
+    ufm_smconf: str | None = options.field(
+        "--ufm-smconf", metavar="ufm:URL", help="Ask UFM whether its SM's keys are unset, default or set."
+    )
+    ufm: UfmOptions | None = options.taken(ufm_options)
+    with_default_key: bool = True
+
+
+compare: Final = options.group("compared", Compare)
 
 
 def words_of(values: Iterable[str]) -> list[str]:

@@ -31,24 +31,18 @@ FOR_CHECKS: Final = ("sdn04-04", "sdn04-05")
 class ForChecks:
     """What the documents of `FOR_CHECKS` say of the site, and which file says who has which partition."""
 
-    site_id: str | None
-    platform: str | None
-    tenants: str | None
-
-
-checked: Final = options.group(
-    "for_checks",
-    ForChecks,
-    options.option(
+    site_id: str | None = options.field(
         "--site-id", metavar="TEXT", help="Value of site_id in sdn04-04 and sdn04-05.  [default: the host's name]"
-    ),
-    options.option(
+    )
+    platform: str | None = options.field(
         "--platform", metavar="TEXT", help="Value of platform in sdn04-04 and sdn04-05.  [default: infiniband]"
-    ),
-    options.option(
+    )
+    tenants: str | None = options.field(
         "--tenants", metavar="FILE", help="File of partition tenants for sdn04-04: one P_KEY TENANT per line, or JSON."
-    ),
-)
+    )
+
+
+checked: Final = options.group("for_checks", ForChecks)
 
 
 def for_checks_of(wanted: ForChecks, format: str, is_part: bool) -> list[Tenancy]:

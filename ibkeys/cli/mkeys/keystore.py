@@ -257,30 +257,29 @@ def _write_import(done: Imported, found_key: bool | None, has_files: bool) -> No
 class Conf:
     """The opensm.conf that the options of mkey-export name, and what it shall say."""
 
-    opensm_conf: Path | None
-    write_opensm_conf: Path | None
-    protect: int | None
-    lease: int | None
-
-
-_conf_options: Final = options.group(
-    "conf",
-    Conf,
-    click.option(
+    opensm_conf: Path | None = options.field(
         "--opensm-conf",
+        env=False,
         metavar="FILE",
         type=click.Path(path_type=Path),
         help="Check that an opensm.conf keeps the keys; exit 1 when it does not.",
-    ),
-    click.option(
+    )
+    write_opensm_conf: Path | None = options.field(
         "--write-opensm-conf",
+        env=False,
         metavar="FILE",
         type=click.Path(path_type=Path),
         help="Write m_key, level and lease into an opensm.conf.",
-    ),
-    click.option("--protect", type=Number(0, 3), metavar="0..3", help="Level to write into the opensm.conf."),
-    click.option("--lease", type=Number(0, 65535), metavar="SECONDS", help="Lease to write into the opensm.conf."),
-)
+    )
+    protect: int | None = options.field(
+        "--protect", env=False, type=Number(0, 3), metavar="0..3", help="Level to write into the opensm.conf."
+    )
+    lease: int | None = options.field(
+        "--lease", env=False, type=Number(0, 65535), metavar="SECONDS", help="Lease to write into the opensm.conf."
+    )
+
+
+_conf_options: Final = options.group("conf", Conf)
 
 
 @command("mkey-export")

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import confirm, say_would_be_refused, writer_of
 from ibkeys.cli.exits import write, write_exact
@@ -41,42 +39,38 @@ _AGAIN = "leases that were started keep running: run the same command again to c
 class _Asked:
     """Which keys are tried on a port, how long it is waited for, and what is set on one that was recovered."""
 
-    topology: str | None
-    try_keys: tuple[str, ...]
-    tries: int
-    wait: int | None
-    set_new: bool
-    new_m_key: str | None
-    protect: int | None
-    lease: int | None
-
-
-_asked: Final = options.group(
-    "asked",
-    _Asked,
-    options.option(
+    topology: str | None = options.field(
         "--topology", metavar="SNAPSHOT", help="Snapshot that has the links to nodes behind protected switches."
-    ),
-    options.option(
+    )
+    try_keys: tuple[str, ...] = options.field(
         "--try-keys", env=False, multiple=True, metavar="FILE", help="File of keys to try, one per line; repeatable."
-    ),
-    options.option(
+    )
+    tries: int = options.field(
         "--tries",
         type=Number(0, 1000),
         default=8,
         metavar="N",
         help="Maximum number of keys to try on one port.  [default: 8]",
-    ),
-    options.option(
+    )
+    wait: int | None = options.field(
         "--wait", type=Number(1, 1_000_000), metavar="SECONDS", help="Give up on a silent port after this time."
-    ),
-    options.flag("--set-new", help="Set a new, generated M_Key on each recovered port."),
-    click.option(
-        "--new-m-key", metavar="@FILE|-", help="Set this M_Key: @FILE reads it, '-' asks for it without echo."
-    ),
-    click.option("--protect", type=Number(0, 3), metavar="0..3", help="Set M_KeyProtectBits on recovered ports."),
-    click.option("--lease", type=Number(0, 65535), metavar="SECONDS", help="Set M_KeyLeasePeriod on recovered ports."),
-)
+    )
+    set_new: bool = options.flag_field("--set-new", help="Set a new, generated M_Key on each recovered port.")
+    new_m_key: str | None = options.field(
+        "--new-m-key",
+        env=False,
+        metavar="@FILE|-",
+        help="Set this M_Key: @FILE reads it, '-' asks for it without echo.",
+    )
+    protect: int | None = options.field(
+        "--protect", env=False, type=Number(0, 3), metavar="0..3", help="Set M_KeyProtectBits on recovered ports."
+    )
+    lease: int | None = options.field(
+        "--lease", env=False, type=Number(0, 65535), metavar="SECONDS", help="Set M_KeyLeasePeriod on recovered ports."
+    )
+
+
+_asked: Final = options.group("asked", _Asked)
 
 
 @command(_COMMAND)

@@ -20,11 +20,15 @@ from ibkeys.cli.options.changes import changing as changing
 from ibkeys.cli.options.changes import confirm_within as confirm_within
 from ibkeys.cli.options.changes import override as override
 from ibkeys.cli.options.declaring import F as F
+from ibkeys.cli.options.declaring import field as field
 from ibkeys.cli.options.declaring import flag as flag
+from ibkeys.cli.options.declaring import flag_field as flag_field
 from ibkeys.cli.options.declaring import group as group
 from ibkeys.cli.options.declaring import option as option
 from ibkeys.cli.options.declaring import replaced as replaced
 from ibkeys.cli.options.declaring import shared as shared
+from ibkeys.cli.options.declaring import shared_field as shared_field
+from ibkeys.cli.options.declaring import taken as taken
 from ibkeys.cli.options.general import common as common
 from ibkeys.cli.options.managers import SmHosts as SmHosts
 from ibkeys.cli.options.managers import ViaOptions as ViaOptions

@@ -6,33 +6,26 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from ibkeys.cli.options.declaring import F, flag, group, option
+from ibkeys.cli.options.declaring import F, flag, flag_field, group, option, taken
 from ibkeys.cli.types import Number
-
-
-@dataclass(frozen=True, slots=True)
-class Changing:
-    """What the user agrees to beforehand."""
-
-    dry_run: bool
-    yes: bool
-    force: bool
-    override: tuple[str, ...]
-
 
 override: Final = option(
     "--override", env=False, multiple=True, metavar="NAME", help="Override an interlock; repeatable."
 )
 """An option of `changing`, for commands that change files only."""
 
-changing: Final = group(
-    "consent",
-    Changing,
-    flag("--dry-run", help="Show what would change, but change nothing."),
-    flag("--yes", help="Do not ask."),
-    flag("--force", help="Override only the interlock active-sm."),
-    override,
-)
+
+@dataclass(frozen=True, slots=True)
+class Changing:
+    """What the user agrees to beforehand."""
+
+    dry_run: bool = flag_field("--dry-run", help="Show what would change, but change nothing.")
+    yes: bool = flag_field("--yes", help="Do not ask.")
+    force: bool = flag_field("--force", help="Override only the interlock active-sm.")
+    override: tuple[str, ...] = taken(override, ())
+
+
+changing: Final = group("consent", Changing)
 
 allow_removals: Final = flag("--allow-removals", help="Allow the removals of the plan; full to limited counts as one.")
 allow_break: Final = flag(

@@ -8,27 +8,20 @@ from typing import Final
 
 import click
 
-from ibkeys.cli.options.declaring import F, flag, group
+from ibkeys.cli.options.declaring import F, flag, flag_field, group
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
     """Which of -L, -D, -G, -N were given: what ADDR is."""
 
-    lid: bool
-    direct: bool
-    guid: bool
-    name: bool
+    lid: bool = flag_field("-L", "--Lid", "lid", help="ADDR is a LID (the default).")
+    direct: bool = flag_field("-D", "--Direct", "direct", help="ADDR is a directed route, such as 0,1,4.")
+    guid: bool = flag_field("-G", "--Guid", "guid", help="ADDR is a port or node GUID.")
+    name: bool = flag_field("-N", "--Name", "name", help="ADDR is a node's name.")
 
 
-kind: Final = group(
-    "kind",
-    Kind,
-    flag("-L", "--Lid", "lid", help="ADDR is a LID (the default)."),
-    flag("-D", "--Direct", "direct", help="ADDR is a directed route, such as 0,1,4."),
-    flag("-G", "--Guid", "guid", help="ADDR is a port or node GUID."),
-    flag("-N", "--Name", "name", help="ADDR is a node's name."),
-)
+kind: Final = group("kind", Kind)
 
 
 def address(words: str = "[ADDR] [PORTNUM]", required: bool = False) -> Callable[[F], F]:

@@ -40,72 +40,60 @@ if TYPE_CHECKING:
 class _Asked:
     """What is to be planned, and where the plan goes."""
 
-    policy_file: str
-    out: str | None
-    enforce: str
-    allow_both_pkeys: bool
-    disconnect_unconfigured: bool
-    allow_index_moves: tuple[str, ...]
-    sm_guid: int | None
-    full: bool
-    force: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _ByHand:
-    """Whether the steps are written for a person, and what is known of the place where they will be made."""
-
-    script: str | None
-    present: str | None
-    allow_break: bool
-
-
-_asked: Final = options.group(
-    "asked",
-    _Asked,
-    options.option(
+    policy_file: str = options.field(
         "--policy",
         "policy_file",
         required=True,
         metavar="FILE|opensm|ufm:URL",
         help="The partition policy, a partitions.conf; opensm: the policy of the master on this host; ufm:URL: the "
         "partitions of that UFM.",
-    ),
-    options.option("--out", metavar="PLAN", env=False, help="Write the plan to this file, for apply."),
-    options.option(
+    )
+    out: str | None = options.field("--out", metavar="PLAN", env=False, help="Write the plan to this file, for apply.")
+    enforce: str = options.field(
         "--enforce",
         env=False,
         type=click.Choice(["both", "in", "out", "off"]),
         default="both",
         help="What leaf switch ports enforce, as OpenSM's part_enforce.  [default: both]",
-    ),
-    options.allow_both_pkeys,
-    options.flag("--disconnect-unconfigured", help="Remove the default P_Key from CA ports in no other partition."),
-    options.option(
+    )
+    allow_both_pkeys: bool = options.taken(options.allow_both_pkeys, default=False)
+    disconnect_unconfigured: bool = options.flag_field(
+        "--disconnect-unconfigured", help="Remove the default P_Key from CA ports in no other partition."
+    )
+    allow_index_moves: tuple[str, ...] = options.field(
         "--allow-index-moves",
         env=False,
         multiple=True,
         metavar="PARTITION",
         help="Partition whose P_Keys may move; repeatable, or all.",
-    ),
-    options.option(
+    )
+    sm_guid: int | None = options.field(
         "--sm-guid", env=False, type=GUID, metavar="GUID", help="Port GUID of the subnet manager, for SELF."
-    ),
-    options.flag("--full", help="Also list the tables that stay as they are."),
-    options.flag("--force", help="Plan the disconnection even if a subnet manager may be master."),
-)
-_by_hand: Final = options.group(
-    "by_hand",
-    _ByHand,
-    options.option(
+    )
+    full: bool = options.flag_field("--full", help="Also list the tables that stay as they are.")
+    force: bool = options.flag_field("--force", help="Plan the disconnection even if a subnet manager may be master.")
+
+
+@dataclass(frozen=True, slots=True)
+class _ByHand:
+    """Whether the steps are written for a person, and what is known of the place where they will be made."""
+
+    script: str | None = options.field(
         "--script",
         env=False,
         type=click.Choice(["opensm", "ufm"]),
         help="Write the steps as a script to run by hand: on OpenSM's host, or with curl at UFM.",
-    ),
-    options.option("--present", env=False, metavar="FILE", help="With --script opensm: a copy of its present policy."),
-    options.flag("--allow-break", help="With --script: allow steps that temporarily disconnect pairs."),
-)
+    )
+    present: str | None = options.field(
+        "--present", env=False, metavar="FILE", help="With --script opensm: a copy of its present policy."
+    )
+    allow_break: bool = options.flag_field(
+        "--allow-break", help="With --script: allow steps that temporarily disconnect pairs."
+    )
+
+
+_asked: Final = options.group("asked", _Asked)
+_by_hand: Final = options.group("by_hand", _ByHand)
 
 
 @command("plan")

@@ -53,8 +53,12 @@ _editing = options.group(
 class Memberships:
     """Who becomes a full member, and who a limited one."""
 
-    full: tuple[str, ...]
-    limited: tuple[str, ...]
+    full: tuple[str, ...] = options.field(
+        "--full", env=False, multiple=True, metavar="WHO", help="Ports that become full members."
+    )
+    limited: tuple[str, ...] = options.field(
+        "--limited", env=False, multiple=True, metavar="WHO", help="Ports that become limited members."
+    )
 
     def by_word(self, required: bool = True) -> dict[str, MemberWord]:
         """Return the membership that each word is given. Raises UsageError for none, and for one that is given both."""
@@ -68,12 +72,7 @@ class Memberships:
         return found
 
 
-_members = options.group(
-    "members",
-    Memberships,
-    options.option("--full", env=False, multiple=True, metavar="WHO", help="Ports that become full members."),
-    options.option("--limited", env=False, multiple=True, metavar="WHO", help="Ports that become limited members."),
-)
+_members = options.group("members", Memberships)
 
 
 @command("policy-add")

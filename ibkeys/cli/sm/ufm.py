@@ -22,12 +22,24 @@ if TYPE_CHECKING:
 class UfmOptions:
     """Who asks UFM, and what is trusted there."""
 
-    ufm_token: str | None
-    ufm_cert: str | None
-    ufm_key: str | None
-    ufm_ca: str | None
-    ufm_insecure: bool
-    ufm_proxy: str | None
+    ufm_token: str | None = options.shared_field(
+        UFM, "--ufm-token", metavar="@FILE", help="For ufm:URL: the file with the access token."
+    )
+    ufm_cert: str | None = options.shared_field(
+        UFM, "--ufm-cert", metavar="FILE", help="For ufm:URL: a client certificate (PEM)."
+    )
+    ufm_key: str | None = options.shared_field(
+        UFM, "--ufm-key", metavar="FILE", help="Private key of the certificate (PEM), if it is in another file."
+    )
+    ufm_ca: str | None = options.shared_field(
+        UFM, "--ufm-ca", metavar="FILE", help="For ufm:URL: the CA that signed its certificate (PEM)."
+    )
+    ufm_insecure: bool = options.shared_field(
+        UFM, "--ufm-insecure", env=False, is_flag=True, help="For ufm:URL: do not check its certificate."
+    )
+    ufm_proxy: str | None = options.shared_field(
+        UFM, "--ufm-proxy", env=False, metavar="URL", help="For ufm:URL: a proxy.  [default: none]"
+    )
 
     def words(self) -> list[str]:
         """Return the options for a child of this process: names of files, and no secret."""
@@ -37,18 +49,7 @@ class UfmOptions:
         return [*given, *(["--ufm-insecure"] if insecure else [])]
 
 
-ufm_options: Final = options.group(
-    "ufm",
-    UfmOptions,
-    options.shared(UFM, "--ufm-token", metavar="@FILE", help="For ufm:URL: the file with the access token."),
-    options.shared(UFM, "--ufm-cert", metavar="FILE", help="For ufm:URL: a client certificate (PEM)."),
-    options.shared(
-        UFM, "--ufm-key", metavar="FILE", help="Private key of the certificate (PEM), if it is in another file."
-    ),
-    options.shared(UFM, "--ufm-ca", metavar="FILE", help="For ufm:URL: the CA that signed its certificate (PEM)."),
-    options.shared(UFM, "--ufm-insecure", env=False, is_flag=True, help="For ufm:URL: do not check its certificate."),
-    options.shared(UFM, "--ufm-proxy", env=False, metavar="URL", help="For ufm:URL: a proxy.  [default: none]"),
-)
+ufm_options: Final = options.group("ufm", UfmOptions)
 """For commands that take ufm:URL."""
 
 

@@ -19,6 +19,7 @@ from ibkeys.cli.help.command import CommandGroup
 from ibkeys.cli.tools.sim_mads import Traced, traced_options, watching
 from ibkeys.cli.types import Number
 from ibkeys.errors import IbkeysError, UsageError
+from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
@@ -55,36 +56,25 @@ def sim() -> None:
 class _Made:
     """How the subnet of a file is made."""
 
-    port_guids: Literal["file", "ibsim"]
-    seed: int
-    links: Literal["initialize", "active"]
-    inbound_check: InboundCheck
-
-
-_made: Final = options.group(
-    "made",
-    _Made,
-    options.option(
+    port_guids: Literal["file", "ibsim"] = options.field(
         "--port-guids",
         type=click.Choice(["file", "ibsim"]),
         default="file",
         help="Port GUIDs: as the file prints them, or node GUID + port number.  [default: file]",
-    ),
-    options.option(
-        "--seed",
-        type=Number(0, 2**64 - 1),
-        default=0,
-        metavar="N",
-        help="Seed of the random faults.",
-    ),
-    options.option(
+    )
+    seed: int = options.field(
+        "--seed", type=Number(0, 2**64 - 1), default=0, metavar="N", help="Seed of the random faults."
+    )
+    links: Literal["initialize", "active"] = options.field(
         "--links",
         type=click.Choice(["initialize", "active"]),
         default="initialize",
         help="State of the links: as after power-up, or as a subnet manager left them.  [default: initialize]",
-    ),
-    options.inbound_check,
-)
+    )
+    inbound_check: InboundCheck = options.taken(options.inbound_check, DEFAULT_INBOUND_CHECK)
+
+
+_made: Final = options.group("made", _Made)
 
 
 @sim.command("serve")

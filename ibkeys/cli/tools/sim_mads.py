@@ -21,18 +21,14 @@ if TYPE_CHECKING:
 class Traced:
     """What is shown and kept of the MADs."""
 
-    verbose: int
-    pcap: str | None
-    show_keys: bool
+    verbose: int = options.field("-v", "--verbose", count=True, help="Print each MAD in one line.")
+    pcap: str | None = options.field(
+        "--pcap", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."
+    )
+    show_keys: bool = options.taken(options.show_keys, default=False)
 
 
-traced_options: Final = options.group(
-    "traced",
-    Traced,
-    options.option("-v", "--verbose", count=True, help="Print each MAD in one line."),
-    options.option("--pcap", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."),
-    options.show_keys,
-)
+traced_options: Final = options.group("traced", Traced)
 
 
 def watching(stack: ExitStack, traced: Traced) -> Callable[[PassedMad], None] | None:

@@ -40,54 +40,48 @@ COMMAND: Final = "watch"
 class _Asked:
     """What is watched, when it ends, and what is said about it."""
 
-    all_traps: bool
-    interval: int
-    repeats: int
-    policy: str | None
-    opensm_log: str | None
-    command: str | None
-    count: int | None
-    seconds: int | None
-    format: str | None
-
-
-_asked: Final = options.group(
-    "asked",
-    _Asked,
-    options.option(
+    all_traps: bool = options.field(
         "--all-traps",
         is_flag=True,
         help="Also report ports and groups that appear or disappear, and links that change.",
-    ),
-    options.option(
+    )
+    interval: int = options.field(
         "--interval",
         type=Number(0, 86_400),
         default=60,
         metavar="S",
         help="Seconds between two readings of the counters, 0 for none.  [default: 60]",
-    ),
-    options.option(
+    )
+    repeats: int = options.field(
         "--repeats",
         type=Number(1, 86_400),
         default=60,
         metavar="S",
         help="Seconds between two counts of repeated events.  [default: 60]",
-    ),
-    options.partition_names,
-    options.option("--opensm-log", metavar="FILE", help="Follow OpenSM's log instead of Reports: needs no SM_Key."),
-    options.option(
+    )
+    policy: str | None = options.taken(options.partition_names)
+    opensm_log: str | None = options.field(
+        "--opensm-log", metavar="FILE", help="Follow OpenSM's log instead of Reports: needs no SM_Key."
+    )
+    command: str | None = options.field(
         "--exec",
         "command",
         env=False,
         metavar="COMMAND",
         help="Run this command for each line, with the event on standard input.",
-    ),
-    options.option("--count", type=Number(1, 10**9), metavar="N", help="End after N lines."),
-    options.option("--for", "seconds", type=Number(1, 10**9), metavar="S", help="End after S seconds."),
-    options.format_of(
-        ["table", "json"], "Form of the output.  [default: table on a terminal, else json]", default=None
-    ),
-)
+    )
+    count: int | None = options.field("--count", type=Number(1, 10**9), metavar="N", help="End after N lines.")
+    seconds: int | None = options.field(
+        "--for", "seconds", type=Number(1, 10**9), metavar="S", help="End after S seconds."
+    )
+    format: str | None = options.taken(
+        options.format_of(
+            ["table", "json"], "Form of the output.  [default: table on a terminal, else json]", default=None
+        )
+    )
+
+
+_asked: Final = options.group("asked", _Asked)
 
 
 @command(COMMAND)
