@@ -18,11 +18,12 @@ _OPTION: Final = "option"
 """In the metadata of a field of a class of options: the decorator that adds its option."""
 
 
-def group(name: str, kind: type[Any], *others: Callable[..., Any]) -> Callable[[F], F]:
+def group(name: str, kind: type[Any], *others: Callable[..., Any], without: str = "") -> Callable[[F], F]:
     """Return a decorator that adds the options of the fields of class *kind*, then *others*, and passes the values of
-    its fields as one object of that class, named *name*."""
-    names = [each.name for each in dataclasses.fields(kind)]
-    options = [each.metadata[_OPTION] for each in dataclasses.fields(kind) if _OPTION in each.metadata]
+    its fields as one object of that class, named *name*. *without*: a field whose option the command does not have."""
+    fields = [each for each in dataclasses.fields(kind) if each.name != without]
+    names = [each.name for each in fields]
+    options = [each.metadata[_OPTION] for each in fields if _OPTION in each.metadata]
 
     def decorate(command: F) -> F:
         @functools.wraps(command)
