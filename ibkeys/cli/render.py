@@ -51,6 +51,18 @@ def write_json_items(items: Iterable[Mapping[str, Any]]) -> None:
         separator = ","
 
 
+def write_data(
+    format: str, command: str, document: Callable[[], Mapping[str, Any]], columns: Sequence[str], rows: Iterable[Row]
+) -> bool:
+    """Write for a program what a command has found, and return True: *document* as JSON, or *rows* as CSV. Any other
+    *format* is for people: write nothing, and return False."""
+    if format == "json":
+        write_json(command, document())
+    elif format == "csv":
+        write_csv(columns, rows)
+    return format in ("json", "csv")
+
+
 def write_csv(columns: Sequence[str], rows: Iterable[Row]) -> None:
     """Write a header and one line for each row; None is an empty field, true and false are 1 and 0.
 

@@ -11,7 +11,7 @@ import ibkeys
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.help.command import command
-from ibkeys.cli.render import write_csv, write_json
+from ibkeys.cli.render import write_data
 from ibkeys.cli.screen.lines import keep_whole
 from ibkeys.printable import counted
 
@@ -63,21 +63,19 @@ _SM_WORD: Final = ", reported by the SM"
 
 def _report(snapshot: Snapshot, out: str, format: str) -> None:
     summary = _summary(snapshot)
-    if format == "json":
-        files = [
-            {
-                "file": each.name,
-                "kind": each.kind,
-                "modified": each.written,
-                "sm_word": each.is_sm,
-                "m_keys": each.m_keys,
-            }
-            for each in snapshot.files
-        ]
-        write_json("import", {"file": out, **summary, "files": files, "notes": snapshot.fabric.notes})
-    elif format == "csv":
-        write_csv(["file", *summary], [{"file": out, **summary}])
-    else:
+    row = {"file": out, **summary}
+    files = [
+        {
+            "file": each.name,
+            "kind": each.kind,
+            "modified": each.written,
+            "sm_word": each.is_sm,
+            "m_keys": each.m_keys,
+        }
+        for each in snapshot.files
+    ]
+    document = {**row, "files": files, "notes": snapshot.fabric.notes}
+    if not write_data(format, "import", lambda: document, list(row), [row]):
         for each in snapshot.files:
             write(clean(f"{each.name}: {each.kind}, written {each.written}{_SM_WORD if each.is_sm else ''}"))
         write(

@@ -15,7 +15,7 @@ from ibkeys.cli.comparing.words import in_colour
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import load
-from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
+from ibkeys.cli.render import IDENTITY, heading_of, write_data
 from ibkeys.cli.types import parse_p_key
 from ibkeys.errors import AddressError, StoreError, UsageError
 from ibkeys.printable import counted
@@ -63,7 +63,9 @@ def history(words: tuple[str, ...], format: str) -> int:
     if not found.found_any:
         exits.note(f"no port is in partition 0x{partition:04x} in any of these snapshots")
     about = {"folder": folder, "what": what, "snapshots": len(taken), "first": taken[0], "last": taken[-1]}
-    _write(about, events, found, format)
+    rows = (each.to_json() for each in events)
+    if not write_data(format, "history", lambda: _document(about, events, found), _COLUMNS, rows):
+        _write_table(about, events)
     return _finish(found)
 
 
@@ -100,15 +102,10 @@ def _wanted(what: str, portnum: int | None, files: Sequence[Path]) -> Callable[[
     return lambda port: False
 
 
-def _write(about: dict[str, Any], events: Sequence[Event], found: History, format: str) -> None:
-    if format == "json":
-        unread = [{**port.to_json(), "attribute": attribute} for port, attribute in found.unread]
-        listed = [each.to_json() for each in events]
-        write_json("history", {**about, "m_keys_comparable": found.keys_comparable, "events": listed, "unread": unread})
-    elif format == "csv":
-        write_csv(_COLUMNS, (each.to_json() for each in events))
-    else:
-        _write_table(about, events)
+def _document(about: dict[str, Any], events: Sequence[Event], found: History) -> dict[str, Any]:
+    unread = [{**port.to_json(), "attribute": attribute} for port, attribute in found.unread]
+    listed = [each.to_json() for each in events]
+    return {**about, "m_keys_comparable": found.keys_comparable, "events": listed, "unread": unread}
 
 
 def _write_table(about: dict[str, Any], events: Sequence[Event]) -> None:

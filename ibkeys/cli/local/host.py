@@ -12,7 +12,7 @@ from ibkeys.cli.local.document import COLUMNS, document_of, rows_of
 from ibkeys.cli.local.job_script import write_lines
 from ibkeys.cli.local.text import write_text
 from ibkeys.cli.options import Folding
-from ibkeys.cli.render import write_csv, write_json
+from ibkeys.cli.render import write_data
 from ibkeys.cli.types import Number, parse_p_key
 from ibkeys.errors import NoDevice
 
@@ -60,13 +60,9 @@ def host_show(
     if not ports and not view.troubles:
         raise _no_port(view, ca, port)
     found = settings(job_ports(ports), base)
-    if format == "json":
-        write_json("host-show", document_of(view, ports, found, base))
-    elif format == "csv":
-        write_csv(COLUMNS, rows_of(ports))
-    elif format == "env":
+    if format == "env":
         write_lines(found, job_ports(ports), base)
-    else:
+    elif not write_data(format, "host-show", lambda: document_of(view, ports, found, base), COLUMNS, rows_of(ports)):
         write_text(view, ports, found, base, folded)
     if _say_unread(view, format):
         return exits.NOT_COMPLETED

@@ -14,7 +14,7 @@ from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import is_simulated, keystore_path, open_fabric, open_keystore
 from ibkeys.cli.options import Store, Where
-from ibkeys.cli.render import NOTHING, Column, write_columns, write_csv, write_json
+from ibkeys.cli.render import NOTHING, Column, write_columns, write_data
 from ibkeys.cli.secrets import check_passphrase_option, read_passphrase
 from ibkeys.cli.showing import errors_of, finish, sweep
 from ibkeys.cli.types import Number
@@ -89,16 +89,13 @@ def mkey_list(where: Where, settle: bool, yes: bool, format: str) -> int:
             "links_seen": {"oldest": seen[0], "newest": seen[1]} if seen else None,
             "lids": len(keys.lids()),
         }
-    if format == "json":
-        write_json("mkey-list", document)
-    elif format == "csv":
-        write_csv([column.key for column in _COLUMNS], rows)
-    else:
+    if not write_data(format, "mkey-list", lambda: document, [column.key for column in _COLUMNS], rows):
         _write_list(document, shown is not None)
     return exits.DONE
 
 
 def _shown_keys(keys: KeyStore, where: Where) -> tuple[dict[int, str], list[str], dict[int, str]] | None:
+    """Return the keys of ports, of the subnet and of SMs; None where the store is encrypted and nobody can be asked."""
     from ibkeys.store.keys.sm_keys import SmKeys
 
     try:
@@ -210,18 +207,7 @@ def mkey_import(store: Store, directory: Path | None, opensm_conf: Path | None, 
         done = import_key_files(keys, directory) if directory is not None else Imported()
         found_key = import_opensm_config(keys, opensm_conf) if opensm_conf is not None else None
     exits.warn_each(done.warnings)
-    if format == "json":
-        write_json("mkey-import", _import_document(done, found_key))
-    elif format == "csv":
-        rows = ({"port_guid": f"0x{guid:016x}", "result": result} for guid, result in done.results.items())
-        write_csv(("port_guid", "result"), rows)
-    else:
-        _write_import(done, found_key, directory is not None)
-    return exits.DONE
-
-
-def _import_document(done: Imported, found_key: bool | None) -> dict[str, Any]:
-    return {
+    document: dict[str, Any] = {
         "ports": [{"port_guid": f"0x{guid:016x}", "result": result} for guid, result in done.results.items()],
         "one_key_for_changed": done.one_key_for_changed,
         "links": done.links,
@@ -230,14 +216,16 @@ def _import_document(done: Imported, found_key: bool | None) -> dict[str, Any]:
         "subnet_key": found_key,
         "warnings": done.warnings,
     }
+    if not write_data(format, "mkey-import", lambda: document, ("port_guid", "result"), document["ports"]):
+        _write_import(done, found_key, directory is not None)
+    return exits.DONE
 
 
 def _write_import(done: Imported, found_key: bool | None, has_files: bool) -> None:
     for result, text in _RESULT_TEXT.items():
         ports = done.ports(result)  # type: ignore[arg-type]
-        if not ports:
-            continue
-        write(f"{counted(len(ports), 'port')}: {text}")
+        if ports:
+            write(f"{counted(len(ports), 'port')}: {text}")
         if result in ("changed", "older"):
             for guid in ports[:_LISTED]:
                 write(f"  0x{guid:016x}")
@@ -311,12 +299,8 @@ def mkey_export(where: Where, directory: Path, guid2lid: bool, conf: Conf, forma
             (done, checked), errors = _export(keys, directory, None, conf, where), []
     exits.warn_each(done.notes, "note")
     document = {"directory": str(directory), "keys": done.keys, "links": done.links, "lids": done.lids}
-    if format == "json":
-        more = {"opensm_conf": checked and _conf_document(checked), "errors": errors}
-        write_json("mkey-export", {**document, **more})
-    elif format == "csv":
-        write_csv(list(document), [document])
-    else:
+    more = {"opensm_conf": checked and _conf_document(checked), "errors": errors}
+    if not write_data(format, "mkey-export", lambda: {**document, **more}, list(document), [document]):
         lids = "" if done.lids is None else f", {counted(done.lids, 'LID')}"
         write(f"{directory}: {counted(done.keys, 'key')}, {counted(done.links, 'link')}{lids}")
         if checked is not None and not checked.problems:

@@ -12,7 +12,7 @@ from ibkeys.cli.changing import change_port
 from ibkeys.cli.exits import write_exact
 from ibkeys.cli.help.command import command
 from ibkeys.cli.options import AskedChange, Kind, ShownPorts
-from ibkeys.cli.render import Column, Row, write_csv, write_json
+from ibkeys.cli.render import Column, Row, write_data
 from ibkeys.cli.secrets import read_m_key
 from ibkeys.cli.showing import read_sheet, show
 from ibkeys.cli.types import Number
@@ -135,10 +135,6 @@ def mkey_gen(number: int, format: str) -> int:
     Prints one key per line; never 0. Keep the output out of logs: `umask 077; ibkeys mkey-gen > FILE`.
     """
     keys = [MKey.generate().hex() for _ in range(number)]
-    if format == "json":
-        write_json("mkey-gen", {"m_keys": keys})
-    elif format == "csv":
-        write_csv(["m_key"], [{"m_key": key} for key in keys])
-    else:
+    if not write_data(format, "mkey-gen", lambda: {"m_keys": keys}, ["m_key"], ({"m_key": key} for key in keys)):
         write_exact("\n".join(keys))
     return exits.DONE

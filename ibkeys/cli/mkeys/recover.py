@@ -16,7 +16,7 @@ from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import load, open_fabric
 from ibkeys.cli.options import Changing, Where
-from ibkeys.cli.render import IDENTITY, UNREADABLE, heading_of, schema, write_csv, write_json
+from ibkeys.cli.render import IDENTITY, UNREADABLE, heading_of, schema, write_csv, write_data
 from ibkeys.cli.screen.colour import bar_console
 from ibkeys.cli.secrets import read_m_key, read_m_keys
 from ibkeys.cli.types import Number
@@ -164,13 +164,10 @@ def _in_words(outlook: Outlook, wanted: RecoveryOptions) -> Iterator[str]:
 def _dry_run(writer: Any, recovery: Recovery, outlook: Outlook, format: str) -> int:
     objections = [each for each in recovery.objections() if not writer.consent.covers(each.interlock)]
     say_would_be_refused(objections)
-    if format == "json":
-        interlocks = [objection.interlock for objection in objections]
-        write_json(_COMMAND, {"dry_run": True, **outlook.to_json(), "interlocks": interlocks})
-    elif format == "csv":
-        document = outlook.to_json() | {"leases": " ".join(map(str, outlook.leases))}
-        write_csv(list(document), [document])
-    elif not outlook.is_empty:
+    found = outlook.to_json()
+    document = {"dry_run": True, **found, "interlocks": [objection.interlock for objection in objections]}
+    row = found | {"leases": " ".join(map(str, outlook.leases))}
+    if not write_data(format, _COMMAND, lambda: document, list(row), [row]) and not outlook.is_empty:
         write("dry run: no lease was started on purpose and no other key was tried; each silent port was queried once")
     is_limited = _say_limits(recovery)
     if objections and not outlook.is_empty:

@@ -12,7 +12,7 @@ from ibkeys.cli.exits import clean, write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Where
-from ibkeys.cli.render import NOTHING, write_csv, write_json, write_table
+from ibkeys.cli.render import NOTHING, write_data, write_table
 from ibkeys.cli.showing import progress_bar, say_notes, sweep
 from ibkeys.cli.sm.policy import master_policy, read_accepted
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
@@ -71,19 +71,15 @@ def ipoib_check(
         joins = None
         if members and error is None:
             joins = find_joins(policy, findings, sweep(fabric, where, p_keys=True), fabric.local().pkeys)
-    if format == "json":
-        document = {
-            "policy": {"file": policy.path, "digest": policy.digest},
-            "groups": [finding.to_json() for finding in findings],
-            "summary": count_states(findings),
-            "joins": None if joins is None else [each.to_json() for each in joins],
-            "asked_from": [f"0x{base:04x}" for base in own],
-            "error": error,
-        }
-        write_json("ipoib-check", document)
-    elif format == "csv":
-        write_csv(_COLUMNS, _rows(findings))
-    else:
+    document = {
+        "policy": {"file": policy.path, "digest": policy.digest},
+        "groups": [finding.to_json() for finding in findings],
+        "summary": count_states(findings),
+        "joins": None if joins is None else [each.to_json() for each in joins],
+        "asked_from": [f"0x{base:04x}" for base in own],
+        "error": error,
+    }
+    if not write_data(format, "ipoib-check", lambda: document, _COLUMNS, _rows(findings)):
         _write_words(policy, findings, "gave no answer" if error is not None else "shows no broadcast group")
         for each in joins or ():
             name = f" {each.name}" if each.name else ""

@@ -16,7 +16,7 @@ from ibkeys.cli.listing.folding import indented
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Filters, Where
 from ibkeys.cli.partitions.matrix_pairs import Part, looked_at, missing, write_pairs
-from ibkeys.cli.render import IDENTITY, table_lines, write_csv, write_json
+from ibkeys.cli.render import IDENTITY, table_lines, write_data
 from ibkeys.cli.showing import errors_of, finish, note_stops_between_switches, stop_document, sweep_for
 from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_names, ufm_options
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ibkeys.reach.reach import Membership, Reach
     from ibkeys.topology.model import Topology
 
+_COLUMNS: Final = (*IDENTITY, "partition", "name", "membership")
 _LISTED: Final = 8
 """Lines with members that a partition has in a table of all of them."""
 
@@ -109,11 +110,7 @@ def matrix(
         write_exact(_PICTURES[format](shown).rstrip("\n"))
     elif pairs:
         write_pairs(found, reach, chosen, part, format)
-    elif format == "json":
-        write_json("matrix", _document(shown))
-    elif format == "csv":
-        write_csv((*IDENTITY, "partition", "name", "membership"), _csv_rows(shown))
-    else:
+    elif not write_data(format, "matrix", lambda: _document(shown), _COLUMNS, _csv_rows(shown)):
         _write_table(shown)
     empty = sorted(chosen - {each.partition for each in memberships})
     who = "no port" if part is None else "no port that the filter selects"

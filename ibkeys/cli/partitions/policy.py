@@ -10,7 +10,7 @@ import click
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write, write_as_is
 from ibkeys.cli.help.command import command
-from ibkeys.cli.render import write_csv, write_json
+from ibkeys.cli.render import write_data
 from ibkeys.cli.sm.policy import is_opensm, only_policy, refuse_url
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options, ufm_policy
 from ibkeys.printable import counted
@@ -71,11 +71,9 @@ def policy_check(ufm: UfmOptions, file: str, pin: bool, pin_random: bool, format
         policy = export.pin(policy) if pin else export.pin_random(policy)
     if format == "conf":
         return _write_conf(policy, problems)
-    if format == "json":
-        write_json("policy-check", {**to_json(policy, problems), "dialect": dialect})
-    elif format == "csv":
-        write_csv(_COLUMNS, ({"file": file, **asdict(problem)} for problem in problems))
-    else:
+    rows = ({"file": file, **asdict(problem)} for problem in problems)
+    document = {**to_json(policy, problems), "dialect": dialect}
+    if not write_data(format or "table", "policy-check", lambda: document, _COLUMNS, rows):
         _write_words(policy, problems)
     return _exit_code(problems)
 

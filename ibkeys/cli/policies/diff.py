@@ -15,7 +15,7 @@ from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Folding, Where
 from ibkeys.cli.policies.aliases import say_aliases
-from ibkeys.cli.render import IDENTITY, NOTHING, Painted, Row, write_csv, write_json, write_table
+from ibkeys.cli.render import IDENTITY, NOTHING, Painted, Row, write_data, write_table
 from ibkeys.cli.screen.colour import paint, role_of_change
 from ibkeys.cli.showing import NAMING, errors_of, finish, naming, sweep
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ibkeys.topology.model import Topology
 
 
+_COLUMNS: Final = (*IDENTITY, "partition", "name", "what", "before", "after")
 _TITLES: Final = ("Partition", "Name", "Change")
 _CHANGES: Final = {"joins": "joins as {after}", "leaves": "leaves, was {before}", "membership": "{before} -> {after}"}
 _ROLES: Final = {"joins": "added", "leaves": "removed"}
@@ -71,11 +72,8 @@ def policy_diff(
     guid = shown_subnet_manager(found).port_guid if sm_guid is None else sm_guid
     compared = compare_policies(before, after, found, guid, allow_both_pkeys)
     _say_unmatched(compared, before, after, found)
-    if format == "json":
-        write_json("policy-diff", _document(compared, before, after, found))
-    elif format == "csv":
-        write_csv([*IDENTITY, "partition", "name", "what", "before", "after"], _rows(compared))
-    else:
+    rows = _rows(compared)
+    if not write_data(format, "policy-diff", lambda: _document(compared, before, after, found), _COLUMNS, rows):
         _write_words(compared, found, folded)
     return finish(errors_of(found), format) or (exits.SAYS_NO if compared.differs else exits.DONE)
 

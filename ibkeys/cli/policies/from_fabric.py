@@ -11,7 +11,7 @@ from ibkeys.cli.exits import clean, write, write_as_is
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Where
-from ibkeys.cli.render import IDENTITY, write_csv, write_json
+from ibkeys.cli.render import IDENTITY, write_data
 from ibkeys.cli.showing import errors_of, finish, sweep
 from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
@@ -79,14 +79,13 @@ def policy_from(
     text = made.policy.data or b""
     if place is not None:
         place.write(text)
-    if format == "json":
-        write_json("policy-from", _document(made, found))
-    elif format == "csv":
-        write_csv([*IDENTITY, "kind", "message"], _rows(made))
-    elif place is None:
-        write_as_is(text.decode("utf-8", "surrogateescape"))
-    else:
-        write(clean(f"written: {place.name}; to check it: ibkeys plan --policy {place.name} {_options(made)}".rstrip()))
+    rows = _rows(made)
+    if not write_data(format, "policy-from", lambda: _document(made, found), [*IDENTITY, "kind", "message"], rows):
+        if place is None:
+            write_as_is(text.decode("utf-8", "surrogateescape"))
+        else:
+            to_check = f"ibkeys plan --policy {place.name} {_options(made)}".rstrip()
+            write(clean(f"written: {place.name}; to check it: {to_check}"))
     errors = errors_of(found)
     return finish(errors, "table" if format == "conf" else format) or (
         exits.SAYS_NO if made.plan.pending else exits.DONE

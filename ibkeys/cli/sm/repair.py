@@ -18,7 +18,7 @@ from ibkeys.cli.listing.causes import say_by_cause
 from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.opening import is_simulated, keystore_path, open_fabric
 from ibkeys.cli.options import AskedChange, Where
-from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
+from ibkeys.cli.render import IDENTITY, NOTHING, write_data, write_table
 from ibkeys.cli.showing import progress_bar
 from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.printable import counted, named
@@ -146,14 +146,11 @@ def _in_words(outlook: RepairOutlook) -> Iterator[str]:
 def _dry_run(writer: Writer, repair: Repair, outlook: RepairOutlook, format: str) -> int:
     refused = [each for each in repair.objections() if not writer.consent.covers(each.interlock)]
     say_would_be_refused(refused)
-    document = outlook.to_json()
-    if format == "json":
-        more = {"cache_dir": str(repair.directory), "interlocks": [each.interlock for each in refused]}
-        write_json(_COMMAND, {"dry_run": True, **document, **more})
-    elif format == "csv":
-        row = document | {"leases": " ".join(map(str, outlook.leases))}
-        write_csv([name for name in row if name != "orders"], [row])
-    else:
+    found = outlook.to_json()
+    more = {"cache_dir": str(repair.directory), "interlocks": [each.interlock for each in refused]}
+    row = found | {"leases": " ".join(map(str, outlook.leases))}
+    columns = [name for name in row if name != "orders"]
+    if not write_data(format, _COMMAND, lambda: {"dry_run": True, **found, **more}, columns, [row]):
         for line in _in_words(outlook):
             write(line)
         write(f"dry run: no port was queried, nothing was written in {repair.directory}")
@@ -167,20 +164,16 @@ def _report(where: Where, repair: Repair, done: Repaired, confs: list[ConfAdvice
     exits.warn_each(done.notes, "note")
     rows = _rows(done, where.show_keys)
     errors = [{**each.port.identity(), "error": each.error} for each in done.troubles]
-    if format == "json":
-        document = {
-            "dry_run": False,
-            "cache_dir": str(repair.directory),
-            "ports": rows,
-            "keys": done.exported.keys,
-            "links": done.exported.links,
-            "opensm_conf": [each.to_json() for each in confs],
-            "errors": errors,
-        }
-        write_json(_COMMAND, document)
-    elif format == "csv":
-        write_csv([*IDENTITY, *_VALUES], rows)
-    else:
+    document = {
+        "dry_run": False,
+        "cache_dir": str(repair.directory),
+        "ports": rows,
+        "keys": done.exported.keys,
+        "links": done.exported.links,
+        "opensm_conf": [each.to_json() for each in confs],
+        "errors": errors,
+    }
+    if not write_data(format, _COMMAND, lambda: document, [*IDENTITY, *_VALUES], rows):
         _write_table(rows, where.show_keys)
         keys, links = counted(done.exported.keys, "key"), counted(done.exported.links, "link")
         files = f"guid2mkey with {keys}, neighbors with {links}"

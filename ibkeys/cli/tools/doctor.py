@@ -14,7 +14,7 @@ from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import is_simulated, journal_of, open_fabric, stores_of
 from ibkeys.cli.options import Changing, Where
-from ibkeys.cli.render import write_csv, write_json
+from ibkeys.cli.render import write_data
 from ibkeys.cli.tools.hardware import ReportOptions, made_report, report_options
 from ibkeys.errors import IbkeysError, StoreError
 from ibkeys.printable import counted, named
@@ -52,11 +52,9 @@ def doctor(where: Where, consent: Changing, wanted: ReportOptions, format: str) 
         {"name": check.name, "ok": check.ok, "detail": check.detail, "advice": check.advice or None} for check in checks
     ]
     reported = made_report(where, consent, wanted, rows) if wanted.report is not None else None
-    if format == "json":
-        write_json("doctor", {"checks": rows, "problems": problems, "report": reported.to_json() if reported else None})
-    elif format == "csv":
-        write_csv(_COLUMNS, [*rows, *(reported.as_checks() if reported else ())])
-    else:
+    document = {"checks": rows, "problems": problems, "report": reported.to_json() if reported else None}
+    all_rows = [*rows, *(reported.as_checks() if reported else ())]
+    if not write_data(format, "doctor", lambda: document, _COLUMNS, all_rows):
         _write_text(checks, problems)
         if reported is not None:
             reported.write_text(whole=where.verbose > 0)
