@@ -16,6 +16,7 @@ from ibkeys.cli.exits import write
 from ibkeys.cli.listing.causes import say_by_cause
 from ibkeys.cli.listing.filters import PortFilter, is_set_of_names, refuse_without_sweep
 from ibkeys.cli.listing.folding import is_folded, write_folded
+from ibkeys.cli.listing.grouping import shortened
 from ibkeys.cli.opening import load, open_source
 from ibkeys.cli.options import ShownPorts, Where
 from ibkeys.cli.render import IDENTITY, Column, Row, heading_of, write_csv, write_details, write_json, write_table
@@ -293,11 +294,9 @@ def note_stops_between_switches(reach: Reach, chosen: Collection[int] = ()) -> N
         for port, direction, stopped in reach.stopped_between_switches(chosen)
     ]
     lines += [f"{port} is on a link between switches, and what it stops could not be read" for port in unread]
-    exits.warn_each(lines[:MAY_STOP_LISTED], "note")
-    if len(lines) > MAY_STOP_LISTED:
-        exits.note(
-            f"and {counted(len(lines) - MAY_STOP_LISTED, 'more such port')} (all of them: ibkeys matrix -f json)"
-        )
+    more = "and {} (all of them: ibkeys matrix -f json)"
+    said = shortened(lines, MAY_STOP_LISTED, lambda left: more.format(counted(left, "more such port")))
+    exits.warn_each(said, "note")
 
 
 def write_unreached(unreached: int) -> None:

@@ -14,6 +14,7 @@ from ibkeys.cli import exits
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.listing.causes import lines_by_cause
 from ibkeys.cli.listing.folding import indented
+from ibkeys.cli.listing.grouping import shortened
 from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.screen.lines import folded, width_of
@@ -29,7 +30,6 @@ LISTED: Final = 8
 _WIDTH: Final = 110
 _INDENT: Final = " " * 9
 _SEE: Final = "see NOT READ"
-_ALL_OF_THEM: Final = " (all of them: --each)"
 _CSV: Final = ("rule", "title", "severity", "result", *IDENTITY, "message", "evidence", "waiver", "remedy")
 
 
@@ -156,10 +156,9 @@ def _write_not_read(report: Report, fold: FoldedNames | None) -> None:
 
 def _write_list(lines: Sequence[str], folded: bool, indent: str) -> None:
     """Write *lines*, of a folded report only the first few."""
-    for line in lines[:LISTED] if folded else lines:
+    most = LISTED if folded else len(lines)
+    for line in shortened(lines, most, "and {} more (all of them: --each)".format):
         write(indent + line)
-    if folded and len(lines) > LISTED:
-        write(f"{indent}and {len(lines) - LISTED} more{_ALL_OF_THEM}")
 
 
 def _write_not_evaluated(report: Report, folded: bool) -> None:

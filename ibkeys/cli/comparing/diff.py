@@ -16,7 +16,7 @@ from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import indented, is_folded
-from ibkeys.cli.listing.grouping import grouped
+from ibkeys.cli.listing.grouping import grouped, shortened
 from ibkeys.cli.opening import load
 from ibkeys.cli.options import Listing
 from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
@@ -99,7 +99,8 @@ def diff(
     else:
         if looked_at is not None:
             write(str(looked_at))
-        for line in _lines(found, names, _Nodes(before, after), folded):
+        nodes = FoldedNames(_as_one_port(node) for each in (before, after) for node in each.fabric.nodes)
+        for line in _lines(found, names, nodes, folded):
             write(line)
     return _finish(_unknown(found.unknown), names, found.differs, folded)
 
@@ -139,9 +140,7 @@ def _finish(unknown: Mapping[str, Sequence[Port]], names: FoldedNames, differs: 
         for what, ports in unknown.items()
         for who in ([", ".join(names.words(port.identity() for port in ports))] if folded and ports else ports)
     ]
-    exits.warn_each(lines[:_LISTED], "not compared")
-    if len(lines) > _LISTED:
-        exits.warn(f"and {len(lines) - _LISTED} more (all of them: -f json)", "not compared")
+    exits.warn_each(shortened(lines, _LISTED, "and {} more (all of them: -f json)".format), "not compared")
     if lines:
         return exits.NOT_COMPLETED
     return exits.SAYS_NO if differs else exits.DONE
@@ -180,22 +179,16 @@ def _link(ends: tuple[Port, Port]) -> dict[str, Any]:
 # --- in words --------------------------------------------------------------------------------------------------------
 
 
-class _Nodes:
-    """What nodes are called that came and went."""
-
-    def __init__(self, *snapshots: Snapshot) -> None:
-        self._names = FoldedNames(_as_one_port(node) for each in snapshots for node in each.fabric.nodes)
-
-    def lines(self, what: str, nodes: Sequence[Node], folded: bool) -> Iterator[str]:
-        """Yield what happened to *nodes*: a line for each, or one for all of a kind with their names below it."""
-        kinds = grouped(nodes, lambda node: node.type_name if folded else f"0x{node.guid:016x}")
-        for alike in kinds.values():
-            if len(alike) == 1:
-                name = exits.clean(alike[0].description or "name not readable")
-                yield f"{paint(f'node {what}', what)}: {name} ({alike[0].type_name} 0x{alike[0].guid:016x})"
-            else:
-                yield f"{paint(f'nodes {what}', what)}: {len(alike)} {alike[0].type_name}"
-                yield from indented(self._names, map(_as_one_port, alike))
+def _node_lines(what: str, nodes: Sequence[Node], names: FoldedNames, folded: bool) -> Iterator[str]:
+    """Yield what happened to *nodes*: a line for each, or one for all of a kind with their *names* below it."""
+    kinds = grouped(nodes, lambda node: node.type_name if folded else f"0x{node.guid:016x}")
+    for alike in kinds.values():
+        if len(alike) == 1:
+            name = exits.clean(alike[0].description or "name not readable")
+            yield f"{paint(f'node {what}', what)}: {name} ({alike[0].type_name} 0x{alike[0].guid:016x})"
+        else:
+            yield f"{paint(f'nodes {what}', what)}: {len(alike)} {alike[0].type_name}"
+            yield from indented(names, map(_as_one_port, alike))
 
 
 def _as_one_port(node: Node) -> dict[str, Any]:
@@ -203,14 +196,15 @@ def _as_one_port(node: Node) -> dict[str, Any]:
     return {"node_desc": node.description, "node_guid": f"0x{node.guid:016x}", "node_type": "ca", "port": 1}
 
 
-def _lines(found: Comparison, names: FoldedNames, nodes: _Nodes, folded: bool) -> Iterator[str]:
-    """Yield what changed: where *folded*, ports to which the same happened stand together."""
+def _lines(found: Comparison, names: FoldedNames, nodes: FoldedNames, folded: bool) -> Iterator[str]:
+    """Yield what changed: where *folded*, ports to which the same happened stand together. *names*, *nodes*: what ports
+    and nodes are called."""
     if not found.differs:
         yield "no difference" + (" in what was read" if found.unknown or found.keys_hidden else "")
         return
     yield from map(str, found.moves.moved)
     for what, some in found.unexplained_nodes():
-        yield from nodes.lines(what, some, folded)
+        yield from _node_lines(what, some, nodes, folded)
     for what, links in found.unexplained_links():
         for ends in links:
             link = " - ".join(names.port(end.identity()) for end in ends)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ibkeys.cli import exits, options
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import is_folded
+from ibkeys.cli.listing.grouping import shortened
 from ibkeys.cli.local.document import COLUMNS, document_of, rows_of
 from ibkeys.cli.local.job_script import write_lines
 from ibkeys.cli.local.text import write_text
@@ -91,9 +92,7 @@ def _say_unread(view: HostView, format: str) -> bool:
     troubles = view.troubles
     if view.netlink_error is not None:
         exits.note(f"netlink did not list the interfaces ({view.netlink_error}): only sysfs was read")
-    listed = troubles if format != "table" else troubles[:LISTED]
-    for each in listed:
-        exits.warn(str(each), "not read")
-    if len(troubles) > len(listed):
-        exits.warn(f"and {len(troubles) - len(listed)} more (all of them: -f json)", "not read")
+    most = LISTED if format == "table" else len(troubles)
+    lines = shortened([*map(str, troubles)], most, "and {} more (all of them: -f json)".format)
+    exits.warn_each(lines, "not read")
     return bool(troubles)

@@ -12,6 +12,7 @@ import click
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
+from ibkeys.cli.listing.grouping import shortened
 from ibkeys.cli.opening import is_simulated, keystore_path, open_fabric, open_keystore
 from ibkeys.cli.options import Store, Where
 from ibkeys.cli.render import NOTHING, Column, write_columns, write_data
@@ -227,10 +228,9 @@ def _write_import(done: Imported, found_key: bool | None, has_files: bool) -> No
         if ports:
             write(f"{counted(len(ports), 'port')}: {text}")
         if result in ("changed", "older"):
-            for guid in ports[:_LISTED]:
-                write(f"  0x{guid:016x}")
-            if len(ports) > _LISTED:
-                write(f"  and {len(ports) - _LISTED} more (all of them: -f json)")
+            guids = [f"0x{guid:016x}" for guid in ports]
+            for line in shortened(guids, _LISTED, "and {} more (all of them: -f json)".format):
+                write(f"  {line}")
     if done.one_key_for_changed:
         write("the ports with a different key all have the same one: a subnet manager has set its own key on them")
     if has_files:
