@@ -19,7 +19,7 @@ from ibkeys.cli.listing.folding import indented, is_folded
 from ibkeys.cli.listing.grouping import grouped, shortened
 from ibkeys.cli.opening import load
 from ibkeys.cli.options import Listing
-from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
+from ibkeys.cli.render import IDENTITY, heading_of, write_data
 from ibkeys.cli.screen.colour import paint
 from ibkeys.errors import UsageError
 from ibkeys.printable import counted
@@ -90,13 +90,10 @@ def diff(
             f"{counted(len(hidden), 'port')} hid the M_Key in one of the snapshots or both ({listed}): it is not known "
             "whether a key changed there; take both snapshots with the keys (--security-keys, --keystore)"
         )
-    if format == "json":
-        seen = looked_at.to_json() if looked_at is not None else None
-        write_json("diff", {"a": a, "b": b, "looked_at": seen, **_document(found)})
-    elif format == "csv":
-        moved = (row for each in found.moves.moved for row in each.rows())
-        write_csv(_COLUMNS, chain(moved, (each.to_json() for each in found.changes)))
-    else:
+    about = {"a": a, "b": b, "looked_at": looked_at.to_json() if looked_at is not None else None}
+    moved = (row for each in found.moves.moved for row in each.rows())
+    rows = chain(moved, (each.to_json() for each in found.changes))
+    if not write_data(format, "diff", lambda: {**about, **_document(found)}, _COLUMNS, rows):
         if looked_at is not None:
             write(str(looked_at))
         nodes = FoldedNames(_as_one_port(node) for each in (before, after) for node in each.fabric.nodes)

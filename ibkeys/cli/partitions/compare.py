@@ -15,7 +15,7 @@ from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import open_fabric, open_recorded, open_sa
 from ibkeys.cli.options import AskSa, Listing, SmHosts, Where
 from ibkeys.cli.policies.aliases import say_aliases
-from ibkeys.cli.render import IDENTITY, Painted, Row, write_csv, write_json, write_table
+from ibkeys.cli.render import IDENTITY, Painted, Row, write_data, write_table
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.showing import NAMING, errors_of, finish, naming, progress_bar, say_notes
 from ibkeys.cli.sm.hosts import hosts_of
@@ -129,13 +129,12 @@ def _show(seen: Agreement, full: bool, folded: bool, format: str, chosen: PortFi
     listed = [value for value in seen.values if full or value.verdict.state != "agree"]
     errors = errors_of(found, chosen.concerns)
     looked_at = chosen.looked_at(found)
-    if format == "json":
+
+    def document() -> dict[str, Any]:
         part = looked_at.to_json() if looked_at is not None else None
-        document = {"looked_at": part, **to_json(seen, listed)}
-        write_json("compare", {**document, "errors": errors, "unreached": found.unreached})
-    elif format == "csv":
-        write_csv((*IDENTITY, *_VALUE), map(to_row, listed))
-    else:
+        return {"looked_at": part, **to_json(seen, listed), "errors": errors, "unreached": found.unreached}
+
+    if not write_data(format, "compare", document, (*IDENTITY, *_VALUE), map(to_row, listed)):
         if looked_at is not None:
             write(str(looked_at))
         _write_words(seen, listed, folded)

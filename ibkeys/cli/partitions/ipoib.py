@@ -13,7 +13,7 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import NOTHING, write_data, write_table
-from ibkeys.cli.showing import progress_bar, say_notes, sweep
+from ibkeys.cli.showing import sweep
 from ibkeys.cli.sm.policy import master_policy, read_accepted
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.printable import counted
@@ -102,10 +102,8 @@ def _compare(
         return compare_groups(policy, None), str(error)
     findings = compare_groups(policy, groups, own_p_keys=own)
     if any(finding.planned is not None and finding.found is None for finding in findings):
-        with progress_bar(where) as progress:
-            found = fabric.sweep(progress=progress)
-        say_notes(found)
-        findings = compare_groups(policy, groups, populated=populated_partitions(policy, found), own_p_keys=own)
+        populated = populated_partitions(policy, sweep(fabric, where))
+        findings = compare_groups(policy, groups, populated=populated, own_p_keys=own)
     return findings, None
 
 

@@ -16,7 +16,7 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import indented, is_folded
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Folding, Where
-from ibkeys.cli.partitions.changed_ports import changed_ports
+from ibkeys.cli.partitions.changed_ports import changed_entries, changed_ports
 from ibkeys.cli.render import IDENTITY, write_csv
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.showing import errors_of, finish, note_stops_between_switches, progress_bar, say_notes
@@ -313,10 +313,8 @@ def _rows(made: PartitionPlan) -> Iterator[dict[str, Any]]:
     from ibkeys.topology.enforcement import ENFORCEMENT_BITS
 
     for table in made.tables:
-        for index in sorted({*table.before, *table.after}):
-            before, after = table.before.get(index), table.after.get(index)
-            if before != after:
-                yield {**table.port.to_json(), "kind": "pkey", "index": index, "before": before, "after": after}
+        for index, before, after in changed_entries(table):
+            yield {**table.port.to_json(), "kind": "pkey", "index": index, "before": before, "after": after}
     for change in made.enforcement:
         for name, was, now in zip(ENFORCEMENT_BITS, change.before.bits, change.after.bits, strict=True):
             if was != now:

@@ -13,7 +13,7 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Filters, Where
-from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
+from ibkeys.cli.render import IDENTITY, NOTHING, write_data, write_table
 from ibkeys.cli.showing import (
     PEER_COLUMNS,
     errors_of,
@@ -70,12 +70,13 @@ def names(where: Where, words: tuple[str, ...], only: str | None, filters: Filte
         for port in ports:
             value = _ONE[only](directory, port)
             write_exact(NOTHING if value in (None, "") else clean(str(value)))
-    elif format == "json":
-        listed = [_document(port) for port in ports]
-        write_json("names", {"ports": listed, "errors": errors, "unreached": found.unreached})
-    elif format == "csv":
-        write_csv([*IDENTITY, "host", *PEER_COLUMNS], (_row(port) for port in ports))
-    else:
+    elif not write_data(
+        format,
+        "names",
+        lambda: {"ports": [*map(_document, ports)], "errors": errors, "unreached": found.unreached},
+        [*IDENTITY, "host", *PEER_COLUMNS],
+        map(_row, ports),
+    ):
         titles = ("Name", "Port", "LID", "Port GUID", "Switch port")
         write_table(titles, (_cells(directory, port) for port in ports))
         if not (words or chosen.is_given):
