@@ -5,7 +5,7 @@ exit code.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -271,6 +271,11 @@ def peer_document(port: Port) -> dict[str, Any] | None:
 def peer_values(port: Port) -> dict[str, Any]:
     """Return the far end of a port's link as `PEER_COLUMNS` have it; nothing if there is none."""
     return {f"peer_{part}": value for part, value in (peer_document(port) or {}).items()}
+
+
+def values_of(read: object | None, names: Iterable[str]) -> dict[str, Any]:
+    """Return the attributes *names* of what was *read*, as the contract has them; None of what was not read."""
+    return {name: getattr(read, name) if read is not None else None for name in names}
 
 
 def stop_document(stop: Check) -> dict[str, Any]:

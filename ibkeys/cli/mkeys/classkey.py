@@ -12,7 +12,7 @@ from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.mkeys.asking_class_keys import ASK_UNKEYED, say_cost, say_not_asked
 from ibkeys.cli.options import ShownPorts
 from ibkeys.cli.render import NOTHING, Column, Row
-from ibkeys.cli.showing import read_sheet, show
+from ibkeys.cli.showing import read_sheet, show, values_of
 from ibkeys.cli.types import NearChoice
 from ibkeys.errors import IbkeysError, UsageError
 from ibkeys.mad.classes.gmp import KEY_CLASSES
@@ -112,13 +112,11 @@ def _end_port(port: Port) -> Port:
 
 def _values_of(reading: ClassKeyReading, show_keys: bool) -> dict[str, Any]:
     """Return what a reading says, as the contract has it; ``key_info`` by the names of its class."""
-    settings, info = reading.settings, reading.key_info
+    info = reading.key_info
     return {
         "class": reading.of,
         "class_key_state": reading.state,
-        "protect_bit": settings.protect_bit if settings is not None else None,
-        "lease_period": settings.lease_period if settings is not None else None,
-        "violations": settings.violations if settings is not None else None,
+        **values_of(reading.settings, ("protect_bit", "lease_period", "violations")),
         "known_key": reading.is_the_known_key,
         "key_info": info.to_json(show_keys) if info is not None else None,
         "detail": reading.detail,

@@ -14,7 +14,7 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.options import AskedChange, Kind, ShownPorts
 from ibkeys.cli.render import Column, Row, write_data
 from ibkeys.cli.secrets import read_m_key
-from ibkeys.cli.showing import read_sheet, show
+from ibkeys.cli.showing import read_sheet, show, values_of
 from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
 from ibkeys.keys.mkey import PROTECTION_TEXT, MKey
@@ -66,9 +66,7 @@ def _values(port: Port, show_keys: bool) -> dict[str, Any]:
     return {
         "m_key_state": state,
         "m_key": f"0x{info.m_key:016x}" if shown and info is not None else None,
-        "m_key_protect_bits": info.m_key_protect_bits if info is not None else None,
-        "m_key_lease_period": info.m_key_lease_period if info is not None else None,
-        "m_key_violations": info.m_key_violations if info is not None else None,
+        **values_of(info, ("m_key_protect_bits", "m_key_lease_period", "m_key_violations")),
     }
 
 

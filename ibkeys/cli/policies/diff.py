@@ -108,10 +108,7 @@ def _partition(each: PartitionDifference) -> dict[str, Any]:
         "partition": f"0x{each.base:04x}",
         "name_a": each.names[0],
         "name_b": each.names[1],
-        "members": [
-            {**standing.port.identity(), "what": _what(standing), "before": standing.before, "after": standing.after}
-            for standing in each.standings
-        ],
+        "members": [_member(standing) for standing in each.standings],
         "groups_a": list(each.groups[0]),
         "groups_b": list(each.groups[1]),
     }
@@ -120,14 +117,7 @@ def _partition(each: PartitionDifference) -> dict[str, Any]:
 def _rows(compared: PolicyComparison) -> Iterator[dict[str, Any]]:
     for each in compared.partitions:
         about = {"partition": f"0x{each.base:04x}", "name": each.name}
-        for standing in each.standings:
-            yield {
-                **standing.port.identity(),
-                **about,
-                "what": _what(standing),
-                "before": standing.before,
-                "after": standing.after,
-            }
+        yield from ({**about, **_member(standing)} for standing in each.standings)
         for what, before, after in _other(each):
             yield {**about, "what": what, "before": before, "after": after}
     for pinned in compared.pinned:
@@ -139,10 +129,9 @@ def _keys(pinned: PinnedDifference) -> dict[str, str | None]:
     return {name: str(key) if key is not None else None for name, key in keys.items()}
 
 
-def _what(standing: MembershipChange) -> str:
-    if standing.before is None:
-        return "joins"
-    return "leaves" if standing.after is None else "membership"
+def _member(standing: MembershipChange) -> dict[str, Any]:
+    what = "joins" if standing.before is None else "leaves" if standing.after is None else "membership"
+    return {**standing.port.identity(), "what": what, "before": standing.before, "after": standing.after}
 
 
 def _other(each: PartitionDifference) -> Iterator[tuple[str, str | None, str | None]]:

@@ -12,7 +12,7 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import AskedChange, Kind, ShownPorts
 from ibkeys.cli.render import NOTHING, Column, Row
-from ibkeys.cli.showing import errors_of, finish, read_sheet, show, sweep
+from ibkeys.cli.showing import errors_of, finish, read_sheet, show, sweep, values_of
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
@@ -98,8 +98,7 @@ def _say_unread(dropped: Mapping[Port, ConstraintErrors]) -> None:
 
 
 def _values(port: Port) -> dict[str, Any]:
-    info = port.port_info
-    return {key: getattr(info, key) if info is not None else None for key in COUNTERS}
+    return values_of(port.port_info, COUNTERS)
 
 
 @command("counters-clear")
