@@ -178,11 +178,6 @@ def stdout_failure() -> OSError | None:
     return streams.failure_of(sys.stdout)
 
 
-def takes_more(seconds: float) -> bool:
-    """Whether a line can be written to standard output without waiting for its reader, after *seconds* at most."""
-    return streams.takes_more(sys.stdout, seconds)
-
-
 def flush() -> None:
     """Hand on what was written to standard output, now; whether it arrives does not matter yet."""
     sys.stdout.flush()

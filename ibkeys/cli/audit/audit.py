@@ -28,7 +28,7 @@ from ibkeys.cli.mkeys.asking_class_keys import ASK_UNKEYED, CLASS_KEYS, ask_all_
 from ibkeys.cli.opening import load
 from ibkeys.cli.options import Listing, Where
 from ibkeys.cli.policies.aliases import say_aliases
-from ibkeys.cli.render import write_json
+from ibkeys.cli.render import write_data
 from ibkeys.cli.showing import errors_of, finish
 from ibkeys.printable import NAMED
 from ibkeys.topology.names.folded import FoldedNames
@@ -160,12 +160,10 @@ def _say_unmatched(data: AuditInput) -> None:
 
 
 def _write(report: Report, data: AuditInput, format: str, with_remedy: bool, folded: bool) -> None:
-    from ibkeys.cli.audit.text import write_csv_report, write_table_report
+    from ibkeys.cli.audit.text import COLUMNS, csv_rows, write_table_report
 
-    if format == "json":
-        write_json("audit", report.to_json(with_remedy))
-    elif format == "csv":
-        write_csv_report(report, with_remedy)
-    else:
+    columns = COLUMNS if with_remedy else COLUMNS[:-1]
+    rows = (row for result in report.results for row in csv_rows(result))
+    if not write_data(format, "audit", lambda: report.to_json(with_remedy), columns, rows):
         names = FoldedNames(map(data.identity, data.fabric.ports()), data.fabric)
         write_table_report(report, with_remedy, folded, names)

@@ -15,7 +15,7 @@ from ibkeys.cli.exits import clean, write
 from ibkeys.cli.listing.causes import lines_by_cause
 from ibkeys.cli.listing.folding import indented
 from ibkeys.cli.listing.grouping import shortened
-from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
+from ibkeys.cli.render import IDENTITY, heading_of, write_data
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.screen.lines import folded, width_of
 from ibkeys.printable import counted
@@ -30,16 +30,12 @@ LISTED: Final = 8
 _WIDTH: Final = 110
 _INDENT: Final = " " * 9
 _SEE: Final = "see NOT READ"
-_CSV: Final = ("rule", "title", "severity", "result", *IDENTITY, "message", "evidence", "waiver", "remedy")
+COLUMNS: Final = ("rule", "title", "severity", "result", *IDENTITY, "message", "evidence", "waiver", "remedy")
+"""Columns of a report in CSV; the last one is left out without remedies."""
 
 
-def write_csv_report(report: Report, with_remedy: bool) -> None:
-    """Write one row for each subject, and one for each rule without any."""
-    columns = _CSV if with_remedy else _CSV[:-1]
-    write_csv(columns, (row for result in report.results for row in _csv_rows(result)))
-
-
-def _csv_rows(result: RuleResult) -> Iterator[dict[str, Any]]:
+def csv_rows(result: RuleResult) -> Iterator[dict[str, Any]]:
+    """Yield one row for each subject, or one of a rule without any."""
     head = {"rule": result.rule, "title": result.title, "severity": result.severity, "remedy": result.remedy}
     if not result.subjects:
         yield {**head, "result": result.result, "message": result.note}
@@ -204,14 +200,11 @@ def _write_wrapped(first: str, text: str) -> None:
 def write_explanation(rule: Rule, format: str) -> None:
     """Write all that there is to say of a rule: as JSON, as a row, or for people."""
     explanation = rule.explanation()
-    if format == "json":
-        write_json("audit-explain", explanation)
-        return
     severities: Mapping[str, str] = explanation["severity"]
     sources: Sequence[str] = explanation["sources"]
-    if format == "csv":
-        by_profile = ", ".join(f"{profile} {severity}" for profile, severity in severities.items())
-        write_csv(list(explanation), [{**explanation, "severity": by_profile, "sources": "; ".join(sources)}])
+    by_profile = ", ".join(f"{profile} {severity}" for profile, severity in severities.items())
+    row = {**explanation, "severity": by_profile, "sources": "; ".join(sources)}
+    if write_data(format, "audit-explain", lambda: explanation, list(explanation), [row]):
         return
     texts = {
         "Group": explanation["group"],
