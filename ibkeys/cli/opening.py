@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ibkeys.fabric.recorded import RecordedFabric
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.fabric.source import Source
-    from ibkeys.keys.mkey import MKey
     from ibkeys.keys.smkey import SMKey
     from ibkeys.scripting import Fabric
     from ibkeys.store.keys.keystore import KeyStore
@@ -57,7 +56,8 @@ def open_fabric(
     """
     if where.debug:
         exits.show_frames()
-    _refuse_at_without_simulation(where)
+    if where.at and not is_simulated(where) and is_typed("at"):
+        raise UsageError("--at is for a simulated subnet (--backend sim:...); on a real one choose with -C and -P")
     if not changing:
         _warn_of_missing_keystore(where)
     if where.ask_unproven:
@@ -87,7 +87,9 @@ def open_fabric(
 def _open(where: Where, config: Config, around: Callable[[UmadPort], UmadPort] | None) -> Fabric:
     """Open the fabric; with --debug and --pcap on a local port that something watches, and *around* that."""
     local = ibkeys.Local(where.ca or config.ca, where.port or config.port, where.at)
-    m_key = _m_key(where)
+    m_key = None
+    if where.m_key is not None:
+        m_key = read_m_key(where.m_key, "--m_key", is_from_environment("m_key"), words_prompt=True)
     from_sa = _sa_access(where)
     settings: dict[str, Any] = {
         "keys": ibkeys.Keys(
@@ -272,11 +274,6 @@ def is_simulated(where: Where) -> bool:
     return where.backend.startswith("sim:")
 
 
-def _refuse_at_without_simulation(where: Where) -> None:
-    if where.at and not is_simulated(where) and is_typed("at"):
-        raise UsageError("--at is for a simulated subnet (--backend sim:...); on a real one choose with -C and -P")
-
-
 def _warn_of_missing_keystore(where: Where) -> None:
     from ibkeys.store.private_files import is_there
 
@@ -304,12 +301,6 @@ def _default_name_map(where: Where) -> Path | None:
         exits.warn(f"{error}; names are taken from the nodes")
         return None
     return DEFAULT_NAME_MAP
-
-
-def _m_key(where: Where) -> MKey | None:
-    if where.m_key is None:
-        return None
-    return read_m_key(where.m_key, "--m_key", is_from_environment("m_key"), words_prompt=True)
 
 
 def _tapped(port: UmadPort, where: Where) -> UmadPort:

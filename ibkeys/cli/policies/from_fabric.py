@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write, write_as_is
 from ibkeys.cli.help.command import command
+from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import IDENTITY, write_data
@@ -20,7 +21,6 @@ from ibkeys.topology.names.folded import FoldedNames
 from ibkeys.version import __version__
 
 if TYPE_CHECKING:
-    from ibkeys.partitions.model import Definition, Policy
     from ibkeys.plan.policies.from_fabric import MadePolicy
     from ibkeys.topology.model import Topology
 
@@ -74,7 +74,9 @@ def policy_from(
     if sm_guid is not None:
         manager = replace(manager, port_guid=sm_guid)
     labels = known_ports(found.end_ports()).labels
-    made = made_from(found, manager, _heads(heads), labels, _about(where, found, policy))
+    definitions = heads.definitions if heads is not None else ()
+    by_base = grouped(definitions, lambda each: each.base)
+    made = made_from(found, manager, lambda base: by_base.get(base, ()), labels, _about(where, found, policy))
     _say(made, policy, FoldedNames(port.identity() for port in found.ports()))
     text = made.policy.data or b""
     if place is not None:
@@ -90,12 +92,6 @@ def policy_from(
     return finish(errors, "table" if format == "conf" else format) or (
         exits.SAYS_NO if made.plan.pending else exits.DONE
     )
-
-
-def _heads(policy: Policy | None) -> Callable[[int], Iterable[Definition]]:
-    if policy is None:
-        return lambda _: ()
-    return lambda base: [each for each in policy.definitions if each.base == base]
 
 
 def _about(where: Where, found: Topology, policy: str | None) -> Iterator[str]:

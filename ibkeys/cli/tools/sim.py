@@ -6,7 +6,7 @@ import re
 import signal
 import socket
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from shlex import quote
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ibkeys.keys.pkey import InboundCheck
     from ibkeys.sim.server.server import Server
     from ibkeys.sim.steering.script import Script
-    from ibkeys.sim.subnet import Subnet
 
 _LOOPBACK: Final = "127.0.0.1"
 _BLANKS: Final = re.compile(r"^(?=.*\s)(.*?)(\[\d+\]|:\d+)?$", re.DOTALL)
@@ -113,8 +112,9 @@ def serve(
     """
     from ibkeys.sim.server.server import Server
     from ibkeys.sim.state.file import StateFile
+    from ibkeys.umad.sim_spec import SimSpec
 
-    subnet = _subnet(file or "", made)
+    subnet = SimSpec(file or "", **asdict(made)).load()
     where = _listening_at(listen) if remote or listen else None
     home = subnet.node(at) if at else subnet.nodes[0]
     events = _script(script) if script else None
@@ -193,13 +193,6 @@ def _listening_at(text: str | None) -> tuple[str, int]:
         return socket.gethostbyname(address or _LOOPBACK), int(port)
     except (OSError, UnicodeError):
         raise UsageError(f"--listen {text}: {address!r} is not an address of this host") from None
-
-
-def _subnet(path: str, made: _Made) -> Subnet:
-    from ibkeys.umad.sim_spec import SimSpec
-
-    spec = SimSpec(path, port_guids=made.port_guids, seed=made.seed, links=made.links, inbound_check=made.inbound_check)
-    return spec.load()
 
 
 def _say(line: str) -> None:

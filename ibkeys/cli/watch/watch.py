@@ -114,7 +114,8 @@ def watch(where: Where, ufm: UfmOptions, sa: AskSa, asked: _Asked) -> int:
     notifier = Notifier(os.environ, time.monotonic)
     with Interrupts() as interrupts, _followed(asked.opensm_log) as log:
         commands = Commands(words, exits.warn) if words is not None else None
-        outlet = EventSink(_format(asked.format), where.verbose > 0, commands, interrupts, notifier)
+        format = asked.format or ("table" if sys.stdout.isatty() else "json")
+        outlet = EventSink(format, where.verbose > 0, commands, interrupts, notifier)
         traps = _traps(asked.all_traps) if log is None else ()
         with _listening(where, sa, sm_key, traps, notifier, bool(asked.interval)) as (fabric, subscriber):
             partitions = _partitions(asked.policy, read, fabric)
@@ -231,7 +232,3 @@ def _begins(subscriber: Subscriber | None, log: FollowedFile | None, settings: S
     if settings.interval:
         heard.append(f"counters every {settings.interval:.0f} s")
     return f"watching {', '.join(heard) or 'nothing'}"
-
-
-def _format(given: str | None) -> str:
-    return given or ("table" if sys.stdout.isatty() else "json")
