@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -100,15 +101,9 @@ def _was(things: int) -> str:
 
 def _write_failure(result: RuleResult, with_remedy: bool, fold: FoldedNames | None) -> None:
     failed = [subject for subject in result.subjects if subject.result == "fail"]
-    others = [
-        f"{count} {word}"
-        for word, count in (
-            ("unknown", sum(subject.result == "unknown" for subject in result.subjects)),
-            ("waived", sum(subject.result == "waived" for subject in result.subjects)),
-            ("pass", result.passed),
-        )
-        if count
-    ]
+    found = Counter(subject.result for subject in result.subjects)
+    counts = {"unknown": found["unknown"], "waived": found["waived"], "pass": result.passed}
+    others = [f"{count} {word}" for word, count in counts.items() if count]
     more = f" ({', '.join(others)})" if others else ""
     same = {subject.message for subject in failed}
     if len(failed) > 1 and len(same) == 1 and failed[0].identity["node_guid"] is not None:
@@ -178,12 +173,12 @@ def _write_moved(report: Report, folded: bool) -> None:
 
 
 def _write_waived(report: Report) -> None:
-    waived: dict[tuple[str, str, str], int] = {}
-    for result in report.results:
-        for subject in result.subjects:
-            if subject.waiver is not None:
-                key = (result.rule, result.title, subject.waiver)
-                waived[key] = waived.get(key, 0) + 1
+    waived = Counter(
+        (result.rule, result.title, subject.waiver)
+        for result in report.results
+        for subject in result.subjects
+        if subject.waiver is not None
+    )
     if waived:
         write("\nWAIVED")
     for (rule, title, waiver), count in waived.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
@@ -105,11 +106,8 @@ def _write_words(policy: Policy, problems: Sequence[Problem]) -> None:
         write(clean(problem.located(policy.path)))
     if problems:
         write("")
-    counts = ", ".join(
-        counted(count, severity)
-        for severity in ("error", "warning", "note")
-        if (count := sum(problem.severity == severity for problem in problems))
-    )
+    found = Counter(problem.severity for problem in problems)
+    counts = ", ".join(counted(found[each], each) for each in ("error", "warning", "note") if found[each])
     if not policy.accepted:
         write(clean(f"{policy.path}: {counts}; {policy.verdict}"))
         return
