@@ -254,17 +254,17 @@ def _is_internal(error: BaseException) -> bool:
 
 
 def _place(error: BaseException) -> str:
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    if trace is None:
+    from traceback import walk_tb  # late: it loads much that a command without errors does not need
+
+    frames = [*walk_tb(error.__traceback__)]
+    if not frames:
         return "an unknown place"
-    return f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"
+    frame, line = frames[-1]
+    return f"{os.path.basename(frame.f_code.co_filename)}:{line}"
 
 
 def _print_frames(error: BaseException) -> None:
-    trace = error.__traceback__
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        print(f"  {code.co_filename}:{trace.tb_lineno} {code.co_qualname}", file=sys.stderr)
-        trace = trace.tb_next
+    from traceback import walk_tb
+
+    for frame, line in walk_tb(error.__traceback__):
+        print(f"  {frame.f_code.co_filename}:{line} {frame.f_code.co_qualname}", file=sys.stderr)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -202,14 +202,9 @@ def passphrase_of(text: str | None) -> Callable[[], str]:
     return lambda: read_passphrase(text, option)
 
 
-@contextmanager
-def open_source(where: Where) -> Iterator[Source]:
+def open_source(where: Where) -> AbstractContextManager[Source]:
     """Open what a reading command reads: the fabric that the options mean, or the snapshot of ``--from``."""
-    if where.snapshot is None:
-        with open_fabric(where) as fabric:
-            yield fabric
-        return
-    yield open_recorded(where)
+    return open_fabric(where) if where.snapshot is None else nullcontext(open_recorded(where))
 
 
 def open_recorded(where: Where) -> RecordedFabric:

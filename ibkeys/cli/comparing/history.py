@@ -14,6 +14,7 @@ from ibkeys.cli.addresses import parse_portnum
 from ibkeys.cli.comparing.words import in_colour
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
+from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.opening import load
 from ibkeys.cli.render import IDENTITY, heading_of, write_data
 from ibkeys.cli.types import parse_p_key
@@ -24,7 +25,6 @@ from ibkeys.topology.names.folded import FoldedNames
 if TYPE_CHECKING:
     from ibkeys.fabric.history import Event, History
     from ibkeys.topology.nodes import Port
-    from ibkeys.topology.port_id import PortId
 
 _COLUMNS: Final = (*IDENTITY, "since", "taken", "kind", "index", "pkey", "field", "before", "after")
 _P_KEY: Final = re.compile(r"0[xX][0-9a-fA-F]{1,4}(?::(?:full|limited))?", re.ASCII)
@@ -124,12 +124,10 @@ def _write_table(about: dict[str, Any], events: Sequence[Event]) -> None:
 
 def _say_unread(found: History) -> None:
     """Say what was not read, each attribute once with all ports."""
-    ports: dict[str, dict[PortId, None]] = {}
-    for port, attribute in found.unread:
-        ports.setdefault(attribute, {})[port] = None
     names = FoldedNames(port.to_json() for port, _ in found.unread)
     why = "was not read in the newest snapshot: later changes are not known"
-    for what, unread in ports.items():
+    for what, pairs in grouped(found.unread, lambda pair: pair[1]).items():
+        unread = dict.fromkeys(port for port, _ in pairs)
         who = ", ".join(names.words(port.to_json() for port in unread))
         exits.warn(f"{counted(len(unread), 'port')}: {what} {why}: {who}", "error")
 

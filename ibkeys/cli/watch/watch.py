@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -152,19 +152,15 @@ def _traps(all_of_them: bool) -> tuple[int, ...]:
     return (*SECURITY_TRAPS, *further) if all_of_them else SECURITY_TRAPS
 
 
-@contextmanager
-def _followed(path: str | None) -> Iterator[FollowedFile | None]:
+def _followed(path: str | None) -> AbstractContextManager[FollowedFile | None]:
     from ibkeys.watch.following import FollowedFile
 
     if path is None:
-        yield None
-        return
+        return nullcontext()
     try:
-        log = FollowedFile(Path(path))
+        return FollowedFile(Path(path))
     except OSError as error:
         raise UsageError(f"--opensm-log: {path}: {error.strerror or error}") from None
-    with log:
-        yield log
 
 
 @contextmanager
