@@ -65,12 +65,9 @@ class Choice:
     no_remedy: bool = options.field("--no-remedy", is_flag=True, help="Omit the remedies.")
 
 
-_choice: Final = options.group("choice", Choice)
-
-
 @command("audit")
 @compare
-@_choice
+@options.group("choice", Choice)
 @checked
 @CLASS_KEYS
 @ASK_UNKEYED

@@ -63,11 +63,8 @@ class Target:
         return chosen.total_seconds() if chosen is not None else None
 
 
-_target: Final = options.group("target", Target)
-
-
 @command("export")
-@_target
+@options.group("target", Target)
 @options.option("--all-ports", is_flag=True, help="Violation counters of each port, also those that are 0.")
 @options.option("--port-info", is_flag=True, help="Export a metric with the name of each port.")
 @compare

@@ -267,13 +267,10 @@ class Conf:
     )
 
 
-_conf_options: Final = options.group("conf", Conf)
-
-
 @command("mkey-export")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @options.flag("--guid2lid", help="Read the LIDs of the fabric now, and write them too.")
-@_conf_options
+@options.group("conf", Conf)
 @options.format
 @options.fabric
 def mkey_export(where: Where, directory: Path, guid2lid: bool, conf: Conf, format: str) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import confirm, say_would_be_refused, writer_of
@@ -70,11 +70,8 @@ class _Asked:
     )
 
 
-_asked: Final = options.group("asked", _Asked)
-
-
 @command(_COMMAND)
-@_asked
+@options.group("asked", _Asked)
 @options.changing
 @options.format
 @options.fabric

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -92,13 +92,9 @@ class _ByHand:
     )
 
 
-_asked: Final = options.group("asked", _Asked)
-_by_hand: Final = options.group("by_hand", _ByHand)
-
-
 @command("plan")
-@_asked
-@_by_hand
+@options.group("asked", _Asked)
+@options.group("by_hand", _ByHand)
 @ufm_options
 @options.folding
 @options.format

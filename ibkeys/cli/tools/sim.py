@@ -73,13 +73,10 @@ class _Made:
     inbound_check: InboundCheck = options.taken(options.inbound_check, DEFAULT_INBOUND_CHECK)
 
 
-_made: Final = options.group("made", _Made)
-
-
 @sim.command("serve")
 @click.argument("file", metavar="[FILE]", required=False)
 @_socket
-@_made
+@options.group("made", _Made)
 @options.option("--at", metavar="NODE", help="Node to which programs attach if they do not set SIM_HOST.")
 @options.option("--state", metavar="PATH", help="Keep the state of the subnet in this file.")
 @options.option("--script", metavar="FILE", help="File of events: lines as for 'sim ctl', with times.")

@@ -81,11 +81,8 @@ class _Asked:
     )
 
 
-_asked: Final = options.group("asked", _Asked)
-
-
 @command(COMMAND)
-@_asked
+@options.group("asked", _Asked)
 @options.sa
 @ufm_options
 @options.fabric
