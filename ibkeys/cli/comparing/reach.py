@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import combinations, product
 from typing import TYPE_CHECKING, Any, Final
@@ -44,6 +44,8 @@ def write_reach(about: dict[str, Any], found: ReachComparison, names: FoldedName
 
     *names*: what ports are called. *about*: the JSON text before it.
     """
+    import json
+
     counts = {change: found.count(change) for change in _IN_WORDS}
     if format == "json":
         changes = _pair_documents(found) if pairs else _groups(found)
@@ -55,7 +57,10 @@ def write_reach(about: dict[str, Any], found: ReachComparison, names: FoldedName
         listed = {"virtualized": found.virtualized, "only_in_a": found.went, "only_in_b": found.came}
         ports = {name: [port.identity() for port in some] for name, some in listed.items()}
         totals = {change.replace("-", "_"): count for change, count in counts.items()}
-        _write_reach_json({**about, "unknown": unread, **ports, "reach": totals}, changes)
+        head = json.dumps({"schema": schema("diff"), **about, "unknown": unread, **ports, "reach": totals})
+        write_exact(head.removesuffix("}}") + ', "changes": [')  # within "reach", the last item
+        write_json_items(changes)
+        write_exact("]}}")
     elif format == "csv":
         columns = ("change", "a_port_guid", "a_node_desc", "b_port_guid", "b_node_desc")
         write_csv(columns, (_flat(*each) for each in _pairs(found)))
@@ -86,16 +91,6 @@ def _only_in(snapshot: str, ports: Sequence[Port], names: FoldedNames) -> str:
     are = f"{counted(len(ports), 'port')} {'is' if len(ports) == 1 else 'are'}"
     listed = ", ".join(names.words(port.identity() for port in ports))
     return f"{are} only in {snapshot}, and in no pair: {listed}"
-
-
-def _write_reach_json(document: dict[str, Any], changes: Iterable[dict[str, Any]]) -> None:
-    """Write *document*, whose last item is "reach", with its "changes" as they are found: there may be very many."""
-    import json
-
-    head = json.dumps({"schema": schema("diff"), **document})
-    write_exact(head.removesuffix("}}") + ', "changes": [')
-    write_json_items(changes)
-    write_exact("]}}")
 
 
 def _pairs(found: ReachComparison) -> Any:

@@ -220,7 +220,6 @@ def _say_warnings(policy: Policy) -> None:
 def _partitions(policy: Policy, texts: Sequence[str]) -> tuple[int, ...]:
     """Return the numbers of the partitions that may move: each named as in the policy, or by its P_Key. Raises
     UsageError for a name that the policy does not have."""
-    from ibkeys.errors import UsageError
     from ibkeys.near import did_you_mean
     from ibkeys.partitions.model import DEFAULT_NAME, DEFAULT_PARTITION
 
