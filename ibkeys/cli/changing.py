@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
+from ibkeys.cli.addresses import GivenPort
 from ibkeys.cli.exits import say, write
 from ibkeys.cli.given import given_options
-from ibkeys.cli.options import Changing
+from ibkeys.cli.opening import open_fabric
+from ibkeys.cli.options import AskedChange, Changing
 from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
 from ibkeys.cli.screen.colour import paint, role_of_change
 from ibkeys.errors import Refused, UsageError
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from ibkeys.change.consent import Objection, Question
     from ibkeys.change.plan import Plan
     from ibkeys.change.writer import Writer
+    from ibkeys.fabric.handle import PortHandle
     from ibkeys.fabric.live import Fabric
 
 _ASKED: Final = "confirmation"
@@ -79,8 +82,7 @@ class ShownChange(ABC):
 
     def say_notes(self) -> None:
         """Say on standard error what the user should know before the plan."""
-        for note in self.plan.notes:
-            exits.warn(note, "note")
+        exits.warn_each(self.plan.notes, "note")
 
     @abstractmethod
     def show(self, put: Callable[[str], None]) -> None:
@@ -135,7 +137,7 @@ def confirm(
     """
     if consent.yes:
         for each in questions:
-            exits.warn(f"{each.text}; {each.answer} confirms that this is intended", "note")
+            exits.note(f"{each.text}; {each.answer} confirms that this is intended")
         return
     if not is_a_terminal():
         more = "".join(f"; {each.text}: {each.answer} answers yes" for each in questions)
@@ -164,7 +166,7 @@ def end_overtaken(consent: Changing, plan: Callable[[], object], close: Callable
     except Refused as error:
         if error.interlock != OVERTAKEN:
             raise
-        exits.warn(str(error), "note")
+        exits.note(str(error))
     else:
         raise UsageError(f"--overtaken: nobody else has changed what was set by {otherwise}")
     return end_record(consent, close)
@@ -196,11 +198,18 @@ class Missing:
     unreached: int = 0
 
 
+def change_port(
+    command: str, asked: AskedChange, given: GivenPort, make_plan: Callable[[Writer, PortHandle], Plan]
+) -> int:
+    """Carry out a command that changes the port that was *given*, as `change`."""
+    with open_fabric(asked.where, changing=True) as fabric:
+        return change(fabric, command, asked, lambda writer: make_plan(writer, given.open(fabric)))
+
+
 def change(
     fabric: Fabric,
     command: str,
-    consent: Changing,
-    format: str,
+    asked: AskedChange,
     make_plan: Callable[[Writer], Plan],
     missing: Missing | None = None,
 ) -> int:
@@ -209,9 +218,9 @@ def change(
 
     Raises Refused (exit 4) for an interlock, and if nobody confirmed; and whatever planning and applying raise.
     """
-    with writer_of(fabric, command, consent) as writer:
+    with writer_of(fabric, command, asked.consent) as writer:
         plan = make_plan(writer)
-        code = _ListedChange(writer, plan, consent, format, missing).carry_out()
+        code = _ListedChange(writer, plan, asked.consent, asked.format, missing).carry_out()
         plan.close_if_complete(writer)
         return code
 

@@ -144,8 +144,7 @@ def know_more(lines: Callable[[], Iterable[str]] | None) -> None:
 def _say_more() -> None:
     lines = _knows_more
     know_more(None)
-    for line in lines() if lines is not None else ():
-        warn(line, "note")
+    warn_each(lines() if lines is not None else (), "note")
 
 
 def explain(wanted: bool) -> None:
@@ -177,11 +176,6 @@ def require_stdout() -> None:
 def stdout_failure() -> OSError | None:
     """Return why nothing that is written to standard output arrives any more, None if it does."""
     return streams.failure_of(sys.stdout)
-
-
-def takes_more(seconds: float) -> bool:
-    """Whether a line can be written to standard output without waiting for its reader, after *seconds* at most."""
-    return streams.takes_more(sys.stdout, seconds)
 
 
 def flush() -> None:
@@ -233,6 +227,17 @@ def warn(text: str, kind: str = "warning", more: str = "") -> None:
         show_details(more)
 
 
+def warn_each(texts: Iterable[str], kind: str = "warning") -> None:
+    """Write a line for each of *texts*, as `warn`."""
+    for text in texts:
+        warn(text, kind)
+
+
+def note(text: str) -> None:
+    """Write what is worth knowing and no warning, as `warn`."""
+    warn(text, "note")
+
+
 def show_details(text: str) -> None:
     """Write the lines of *text*, such as a diff, below a message; indented, so that none looks like a message."""
     for line in text.split("\n") if text else ():
@@ -249,17 +254,17 @@ def _is_internal(error: BaseException) -> bool:
 
 
 def _place(error: BaseException) -> str:
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    if trace is None:
+    from traceback import walk_tb  # late: it loads much that a command without errors does not need
+
+    frames = [*walk_tb(error.__traceback__)]
+    if not frames:
         return "an unknown place"
-    return f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"
+    frame, line = frames[-1]
+    return f"{os.path.basename(frame.f_code.co_filename)}:{line}"
 
 
 def _print_frames(error: BaseException) -> None:
-    trace = error.__traceback__
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        print(f"  {code.co_filename}:{trace.tb_lineno} {code.co_qualname}", file=sys.stderr)
-        trace = trace.tb_next
+    from traceback import walk_tb
+
+    for frame, line in walk_tb(error.__traceback__):
+        print(f"  {frame.f_code.co_filename}:{line} {frame.f_code.co_qualname}", file=sys.stderr)

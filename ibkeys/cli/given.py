@@ -19,6 +19,17 @@ _PLAIN: Final = frozenset({"ca", "at", "keystore", "security_keys"})
 backend with an SA_Key in it."""
 
 
+def is_typed(name: str) -> bool:
+    """Whether the option that click calls *name* stands on the command line; in the environment it may stand for other
+    commands too."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def is_from_environment(name: str) -> bool:
+    """Whether the value of the option that click calls *name* is from the environment."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.ENVIRONMENT
+
+
 def given_options() -> tuple[str, ...]:
     """Return the options of the command that runs, from the command line and the environment: ``--first 3``,
     ``--same``, ``--m_key`` without its value."""
@@ -45,7 +56,6 @@ def _in_words(param: click.Option, value: Any) -> str:
 def refuse_given(names: Mapping[str, str], why: str) -> None:
     """Raise UsageError, with the options put into *why* at ``{}``, where the command line has one of *names*: by how an
     option is typed, how click calls it."""
-    source = click.get_current_context().get_parameter_source
-    given = [typed for typed, name in names.items() if source(name) is ParameterSource.COMMANDLINE]
+    given = [typed for typed, name in names.items() if is_typed(name)]
     if given:
         raise UsageError(why.format(", ".join(given)))

@@ -22,5 +22,4 @@ def remove_left_locks(where: Where, command: str, hosts: Sequence[SmHost]) -> No
     if where.backend != "umad":
         return
     with Journal.read(journal_of(where)) as journal:
-        for problem in host_locks.remove_left_locks(journal, command, hosts):
-            exits.warn(problem, "note")
+        exits.warn_each(host_locks.remove_left_locks(journal, command, hosts), "note")

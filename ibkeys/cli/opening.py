@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from click.core import ParameterSource
 
 import ibkeys
 from ibkeys.cli import exits
 from ibkeys.cli.config import DEFAULT_CONFIG, DEFAULT_NAME_MAP, Config, read_config
+from ibkeys.cli.given import is_from_environment, is_typed
 from ibkeys.cli.options import AskSa, Store, Where
 from ibkeys.cli.screen.lines import keep_whole
 from ibkeys.cli.secrets import check_passphrase_option, read_m_key, read_passphrase, read_sm_key
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ibkeys.fabric.recorded import RecordedFabric
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.fabric.source import Source
-    from ibkeys.keys.mkey import MKey
     from ibkeys.keys.smkey import SMKey
     from ibkeys.scripting import Fabric
     from ibkeys.store.keys.keystore import KeyStore
@@ -57,7 +56,8 @@ def open_fabric(
     """
     if where.debug:
         exits.show_frames()
-    _refuse_at_without_simulation(where)
+    if where.at and not is_simulated(where) and is_typed("at"):
+        raise UsageError("--at is for a simulated subnet (--backend sim:...); on a real one choose with -C and -P")
     if not changing:
         _warn_of_missing_keystore(where)
     if where.ask_unproven:
@@ -67,9 +67,8 @@ def open_fabric(
         )
     with _open(where, _config(where), around) as fabric:
         if where.sa_keys:
-            exits.warn("--sa-keys: any host that has this SM_Key can read every M_Key from the SA too", "note")
-        for warning in fabric.warnings:
-            exits.warn(warning)
+            exits.note("--sa-keys: any host that has this SM_Key can read every M_Key from the SA too")
+        exits.warn_each(fabric.warnings)
         told = len(fabric.warnings)
         if not fabric.is_simulated:
             _know_more(where, fabric)
@@ -79,8 +78,7 @@ def open_fabric(
             exits.know_more(None if fabric.is_simulated else lambda: _what_host_knows(where))
             raise
         finally:
-            for warning in fabric.warnings[told:]:
-                exits.warn(warning)
+            exits.warn_each(fabric.warnings[told:])
             _keep_names(where, fabric)
             if where.verbose:
                 _say_statistics(fabric)
@@ -89,7 +87,9 @@ def open_fabric(
 def _open(where: Where, config: Config, around: Callable[[UmadPort], UmadPort] | None) -> Fabric:
     """Open the fabric; with --debug and --pcap on a local port that something watches, and *around* that."""
     local = ibkeys.Local(where.ca or config.ca, where.port or config.port, where.at)
-    m_key = _m_key(where)
+    m_key = None
+    if where.m_key is not None:
+        m_key = read_m_key(where.m_key, "--m_key", is_from_environment("m_key"), words_prompt=True)
     from_sa = _sa_access(where)
     settings: dict[str, Any] = {
         "keys": ibkeys.Keys(
@@ -125,7 +125,7 @@ def _keep_names(where: Where, fabric: Fabric) -> None:
         names.keep(which, (node.description for node in fabric.swept.nodes if node.description))
     except (OSError, RuntimeError) as error:
         if where.verbose:
-            exits.warn(f"names of nodes are not kept for completion: {error}", "note")
+            exits.note(f"names of nodes are not kept for completion: {error}")
 
 
 def _know_more(where: Where, fabric: Fabric) -> None:
@@ -198,19 +198,13 @@ def keystore_path(options: Store | Where) -> Path | None:
 def passphrase_of(text: str | None) -> Callable[[], str]:
     """Return what asks for the passphrase that --keystore-passphrase names, when it is needed."""
     option = "--keystore-passphrase"
-    source = click.get_current_context().get_parameter_source("keystore_passphrase")
-    check_passphrase_option(text, option, from_environment=source == ParameterSource.ENVIRONMENT)
+    check_passphrase_option(text, option, from_environment=is_from_environment("keystore_passphrase"))
     return lambda: read_passphrase(text, option)
 
 
-@contextmanager
-def open_source(where: Where) -> Iterator[Source]:
+def open_source(where: Where) -> AbstractContextManager[Source]:
     """Open what a reading command reads: the fabric that the options mean, or the snapshot of ``--from``."""
-    if where.snapshot is None:
-        with open_fabric(where) as fabric:
-            yield fabric
-        return
-    yield open_recorded(where)
+    return open_fabric(where) if where.snapshot is None else nullcontext(open_recorded(where))
 
 
 def open_recorded(where: Where) -> RecordedFabric:
@@ -218,14 +212,12 @@ def open_recorded(where: Where) -> RecordedFabric:
     assert where.snapshot is not None
     if where.debug:
         exits.show_frames()
-    context = click.get_current_context()
     for name, option in _LIVE_ONLY.items():
-        if context.get_parameter_source(name) == ParameterSource.COMMANDLINE:
+        if is_typed(name):
             raise UsageError(f"--from reads a file, not the fabric: omit {option}")
     _warn_of_missing_keystore(where)
     recorded = ibkeys.load(where.snapshot, node_names=where.node_name_map or _default_name_map(where))
-    for warning in recorded.warnings:
-        exits.warn(warning)
+    exits.warn_each(recorded.warnings)
     if where.show_keys and not recorded.holds_m_keys:
         exits.warn("the snapshot was taken without -K: it holds fingerprints of the M_Keys, not the keys")
     return recorded
@@ -234,8 +226,7 @@ def open_recorded(where: Where) -> RecordedFabric:
 def load(path: Path) -> Snapshot:
     """Return the snapshot in *path*; write warnings and notes on standard error."""
     recorded = ibkeys.load(path)
-    for warning in recorded.warnings:
-        exits.warn(warning)
+    exits.warn_each(recorded.warnings)
     keep_whole(node.description for node in recorded.snapshot.fabric.nodes)
     return recorded.snapshot
 
@@ -251,20 +242,16 @@ def sm_key_of(where: Where) -> SMKey | None:
         return _config(where).sa_key
     context = click.get_current_context()
     if _SM_KEY not in context.meta:
-        source = context.get_parameter_source("smkey")
-        context.meta[_SM_KEY] = read_sm_key(
-            where.smkey, "--smkey", from_environment=source == ParameterSource.ENVIRONMENT
-        )
+        context.meta[_SM_KEY] = read_sm_key(where.smkey, "--smkey", is_from_environment("smkey"))
     key: SMKey = context.meta[_SM_KEY]
     return key
 
 
 def _sa_access(where: Where) -> ibkeys.SaAccess | None:
     """Return how the SA is asked for M_Keys, None without --sa-keys. Raises UsageError where that makes no sense."""
-    context = click.get_current_context()
+    given = click.get_current_context().params
     if not where.sa_keys:
-        asks_sa = "sm_port" in context.params
-        if not asks_sa and context.get_parameter_source("smkey") == ParameterSource.COMMANDLINE:
+        if "sm_port" not in given and is_typed("smkey"):
             raise UsageError(
                 "--smkey is sent to the SA, and this command queries the SA only with --sa-keys: give --sa-keys too"
             )
@@ -274,7 +261,7 @@ def _sa_access(where: Where) -> ibkeys.SaAccess | None:
     key = sm_key_of(where)
     if key is None or key.is_zero:
         raise UsageError("--sa-keys: the SA gives M_Keys only to a requester with its SM_Key: give --smkey @FILE")
-    return ibkeys.SaAccess(key, context.params.get("sm_port"), context.params.get("pkey_idx"))
+    return ibkeys.SaAccess(key, given.get("sm_port"), given.get("pkey_idx"))
 
 
 def is_simulated(where: Where) -> bool:
@@ -282,19 +269,10 @@ def is_simulated(where: Where) -> bool:
     return where.backend.startswith("sim:")
 
 
-def _refuse_at_without_simulation(where: Where) -> None:
-    source = click.get_current_context().get_parameter_source("at")
-    if where.at and not is_simulated(where) and source == ParameterSource.COMMANDLINE:
-        raise UsageError("--at is for a simulated subnet (--backend sim:...); on a real one choose with -C and -P")
-
-
 def _warn_of_missing_keystore(where: Where) -> None:
     from ibkeys.store.private_files import is_there
 
-    source = click.get_current_context().get_parameter_source("keystore")
-    if not where.keystore or source != ParameterSource.COMMANDLINE:
-        return
-    if not is_there(Path(where.keystore), "key store"):
+    if where.keystore and is_typed("keystore") and not is_there(Path(where.keystore), "key store"):
         exits.warn(f"--keystore: {where.keystore}: there is no such file, so its keys will not be used")
 
 
@@ -318,13 +296,6 @@ def _default_name_map(where: Where) -> Path | None:
         exits.warn(f"{error}; names are taken from the nodes")
         return None
     return DEFAULT_NAME_MAP
-
-
-def _m_key(where: Where) -> MKey | None:
-    if where.m_key is None:
-        return None
-    source = click.get_current_context().get_parameter_source("m_key")
-    return read_m_key(where.m_key, "--m_key", from_environment=source == ParameterSource.ENVIRONMENT, words_prompt=True)
 
 
 def _tapped(port: UmadPort, where: Where) -> UmadPort:

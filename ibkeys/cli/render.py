@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -39,6 +39,28 @@ def write_json(command: str, document: Mapping[str, Any]) -> None:
     from ibkeys.jsonfile import dumps
 
     write_exact(dumps({"schema": schema(command), **document}))
+
+
+def write_json_items(items: Iterable[Mapping[str, Any]]) -> None:
+    """Write the items of a list as they are found, each on a line of its own: there may be very many."""
+    import json
+
+    separator = ""
+    for each in items:
+        write_exact(separator + json.dumps(each))
+        separator = ","
+
+
+def write_data(
+    format: str, command: str, document: Callable[[], Mapping[str, Any]], columns: Sequence[str], rows: Iterable[Row]
+) -> bool:
+    """Write for a program what a command has found, and return True: *document* as JSON, or *rows* as CSV. Any other
+    *format* is for people: write nothing, and return False."""
+    if format == "json":
+        write_json(command, document())
+    elif format == "csv":
+        write_csv(columns, rows)
+    return format in ("json", "csv")
 
 
 def write_csv(columns: Sequence[str], rows: Iterable[Row]) -> None:
@@ -118,6 +140,47 @@ def write_table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Write `table_lines`."""
     for line in table_lines(titles, rows):
         write(line)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A value of a document: its JSON key, its title for people, and how it reads for them.
+
+    ``empty``: how None reads, where it is not unreadable. ``short``: the title where many ports are in one table.
+    ``folded``: how it reads where one row is of many ports. ``parts``: keys of a value that is an object; CSV has a
+    column for each.
+    """
+
+    key: str
+    title: str
+    text: Callable[[Row], Any] | None = None
+    short: str = ""
+    folded: Callable[[Row], Any] | None = None
+    parts: tuple[str, ...] = ()
+    empty: str | None = None
+
+    def cell(self, row: Row) -> Any:
+        """Return the value for people."""
+        value = self.text(row) if self.text else row[self.key]
+        return self.empty if value is None else value
+
+    def folded_cell(self, row: Row) -> Any:
+        """Return the value for people that all ports of a folded row have."""
+        return self.folded(row) if self.folded else self.cell(row)
+
+    @property
+    def csv_names(self) -> list[str]:
+        """The columns of CSV."""
+        return [f"{self.key}_{part}" for part in self.parts] or [self.key]
+
+    def csv_values(self, row: Row) -> list[Any]:
+        """Return the value as these columns have it."""
+        return [(row[self.key] or {}).get(part) for part in self.parts] or [row[self.key]]
+
+
+def write_columns(columns: Sequence[Column], rows: Iterable[Row]) -> None:
+    """Write a table of *columns*."""
+    write_table([column.title for column in columns], ([column.cell(row) for column in columns] for row in rows))
 
 
 def table_lines(

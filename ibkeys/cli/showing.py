@@ -5,7 +5,7 @@ exit code.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -16,9 +16,10 @@ from ibkeys.cli.exits import write
 from ibkeys.cli.listing.causes import say_by_cause
 from ibkeys.cli.listing.filters import PortFilter, is_set_of_names, refuse_without_sweep
 from ibkeys.cli.listing.folding import is_folded, write_folded
+from ibkeys.cli.listing.grouping import shortened
 from ibkeys.cli.opening import load, open_source
-from ibkeys.cli.options import Filters, Folding, Kind, Where
-from ibkeys.cli.render import IDENTITY, Row, heading_of, write_csv, write_details, write_json, write_table
+from ibkeys.cli.options import ShownPorts, Where
+from ibkeys.cli.render import IDENTITY, Column, Row, heading_of, write_csv, write_details, write_json, write_table
 from ibkeys.cli.screen.colour import bar_console
 from ibkeys.cli.screen.lines import keep_whole
 from ibkeys.errors import IbkeysError
@@ -56,45 +57,8 @@ class Sheet:
         return {name: self.ports, "errors": self.errors, "unreached": self.unreached}
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A value of a showing command: its JSON key, its title for people, and how it reads for them.
-
-    ``short``: the title where many ports are in one table. ``folded``: how it reads where one row is of many ports.
-    ``parts``: keys of a value that is an object; CSV has a column for each.
-    """
-
-    key: str
-    title: str
-    text: Callable[[Row], Any] | None = None
-    short: str = ""
-    folded: Callable[[Row], Any] | None = None
-    parts: tuple[str, ...] = ()
-
-    def cell(self, row: Row) -> Any:
-        """Return the value for people."""
-        return self.text(row) if self.text else row[self.key]
-
-    def folded_cell(self, row: Row) -> Any:
-        """Return the value for people that all ports of a folded row have."""
-        return self.folded(row) if self.folded else self.cell(row)
-
-    @property
-    def csv_names(self) -> list[str]:
-        """The columns of CSV."""
-        return [f"{self.key}_{part}" for part in self.parts] or [self.key]
-
-    def csv_values(self, row: Row) -> list[Any]:
-        """Return the value as these columns have it."""
-        return [(row[self.key] or {}).get(part) for part in self.parts] or [row[self.key]]
-
-
 def read_sheet(
-    where: Where,
-    kind: Kind,
-    words: Sequence[str],
-    every_port: bool,
-    filters: Filters,
+    asked: ShownPorts,
     read: Callable[[ReadablePort], object],
     values: Callable[[Port], dict[str, Any]],
     p_keys: bool = False,
@@ -102,33 +66,32 @@ def read_sheet(
 ) -> Sheet:
     """Read one port with *read*, or all by a sweep, and make each port's *values* of what was read.
 
-    *filters* choose among the ports of a sweep; so does a name with wildcards or a set of names, as -N takes it too. A
+    Filters choose among the ports of a sweep; so does a name with wildcards or a set of names, as -N takes it too. A
     host's name stands for all its nodes: of several each port is read.
     *read_more* reads what no sweep does, of the ports that are listed. Raises what `Fabric.find_port` and the reads
     raise; a sweep goes on past what fails and lists it.
     """
     from ibkeys.discovery.wanted import Wanted
 
-    chosen = PortFilter(filters)
-    names = words if kind.name and len(words) == 1 and is_set_of_names(words[0]) else ()
-    given = given_port(words, kind, every_port)
-    if not (every_port or names):
+    chosen, words = PortFilter(asked.listing), asked.words
+    names = words if asked.kind.name and len(words) == 1 and is_set_of_names(words[0]) else ()
+    given = given_port(words, asked.kind, asked.every_port)
+    is_sweep = asked.every_port or bool(names)
+    if not is_sweep:
         refuse_without_sweep(chosen)
-    with open_source(where) as source:
-        if not (every_port or names):
+    with open_source(asked.where) as source:
+        if not is_sweep:
             ports, errors = _read_ports(source, given, read)
-            read_more(source, ports)
-            sheet = Sheet([_row(port, values) for port in ports], errors, is_sweep=len(ports) > 1)
+            sheet = Sheet([], errors, is_sweep=len(ports) > 1)
         else:
-            found = sweep_for(source, where, chosen, Wanted(p_keys=p_keys), names)
+            found = sweep_for(source, asked.where, chosen, Wanted(p_keys=p_keys), names)
             ports = chosen.kept(found)
-            read_more(source, ports)
-            rows = [_row(port, values) for port in ports]
-            sheet = Sheet(rows, errors_of(found, chosen.concerns), found.unreached, True, found)
-    if not source.holds_m_keys:
-        for row in sheet.ports:
-            if "m_key" in row:
-                row["m_key"] = None  # that is a fingerprint
+            sheet = Sheet([], errors_of(found, chosen.concerns), found.unreached, True, found)
+        read_more(source, ports)
+        sheet.ports = [{**port.identity(), **values(port)} for port in ports]
+    for row in sheet.ports if not source.holds_m_keys else ():
+        if "m_key" in row:
+            row["m_key"] = None  # that is a fingerprint
     return sheet
 
 
@@ -184,12 +147,6 @@ def _problems_of(port: Port) -> list[dict[str, Any]]:
     return [{**port.identity(), "error": text} for field, text in problems if field not in unsaid]
 
 
-def _row(port: Port, values: Callable[[Port], dict[str, Any]]) -> dict[str, Any]:
-    row = port.identity()
-    row.update(values(port))
-    return row
-
-
 def sweep(source: Source, where: Where, p_keys: bool = False, wanted: Wanted | None = None) -> Topology:
     """Discover with a progress bar, and say what a reader should know. *wanted* stands in place of *p_keys*."""
     with progress_bar(where) as progress:
@@ -205,15 +162,13 @@ def take_snapshot(fabric: Fabric, where: Where, make_secret: bool) -> Snapshot:
         with progress_bar(where) as progress:
             return fabric.take_snapshot(progress, make_secret=make_secret)
     finally:
-        for warning in fabric.warnings[heard:]:
-            exits.warn(warning)
+        exits.warn_each(fabric.warnings[heard:])
 
 
 def say_notes(found: Topology) -> None:
     """Write on standard error the notes about the whole output; from now on no line breaks a node's name."""
     keep_whole(node.description for node in found.nodes)
-    for note in found.notes:
-        exits.warn(note, "note")
+    exits.warn_each(found.notes, "note")
 
 
 def errors_of(found: Topology, counts: Callable[[Trouble], bool] = lambda trouble: True) -> list[dict[str, Any]]:
@@ -236,16 +191,16 @@ def show(
     command: str,
     sheet: Sheet,
     columns: Sequence[Column],
-    format: str,
-    folding: Folding,
-    in_table: Callable[[Row], bool],
+    asked: ShownPorts,
+    in_table: Callable[[Row], bool] = lambda row: True,
 ) -> int:
     """Render a sheet and return the exit code. *in_table*: what a sweep's table lists; ports of which all columns say
-    the same are one row of it where *folding* says so.
+    the same are one row of it where that was asked for.
 
-    Raises UsageError for a folding that does not go with *format*.
+    Raises UsageError for a folding that does not go with the format.
     """
-    folded, names = is_folded(folding, format), FoldedNames([*sheet.ports, *sheet.errors], sheet.fabric)
+    format, folded = asked.format, is_folded(asked.listing, asked.format)
+    names = FoldedNames([*sheet.ports, *sheet.errors], sheet.fabric)
     if format == "json":
         write_json(command, sheet.document())
     elif format == "csv":
@@ -263,7 +218,7 @@ def show(
     else:
         for row in sheet.ports:
             write_details(heading_of(row), ((column.title, column.cell(row)) for column in columns))
-    return finish(sheet.errors, format, names, folding.each)
+    return finish(sheet.errors, format, names, asked.listing.each)
 
 
 def _flat(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
@@ -296,6 +251,8 @@ def guid_of(port: Port) -> str | None:
 
 PEER_PARTS: Final = ("node_guid", "node_desc", "node_type", "port")
 """What names the far end of a link."""
+PEER_COLUMNS: Final = tuple(f"peer_{part}" for part in PEER_PARTS)
+"""The same as columns of CSV."""
 
 
 MAY_STOP_LISTED: Final = 8
@@ -309,6 +266,16 @@ def peer_document(port: Port) -> dict[str, Any] | None:
         return None
     document = peer.identity()
     return {part: document[part] for part in PEER_PARTS}
+
+
+def peer_values(port: Port) -> dict[str, Any]:
+    """Return the far end of a port's link as `PEER_COLUMNS` have it; nothing if there is none."""
+    return {f"peer_{part}": value for part, value in (peer_document(port) or {}).items()}
+
+
+def values_of(read: object | None, names: Iterable[str]) -> dict[str, Any]:
+    """Return the attributes *names* of what was *read*, as the contract has them; None of what was not read."""
+    return {name: getattr(read, name) if read is not None else None for name in names}
 
 
 def stop_document(stop: Check) -> dict[str, Any]:
@@ -332,13 +299,9 @@ def note_stops_between_switches(reach: Reach, chosen: Collection[int] = ()) -> N
         for port, direction, stopped in reach.stopped_between_switches(chosen)
     ]
     lines += [f"{port} is on a link between switches, and what it stops could not be read" for port in unread]
-    for line in lines[:MAY_STOP_LISTED]:
-        exits.warn(line, "note")
-    if len(lines) > MAY_STOP_LISTED:
-        exits.warn(
-            f"and {counted(len(lines) - MAY_STOP_LISTED, 'more such port')} (all of them: ibkeys matrix -f json)",
-            "note",
-        )
+    more = "and {} (all of them: ibkeys matrix -f json)"
+    said = shortened(lines, MAY_STOP_LISTED, lambda left: more.format(counted(left, "more such port")))
+    exits.warn_each(said, "note")
 
 
 def write_unreached(unreached: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +20,7 @@ from ibkeys.cli.audit.formats import (
     write_for_checks,
     write_for_others,
 )
-from ibkeys.cli.audit.shared_options import FAIL_ON, PROFILE, WAIVERS, fail_on_of
+from ibkeys.cli.audit.shared_options import DEFAULT_FAIL_ON, DEFAULT_PROFILE, FAIL_ON, PROFILE, WAIVERS, fail_on_of
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import is_folded
@@ -29,6 +28,7 @@ from ibkeys.cli.mkeys.asking_class_keys import ASK_UNKEYED, CLASS_KEYS, ask_all_
 from ibkeys.cli.opening import load
 from ibkeys.cli.options import Listing, Where
 from ibkeys.cli.policies.aliases import say_aliases
+from ibkeys.cli.render import write_data
 from ibkeys.cli.showing import errors_of, finish
 from ibkeys.printable import NAMED
 from ibkeys.topology.names.folded import FoldedNames
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from ibkeys.audit.engine import Part
     from ibkeys.audit.findings import Report
     from ibkeys.audit.inputs import AuditInput
-    from ibkeys.audit.rule import Rule
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.scripting import Fabric
 
@@ -48,48 +47,32 @@ FORMATS: Final = ("table", "json", "csv", *FOR_OTHERS, *FOR_CHECKS)
 class Choice:
     """Which rules run, their severities, and which results are shown."""
 
-    profile: Profile
-    fail_on: str
-    check: tuple[str, ...]
-    group: tuple[str, ...]
-    skip: tuple[str, ...]
-    waivers: str | None
-    no_remedy: bool
-
-
-_choice: Final = options.group(
-    "choice",
-    Choice,
-    PROFILE,
-    FAIL_ON,
-    options.option("--check", multiple=True, metavar="ID[,ID...]", help="Only these rules; repeatable."),
-    options.option(
+    profile: Profile = options.taken(PROFILE, DEFAULT_PROFILE)
+    fail_on: str = options.taken(FAIL_ON, DEFAULT_FAIL_ON)
+    check: tuple[str, ...] = options.field(
+        "--check", multiple=True, metavar="ID[,ID...]", help="Only these rules; repeatable."
+    )
+    group: tuple[str, ...] = options.field(
         "--group",
         multiple=True,
         metavar="GROUP[,...]",
         help="Only rules of these groups: MK, KF, CK, PK, SE, QK, SM, HY.",
-    ),
-    options.option("--skip", multiple=True, metavar="ID[,ID...]", help="Skip these rules; repeatable."),
-    WAIVERS,
-    options.option("--no-remedy", is_flag=True, help="Omit the remedies."),
-)
+    )
+    skip: tuple[str, ...] = options.field(
+        "--skip", multiple=True, metavar="ID[,ID...]", help="Skip these rules; repeatable."
+    )
+    waivers: str | None = options.taken(WAIVERS)
+    no_remedy: bool = options.field("--no-remedy", is_flag=True, help="Omit the remedies.")
 
 
 @command("audit")
 @compare
-@_choice
+@options.group("choice", Choice)
 @checked
 @CLASS_KEYS
 @ASK_UNKEYED
 @click.option("--explain", metavar="ID", help="Explain a rule; the fabric is not read.")
-@options.option(
-    "-f",
-    "--format",
-    "format",
-    type=click.Choice(FORMATS),
-    default="table",
-    help="Format of the report.  [default: table]",
-)
+@options.format_of(FORMATS, "Format of the report.  [default: table]")
 @options.listing
 @options.reading
 def audit(
@@ -117,6 +100,8 @@ def audit(
     if explain is not None:
         write_explanation(rule_named(explain), format)
         return exits.DONE
+    from ibkeys.audit.engine import audit as run_audit
+
     folded, chosen = is_folded(listing, format), PortFilter(listing)
     rules = select(words_of(choice.check), words_of(choice.group), words_of(choice.skip))
     refuse_unkeyed_alone(class_keys, ask_unkeyed)
@@ -129,7 +114,21 @@ def audit(
     if format in FOR_CHECKS:
         return write_for_checks(data, format, for_checks, tenancies)
     part = _part_of(data, chosen)
-    return _report(data, source, rules, choice, part, format, folded)
+    _say_unmatched(data)
+    waivers = waivers_of(choice.waivers)
+    report = run_audit(data, choice.profile, rules, waivers, source, part)
+    exits.warn_each([*waivers.warnings, *waivers.unused(rule.id for rule in rules)])
+    fail_on = fail_on_of(choice.fail_on)
+    code = code_of(report, fail_on)
+    if format in FOR_OTHERS:
+        write_for_others(report, rules, format, fail_on, not choice.no_remedy, code)
+    else:
+        _write(report, data, format, not choice.no_remedy, folded)
+    finish(errors_of(data.fabric, part.concerns) if part is not None else errors_of(data.fabric), format)
+    for question, probe in data.snapshot.sa_probes.items():
+        if probe.answer == "failed":
+            exits.warn(f"the SA could not be queried ({question}): {probe.detail}", "error")
+    return code
 
 
 def _part_of(data: AuditInput, chosen: PortFilter) -> Part | None:
@@ -145,36 +144,6 @@ def _part_of(data: AuditInput, chosen: PortFilter) -> Part | None:
     return Part(chosen.keeps, chosen.is_about, chosen.concerns)
 
 
-def _report(
-    data: AuditInput,
-    source: str,
-    rules: Sequence[Rule],
-    choice: Choice,
-    part: Part | None,
-    format: str,
-    folded: bool,
-) -> int:
-    from ibkeys.audit.engine import audit as run_audit
-
-    _say_unmatched(data)
-    waivers = waivers_of(choice.waivers)
-    report = run_audit(data, choice.profile, rules, waivers, source, part)
-    for text in [*waivers.warnings, *waivers.unused(rule.id for rule in rules)]:
-        exits.warn(text)
-    errors = errors_of(data.fabric, part.concerns) if part is not None else errors_of(data.fabric)
-    failed_probes = [each for each in data.snapshot.sa_probes.items() if each[1].answer == "failed"]
-    fail_on = fail_on_of(choice.fail_on)
-    code = code_of(report, fail_on)
-    if format in FOR_OTHERS:
-        write_for_others(report, rules, format, fail_on, not choice.no_remedy, code)
-    else:
-        _write(report, data, format, not choice.no_remedy, folded)
-    finish(errors, format)
-    for question, probe in failed_probes:
-        exits.warn(f"the SA could not be queried ({question}): {probe.detail}", "error")
-    return code
-
-
 def _say_unmatched(data: AuditInput) -> None:
     """Report the GUIDs of the policy that no port has: those of another fabric, or misspelled ones."""
     named = data.resolution.unmatched if data.resolution is not None else ()
@@ -184,16 +153,14 @@ def _say_unmatched(data: AuditInput) -> None:
         what = "GUID that is" if len(unmatched) == 1 else "GUIDs that are"
         more = f" and {len(unmatched) - NAMED} more (`ibkeys plan` names them all)" if len(unmatched) > NAMED else ""
         listed = ", ".join(map(str, unmatched[:NAMED])) + more
-        exits.warn(f"the policy names {len(unmatched)} {what} not on this fabric: {listed}", "note")
+        exits.note(f"the policy names {len(unmatched)} {what} not on this fabric: {listed}")
 
 
 def _write(report: Report, data: AuditInput, format: str, with_remedy: bool, folded: bool) -> None:
-    from ibkeys.cli.audit.text import write_csv_report, write_json_report, write_table_report
+    from ibkeys.cli.audit.text import COLUMNS, csv_rows, write_table_report
 
-    if format == "json":
-        write_json_report(report, with_remedy)
-    elif format == "csv":
-        write_csv_report(report, with_remedy)
-    else:
+    columns = COLUMNS if with_remedy else COLUMNS[:-1]
+    rows = (row for result in report.results for row in csv_rows(result))
+    if not write_data(format, "audit", lambda: report.to_json(with_remedy), columns, rows):
         names = FoldedNames(map(data.identity, data.fabric.ports()), data.fabric)
         write_table_report(report, with_remedy, folded, names)

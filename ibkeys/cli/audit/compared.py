@@ -9,11 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-from click.core import ParameterSource
-
 from ibkeys.cli import exits, options, typed
 from ibkeys.cli.audit.shared_options import SM_GUIDS
+from ibkeys.cli.given import is_typed
 from ibkeys.cli.opening import load, open_fabric, open_recorded, passphrase_of
 from ibkeys.cli.options import Where
 from ibkeys.cli.showing import say_notes, take_snapshot
@@ -21,9 +19,10 @@ from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
 from ibkeys.cli.sm.ufm import UfmOptions, open_ufm, ufm_options
 from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
+from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK
 
 if TYPE_CHECKING:
-    from ibkeys.audit.inputs import AuditInput, HostView, Thresholds
+    from ibkeys.audit.inputs import AuditInput, HostView
     from ibkeys.audit.waivers import Waivers
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.keys.pkey import InboundCheck
@@ -34,66 +33,54 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """What the fabric is compared with, and where rules draw their lines."""
+    """What the fabric is compared with, and where rules draw their lines. The defaults are those of the options."""
 
-    policy: str | None
-    allow_both_pkeys: bool
-    baseline: str | None
-    registry: str | None
-    inventory: str | None
-    sm_guids: tuple[str, ...]
-    max_share: int
-    lease_limit: int
-    sweep_interval: int | None
-    inbound_check: InboundCheck
-    probe_sa: bool
-    sm_port: int | None
-    pkey_idx: int | None
-    ufm: UfmOptions | None = None
-    with_default_key: bool = True
-    ufm_smconf: str | None = None
-
-
-compare: Final = options.group(
-    "compared",
-    Compare,
-    options.option(
+    policy: str | None = options.field(
         "--policy",
         metavar="FILE|opensm|ufm:URL",
         help="The policy to compare P_Key tables with; opensm: the policy of the master on this host; "
         "ufm:URL: UFM's partitions.",
-    ),
-    options.option("--allow-both-pkeys", env=False, is_flag=True, help="OpenSM runs with allow_both_pkeys."),
-    options.option(
+    )
+    allow_both_pkeys: bool = options.flag_field("--allow-both-pkeys", help="OpenSM runs with allow_both_pkeys.")
+    baseline: str | None = options.field(
         "--baseline", metavar="SNAPSHOT", help="An earlier snapshot: counters, indexes and cables are compared."
-    ),
-    options.option("--registry", metavar="FILE", help="File of partition owners, one P_KEY OWNER per line."),
-    options.option("--inventory", metavar="FILE", help="The GUIDs that belong to this fabric, one per line."),
-    SM_GUIDS,
-    options.option(
+    )
+    registry: str | None = options.field(
+        "--registry", metavar="FILE", help="File of partition owners, one P_KEY OWNER per line."
+    )
+    inventory: str | None = options.field(
+        "--inventory", metavar="FILE", help="The GUIDs that belong to this fabric, one per line."
+    )
+    sm_guids: tuple[str, ...] = options.taken(SM_GUIDS, ())
+    max_share: int = options.field(
         "--max-share",
         type=Number(1, 1 << 20),
         default=1,
         metavar="N",
         help="Number of nodes that may share one M_Key.  [default: 1]",
-    ),
-    options.option(
+    )
+    lease_limit: int = options.field(
         "--lease-limit",
         type=Number(1, 65535),
         default=3600,
         metavar="SECONDS",
         help="Longest allowed M_Key lease.  [default: 3600]",
-    ),
-    options.option(
+    )
+    sweep_interval: int | None = options.field(
         "--sweep-interval", type=Number(1, 65535), metavar="SECONDS", help="The subnet manager's sweep interval."
-    ),
-    options.inbound_check,
-    options.probe_sa,
-    options.sm_port,
-    options.pkey_idx,
-    options.option("--ufm-smconf", metavar="ufm:URL", help="Ask UFM whether its SM's keys are unset, default or set."),
-    ufm_options,
-)
+    )
+    inbound_check: InboundCheck = options.taken(options.inbound_check, DEFAULT_INBOUND_CHECK)
+    probe_sa: bool = options.taken(options.probe_sa, default=False)
+    sm_port: int | None = options.taken(options.sm_port)
+    pkey_idx: int | None = options.taken(options.pkey_idx)
+    ufm_smconf: str | None = options.field(
+        "--ufm-smconf", metavar="ufm:URL", help="Ask UFM whether its SM's keys are unset, default or set."
+    )
+    ufm: UfmOptions | None = options.taken(ufm_options)
+    with_default_key: bool = True
+
+
+compare: Final = options.group("compared", Compare)
 
 
 def words_of(values: Iterable[str]) -> list[str]:
@@ -109,7 +96,6 @@ def read_given(compare: Compare) -> dict[str, Any]:
     policy = read_accepted(compare.policy, compare.ufm) if compare.policy is not None else None
     if policy is not None:
         _say_warnings(policy)
-    thresholds: Thresholds = Thresholds(compare.max_share, compare.lease_limit, compare.sweep_interval)
     return {
         "policy": policy,
         "allow_both": compare.allow_both_pkeys,
@@ -118,7 +104,7 @@ def read_given(compare: Compare) -> dict[str, Any]:
         "inventory": read_guids(Path(compare.inventory)) if compare.inventory is not None else None,
         "sm_guids": _sm_guids(compare.sm_guids),
         "inbound_check": compare.inbound_check,
-        "thresholds": thresholds,
+        "thresholds": Thresholds(compare.max_share, compare.lease_limit, compare.sweep_interval),
         "ufm": _ufm_settings(compare),
     }
 
@@ -204,7 +190,7 @@ def refuse_what_asks(compare: Compare) -> None:
         raise UsageError(
             "--policy opensm needs the fabric to find the master, and --from reads a file: name the policy file"
         )
-    if click.get_current_context().get_parameter_source("probe_sa") == ParameterSource.COMMANDLINE:
+    if is_typed("probe_sa"):
         raise UsageError("--from reads a file, not the fabric: omit --probe-sa")
 
 

@@ -36,13 +36,25 @@ _LEAST_PAUSE: Final = 1.0
 class Target:
     """Where the metrics go, how often, and who may see them."""
 
-    textfile: str | None
-    listen: str | None
-    interval: timedelta | None
-    max_age: timedelta | None
-    tls_cert: str | None
-    tls_key: str | None
-    token_file: str | None
+    textfile: str | None = options.field(
+        "--textfile", metavar="FILE", help="Write them to a file for node_exporter's textfile collector."
+    )
+    listen: str | None = options.field(
+        "--listen", metavar="[ADDR:]PORT", help="Serve them by HTTP; without ADDR on loopback."
+    )
+    interval: timedelta | None = options.field(
+        "--interval", type=DURATION, metavar="TIME", help="Time between two readings.  [--listen: 5m]"
+    )
+    max_age: timedelta | None = options.field(
+        "--max-age", type=DURATION, metavar="TIME", help="With --from: treat an older snapshot as a failed sweep."
+    )
+    tls_cert: str | None = options.field(
+        "--tls-cert", metavar="FILE", help="Certificate of the endpoint (PEM), with its chain."
+    )
+    tls_key: str | None = options.field("--tls-key", metavar="FILE", help="Key of the certificate (PEM).")
+    token_file: str | None = options.field(
+        "--token-file", metavar="FILE", help="File with the bearer token that each scrape must send."
+    )
 
     @property
     def period(self) -> float | None:
@@ -51,23 +63,8 @@ class Target:
         return chosen.total_seconds() if chosen is not None else None
 
 
-_target: Final = options.group(
-    "target",
-    Target,
-    options.option("--textfile", metavar="FILE", help="Write them to a file for node_exporter's textfile collector."),
-    options.option("--listen", metavar="[ADDR:]PORT", help="Serve them by HTTP; without ADDR on loopback."),
-    options.option("--interval", type=DURATION, metavar="TIME", help="Time between two readings.  [--listen: 5m]"),
-    options.option(
-        "--max-age", type=DURATION, metavar="TIME", help="With --from: treat an older snapshot as a failed sweep."
-    ),
-    options.option("--tls-cert", metavar="FILE", help="Certificate of the endpoint (PEM), with its chain."),
-    options.option("--tls-key", metavar="FILE", help="Key of the certificate (PEM)."),
-    options.option("--token-file", metavar="FILE", help="File with the bearer token that each scrape must send."),
-)
-
-
 @command("export")
-@_target
+@options.group("target", Target)
 @options.option("--all-ports", is_flag=True, help="Violation counters of each port, also those that are 0.")
 @options.option("--port-info", is_flag=True, help="Export a metric with the name of each port.")
 @compare
@@ -164,7 +161,7 @@ def _endpoint(target: Target, listen: str, latest: Latest) -> Iterator[None]:
     token = read_token(target.token_file, "--token-file") if target.token_file is not None else None
     with serving(place, Guard(tls, token), latest.page) as port:
         host = f"[{place.host}]" if ":" in place.host else place.host
-        exits.warn(f"metrics at {'https' if tls else 'http'}://{host}:{port}{PATH}", "note")
+        exits.note(f"metrics at {'https' if tls else 'http'}://{host}:{port}{PATH}")
         yield
 
 

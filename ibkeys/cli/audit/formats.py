@@ -9,11 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import click
-from click.core import ParameterSource
-
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write_exact
+from ibkeys.cli.given import is_typed
 from ibkeys.cli.showing import errors_of, finish
 from ibkeys.errors import UsageError
 from ibkeys.version import __version__
@@ -33,24 +31,18 @@ FOR_CHECKS: Final = ("sdn04-04", "sdn04-05")
 class ForChecks:
     """What the documents of `FOR_CHECKS` say of the site, and which file says who has which partition."""
 
-    site_id: str | None
-    platform: str | None
-    tenants: str | None
-
-
-checked: Final = options.group(
-    "for_checks",
-    ForChecks,
-    options.option(
+    site_id: str | None = options.field(
         "--site-id", metavar="TEXT", help="Value of site_id in sdn04-04 and sdn04-05.  [default: the host's name]"
-    ),
-    options.option(
+    )
+    platform: str | None = options.field(
         "--platform", metavar="TEXT", help="Value of platform in sdn04-04 and sdn04-05.  [default: infiniband]"
-    ),
-    options.option(
+    )
+    tenants: str | None = options.field(
         "--tenants", metavar="FILE", help="File of partition tenants for sdn04-04: one P_KEY TENANT per line, or JSON."
-    ),
-)
+    )
+
+
+checked: Final = options.group("for_checks", ForChecks)
 
 
 def for_checks_of(wanted: ForChecks, format: str, is_part: bool) -> list[Tenancy]:
@@ -60,17 +52,12 @@ def for_checks_of(wanted: ForChecks, format: str, is_part: bool) -> list[Tenancy
 
     if format not in FOR_CHECKS:
         for name in ("site_id", "platform", "tenants"):
-            if getattr(wanted, name) is not None and _typed_here(name):
+            if getattr(wanted, name) is not None and is_typed(name):
                 raise UsageError(f"--{name.replace('_', '-')} requires -f {' or -f '.join(FOR_CHECKS)}")
         return []
     if is_part:
         raise UsageError(f"-f {format} is about the whole fabric: omit the filters")
     return read_tenants(Path(wanted.tenants)) if wanted.tenants is not None else []
-
-
-def _typed_here(name: str) -> bool:
-    """Return whether an option stands on the command line; in the environment it may stand for other commands too."""
-    return click.get_current_context().get_parameter_source(name) == ParameterSource.COMMANDLINE
 
 
 def write_for_checks(data: AuditInput, format: str, wanted: ForChecks, tenancies: Sequence[Tenancy]) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ibkeys.audit.findings import SEVERITIES, Profile, Severity
 from ibkeys.cli import exits, options
 from ibkeys.cli.audit.compared import Compare, input_of, read_given, waivers_of
-from ibkeys.cli.audit.shared_options import PROFILE, SM_GUIDS, WAIVERS
+from ibkeys.cli.audit.shared_options import DEFAULT_PROFILE, PROFILE, SM_GUIDS, WAIVERS
 from ibkeys.cli.options import Where
 from ibkeys.cli.types import NearChoice, Number
 
@@ -21,71 +21,45 @@ if TYPE_CHECKING:
 class Goal:
     """What the fabric shall be, and what may be done for it."""
 
-    profile: Profile
-    fail_on: Severity
-    policy: str | None
-    allow_removals: bool
-    allow_break: bool
-    lease: int
-    sm_guids: tuple[str, ...]
-    waivers: str | None
-
-
-goal: Final = options.group(
-    "wanted",
-    Goal,
-    PROFILE,
-    options.option(
+    profile: Profile = options.taken(PROFILE, DEFAULT_PROFILE)
+    fail_on: Severity = options.field(
         "--fail-on",
         type=NearChoice(SEVERITIES),
         default="high",
         help="Fix findings of this severity or worse; they also set the exit status.  [default: high]",
-    ),
-    options.option("--policy", metavar="FILE", help="Change P_Keys to what this partitions.conf says."),
-    options.option(
-        "--allow-removals", env=False, is_flag=True, help="Remove P_Keys where the policy says so; full to limited too."
-    ),
-    options.allow_break,
-    options.option(
+    )
+    policy: str | None = options.field(
+        "--policy", metavar="FILE", help="Change P_Keys to what this partitions.conf says."
+    )
+    allow_removals: bool = options.flag_field(
+        "--allow-removals", help="Remove P_Keys where the policy says so; full to limited too."
+    )
+    allow_break: bool = options.taken(options.allow_break, default=False)
+    lease: int = options.field(
         "--lease",
         env=False,
         type=Number(1, 65535),
         default=60,
         metavar="SECONDS",
         help="M_KeyLeasePeriod, above OpenSM's sweep_interval.  [default: 60]",
-    ),
-    SM_GUIDS,
-    WAIVERS,
-)
+    )
+    sm_guids: tuple[str, ...] = options.taken(SM_GUIDS, ())
+    waivers: str | None = options.taken(WAIVERS)
+
+
+goal: Final = options.group("wanted", Goal)
 
 
 class GoalAudit:
     """The audit before and after: the same rules, profile, waivers and comparisons. Files are read once."""
 
     def __init__(self, where: Where, goal: Goal) -> None:
-        from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK
-
         self._where = where
         self.goal = goal
-        self._compare = Compare(
-            policy=goal.policy,
-            allow_both_pkeys=False,
-            baseline=None,
-            registry=None,
-            inventory=None,
-            sm_guids=goal.sm_guids,
-            max_share=1,
-            lease_limit=3600,
-            sweep_interval=None,
-            inbound_check=DEFAULT_INBOUND_CHECK,
-            probe_sa=True,
-            sm_port=None,
-            pkey_idx=None,
-        )
+        self._compare = Compare(policy=goal.policy, sm_guids=goal.sm_guids, probe_sa=True)
         self.given = read_given(self._compare)
         self._waivers = waivers_of(goal.waivers)
-        for text in self._waivers.warnings:
-            exits.warn(text)
+        exits.warn_each(self._waivers.warnings)
 
     def run(self, fabric: Fabric, dry_run: bool = False) -> Report:
         """Read the fabric, and run all rules. A *dry_run* leaves out the question to the SA with OpenSM's default

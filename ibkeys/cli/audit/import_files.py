@@ -11,7 +11,7 @@ import ibkeys
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.help.command import command
-from ibkeys.cli.render import write_csv, write_json
+from ibkeys.cli.render import write_data
 from ibkeys.cli.screen.lines import keep_whole
 from ibkeys.printable import counted
 
@@ -51,10 +51,8 @@ def import_(files: tuple[str, ...], out: str, pkeys_of: tuple[tuple[str, str], .
     tables = [TableOf(port, Path(file)) for port, file in pkeys_of]
     snapshot, warnings = import_snapshot([Path(file) for file in files], tables)
     keep_whole(node.description for node in snapshot.fabric.nodes)
-    for note in snapshot.fabric.notes:
-        exits.warn(note, "note")
-    for warning in warnings:
-        exits.warn(warning)
+    exits.warn_each(snapshot.fabric.notes, "note")
+    exits.warn_each(warnings)
     ibkeys.save(snapshot, out)
     _report(snapshot, out, format)
     return exits.DONE
@@ -65,21 +63,19 @@ _SM_WORD: Final = ", reported by the SM"
 
 def _report(snapshot: Snapshot, out: str, format: str) -> None:
     summary = _summary(snapshot)
-    if format == "json":
-        files = [
-            {
-                "file": each.name,
-                "kind": each.kind,
-                "modified": each.written,
-                "sm_word": each.is_sm,
-                "m_keys": each.m_keys,
-            }
-            for each in snapshot.files
-        ]
-        write_json("import", {"file": out, **summary, "files": files, "notes": snapshot.fabric.notes})
-    elif format == "csv":
-        write_csv(["file", *summary], [{"file": out, **summary}])
-    else:
+    row = {"file": out, **summary}
+    files = [
+        {
+            "file": each.name,
+            "kind": each.kind,
+            "modified": each.written,
+            "sm_word": each.is_sm,
+            "m_keys": each.m_keys,
+        }
+        for each in snapshot.files
+    ]
+    document = {**row, "files": files, "notes": snapshot.fabric.notes}
+    if not write_data(format, "import", lambda: document, list(row), [row]):
         for each in snapshot.files:
             write(clean(f"{each.name}: {each.kind}, written {each.written}{_SM_WORD if each.is_sm else ''}"))
         write(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -25,8 +25,14 @@ if TYPE_CHECKING:
     from ibkeys.audit.findings import Profile, Report
     from ibkeys.audit.inputs import AuditInput
 
-Page = tuple[str, str, str]
-"""A file of the folder, its title, what is in it."""
+
+class Page(NamedTuple):
+    """A file of the folder: its name and title, what is in it in words, and its text."""
+
+    name: str
+    title: str
+    what: str
+    text: str
 
 
 @command("report")
@@ -51,15 +57,10 @@ def report(where: Where, folder: str, compared: Compare, profile: Profile, fail_
     check_folder(place)  # before the sweep, not after it
     data, source = read_input(where, compared)
     accepted = waivers_of(waivers)
-    for text in accepted.warnings:
-        exits.warn(text)
+    exits.warn_each(accepted.warnings)
     found = run_audit(data, profile, CATALOGUE, accepted, source)
-    files: dict[str, str] = {}
-    pages: list[Page] = []
-    _add_audit(files, pages, found, fail_on)
-    _add_matrix(files, pages, data, found)
-    _add_diff(files, pages, data)
-    _add_journal(files, pages, where, data)
+    pages = [_audit(found, fail_on), *_matrix(data, found), *_diff(data), *_journal(where, data)]
+    files = {page.name: page.text for page in pages}
     files["index.html"] = _index(found, pages, fail_on)
     write_folder(place, files)
     write(typed.without_keys(exits.clean(f"{place}: {', '.join(sorted(files))}")))
@@ -75,20 +76,20 @@ def _index(found: Report, pages: Sequence[Page], fail_on: str) -> str:
     verdict = verdict_of(found, fail_on_of(fail_on))
     facts = {"Fabric read": time_text(found.taken), "From": found.source, "Profile": found.profile}
     text = Text("InfiniBand keys: report", verdict["headline"], verdict["sentences"], facts, verdict["tone"])
-    return render_text(text, links=pages, version=__version__)
+    return render_text(text, links=[page[:3] for page in pages], version=__version__)
 
 
-def _add_audit(files: dict[str, str], pages: list[Page], found: Report, fail_on: str) -> None:
+def _audit(found: Report, fail_on: str) -> Page:
     from ibkeys.audit.catalogue import CATALOGUE
     from ibkeys.audit.formats.html import render_html
 
     texts = {rule.id: rule.explanation() for rule in CATALOGUE}
-    files["audit.html"] = render_html(found, texts, fail_on=fail_on_of(fail_on), version=__version__)
-    failing = found.summary["fail"]
-    pages.append(("audit.html", "Audit", f"{failing} of {len(found.results)} rules fail, with remedies and evidence"))
+    what = f"{found.summary['fail']} of {len(found.results)} rules fail, with remedies and evidence"
+    text = render_html(found, texts, fail_on=fail_on_of(fail_on), version=__version__)
+    return Page("audit.html", "Audit", what, text)
 
 
-def _add_matrix(files: dict[str, str], pages: list[Page], data: AuditInput, found: Report) -> None:
+def _matrix(data: AuditInput, found: Report) -> Iterator[Page]:
     from ibkeys.audit.formats.matrix_page import render_matrix
     from ibkeys.audit.formats.words import time_text
     from ibkeys.audit.pictures.columns import lay_out
@@ -98,26 +99,26 @@ def _add_matrix(files: dict[str, str], pages: list[Page], data: AuditInput, foun
     names = {number: name for number, name, *_ in found.partitions if name}
     made = fabric_map(data.fabric, names, worst_findings(found))
     source = f"{found.source}, read {time_text(found.taken)}"
-    files["matrix.html"] = render_matrix(lay_out(data.reach, names), made, source=source, version=__version__)
-    pages.append(("matrix.html", "Matrix and map", "Which port is in which partition, who can talk to whom, and where"))
-    for colouring in COLOURINGS:
-        files[f"map-{colouring}.svg"] = map_svg(made, colouring)
+    text = render_matrix(lay_out(data.reach, names), made, source=source, version=__version__)
+    what = "Which port is in which partition, who can talk to whom, and where"
+    yield Page("matrix.html", "Matrix and map", what, text)
     by = {"partition": "partition", "level": "M_Key and ProtectBits", "finding": "finding"}
-    pages += [(f"map-{each}.svg", f"Map by {by[each]}", "The map as a separate picture") for each in COLOURINGS]
+    for each in COLOURINGS:
+        yield Page(f"map-{each}.svg", f"Map by {by[each]}", "The map as a separate picture", map_svg(made, each))
 
 
-def _add_diff(files: dict[str, str], pages: list[Page], data: AuditInput) -> None:
+def _diff(data: AuditInput) -> Iterator[Page]:
     from ibkeys.audit.formats.report_pages import render_text
     from ibkeys.cli.audit.report_tables import what_changed
 
     if data.baseline is not None:
         text, tables = what_changed(data.baseline, data.snapshot)
-        files["diff.html"] = render_text(text, tables, version=__version__)
-        pages.append(("diff.html", "What changed", f"{text.headline}, since {text.facts['Before']}"))
+        what = f"{text.headline}, since {text.facts['Before']}"
+        yield Page("diff.html", "What changed", what, render_text(text, tables, version=__version__))
 
 
-def _add_journal(files: dict[str, str], pages: list[Page], where: Where, data: AuditInput) -> None:
-    """Add what changing commands did on this host; of a snapshot from elsewhere only where a journal is named."""
+def _journal(where: Where, data: AuditInput) -> Iterator[Page]:
+    """Yield what changing commands did on this host; of a snapshot from elsewhere only where a journal is named."""
     from ibkeys.audit.formats.report_pages import render_text
     from ibkeys.cli.audit.report_tables import what_was_done
 
@@ -131,5 +132,5 @@ def _add_journal(files: dict[str, str], pages: list[Page], where: Where, data: A
     except StoreError as error:
         exits.warn(f"the report does not contain the journal: {error}")
         return
-    files["journal.html"] = render_text(text, tables, version=__version__)
-    pages.append(("journal.html", "Journal", f"What changing commands did: {text.headline.lower()}"))
+    what = f"What changing commands did: {text.headline.lower()}"
+    yield Page("journal.html", "Journal", what, render_text(text, tables, version=__version__))

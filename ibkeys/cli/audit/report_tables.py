@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 from ibkeys.audit.formats.report_pages import Table, Text
 from ibkeys.audit.formats.words import count, time_text
 from ibkeys.cli.comparing.words import in_words
+from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.tools.journal import change_in_words, changed_rows, in_one_line, operation_document
 from ibkeys.fabric.compare import Comparison, compare
 from ibkeys.fabric.snapshot import Snapshot
@@ -98,12 +99,9 @@ def _folded(
     things: Iterable[T], port: Callable[[T], Port], said: Callable[[T], str], names: FoldedNames
 ) -> list[tuple[str, str, str]]:
     """Return what is said about ports, how many they are, and who."""
-    groups: dict[str, list[Port]] = {}
-    for thing in things:
-        groups.setdefault(said(thing), []).append(port(thing))
     return [
-        (text, count(len(ports), "port"), ", ".join(names.words(port.identity() for port in ports)))
-        for text, ports in groups.items()
+        (text, count(len(same), "port"), ", ".join(names.words(port(thing).identity() for thing in same)))
+        for text, same in grouped(things, said).items()
     ]
 
 
@@ -141,10 +139,8 @@ def what_was_done(path: Path) -> tuple[Text, list[Table]]:
 def _written(rows: Sequence[tuple[int, dict[str, Any]]]) -> list[tuple[str, str, str, str]]:
     """Return what operations wrote, the same of many ports in one line. *rows*: id of the operation and one value."""
     names = FoldedNames(row for _, row in rows)
-    groups: dict[tuple[int, str], list[dict[str, Any]]] = {}
-    for operation, row in rows:
-        groups.setdefault((operation, change_in_words(row)), []).append(row)
+    groups = grouped(rows, lambda written: (written[0], change_in_words(written[1])))
     return [
-        (str(operation), said, count(len(ports), "port"), ", ".join(names.words(ports)))
-        for (operation, said), ports in groups.items()
+        (str(operation), said, count(len(same), "port"), ", ".join(names.words(row for _, row in same)))
+        for (operation, said), same in groups.items()
     ]

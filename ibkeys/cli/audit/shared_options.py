@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.audit.findings import PROFILES, SEVERITIES, Severity
+from ibkeys.audit.findings import PROFILES, SEVERITIES, Profile, Severity
 from ibkeys.cli import options
 from ibkeys.cli.types import NearChoice
 
+DEFAULT_PROFILE: Final[Profile] = "cloud-secured"
+DEFAULT_FAIL_ON: Final = "high"
 PROFILE: Final = options.option(
     "--profile",
     type=NearChoice(PROFILES),
-    default="cloud-secured",
+    default=DEFAULT_PROFILE,
     help="How severe each rule is.  [default: cloud-secured]",
 )
 NEVER: Final = "never"
 FAIL_ON: Final = options.option(
     "--fail-on",
     type=NearChoice([*SEVERITIES, NEVER]),
-    default="high",
+    default=DEFAULT_FAIL_ON,
     help="Exit with status 1 for findings of this severity or worse.  [default: high]",
 )
 SM_GUIDS: Final = options.option(

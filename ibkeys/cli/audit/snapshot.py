@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 import ibkeys
 from ibkeys.classkeys.reading import ANSWERED
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
+from ibkeys.cli.given import is_typed
 from ibkeys.cli.help.command import command
 from ibkeys.cli.mkeys.asking_class_keys import ASK_UNKEYED, CLASS_KEYS, ask_all_ports, refuse_unkeyed_alone
 from ibkeys.cli.opening import open_fabric, open_sa
 from ibkeys.cli.options import AskSa, Where
-from ibkeys.cli.render import write_csv, write_json
+from ibkeys.cli.render import write_data
 from ibkeys.cli.showing import errors_of, finish, say_notes, take_snapshot
 from ibkeys.cli.types import DURATION
 from ibkeys.errors import UsageError
@@ -91,10 +91,9 @@ def _folder(file: str | None, into: str | None, keep: timedelta | None) -> Snaps
     from ibkeys.fabric.snapshot_folder import SnapshotFolder
 
     if file is not None:
-        source = click.get_current_context().get_parameter_source
-        if source("into") == ParameterSource.COMMANDLINE:
+        if is_typed("into"):
             raise UsageError("give FILE or --into DIR, not both")
-        if source("keep") == ParameterSource.COMMANDLINE:
+        if is_typed("keep"):
             raise UsageError("--keep requires --into DIR: with FILE nothing is removed")
         return None
     if into is None:
@@ -107,12 +106,9 @@ def _folder(file: str | None, into: str | None, keep: timedelta | None) -> Snaps
 def _report(taken: Snapshot, file: str, removed: list[str], with_keys: bool, format: str) -> int:
     errors = errors_of(taken.fabric)
     summary = _summary(taken, with_keys)
-    if format == "json":
-        document = {"file": file, **summary, "removed": removed, "errors": errors, "unreached": taken.fabric.unreached}
-        write_json("snapshot", document)
-    elif format == "csv":
-        write_csv(["file", *summary], [{"file": file, **summary}])
-    else:
+    row = {"file": file, **summary}
+    document = {**row, "removed": removed, "errors": errors, "unreached": taken.fabric.unreached}
+    if not write_data(format, "snapshot", lambda: document, list(row), [row]):
         keys = "with its M_Keys" if with_keys else "M_Keys as fingerprints"
         things = (("nodes", "node"), ("ports", "port"), ("links", "link"), ("pkeys", "P_Key"))
         write(f"{file}: {', '.join(counted(summary[name], what) for name, what in things)}; {keys}")

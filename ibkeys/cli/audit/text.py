@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +15,8 @@ from ibkeys.cli import exits
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.listing.causes import lines_by_cause
 from ibkeys.cli.listing.folding import indented
-from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
+from ibkeys.cli.listing.grouping import shortened
+from ibkeys.cli.render import IDENTITY, heading_of, write_data
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.screen.lines import folded, width_of
 from ibkeys.printable import counted
@@ -29,22 +31,12 @@ LISTED: Final = 8
 _WIDTH: Final = 110
 _INDENT: Final = " " * 9
 _SEE: Final = "see NOT READ"
-_ALL_OF_THEM: Final = " (all of them: --each)"
-_CSV: Final = ("rule", "title", "severity", "result", *IDENTITY, "message", "evidence", "waiver", "remedy")
+COLUMNS: Final = ("rule", "title", "severity", "result", *IDENTITY, "message", "evidence", "waiver", "remedy")
+"""Columns of a report in CSV; the last one is left out without remedies."""
 
 
-def write_json_report(report: Report, with_remedy: bool) -> None:
-    """Write the report as the contract has it."""
-    write_json("audit", report.to_json(with_remedy))
-
-
-def write_csv_report(report: Report, with_remedy: bool) -> None:
-    """Write one row for each subject, and one for each rule without any."""
-    columns = _CSV if with_remedy else _CSV[:-1]
-    write_csv(columns, (row for result in report.results for row in _csv_rows(result)))
-
-
-def _csv_rows(result: RuleResult) -> Iterator[dict[str, Any]]:
+def csv_rows(result: RuleResult) -> Iterator[dict[str, Any]]:
+    """Yield one row for each subject, or one of a rule without any."""
     head = {"rule": result.rule, "title": result.title, "severity": result.severity, "remedy": result.remedy}
     if not result.subjects:
         yield {**head, "result": result.result, "message": result.note}
@@ -109,15 +101,9 @@ def _was(things: int) -> str:
 
 def _write_failure(result: RuleResult, with_remedy: bool, fold: FoldedNames | None) -> None:
     failed = [subject for subject in result.subjects if subject.result == "fail"]
-    others = [
-        f"{count} {word}"
-        for word, count in (
-            ("unknown", sum(subject.result == "unknown" for subject in result.subjects)),
-            ("waived", sum(subject.result == "waived" for subject in result.subjects)),
-            ("pass", result.passed),
-        )
-        if count
-    ]
+    found = Counter(subject.result for subject in result.subjects)
+    counts = {"unknown": found["unknown"], "waived": found["waived"], "pass": result.passed}
+    others = [f"{count} {word}" for word, count in counts.items() if count]
     more = f" ({', '.join(others)})" if others else ""
     same = {subject.message for subject in failed}
     if len(failed) > 1 and len(same) == 1 and failed[0].identity["node_guid"] is not None:
@@ -161,10 +147,9 @@ def _write_not_read(report: Report, fold: FoldedNames | None) -> None:
 
 def _write_list(lines: Sequence[str], folded: bool, indent: str) -> None:
     """Write *lines*, of a folded report only the first few."""
-    for line in lines[:LISTED] if folded else lines:
+    most = LISTED if folded else len(lines)
+    for line in shortened(lines, most, "and {} more (all of them: --each)".format):
         write(indent + line)
-    if folded and len(lines) > LISTED:
-        write(f"{indent}and {len(lines) - LISTED} more{_ALL_OF_THEM}")
 
 
 def _write_not_evaluated(report: Report, folded: bool) -> None:
@@ -188,12 +173,12 @@ def _write_moved(report: Report, folded: bool) -> None:
 
 
 def _write_waived(report: Report) -> None:
-    waived: dict[tuple[str, str, str], int] = {}
-    for result in report.results:
-        for subject in result.subjects:
-            if subject.waiver is not None:
-                key = (result.rule, result.title, subject.waiver)
-                waived[key] = waived.get(key, 0) + 1
+    waived = Counter(
+        (result.rule, result.title, subject.waiver)
+        for result in report.results
+        for subject in result.subjects
+        if subject.waiver is not None
+    )
     if waived:
         write("\nWAIVED")
     for (rule, title, waiver), count in waived.items():
@@ -210,14 +195,11 @@ def _write_wrapped(first: str, text: str) -> None:
 def write_explanation(rule: Rule, format: str) -> None:
     """Write all that there is to say of a rule: as JSON, as a row, or for people."""
     explanation = rule.explanation()
-    if format == "json":
-        write_json("audit-explain", explanation)
-        return
     severities: Mapping[str, str] = explanation["severity"]
     sources: Sequence[str] = explanation["sources"]
-    if format == "csv":
-        by_profile = ", ".join(f"{profile} {severity}" for profile, severity in severities.items())
-        write_csv(list(explanation), [{**explanation, "severity": by_profile, "sources": "; ".join(sources)}])
+    by_profile = ", ".join(f"{profile} {severity}" for profile, severity in severities.items())
+    row = {**explanation, "severity": by_profile, "sources": "; ".join(sources)}
+    if write_data(format, "audit-explain", lambda: explanation, list(explanation), [row]):
         return
     texts = {
         "Group": explanation["group"],

@@ -16,9 +16,10 @@ from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import indented, is_folded
+from ibkeys.cli.listing.grouping import grouped, shortened
 from ibkeys.cli.opening import load
 from ibkeys.cli.options import Listing
-from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
+from ibkeys.cli.render import IDENTITY, heading_of, write_data
 from ibkeys.cli.screen.colour import paint
 from ibkeys.errors import UsageError
 from ibkeys.printable import counted
@@ -43,10 +44,8 @@ _LISTED: Final = 8
 @command("diff")
 @click.argument("a")
 @click.argument("b", required=False)
-@click.option(
-    "--reach", is_flag=True, help="Show pairs of ports that gained or lost reachability, in one or both directions."
-)
-@click.option("--pairs", is_flag=True, help="With --reach: list every pair.")
+@options.flag("--reach", help="Show pairs of ports that gained or lost reachability, in one or both directions.")
+@options.flag("--pairs", help="With --reach: list every pair.")
 @options.inbound_check
 @options.format
 @options.listing_as_is
@@ -91,16 +90,14 @@ def diff(
             f"{counted(len(hidden), 'port')} hid the M_Key in one of the snapshots or both ({listed}): it is not known "
             "whether a key changed there; take both snapshots with the keys (--security-keys, --keystore)"
         )
-    if format == "json":
-        seen = looked_at.to_json() if looked_at is not None else None
-        write_json("diff", {"a": a, "b": b, "looked_at": seen, **_document(found)})
-    elif format == "csv":
-        moved = (row for each in found.moves.moved for row in each.rows())
-        write_csv(_COLUMNS, chain(moved, (each.to_json() for each in found.changes)))
-    else:
+    about = {"a": a, "b": b, "looked_at": looked_at.to_json() if looked_at is not None else None}
+    moved = (row for each in found.moves.moved for row in each.rows())
+    rows = chain(moved, (each.to_json() for each in found.changes))
+    if not write_data(format, "diff", lambda: {**about, **_document(found)}, _COLUMNS, rows):
         if looked_at is not None:
             write(str(looked_at))
-        for line in _lines(found, names, _Nodes(before, after), folded):
+        nodes = FoldedNames(_as_one_port(node) for each in (before, after) for node in each.fabric.nodes)
+        for line in _lines(found, names, nodes, folded):
             write(line)
     return _finish(_unknown(found.unknown), names, found.differs, folded)
 
@@ -129,10 +126,8 @@ def _wanted(before: Snapshot, after: Snapshot, chosen: PortFilter) -> tuple[set[
 
 def _unknown(unknown: Iterable[Unknown]) -> dict[str, list[Port]]:
     """Return what was not compared, and why → of which ports."""
-    said: dict[str, list[Port]] = {}
-    for each in unknown:
-        said.setdefault(f"{each.what}: {each.why}", []).append(each.port)
-    return said
+    said = grouped(unknown, lambda each: f"{each.what}: {each.why}")
+    return {what: [each.port for each in alike] for what, alike in said.items()}
 
 
 def _finish(unknown: Mapping[str, Sequence[Port]], names: FoldedNames, differs: bool, folded: bool) -> int:
@@ -142,10 +137,7 @@ def _finish(unknown: Mapping[str, Sequence[Port]], names: FoldedNames, differs: 
         for what, ports in unknown.items()
         for who in ([", ".join(names.words(port.identity() for port in ports))] if folded and ports else ports)
     ]
-    for line in lines[:_LISTED]:
-        exits.warn(line, "not compared")
-    if len(lines) > _LISTED:
-        exits.warn(f"and {len(lines) - _LISTED} more (all of them: -f json)", "not compared")
+    exits.warn_each(shortened(lines, _LISTED, "and {} more (all of them: -f json)".format), "not compared")
     if lines:
         return exits.NOT_COMPLETED
     return exits.SAYS_NO if differs else exits.DONE
@@ -184,24 +176,16 @@ def _link(ends: tuple[Port, Port]) -> dict[str, Any]:
 # --- in words --------------------------------------------------------------------------------------------------------
 
 
-class _Nodes:
-    """What nodes are called that came and went."""
-
-    def __init__(self, *snapshots: Snapshot) -> None:
-        self._names = FoldedNames(_as_one_port(node) for each in snapshots for node in each.fabric.nodes)
-
-    def lines(self, what: str, nodes: Sequence[Node], folded: bool) -> Iterator[str]:
-        """Yield what happened to *nodes*: a line for each, or one for all of a kind with their names below it."""
-        kinds: dict[str, list[Node]] = {}
-        for node in nodes:
-            kinds.setdefault(node.type_name if folded else f"0x{node.guid:016x}", []).append(node)
-        for alike in kinds.values():
-            if len(alike) == 1:
-                name = exits.clean(alike[0].description or "name not readable")
-                yield f"{paint(f'node {what}', what)}: {name} ({alike[0].type_name} 0x{alike[0].guid:016x})"
-            else:
-                yield f"{paint(f'nodes {what}', what)}: {len(alike)} {alike[0].type_name}"
-                yield from indented(self._names, map(_as_one_port, alike))
+def _node_lines(what: str, nodes: Sequence[Node], names: FoldedNames, folded: bool) -> Iterator[str]:
+    """Yield what happened to *nodes*: a line for each, or one for all of a kind with their *names* below it."""
+    kinds = grouped(nodes, lambda node: node.type_name if folded else f"0x{node.guid:016x}")
+    for alike in kinds.values():
+        if len(alike) == 1:
+            name = exits.clean(alike[0].description or "name not readable")
+            yield f"{paint(f'node {what}', what)}: {name} ({alike[0].type_name} 0x{alike[0].guid:016x})"
+        else:
+            yield f"{paint(f'nodes {what}', what)}: {len(alike)} {alike[0].type_name}"
+            yield from indented(names, map(_as_one_port, alike))
 
 
 def _as_one_port(node: Node) -> dict[str, Any]:
@@ -209,14 +193,15 @@ def _as_one_port(node: Node) -> dict[str, Any]:
     return {"node_desc": node.description, "node_guid": f"0x{node.guid:016x}", "node_type": "ca", "port": 1}
 
 
-def _lines(found: Comparison, names: FoldedNames, nodes: _Nodes, folded: bool) -> Iterator[str]:
-    """Yield what changed: where *folded*, ports to which the same happened stand together."""
+def _lines(found: Comparison, names: FoldedNames, nodes: FoldedNames, folded: bool) -> Iterator[str]:
+    """Yield what changed: where *folded*, ports to which the same happened stand together. *names*, *nodes*: what ports
+    and nodes are called."""
     if not found.differs:
         yield "no difference" + (" in what was read" if found.unknown or found.keys_hidden else "")
         return
     yield from map(str, found.moves.moved)
     for what, some in found.unexplained_nodes():
-        yield from nodes.lines(what, some, folded)
+        yield from _node_lines(what, some, nodes, folded)
     for what, links in found.unexplained_links():
         for ends in links:
             link = " - ".join(names.port(end.identity()) for end in ends)
@@ -236,9 +221,6 @@ def _each(found: Comparison) -> Iterator[str]:
 
 def _folded(found: Comparison, names: FoldedNames) -> Iterator[str]:
     """Yield each change with the ports below it to which it happened."""
-    ports: dict[str, list[Port]] = {}
-    for each in found.changes:
-        ports.setdefault(in_colour(each), []).append(each.port)
-    for change, changed in ports.items():
+    for change, changed in grouped(found.changes, in_colour).items():
         yield f"{change}: {counted(len(changed), 'port')}"
-        yield from indented(names, (port.identity() for port in changed))
+        yield from indented(names, (each.port.identity() for each in changed))

@@ -14,8 +14,9 @@ from ibkeys.cli.addresses import parse_portnum
 from ibkeys.cli.comparing.words import in_colour
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
+from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.opening import load
-from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
+from ibkeys.cli.render import IDENTITY, heading_of, write_data
 from ibkeys.cli.types import parse_p_key
 from ibkeys.errors import AddressError, StoreError, UsageError
 from ibkeys.printable import counted
@@ -24,7 +25,6 @@ from ibkeys.topology.names.folded import FoldedNames
 if TYPE_CHECKING:
     from ibkeys.fabric.history import Event, History
     from ibkeys.topology.nodes import Port
-    from ibkeys.topology.port_id import PortId
 
 _COLUMNS: Final = (*IDENTITY, "since", "taken", "kind", "index", "pkey", "field", "before", "after")
 _P_KEY: Final = re.compile(r"0[xX][0-9a-fA-F]{1,4}(?::(?:full|limited))?", re.ASCII)
@@ -61,9 +61,11 @@ def history(words: tuple[str, ...], format: str) -> int:
     if not found.found_any and partition is None:
         raise AddressError(f"{what}: no snapshot in {folder} has such a port")
     if not found.found_any:
-        exits.warn(f"no port is in partition 0x{partition:04x} in any of these snapshots", "note")
+        exits.note(f"no port is in partition 0x{partition:04x} in any of these snapshots")
     about = {"folder": folder, "what": what, "snapshots": len(taken), "first": taken[0], "last": taken[-1]}
-    _write(about, events, found, format)
+    rows = (each.to_json() for each in events)
+    if not write_data(format, "history", lambda: _document(about, events, found), _COLUMNS, rows):
+        _write_table(about, events)
     return _finish(found)
 
 
@@ -100,15 +102,10 @@ def _wanted(what: str, portnum: int | None, files: Sequence[Path]) -> Callable[[
     return lambda port: False
 
 
-def _write(about: dict[str, Any], events: Sequence[Event], found: History, format: str) -> None:
-    if format == "json":
-        unread = [{**port.to_json(), "attribute": attribute} for port, attribute in found.unread]
-        listed = [each.to_json() for each in events]
-        write_json("history", {**about, "m_keys_comparable": found.keys_comparable, "events": listed, "unread": unread})
-    elif format == "csv":
-        write_csv(_COLUMNS, (each.to_json() for each in events))
-    else:
-        _write_table(about, events)
+def _document(about: dict[str, Any], events: Sequence[Event], found: History) -> dict[str, Any]:
+    unread = [{**port.to_json(), "attribute": attribute} for port, attribute in found.unread]
+    listed = [each.to_json() for each in events]
+    return {**about, "m_keys_comparable": found.keys_comparable, "events": listed, "unread": unread}
 
 
 def _write_table(about: dict[str, Any], events: Sequence[Event]) -> None:
@@ -127,12 +124,10 @@ def _write_table(about: dict[str, Any], events: Sequence[Event]) -> None:
 
 def _say_unread(found: History) -> None:
     """Say what was not read, each attribute once with all ports."""
-    ports: dict[str, dict[PortId, None]] = {}
-    for port, attribute in found.unread:
-        ports.setdefault(attribute, {})[port] = None
     names = FoldedNames(port.to_json() for port, _ in found.unread)
     why = "was not read in the newest snapshot: later changes are not known"
-    for what, unread in ports.items():
+    for what, pairs in grouped(found.unread, lambda pair: pair[1]).items():
+        unread = dict.fromkeys(port for port, _ in pairs)
         who = ", ".join(names.words(port.to_json() for port in unread))
         exits.warn(f"{counted(len(unread), 'port')}: {what} {why}: {who}", "error")
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import combinations, product
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.listing.folding import width_of_output, wrapped
-from ibkeys.cli.render import schema, write_csv
+from ibkeys.cli.render import schema, write_csv, write_json_items
 from ibkeys.cli.screen.colour import paint
 from ibkeys.printable import counted
 from ibkeys.topology.names.folded import FoldedNames
@@ -44,9 +44,11 @@ def write_reach(about: dict[str, Any], found: ReachComparison, names: FoldedName
 
     *names*: what ports are called. *about*: the JSON text before it.
     """
+    import json
+
     counts = {change: found.count(change) for change in _IN_WORDS}
     if format == "json":
-        changes = (_pair(*each) for each in _pairs(found)) if pairs else _groups(found)
+        changes = _pair_documents(found) if pairs else _groups(found)
         unread = [
             {**port.identity(), "what": "reach", "why": why}
             for why, ports in what_was_not_compared(found).items()
@@ -55,7 +57,10 @@ def write_reach(about: dict[str, Any], found: ReachComparison, names: FoldedName
         listed = {"virtualized": found.virtualized, "only_in_a": found.went, "only_in_b": found.came}
         ports = {name: [port.identity() for port in some] for name, some in listed.items()}
         totals = {change.replace("-", "_"): count for change, count in counts.items()}
-        _write_reach_json({**about, "unknown": unread, **ports, "reach": totals}, changes)
+        head = json.dumps({"schema": schema("diff"), **about, "unknown": unread, **ports, "reach": totals})
+        write_exact(head.removesuffix("}}") + ', "changes": [')  # within "reach", the last item
+        write_json_items(changes)
+        write_exact("]}}")
     elif format == "csv":
         columns = ("change", "a_port_guid", "a_node_desc", "b_port_guid", "b_node_desc")
         write_csv(columns, (_flat(*each) for each in _pairs(found)))
@@ -88,27 +93,15 @@ def _only_in(snapshot: str, ports: Sequence[Port], names: FoldedNames) -> str:
     return f"{are} only in {snapshot}, and in no pair: {listed}"
 
 
-def _write_reach_json(document: dict[str, Any], changes: Iterable[dict[str, Any]]) -> None:
-    """Write *document*, whose last item is "reach", with its "changes" as they are found: there may be very many."""
-    import json
-
-    head = json.dumps({"schema": schema("diff"), **document})
-    write_exact(head.removesuffix("}}") + ', "changes": [')
-    separator = ""
-    for each in changes:
-        write_exact(separator + json.dumps(each))
-        separator = ","
-    write_exact("]}}")
-
-
 def _pairs(found: ReachComparison) -> Any:
     for each in found.changes:
         for one, other in combinations(each.a, 2) if each.a is each.b else product(each.a, each.b):
             yield each.change, one, other
 
 
-def _pair(change: str, a: Port, b: Port) -> dict[str, Any]:
-    return {"change": change, "a": a.identity(), "b": b.identity()}
+def _pair_documents(found: ReachComparison) -> Iterator[dict[str, Any]]:
+    for change, a, b in _pairs(found):
+        yield {"change": change, "a": a.identity(), "b": b.identity()}
 
 
 def _flat(change: str, a: Port, b: Port) -> dict[str, Any]:

@@ -51,13 +51,3 @@ def offer_list(words: Mapping[str, str], incomplete: str) -> list[Item]:
         f"{before}{comma}{word}": text for word, text in words.items() if word not in had and word.startswith(last)
     }
     return [CompletionItem(word, help=text) for word, text in whole.items() if _PLAIN.fullmatch(word)]
-
-
-def offer_files(incomplete: str) -> list[Item]:
-    """Let the shell complete the name of a file."""
-    return [CompletionItem(incomplete, type="file")]
-
-
-def offer_directories(incomplete: str) -> list[Item]:
-    """Let the shell complete the name of a directory."""
-    return [CompletionItem(incomplete, type="dir")]

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.shell_completion import CompletionItem
 
-from ibkeys.cli.completing.offers import Item, offer, offer_directories, offer_files, offer_list
+from ibkeys.cli.completing.offers import Item, offer, offer_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,12 +20,12 @@ _LARGEST_POLICY: Final = 1 << 18
 
 def files(ctx: click.Context, incomplete: str) -> list[Item]:
     """Files, by the shell."""
-    return offer_files(incomplete)
+    return [CompletionItem(incomplete, type="file")]
 
 
 def directories(ctx: click.Context, incomplete: str) -> list[Item]:
     """Directories, by the shell."""
-    return offer_directories(incomplete)
+    return [CompletionItem(incomplete, type="dir")]
 
 
 def rules(ctx: click.Context, incomplete: str) -> list[Item]:
@@ -74,13 +75,13 @@ def address(ctx: click.Context, incomplete: str) -> list[Item]:
 
 def address_or_directory(ctx: click.Context, incomplete: str) -> list[Item]:
     """A node's name as `address`; else a directory."""
-    return address(ctx, incomplete) or offer_directories(incomplete)
+    return address(ctx, incomplete) or directories(ctx, incomplete)
 
 
 def pair(ctx: click.Context, incomplete: str) -> list[Item]:
     """One of two: nodes where the command can be given -N, else files."""
     if "name" not in ctx.params:
-        return offer_files(incomplete)
+        return files(ctx, incomplete)
     return nodes(ctx, incomplete) if ctx.params["name"] else []
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from ibkeys.cli.exits import write
+from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.options import Folding
 from ibkeys.cli.render import Row, table_lines
 from ibkeys.cli.screen.lines import NARROW, width_of
@@ -45,10 +46,7 @@ def width_of_output() -> int:
 def fold_rows(rows: Sequence[Row], said: Callable[[Row], Hashable]) -> list[list[Row]]:
     """Return *rows*, which carry a port's identity, in groups of which *said* is the same; hosts come before switch
     ports, names in natural order."""
-    groups: dict[Hashable, list[Row]] = {}
-    for row in sorted(rows, key=in_order):
-        groups.setdefault(said(row), []).append(row)
-    return list(groups.values())
+    return list(grouped(sorted(rows, key=in_order), said).values())
 
 
 def write_folded(

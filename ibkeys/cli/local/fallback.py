@@ -24,7 +24,7 @@ def table_of_kernel(where: Where, given: GivenPort, error: TransportError) -> Sh
     port = None if is_simulated(where) or isinstance(error, PortDown) else _local_port(where, given)
     if port is None:
         raise error
-    exits.warn(f"{error}; so the P_Key table is read from sysfs, as the driver of {port} has it", "note")
+    exits.note(f"{error}; so the P_Key table is read from sysfs, as the driver of {port} has it")
     identity = port.id.to_json()
     table = {"capacity": port.capacity, "pkeys": entry_documents(port.occupied), "virtual_ports": None}
     sheet = Sheet([{**identity, **table}])

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-
-import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import is_folded
+from ibkeys.cli.listing.grouping import shortened
 from ibkeys.cli.local.document import COLUMNS, document_of, rows_of
 from ibkeys.cli.local.job_script import write_lines
 from ibkeys.cli.local.text import write_text
-from ibkeys.cli.options import Folding, LocalPorts
-from ibkeys.cli.render import write_csv, write_json
-from ibkeys.cli.types import parse_p_key
+from ibkeys.cli.options import Folding
+from ibkeys.cli.render import write_data
+from ibkeys.cli.types import Number, parse_p_key
 from ibkeys.errors import NoDevice
 
 if TYPE_CHECKING:
-    from ibkeys.host.kernel.ports import KernelPort
     from ibkeys.host.kernel.view import HostView
 
 LISTED: Final = 10
@@ -36,17 +33,15 @@ LISTED: Final = 10
 )
 @options.option("--sysfs", metavar="DIR", help="A copy of a host's /sys to read instead of this host's.")
 @options.folding
-@options.option(
-    "-f",
-    "--format",
-    "format",
-    type=click.Choice(["table", "json", "csv", "env"]),
-    default="table",
-    help="Format of the output; env: lines for a job script.  [default: table]",
+@options.format_of(
+    ["table", "json", "csv", "env"], "Format of the output; env: lines for a job script.  [default: table]"
 )
-@options.local_ports
+@options.option("-C", "--Ca", "ca", metavar="NAME", help="Only this channel adapter.  [default: all]")
+@options.option("-P", "--Port", "port", type=Number(1, 254), metavar="N", help="Only ports with this number.")
 @options.common
-def host_show(local: LocalPorts, partition: str | None, sysfs: str | None, folding: Folding, format: str) -> int:
+def host_show(
+    ca: str | None, port: int | None, partition: str | None, sysfs: str | None, folding: Folding, format: str
+) -> int:
     """Show this host's keys as the kernel reports them, without root.
 
     Shows each port's P_Keys by index, and which of them NCCL, UCX, Open MPI, MVAPICH2, GASNet, NVSHMEM and Mooncake
@@ -62,16 +57,13 @@ def host_show(local: LocalPorts, partition: str | None, sysfs: str | None, foldi
     base = parse_p_key(partition).partition if partition is not None else None
     folded = is_folded(folding, format)
     view = read_host(Sysfs(Path(sysfs) if sysfs is not None else SYSFS))
-    ports = chosen_ports(view.ports, local.ca, local.port)
-    _require_port(view, ports, local)
+    ports = chosen_ports(view.ports, ca, port)
+    if not ports and not view.troubles:
+        raise _no_port(view, ca, port)
     found = settings(job_ports(ports), base)
-    if format == "json":
-        write_json("host-show", document_of(view, ports, found, base))
-    elif format == "csv":
-        write_csv(COLUMNS, rows_of(ports))
-    elif format == "env":
+    if format == "env":
         write_lines(found, job_ports(ports), base)
-    else:
+    elif not write_data(format, "host-show", lambda: document_of(view, ports, found, base), COLUMNS, rows_of(ports)):
         write_text(view, ports, found, base, folded)
     if _say_unread(view, format):
         return exits.NOT_COMPLETED
@@ -80,31 +72,27 @@ def host_show(local: LocalPorts, partition: str | None, sysfs: str | None, foldi
     return exits.SAYS_NO if asked and lacking else exits.DONE
 
 
-def _require_port(view: HostView, ports: Sequence[KernelPort], local: LocalPorts) -> None:
-    """Raise NoDevice where there is nothing to show."""
+def _no_port(view: HostView, ca: str | None, port: int | None) -> NoDevice:
+    """Return the error where there is nothing to show."""
     from ibkeys.near import did_you_mean
 
-    if ports or view.troubles:
-        return
     if not view.ports:
-        raise NoDevice(
+        return NoDevice(
             "the kernel shows no RDMA device: check that there is an HCA and its driver is loaded (ibkeys doctor); in "
             "a container, check that the device belongs to its network namespace (rdma system show)"
         )
-    wanted = " ".join([local.ca or "any device", *([f"port {local.port}"] if local.port is not None else [])])
-    devices = dict.fromkeys(port.device for port in view.ports)
-    near = did_you_mean(local.ca, devices) if local.ca is not None and local.ca not in devices else ""
-    raise NoDevice(f"no {wanted}: there is {', '.join(map(str, view.ports))}{near}")
+    wanted = (ca or "any device") + (f" port {port}" if port is not None else "")
+    devices = dict.fromkeys(each.device for each in view.ports)
+    near = did_you_mean(ca, devices) if ca is not None and ca not in devices else ""
+    return NoDevice(f"no {wanted}: there is {', '.join(map(str, view.ports))}{near}")
 
 
 def _say_unread(view: HostView, format: str) -> bool:
     """Say on standard error what could not be read; return whether there was anything."""
     troubles = view.troubles
     if view.netlink_error is not None:
-        exits.warn(f"netlink did not list the interfaces ({view.netlink_error}): only sysfs was read", "note")
-    listed = troubles if format != "table" else troubles[:LISTED]
-    for each in listed:
-        exits.warn(str(each), "not read")
-    if len(troubles) > len(listed):
-        exits.warn(f"and {len(troubles) - len(listed)} more (all of them: -f json)", "not read")
+        exits.note(f"netlink did not list the interfaces ({view.netlink_error}): only sysfs was read")
+    most = LISTED if format == "table" else len(troubles)
+    lines = shortened([*map(str, troubles)], most, "and {} more (all of them: -f json)".format)
+    exits.warn_each(lines, "not read")
     return bool(troubles)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 from ibkeys.cli.exits import clean, write
+from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.render import NOTHING, UNREADABLE, heading_of, write_table
 from ibkeys.printable import counted
 
@@ -25,8 +26,7 @@ def write_text(
     view: HostView, ports: Sequence[KernelPort], settings: Sequence[Setting], partition: int | None, folded: bool
 ) -> None:
     """Write each port with its table, or *folded* ports that say the same together; then interfaces and settings."""
-    groups = _groups(ports) if folded else [[port] for port in ports]
-    for group in groups:
+    for group in grouped(ports, _said).values() if folded else [[port] for port in ports]:
         _write_port(group, view.interfaces, partition)
         write("")
     if view.interfaces:
@@ -37,12 +37,10 @@ def write_text(
         write(line)
 
 
-def _groups(ports: Iterable[KernelPort]) -> list[list[KernelPort]]:
-    groups: dict[Any, list[KernelPort]] = {}
-    for port in ports:
-        same = (port.num, port.link_layer, port.state, port.p_keys, port.virtual, port.mapped)
-        groups.setdefault((*same, *port.counters.values(), port.violations), []).append(port)
-    return list(groups.values())
+def _said(port: KernelPort) -> Hashable:
+    """Return what is said of a port beside its name."""
+    own = port.num, port.link_layer, port.state, port.p_keys, port.virtual, port.mapped
+    return *own, *port.counters.values(), port.violations
 
 
 def _write_port(group: Sequence[KernelPort], interfaces: Sequence[Interface], partition: int | None) -> None:
@@ -122,12 +120,10 @@ def _taken(group: Sequence[KernelPort], interfaces: Iterable[Interface], partiti
     for choice in choose(group[0].p_keys, partition):
         if choice.index is not None:
             taken.setdefault(choice.index, []).append(choice.program.name)
-    users: dict[int, list[str]] = {}
-    for interface in interfaces:
-        if interface.index is not None and interface.port in group:
-            users.setdefault(interface.index, []).append(interface.name)
-    for index, names in users.items():
-        taken.setdefault(index, []).append(_folded(names))
+    users = grouped((each for each in interfaces if each.port in group), lambda each: each.index)
+    for index, same in users.items():
+        if index is not None:
+            taken.setdefault(index, []).append(_folded([each.name for each in same]))
     return taken
 
 

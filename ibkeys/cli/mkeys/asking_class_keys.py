@@ -16,11 +16,8 @@ if TYPE_CHECKING:
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.scripting import Fabric
 
-ASK_UNKEYED: Final = options.option(
-    "--ask-unkeyed",
-    env=False,
-    is_flag=True,
-    help="Query once without a key where none is known: may add a violation and start a lease.",
+ASK_UNKEYED: Final = options.flag(
+    "--ask-unkeyed", help="Query once without a key where none is known: may add a violation and start a lease."
 )
 
 CLASS_KEYS: Final = options.option(
@@ -43,10 +40,9 @@ def ask_all_ports(fabric: Fabric, taken: Snapshot, ask_unkeyed: bool, pkey_index
     silent = [reading for reading in taken.class_keys if reading.is_unread]
     if silent:
         ports = len({reading.port for reading in silent})
-        exits.warn(
+        exits.note(
             f"{counted(ports, 'port')} did not answer for a class: nothing is known of these keys; "
-            f"{silent[0].port}: {silent[0].detail}",
-            "note",
+            f"{silent[0].port}: {silent[0].detail}"
         )
 
 
@@ -68,15 +64,11 @@ def say_not_asked(readings: Iterable[ClassKeyReading]) -> None:
     if left:
         names = ", ".join(name for name in KEY_CLASSES if any(of == name for _, of in left))
         ports = len({port for port, _ in left})
-        exits.warn(
+        exits.note(
             f"{counted(ports, 'port')} not queried for {names}: no key is known for them here, and what a query "
-            "without one costs is not known (--ask-unkeyed queries once)",
-            "note",
+            "without one costs is not known (--ask-unkeyed queries once)"
         )
     withheld = {port: each.why for (port, _), each in why.items() if each.kind == "withheld"}
     if withheld:
         port, reason = next(iter(withheld.items()))
-        exits.warn(
-            f"{counted(len(withheld), 'port')} not queried, although a key is known; {port}: {reason}",
-            "note",
-        )
+        exits.note(f"{counted(len(withheld), 'port')} not queried, although a key is known; {port}: {reason}")

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from ibkeys.store.paths import StorePaths
 
 _file: Final = click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
-_override: Final = options.option(
-    "--override", env=False, multiple=True, metavar="NAME", help="Override an interlock; repeatable."
-)
 
 
 @click.group("keystore", cls=CommandGroup)
@@ -37,7 +34,7 @@ def keystore() -> None:
 
 @keystore.command("backup")
 @_file
-@_override
+@options.override
 @options.fabric
 def backup(where: Where, file: Path, override: tuple[str, ...]) -> int:
     """Save key store and journal in FILE, with mode 0600.
@@ -55,7 +52,7 @@ def backup(where: Where, file: Path, override: tuple[str, ...]) -> int:
 
 @keystore.command("restore")
 @_file
-@_override
+@options.override
 @options.fabric
 def restore(where: Where, file: Path, override: tuple[str, ...]) -> int:
     """Put key store and journal of the backup FILE in place.
@@ -90,4 +87,4 @@ def _words(done: Done) -> str:
 
 def _say_kept(done: Done) -> None:
     for path in done.kept:
-        exits.warn(f"what was there before is in {path}", "note")
+        exits.note(f"what was there before is in {path}")

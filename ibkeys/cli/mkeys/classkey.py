@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import options
 from ibkeys.cli.help.command import command
+from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.mkeys.asking_class_keys import ASK_UNKEYED, say_cost, say_not_asked
-from ibkeys.cli.options import Kind, Listing, Where
-from ibkeys.cli.render import NOTHING, Row
-from ibkeys.cli.showing import Column, read_sheet, show
+from ibkeys.cli.options import ShownPorts
+from ibkeys.cli.render import NOTHING, Column, Row
+from ibkeys.cli.showing import read_sheet, show, values_of
 from ibkeys.cli.types import NearChoice
 from ibkeys.errors import IbkeysError, UsageError
 from ibkeys.mad.classes.gmp import KEY_CLASSES
@@ -45,23 +46,8 @@ _CLASSES: Final = options.option(
 @command("classkey-show")
 @_CLASSES
 @ASK_UNKEYED
-@options.every_port
-@options.address()
-@options.pkey_idx
-@options.format
-@options.listing
-@options.reading
-def classkey_show(
-    where: Where,
-    kind: Kind,
-    words: tuple[str, ...],
-    every_port: bool,
-    classes: tuple[str, ...],
-    ask_unkeyed: bool,
-    pkey_idx: int | None,
-    listing: Listing,
-    format: str,
-) -> int:
+@options.shown_ports(options.pkey_idx)
+def classkey_show(asked: ShownPorts, classes: tuple[str, ...], ask_unkeyed: bool, pkey_idx: int | None) -> int:
     """Show CC_Key, VS_Key, N2N manager key and B_Key: state, protect bit, lease and violations.
 
     The state tells a port without the class from a hidden key and from a port that does not answer. A known key (from
@@ -69,24 +55,21 @@ def classkey_show(
     because the cost of such a query is not known in the other classes; --ask-unkeyed queries them once, without
     retries.
     """
-    if ask_unkeyed and where.snapshot is not None:
+    if ask_unkeyed and asked.where.snapshot is not None:
         raise UsageError("--ask-unkeyed cannot be used with --from, which sends no queries")
     wanted = _classes_named(classes)
     found: dict[Port, list[ClassKeyReading]] = {}
-    shows_keys = where.show_keys
+    shows_keys = asked.where.show_keys
 
     def ask(source: Source, ports: Sequence[Port]) -> None:
         nonlocal shows_keys
-        shows_keys = where.show_keys and source.holds_m_keys
-        asked = ports if every_port or len(ports) != 1 else [_end_port(ports[0])]
-        questions = source.class_key_questions(asked, wanted, ask_unkeyed=ask_unkeyed)
+        shows_keys = asked.where.show_keys and source.holds_m_keys
+        chosen = ports if asked.every_port or len(ports) != 1 else [_end_port(ports[0])]
+        questions = source.class_key_questions(chosen, wanted, ask_unkeyed=ask_unkeyed)
         say_cost(questions)
-        for reading in source.ask_class_keys(questions, pkey_idx):
-            found.setdefault(reading.port, []).append(reading)
+        found.update(grouped(source.ask_class_keys(questions, pkey_idx), lambda reading: reading.port))
 
-    sheet = read_sheet(
-        where, kind, words, every_port, listing, _read, lambda port: {_ROWS: found.get(port, [])}, True, ask
-    )
+    sheet = read_sheet(asked, _read, lambda port: {_ROWS: found.get(port, [])}, p_keys=True, read_more=ask)
     readings = [(row, reading) for row in sheet.ports for reading in row.pop(_ROWS)]
     sheet.ports = [{**row, **_values_of(reading, shows_keys)} for row, reading in readings]
     sheet.errors += [{**row, "error": reading.detail} for row, reading in readings if reading.is_unread]
@@ -95,15 +78,15 @@ def classkey_show(
     columns = [
         Column("class", "Class"),
         Column("class_key_state", "Key", _key if brief else _key_in_words),
-        Column("protect_bit", "Protect bit", _or_nothing("protect_bit"), "Protect"),
-        Column("lease_period", "Lease (s)", _or_nothing("lease_period")),
-        Column("violations", "Violations", _or_nothing("violations")),
-        Column("known_key", "Known key", _known, "Known key"),
+        Column("protect_bit", "Protect bit", short="Protect", empty=NOTHING),
+        Column("lease_period", "Lease (s)", empty=NOTHING),
+        Column("violations", "Violations", empty=NOTHING),
+        Column("known_key", "Known key", _known),
         Column("detail", "Answer"),
     ]
-    if brief and format == "table":
+    if brief and asked.format == "table":
         del columns[-1]
-    return show("classkey-show", sheet, columns, format, listing, lambda row: True)
+    return show("classkey-show", sheet, columns, asked)
 
 
 _ROWS: Final = "class_keys"
@@ -129,13 +112,11 @@ def _end_port(port: Port) -> Port:
 
 def _values_of(reading: ClassKeyReading, show_keys: bool) -> dict[str, Any]:
     """Return what a reading says, as the contract has it; ``key_info`` by the names of its class."""
-    settings, info = reading.settings, reading.key_info
+    info = reading.key_info
     return {
         "class": reading.of,
         "class_key_state": reading.state,
-        "protect_bit": settings.protect_bit if settings is not None else None,
-        "lease_period": settings.lease_period if settings is not None else None,
-        "violations": settings.violations if settings is not None else None,
+        **values_of(reading.settings, ("protect_bit", "lease_period", "violations")),
         "known_key": reading.is_the_known_key,
         "key_info": info.to_json(show_keys) if info is not None else None,
         "detail": reading.detail,
@@ -151,10 +132,6 @@ def _key_in_words(row: Row) -> str:
     shown = _key(row)
     text = _STATE_TEXT[row["class_key_state"]]
     return f"{text}, {shown}" if shown != row["class_key_state"] else text
-
-
-def _or_nothing(key: str) -> Any:
-    return lambda row: NOTHING if row[key] is None else row[key]
 
 
 def _known(row: Row) -> str:

@@ -59,7 +59,7 @@ class Awaiting:
             except (IbkeysError, KeyboardInterrupt) as caught:
                 error = caught
             waiting = partial(self.guardian.send, "waiting")
-            how = Confirmation(self.seconds, time.monotonic, wait_for_enter(interrupts), _say, waiting)
+            how = Confirmation(self.seconds, time.monotonic, wait_for_enter(interrupts), exits.note, waiting)
             if self.operation is not None and not let_be_confirmed(writer, self.operation, error, how):
                 try:
                     _say_unproven(lower_unconfirmed(writer, self.through(), self.operation))
@@ -100,7 +100,7 @@ def awaiting(
         yield Awaiting(guardian, seconds, through)
     finally:
         if guardian.leave():
-            _say("the level is not lowered yet: a background process tries again for about an hour")
+            exits.note("the level is not lowered yet: a background process tries again for about an hour")
 
 
 def _refuse_closed_store(where: Where, path: Path) -> None:
@@ -135,7 +135,3 @@ def _say_unproven(lowering: Lowering | None) -> bool:
     for guid, why in unproven.items():
         exits.warn(f"port GUID 0x{guid:016x}: {why}; OpenSM lowers its level when the port is back", "not proven")
     return bool(unproven)
-
-
-def _say(text: str) -> None:
-    exits.warn(text, "note")

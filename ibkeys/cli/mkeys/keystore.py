@@ -12,9 +12,10 @@ import click
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
+from ibkeys.cli.listing.grouping import shortened
 from ibkeys.cli.opening import is_simulated, keystore_path, open_fabric, open_keystore
 from ibkeys.cli.options import Store, Where
-from ibkeys.cli.render import NOTHING, write_csv, write_json, write_table
+from ibkeys.cli.render import NOTHING, Column, write_columns, write_data
 from ibkeys.cli.secrets import check_passphrase_option, read_passphrase
 from ibkeys.cli.showing import errors_of, finish, sweep
 from ibkeys.cli.types import Number
@@ -30,15 +31,15 @@ if TYPE_CHECKING:
     from ibkeys.topology.model import Topology
 
 _COLUMNS: Final = (
-    "node_guid",
-    "port_guid",
-    "port",
-    "state",
-    "m_key",
-    "m_key_protect_bits",
-    "m_key_lease_period",
-    "since",
-    "note",
+    Column("node_guid", "Node GUID", empty=NOTHING),
+    Column("port_guid", "Port GUID"),
+    Column("port", "Port", empty=NOTHING),
+    Column("state", "State"),
+    Column("m_key", "M_Key", empty=NOTHING),
+    Column("m_key_protect_bits", "ProtectBits", empty=NOTHING),
+    Column("m_key_lease_period", "Lease (s)", empty=NOTHING),
+    Column("since", "Since"),
+    Column("note", "Note", empty=""),
 )
 _LISTED: Final = 10
 _RESULT_TEXT: Final = {
@@ -51,10 +52,8 @@ _RESULT_TEXT: Final = {
 
 
 @command("mkey-list")
-@options.option(
-    "--settle", env=False, is_flag=True, help="Find ports that moved or vanished, and record where they are now."
-)
-@options.option("--yes", env=False, is_flag=True, help="With --settle: do not ask for confirmation.")
+@options.flag("--settle", help="Find ports that moved or vanished, and record where they are now.")
+@options.flag("--yes", help="With --settle: do not ask for confirmation.")
 @options.format
 @options.fabric
 def mkey_list(where: Where, settle: bool, yes: bool, format: str) -> int:
@@ -91,16 +90,13 @@ def mkey_list(where: Where, settle: bool, yes: bool, format: str) -> int:
             "links_seen": {"oldest": seen[0], "newest": seen[1]} if seen else None,
             "lids": len(keys.lids()),
         }
-    if format == "json":
-        write_json("mkey-list", document)
-    elif format == "csv":
-        write_csv(_COLUMNS, rows)
-    else:
+    if not write_data(format, "mkey-list", lambda: document, [column.key for column in _COLUMNS], rows):
         _write_list(document, shown is not None)
     return exits.DONE
 
 
 def _shown_keys(keys: KeyStore, where: Where) -> tuple[dict[int, str], list[str], dict[int, str]] | None:
+    """Return the keys of ports, of the subnet and of SMs; None where the store is encrypted and nobody can be asked."""
     from ibkeys.store.keys.sm_keys import SmKeys
 
     try:
@@ -133,23 +129,9 @@ def _sm_key(row: SmKeyRow, key: str | None) -> dict[str, Any]:
 
 
 def _write_list(document: dict[str, Any], with_keys: bool) -> None:
-    columns = [name for name in _COLUMNS if name != "m_key" or with_keys]
-    titles = {
-        "node_guid": "Node GUID",
-        "port_guid": "Port GUID",
-        "port": "Port",
-        "state": "State",
-        "m_key": "M_Key",
-        "m_key_protect_bits": "ProtectBits",
-        "m_key_lease_period": "Lease (s)",
-        "since": "Since",
-        "note": "Note",
-    }
     rows = document["keys"]
     if rows:
-        empty = {name: "" if name == "note" else NOTHING for name in columns}
-        cells = ([empty[name] if row[name] is None else row[name] for name in columns] for row in rows)
-        write_table([titles[name] for name in columns], cells)
+        write_columns([column for column in _COLUMNS if column.key != "m_key" or with_keys], rows)
     for each in document["subnet_keys"]:
         key = f" {each['m_key']}" if each["m_key"] else ""
         said = ", ".join(filter(None, (each["note"], each["since"])))
@@ -171,7 +153,7 @@ def _write_list(document: dict[str, Any], with_keys: bool) -> None:
 
 @command("mkey-encrypt")
 @click.option("--new-passphrase", metavar="@FILE|-", help="The new passphrase: '-' asks for it, @FILE reads it.")
-@click.option("--decrypt", is_flag=True, help="Store the keys in clear again.")
+@options.flag("--decrypt", help="Store the keys in clear again.")
 @options.store
 def mkey_encrypt(store: Store, new_passphrase: str | None, decrypt: bool) -> int:
     """Encrypt the keys of the key store with a passphrase, or change it.
@@ -225,20 +207,8 @@ def mkey_import(store: Store, directory: Path | None, opensm_conf: Path | None, 
     with open_keystore(store, "mkey-import", changing=True) as keys:
         done = import_key_files(keys, directory) if directory is not None else Imported()
         found_key = import_opensm_config(keys, opensm_conf) if opensm_conf is not None else None
-    for warning in done.warnings:
-        exits.warn(warning)
-    if format == "json":
-        write_json("mkey-import", _import_document(done, found_key))
-    elif format == "csv":
-        rows = ({"port_guid": f"0x{guid:016x}", "result": result} for guid, result in done.results.items())
-        write_csv(("port_guid", "result"), rows)
-    else:
-        _write_import(done, found_key, directory is not None)
-    return exits.DONE
-
-
-def _import_document(done: Imported, found_key: bool | None) -> dict[str, Any]:
-    return {
+    exits.warn_each(done.warnings)
+    document: dict[str, Any] = {
         "ports": [{"port_guid": f"0x{guid:016x}", "result": result} for guid, result in done.results.items()],
         "one_key_for_changed": done.one_key_for_changed,
         "links": done.links,
@@ -247,19 +217,20 @@ def _import_document(done: Imported, found_key: bool | None) -> dict[str, Any]:
         "subnet_key": found_key,
         "warnings": done.warnings,
     }
+    if not write_data(format, "mkey-import", lambda: document, ("port_guid", "result"), document["ports"]):
+        _write_import(done, found_key, directory is not None)
+    return exits.DONE
 
 
 def _write_import(done: Imported, found_key: bool | None, has_files: bool) -> None:
     for result, text in _RESULT_TEXT.items():
         ports = done.ports(result)  # type: ignore[arg-type]
-        if not ports:
-            continue
-        write(f"{counted(len(ports), 'port')}: {text}")
+        if ports:
+            write(f"{counted(len(ports), 'port')}: {text}")
         if result in ("changed", "older"):
-            for guid in ports[:_LISTED]:
-                write(f"  0x{guid:016x}")
-            if len(ports) > _LISTED:
-                write(f"  and {len(ports) - _LISTED} more (all of them: -f json)")
+            guids = [f"0x{guid:016x}" for guid in ports]
+            for line in shortened(guids, _LISTED, "and {} more (all of them: -f json)".format):
+                write(f"  {line}")
     if done.one_key_for_changed:
         write("the ports with a different key all have the same one: a subnet manager has set its own key on them")
     if has_files:
@@ -274,36 +245,32 @@ def _write_import(done: Imported, found_key: bool | None, has_files: bool) -> No
 class Conf:
     """The opensm.conf that the options of mkey-export name, and what it shall say."""
 
-    opensm_conf: Path | None
-    write_opensm_conf: Path | None
-    protect: int | None
-    lease: int | None
-
-
-_conf_options: Final = options.group(
-    "conf",
-    Conf,
-    click.option(
+    opensm_conf: Path | None = options.field(
         "--opensm-conf",
+        env=False,
         metavar="FILE",
         type=click.Path(path_type=Path),
         help="Check that an opensm.conf keeps the keys; exit 1 when it does not.",
-    ),
-    click.option(
+    )
+    write_opensm_conf: Path | None = options.field(
         "--write-opensm-conf",
+        env=False,
         metavar="FILE",
         type=click.Path(path_type=Path),
         help="Write m_key, level and lease into an opensm.conf.",
-    ),
-    click.option("--protect", type=Number(0, 3), metavar="0..3", help="Level to write into the opensm.conf."),
-    click.option("--lease", type=Number(0, 65535), metavar="SECONDS", help="Lease to write into the opensm.conf."),
-)
+    )
+    protect: int | None = options.field(
+        "--protect", env=False, type=Number(0, 3), metavar="0..3", help="Level to write into the opensm.conf."
+    )
+    lease: int | None = options.field(
+        "--lease", env=False, type=Number(0, 65535), metavar="SECONDS", help="Lease to write into the opensm.conf."
+    )
 
 
 @command("mkey-export")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--guid2lid", is_flag=True, help="Read the LIDs of the fabric now, and write them too.")
-@_conf_options
+@options.flag("--guid2lid", help="Read the LIDs of the fabric now, and write them too.")
+@options.group("conf", Conf)
 @options.format
 @options.fabric
 def mkey_export(where: Where, directory: Path, guid2lid: bool, conf: Conf, format: str) -> int:
@@ -327,15 +294,10 @@ def mkey_export(where: Where, directory: Path, guid2lid: bool, conf: Conf, forma
     else:
         with open_keystore(where, "mkey-export") as keys:
             (done, checked), errors = _export(keys, directory, None, conf, where), []
-    for note in done.notes:
-        exits.warn(note, "note")
+    exits.warn_each(done.notes, "note")
     document = {"directory": str(directory), "keys": done.keys, "links": done.links, "lids": done.lids}
-    if format == "json":
-        more = {"opensm_conf": checked and _conf_document(checked), "errors": errors}
-        write_json("mkey-export", {**document, **more})
-    elif format == "csv":
-        write_csv(list(document), [document])
-    else:
+    more = {"opensm_conf": checked and _conf_document(checked), "errors": errors}
+    if not write_data(format, "mkey-export", lambda: {**document, **more}, list(document), [document]):
         lids = "" if done.lids is None else f", {counted(done.lids, 'LID')}"
         write(f"{directory}: {counted(done.keys, 'key')}, {counted(done.links, 'link')}{lids}")
         if checked is not None and not checked.problems:

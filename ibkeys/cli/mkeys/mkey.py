@@ -8,14 +8,13 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.addresses import given_port
-from ibkeys.cli.changing import change
+from ibkeys.cli.changing import change_port
 from ibkeys.cli.exits import write_exact
 from ibkeys.cli.help.command import command
-from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import Changing, Kind, Listing, Where
-from ibkeys.cli.render import Row, write_csv, write_json
+from ibkeys.cli.options import AskedChange, Kind, ShownPorts
+from ibkeys.cli.render import Column, Row, write_data
 from ibkeys.cli.secrets import read_m_key
-from ibkeys.cli.showing import Column, read_sheet, show
+from ibkeys.cli.showing import read_sheet, show, values_of
 from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
 from ibkeys.keys.mkey import PROTECTION_TEXT, MKey
@@ -32,12 +31,8 @@ _STATE_TEXT: Final = {
 
 
 @command("mkey-show")
-@options.every_port
-@options.address()
-@options.format
-@options.listing
-@options.reading
-def mkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, listing: Listing, format: str) -> int:
+@options.shown_ports()
+def mkey_show(asked: ShownPorts) -> int:
     """Show M_Key state, ProtectBits, lease and violations.
 
     The M_Key is 'zero', 'set', 'hidden' (the port shows it only to requests with the key) or 'unreadable'; -K
@@ -46,12 +41,12 @@ def mkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
     """
 
     def values(port: Port) -> dict[str, Any]:
-        return _values(port, where.show_keys)
+        return _values(port, asked.where.show_keys)
 
-    sheet = read_sheet(where, kind, words, every_port, listing, lambda handle: handle.read_port_info(), values)
-    if sheet.is_sweep and not (listing.each and format != "table"):
+    sheet = read_sheet(asked, lambda handle: handle.read_port_info(), values)
+    if sheet.is_sweep and not (asked.listing.each and asked.format != "table"):
         sheet.ports = [row for row in sheet.ports if row["node_type"] != "switch" or row["port"] == 0]
-    brief = sheet.is_sweep and format == "table"
+    brief = sheet.is_sweep and asked.format == "table"
     columns = [
         Column("m_key_state", "M_Key", _key if brief else _key_in_words),
         Column("m_key", "M_Key value"),
@@ -59,9 +54,9 @@ def mkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
         Column("m_key_lease_period", "Lease (s)" if brief else "LeasePeriod", None if brief else _lease),
         Column("m_key_violations", "Violations"),
     ]
-    if format == "table":
+    if asked.format == "table":
         del columns[1]
-    return show("mkey-show", sheet, columns, format, listing, lambda row: True)
+    return show("mkey-show", sheet, columns, asked)
 
 
 def _values(port: Port, show_keys: bool) -> dict[str, Any]:
@@ -71,9 +66,7 @@ def _values(port: Port, show_keys: bool) -> dict[str, Any]:
     return {
         "m_key_state": state,
         "m_key": f"0x{info.m_key:016x}" if shown and info is not None else None,
-        "m_key_protect_bits": info.m_key_protect_bits if info is not None else None,
-        "m_key_lease_period": info.m_key_lease_period if info is not None else None,
-        "m_key_violations": info.m_key_violations if info is not None else None,
+        **values_of(info, ("m_key_protect_bits", "m_key_lease_period", "m_key_violations")),
     }
 
 
@@ -107,38 +100,27 @@ def _lease(row: Row) -> str | None:
 @click.option("--new-m-key", metavar="@FILE|-", help="The new M_Key: @FILE reads it, '-' asks for it without echo.")
 @click.option("--protect", type=Number(0, 3), metavar="0..3", help="M_KeyProtectBits.")
 @click.option("--lease", type=Number(0, 65535), metavar="SECONDS", help="M_KeyLeasePeriod; 0: the lease never expires.")
-@options.changing
-@options.format
-@options.fabric
+@options.change
 def mkey_set(
-    where: Where,
+    asked: AskedChange,
     kind: Kind,
     words: tuple[str, ...],
     new_m_key: str | None,
     protect: int | None,
     lease: int | None,
-    consent: Changing,
-    format: str,
 ) -> int:
     """Set M_Key, ProtectBits or lease of one port.
 
     Values that are not given stay as they are. The new key is saved in the key store, on disk, before it is sent; a
     Set whose answer is lost is never repeated blindly. On a switch only port 0 has an M_Key.
     """
+    from ibkeys.mkeys.set import plan_mkey_set
+
     if new_m_key is None and protect is None and lease is None:
         raise UsageError("nothing to set: give --new-m-key, --protect or --lease")
     given = given_port(words, kind)
     key = read_m_key(new_m_key, "--new-m-key", confirm=True) if new_m_key is not None else None
-    with open_fabric(where, changing=True) as fabric:
-        from ibkeys.mkeys.set import plan_mkey_set
-
-        return change(
-            fabric,
-            "mkey-set",
-            consent,
-            format,
-            lambda writer: plan_mkey_set(writer, given.open(fabric), key, protect, lease),
-        )
+    return change_port("mkey-set", asked, given, lambda writer, port: plan_mkey_set(writer, port, key, protect, lease))
 
 
 @command("mkey-gen")
@@ -151,10 +133,6 @@ def mkey_gen(number: int, format: str) -> int:
     Prints one key per line; never 0. Keep the output out of logs: `umask 077; ibkeys mkey-gen > FILE`.
     """
     keys = [MKey.generate().hex() for _ in range(number)]
-    if format == "json":
-        write_json("mkey-gen", {"m_keys": keys})
-    elif format == "csv":
-        write_csv(["m_key"], [{"m_key": key} for key in keys])
-    else:
+    if not write_data(format, "mkey-gen", lambda: {"m_keys": keys}, ["m_key"], ({"m_key": key} for key in keys)):
         write_exact("\n".join(keys))
     return exits.DONE

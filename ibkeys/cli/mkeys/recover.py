@@ -8,9 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-
-import click
+from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import confirm, say_would_be_refused, writer_of
@@ -18,7 +16,7 @@ from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import load, open_fabric
 from ibkeys.cli.options import Changing, Where
-from ibkeys.cli.render import IDENTITY, UNREADABLE, heading_of, schema, write_csv, write_json
+from ibkeys.cli.render import IDENTITY, UNREADABLE, heading_of, schema, write_csv, write_data
 from ibkeys.cli.screen.colour import bar_console
 from ibkeys.cli.secrets import read_m_key, read_m_keys
 from ibkeys.cli.types import Number
@@ -41,46 +39,39 @@ _AGAIN = "leases that were started keep running: run the same command again to c
 class _Asked:
     """Which keys are tried on a port, how long it is waited for, and what is set on one that was recovered."""
 
-    topology: str | None
-    try_keys: tuple[str, ...]
-    tries: int
-    wait: int | None
-    set_new: bool
-    new_m_key: str | None
-    protect: int | None
-    lease: int | None
-
-
-_asked: Final = options.group(
-    "asked",
-    _Asked,
-    options.option(
+    topology: str | None = options.field(
         "--topology", metavar="SNAPSHOT", help="Snapshot that has the links to nodes behind protected switches."
-    ),
-    options.option(
+    )
+    try_keys: tuple[str, ...] = options.field(
         "--try-keys", env=False, multiple=True, metavar="FILE", help="File of keys to try, one per line; repeatable."
-    ),
-    options.option(
+    )
+    tries: int = options.field(
         "--tries",
         type=Number(0, 1000),
         default=8,
         metavar="N",
         help="Maximum number of keys to try on one port.  [default: 8]",
-    ),
-    options.option(
+    )
+    wait: int | None = options.field(
         "--wait", type=Number(1, 1_000_000), metavar="SECONDS", help="Give up on a silent port after this time."
-    ),
-    click.option("--set-new", is_flag=True, help="Set a new, generated M_Key on each recovered port."),
-    click.option(
-        "--new-m-key", metavar="@FILE|-", help="Set this M_Key: @FILE reads it, '-' asks for it without echo."
-    ),
-    click.option("--protect", type=Number(0, 3), metavar="0..3", help="Set M_KeyProtectBits on recovered ports."),
-    click.option("--lease", type=Number(0, 65535), metavar="SECONDS", help="Set M_KeyLeasePeriod on recovered ports."),
-)
+    )
+    set_new: bool = options.flag_field("--set-new", help="Set a new, generated M_Key on each recovered port.")
+    new_m_key: str | None = options.field(
+        "--new-m-key",
+        env=False,
+        metavar="@FILE|-",
+        help="Set this M_Key: @FILE reads it, '-' asks for it without echo.",
+    )
+    protect: int | None = options.field(
+        "--protect", env=False, type=Number(0, 3), metavar="0..3", help="Set M_KeyProtectBits on recovered ports."
+    )
+    lease: int | None = options.field(
+        "--lease", env=False, type=Number(0, 65535), metavar="SECONDS", help="Set M_KeyLeasePeriod on recovered ports."
+    )
 
 
 @command(_COMMAND)
-@_asked
+@options.group("asked", _Asked)
 @options.changing
 @options.format
 @options.fabric
@@ -93,6 +84,7 @@ def mkey_recover(where: Where, asked: _Asked, consent: Changing, format: str) ->
     shows its key, which is saved in the key store. Nothing is set on a port without --set-new, --new-m-key, --protect
     or --lease.
     """
+    from ibkeys.change.plan import Plan
     from ibkeys.mkeys.recovery.recover import plan_recovery
     from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
 
@@ -113,7 +105,7 @@ def mkey_recover(where: Where, asked: _Asked, consent: Changing, format: str) ->
         if outlook.is_empty:
             recovery.close_cut_off()
             return _finish(recovery, [], format)
-        _check(writer, recovery)
+        writer.check(Plan(_COMMAND, objections=recovery.objections()))
         exits.require_stdout()
         confirm(consent, question="Recover these ports?")
         return _run(where, recovery, format)
@@ -169,13 +161,10 @@ def _in_words(outlook: Outlook, wanted: RecoveryOptions) -> Iterator[str]:
 def _dry_run(writer: Any, recovery: Recovery, outlook: Outlook, format: str) -> int:
     objections = [each for each in recovery.objections() if not writer.consent.covers(each.interlock)]
     say_would_be_refused(objections)
-    if format == "json":
-        interlocks = [objection.interlock for objection in objections]
-        write_json(_COMMAND, {"dry_run": True, **outlook.to_json(), "interlocks": interlocks})
-    elif format == "csv":
-        document = outlook.to_json() | {"leases": " ".join(map(str, outlook.leases))}
-        write_csv(list(document), [document])
-    elif not outlook.is_empty:
+    found = outlook.to_json()
+    document = {"dry_run": True, **found, "interlocks": [objection.interlock for objection in objections]}
+    row = found | {"leases": " ".join(map(str, outlook.leases))}
+    if not write_data(format, _COMMAND, lambda: document, list(row), [row]) and not outlook.is_empty:
         write("dry run: no lease was started on purpose and no other key was tried; each silent port was queried once")
     is_limited = _say_limits(recovery)
     if objections and not outlook.is_empty:
@@ -188,15 +177,8 @@ def _dry_run(writer: Any, recovery: Recovery, outlook: Outlook, format: str) -> 
 def _say_limits(recovery: Recovery) -> bool:
     """Say which limits were reached; whether one was."""
     notes = recovery.limits_reached()
-    for note in notes:
-        exits.warn(note, "note")
+    exits.warn_each(notes, "note")
     return bool(notes)
-
-
-def _check(writer: Any, recovery: Recovery) -> None:
-    from ibkeys.change.plan import Plan
-
-    writer.check(Plan(_COMMAND, objections=recovery.objections()))
 
 
 def _run(where: Where, recovery: Recovery, format: str) -> int:
@@ -214,7 +196,7 @@ def _run(where: Where, recovery: Recovery, format: str) -> int:
     with _progress(where) as on_status:
         summary = recovery.run(on_result, on_status)
     if summary.done and not recovery.options.sets_something:
-        exits.warn("ports at ProtectBits 0 show their keys to everyone: protect them again (mkey-rotate)", "note")
+        exits.note("ports at ProtectBits 0 show their keys to everyone: protect them again (mkey-rotate)")
     return _finish(recovery, results, format)
 
 

@@ -36,8 +36,7 @@ def settle(where: Where, yes: bool, format: str) -> int:
                 "--settle: no key is known, so there are no ports to look for (--keystore, --security-keys)"
             )
         places = rooms.survey(writer)
-        for note in places.found.notes:
-            exits.warn(note, "note")
+        exits.warn_each(places.found.notes, "note")
         document = _document(places)
         if format == "table":
             _write(document, write)

@@ -5,17 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ibkeys.cli.options.declaring import group, option
+from ibkeys.cli.options.declaring import group, option, taken
 from ibkeys.cli.types import Number
-
-
-@dataclass(frozen=True, slots=True)
-class AskSa:
-    """How to ask subnet administration (the SA), and other agents behind QP1."""
-
-    sm_port: int | None
-    pkey_idx: int | None
-
 
 sm_port: Final = option(
     "-s", "--sm_port", type=Number(1, 0xBFFF), metavar="LID", help="LID of the SA.  [default: the master SM's]"
@@ -33,10 +24,14 @@ probe_sa: Final = option(
     help="Ask the SA what it discloses to untrusted requesters; sends one query with SM_Key 1.",
 )
 
-sa: Final = group(
-    "sa",
-    AskSa,
-    sm_port,
-    pkey_idx,
-)
+
+@dataclass(frozen=True, slots=True)
+class AskSa:
+    """How to ask subnet administration (the SA), and other agents behind QP1."""
+
+    sm_port: int | None = taken(sm_port)
+    pkey_idx: int | None = taken(pkey_idx)
+
+
+sa: Final = group("sa", AskSa)
 """For commands that ask the SA. Its SM_Key is one of the options of every command that talks to a fabric."""

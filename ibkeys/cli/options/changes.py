@@ -6,40 +6,30 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from ibkeys.cli.options.declaring import F, group, option
+from ibkeys.cli.options.declaring import F, flag, flag_field, group, option, taken
 from ibkeys.cli.types import Number
+
+override: Final = option(
+    "--override", env=False, multiple=True, metavar="NAME", help="Override an interlock; repeatable."
+)
+"""An option of `changing`, for commands that change files only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changing:
     """What the user agrees to beforehand."""
 
-    dry_run: bool
-    yes: bool
-    force: bool
-    override: tuple[str, ...]
+    dry_run: bool = flag_field("--dry-run", help="Show what would change, but change nothing.")
+    yes: bool = flag_field("--yes", help="Do not ask.")
+    force: bool = flag_field("--force", help="Override only the interlock active-sm.")
+    override: tuple[str, ...] = taken(override, ())
 
 
-changing: Final = group(
-    "consent",
-    Changing,
-    option("--dry-run", env=False, is_flag=True, help="Show what would change, but change nothing."),
-    option("--yes", env=False, is_flag=True, help="Do not ask."),
-    option("--force", env=False, is_flag=True, help="Override only the interlock active-sm."),
-    option("--override", env=False, multiple=True, metavar="NAME", help="Override an interlock; repeatable."),
-)
+changing: Final = group("consent", Changing)
 
-allow_removals: Final = option(
-    "--allow-removals",
-    env=False,
-    is_flag=True,
-    help="Allow the removals of the plan; full to limited counts as one.",
-)
-allow_break: Final = option(
-    "--allow-break",
-    env=False,
-    is_flag=True,
-    help="Allow a temporary loss of connectivity for the pairs that the plan names.",
+allow_removals: Final = flag("--allow-removals", help="Allow the removals of the plan; full to limited counts as one.")
+allow_break: Final = flag(
+    "--allow-break", help="Allow a temporary loss of connectivity for the pairs that the plan names."
 )
 
 MOST_SECONDS: Final = 86_400

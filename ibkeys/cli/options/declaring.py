@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
-from dataclasses import fields
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -14,10 +14,16 @@ from ibkeys.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_OPTION: Final = "option"
+"""In the metadata of a field of a class of options: the decorator that adds its option."""
 
-def group(name: str, kind: type[Any], *options: Callable[[F], F]) -> Callable[[F], F]:
-    """Return a decorator that adds *options* and passes their values as one object of class *kind* named *name*."""
-    names = [field.name for field in fields(kind)]
+
+def group(name: str, kind: type[Any], *others: Callable[..., Any], without: str = "") -> Callable[[F], F]:
+    """Return a decorator that adds the options of the fields of class *kind*, then *others*, and passes the values of
+    its fields as one object of that class, named *name*. *without*: a field whose option the command does not have."""
+    fields = [each for each in dataclasses.fields(kind) if each.name != without]
+    names = [each.name for each in fields]
+    options = [each.metadata[_OPTION] for each in fields if _OPTION in each.metadata]
 
     def decorate(command: F) -> F:
         @functools.wraps(command)
@@ -26,7 +32,7 @@ def group(name: str, kind: type[Any], *options: Callable[[F], F]) -> Callable[[F
             return command(**{name: own}, **values)
 
         wrapped: Any = wrapper
-        for option in reversed(options):
+        for option in reversed([*options, *others]):
             wrapped = option(wrapped)
         return wrapped  # type: ignore[no-any-return]
 
@@ -38,6 +44,35 @@ def option(*names: str, env: bool = True, **settings: Any) -> Callable[[F], F]:
     long = next(name for name in names if name.startswith("--"))
     variable = "IBKEYS_" + long.lstrip("-").replace("-", "_").upper() if env else None
     return click.option(*names, envvar=variable, **settings)
+
+
+def flag(*names: str, help: str) -> Callable[[F], F]:
+    """Return an option without a value, which no variable of the environment sets."""
+    return option(*names, env=False, is_flag=True, help=help)
+
+
+def field(*names: str, env: bool = True, **settings: Any) -> Any:
+    """Return a field of a class of options, for `group`: an `option`, whose default is the field's."""
+    if settings.get("is_flag"):
+        default: Any = False
+    else:
+        default = () if settings.get("multiple") else 0 if settings.get("count") else None
+    return taken(option(*names, env=env, **settings), settings.get("default", default))
+
+
+def flag_field(*names: str, help: str) -> Any:
+    """Return a field of a class of options: a `flag`."""
+    return taken(flag(*names, help=help), default=False)
+
+
+def shared_field(section: str, *names: str, **settings: Any) -> Any:
+    """Return a field of a class of options: an option that many commands share."""
+    return field(*names, cls=CommonOption, section=section, **settings)
+
+
+def taken(option: Callable[..., Any], default: Any = None) -> Any:
+    """Return a field of a class of options that *option*, a decorator, sets; *default*: what it is without it."""
+    return dataclasses.field(default=default, metadata={_OPTION: option})
 
 
 def shared(section: str, *names: str, **settings: Any) -> Callable[[F], F]:

@@ -6,29 +6,19 @@ from typing import Final
 
 import click
 
-from ibkeys.cli.help.common import GENERAL, MESSAGES
+from ibkeys.cli.help.common import GENERAL, MESSAGES, CommonOption
 from ibkeys.cli.options.declaring import F, shared
 from ibkeys.cli.screen import colour
+from ibkeys.version import __version__
 
-
-def _show_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
-    """Print the version and leave."""
-    if wanted and not ctx.resilient_parsing:
-        from ibkeys.version import __version__
-
-        click.echo(f"ibkeys {__version__}")
-        ctx.exit()
-
-
-_version: Final = shared(
-    GENERAL,
+_version: Final = click.version_option(
+    __version__,
     "-V",
     "--version",
-    env=False,
-    is_flag=True,
-    expose_value=False,
-    is_eager=True,
-    callback=_show_version,
+    prog_name="ibkeys",
+    message="%(prog)s %(version)s",
+    cls=CommonOption,
+    section=GENERAL,
     help="Print the version.",
 )
 

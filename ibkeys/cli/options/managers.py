@@ -8,37 +8,8 @@ from typing import Final
 
 import click
 
-from ibkeys.cli.options.declaring import F, group, option
+from ibkeys.cli.options.declaring import F, field, flag_field, group, option, taken
 from ibkeys.cli.types import Number, Via
-
-
-@dataclass(frozen=True, slots=True)
-class ViaOptions:
-    """How a change gets to the fabric, and how long the subnet manager is waited for."""
-
-    via: str | None
-    sm_wait: int
-
-
-@dataclass(frozen=True, slots=True)
-class SmHosts:
-    """Which hosts with a subnet manager to look at besides this one, and how they are reached."""
-
-    sm_host: tuple[str, ...]
-    sudo: bool
-    ssh_config: str | None
-    sm_config: str | None
-
-
-sm_hosts: Final = group(
-    "sm_hosts",
-    SmHosts,
-    option("--sm-host", multiple=True, metavar="HOST", help="Another host with an OpenSM, reached by ssh; repeatable."),
-    option("--sudo", env=False, is_flag=True, help="Work on all other hosts through sudo -n."),
-    option("--ssh-config", metavar="FILE", help="ssh_config to use instead of the user's own."),
-    option("--sm-config", metavar="FILE", help="Hosts, files and units.  [default: /etc/ibkeys/sm.toml, if there]"),
-)
-"""For commands that look at subnet managers on other hosts."""
 
 wait_for_sm: Final = option(
     "--wait",
@@ -49,6 +20,40 @@ wait_for_sm: Final = option(
     help="Seconds without progress until OpenSM is signalled again; after the same time again ibkeys gives "
     "up.  [default: 60]",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ViaOptions:
+    """How a change gets to the fabric, and how long the subnet manager is waited for."""
+
+    via: str | None = field(
+        "--via",
+        env=False,
+        type=Via(),
+        default=None,
+        metavar="direct|opensm|ufm:URL",
+        help="direct: ibkeys sends the Sets; opensm: through the policy file; ufm:URL: through UFM.  "
+        "[default: direct, or as the run was started]",
+    )
+    sm_wait: int = taken(wait_for_sm, 60)
+
+
+@dataclass(frozen=True, slots=True)
+class SmHosts:
+    """Which hosts with a subnet manager to look at besides this one, and how they are reached."""
+
+    sm_host: tuple[str, ...] = field(
+        "--sm-host", multiple=True, metavar="HOST", help="Another host with an OpenSM, reached by ssh; repeatable."
+    )
+    sudo: bool = flag_field("--sudo", help="Work on all other hosts through sudo -n.")
+    ssh_config: str | None = field("--ssh-config", metavar="FILE", help="ssh_config to use instead of the user's own.")
+    sm_config: str | None = field(
+        "--sm-config", metavar="FILE", help="Hosts, files and units.  [default: /etc/ibkeys/sm.toml, if there]"
+    )
+
+
+sm_hosts: Final = group("sm_hosts", SmHosts)
+"""For commands that look at subnet managers on other hosts."""
 
 
 def via_opensm_only(how: str) -> Callable[[F], F]:
@@ -66,18 +71,5 @@ def via_opensm_only(how: str) -> Callable[[F], F]:
     )
 
 
-opensm: Final = group(
-    "through",
-    ViaOptions,
-    option(
-        "--via",
-        env=False,
-        type=Via(),
-        default=None,
-        metavar="direct|opensm|ufm:URL",
-        help="direct: ibkeys sends the Sets; opensm: through the policy file; ufm:URL: through UFM.  "
-        "[default: direct, or as the run was started]",
-    ),
-    wait_for_sm,
-)
+opensm: Final = group("through", ViaOptions)
 """For commands that may go through OpenSM or UFM."""

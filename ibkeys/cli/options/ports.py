@@ -1,4 +1,4 @@
-"""Which port a command is about: ADDR, and what it is; or ports of this host."""
+"""Which port a command is about: ADDR, and what it is."""
 
 from __future__ import annotations
 
@@ -8,36 +8,20 @@ from typing import Final
 
 import click
 
-from ibkeys.cli.options.declaring import F, group, option
-from ibkeys.cli.types import Number
+from ibkeys.cli.options.declaring import F, flag, flag_field, group
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
     """Which of -L, -D, -G, -N were given: what ADDR is."""
 
-    lid: bool
-    direct: bool
-    guid: bool
-    name: bool
+    lid: bool = flag_field("-L", "--Lid", "lid", help="ADDR is a LID (the default).")
+    direct: bool = flag_field("-D", "--Direct", "direct", help="ADDR is a directed route, such as 0,1,4.")
+    guid: bool = flag_field("-G", "--Guid", "guid", help="ADDR is a port or node GUID.")
+    name: bool = flag_field("-N", "--Name", "name", help="ADDR is a node's name.")
 
 
-@dataclass(frozen=True, slots=True)
-class LocalPorts:
-    """Which ports of this host to look at; None: all."""
-
-    ca: str | None
-    port: int | None
-
-
-kind: Final = group(
-    "kind",
-    Kind,
-    option("-L", "--Lid", "lid", env=False, is_flag=True, help="ADDR is a LID (the default)."),
-    option("-D", "--Direct", "direct", env=False, is_flag=True, help="ADDR is a directed route, such as 0,1,4."),
-    option("-G", "--Guid", "guid", env=False, is_flag=True, help="ADDR is a port or node GUID."),
-    option("-N", "--Name", "name", env=False, is_flag=True, help="ADDR is a node's name."),
-)
+kind: Final = group("kind", Kind)
 
 
 def address(words: str = "[ADDR] [PORTNUM]", required: bool = False) -> Callable[[F], F]:
@@ -49,12 +33,4 @@ def address(words: str = "[ADDR] [PORTNUM]", required: bool = False) -> Callable
     return decorate
 
 
-every_port: Final = option("--all", "every_port", env=False, is_flag=True, help="Every port of the subnet.")
-
-local_ports: Final = group(
-    "local",
-    LocalPorts,
-    option("-C", "--Ca", "ca", metavar="NAME", help="Only this channel adapter.  [default: all]"),
-    option("-P", "--Port", "port", type=Number(1, 254), metavar="N", help="Only ports with this number."),
-)
-"""For a command that shows the ports of this host without a fabric."""
+every_port: Final = flag("--all", "every_port", help="Every port of the subnet.")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import click
 
-from ibkeys.cli.options.declaring import group, option
+from ibkeys.cli.options.declaring import F, field, flag_field, group, option
 from ibkeys.cli.types import Number
 
 
@@ -16,84 +16,66 @@ from ibkeys.cli.types import Number
 class Folding:
     """Whether ports that say the same are one row of a table. Neither: on a terminal they are."""
 
-    each: bool = False
-    fold: bool = False
+    each: bool = flag_field("--each", help="One row for each port.  [default if the output is not a terminal]")
+    fold: bool = flag_field("--fold", help="One row for all ports with the same values.  [default if it is a terminal]")
 
 
 @dataclass(frozen=True)
 class Filters:
     """Which ports of a sweep are listed."""
 
-    node: tuple[str, ...] = ()
-    hosts: bool = False
-    switch: bool = False
-    partition: tuple[str, ...] = ()
-    p_key: tuple[str, ...] = ()
-    level: tuple[int, ...] = ()
-    nonzero: bool = False
-    changed_since: str | None = None
-
-
-@dataclass(frozen=True)
-class Listing(Filters, Folding):
-    """Which ports of a sweep are listed, and whether those that say the same are one row."""
-
-
-format: Final = option(
-    "-f",
-    "--format",
-    "format",
-    type=click.Choice(["table", "json", "csv"]),
-    default="table",
-    help="Format of the output.  [default: table]",
-)
-
-_partition: Final = option(
-    "--partition",
-    env=False,
-    multiple=True,
-    metavar="P_KEY",
-    help="Only members of this partition; repeatable.",
-)
-_filter_options: Final[tuple[Callable[..., Any], ...]] = (
-    option(
+    node: tuple[str, ...] = field(
         "--node",
         env=False,
         multiple=True,
         metavar="GLOB",
         help="Only nodes with this name, such as 'gpu*'; repeatable.",
-    ),
-    option("--hosts", env=False, is_flag=True, help="Only channel adapters."),
-    option("--switch", env=False, is_flag=True, help="Only switches."),
-    _partition,
-    option("--p-key", env=False, multiple=True, metavar="P_KEY", help="Only ports with this P_Key; repeatable."),
-    option(
+    )
+    hosts: bool = flag_field("--hosts", help="Only channel adapters.")
+    switch: bool = flag_field("--switch", help="Only switches.")
+    partition: tuple[str, ...] = field(
+        "--partition",
+        env=False,
+        multiple=True,
+        metavar="P_KEY",
+        help="Only members of this partition; repeatable.",
+    )
+    p_key: tuple[str, ...] = field(
+        "--p-key", env=False, multiple=True, metavar="P_KEY", help="Only ports with this P_Key; repeatable."
+    )
+    level: tuple[int, ...] = field(
         "--level",
         env=False,
         multiple=True,
         type=Number(0, 3),
         metavar="0..3",
         help="Only ports at this protection level; repeatable.",
-    ),
-    option("--nonzero", env=False, is_flag=True, help="Only ports that have counted a violation."),
-    option("--changed-since", env=False, metavar="SNAPSHOT", help="Only ports that differ from this snapshot."),
-)
-_folding_options: Final[tuple[Callable[..., Any], ...]] = (
-    option("--each", env=False, is_flag=True, help="One row for each port.  [default if the output is not a terminal]"),
-    option(
-        "--fold",
-        env=False,
-        is_flag=True,
-        help="One row for all ports with the same values.  [default if it is a terminal]",
-    ),
-)
-folding: Final = group("folding", Folding, *_folding_options)
+    )
+    nonzero: bool = flag_field("--nonzero", help="Only ports that have counted a violation.")
+    changed_since: str | None = field(
+        "--changed-since", env=False, metavar="SNAPSHOT", help="Only ports that differ from this snapshot."
+    )
+
+
+@dataclass(frozen=True)
+class Listing(Folding, Filters):
+    """Which ports of a sweep are listed, and whether those that say the same are one row."""
+
+
+def format_of(choices: Sequence[str], help: str, default: str | None = "table") -> Callable[[F], F]:
+    """Return the option ``--format`` of a command that has the formats *choices*."""
+    return option("-f", "--format", "format", type=click.Choice(choices), default=default, help=help)
+
+
+format: Final = format_of(["table", "json", "csv"], "Format of the output.  [default: table]")
+
+folding: Final = group("folding", Folding)
 """For commands with a row for each port."""
-filters: Final = group("filters", Filters, *_filter_options)
+filters: Final = group("filters", Filters)
 """For commands that look at a sweep, and may be asked to look at a part of it."""
-filters_but_partition: Final = group("filters", Filters, *(each for each in _filter_options if each is not _partition))
+filters_but_partition: Final = group("filters", Filters, without="partition")
 """For a command with a ``--partition`` of its own."""
-listing: Final = group("listing", Listing, *_filter_options, *_folding_options)
+listing: Final = group("listing", Listing)
 """For commands with a row for each port of a sweep."""
-listing_as_is: Final = group("listing", Listing, *_filter_options[:-1], *_folding_options)
+listing_as_is: Final = group("listing", Listing, without="changed_since")
 """The same for commands that cannot choose by an earlier snapshot."""

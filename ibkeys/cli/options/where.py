@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,49 +9,9 @@ import click
 
 from ibkeys.cli import exits
 from ibkeys.cli.help.common import DEFAULTS, FABRIC, KEYS, MESSAGES, TIMING
-from ibkeys.cli.options.declaring import group, option, shared
+from ibkeys.cli.options.declaring import F, group, option, shared, shared_field, taken
 from ibkeys.cli.options.general import common
 from ibkeys.cli.types import Number
-
-
-@dataclass(frozen=True, slots=True)
-class Where:
-    """Which fabric to talk to, from which port, with which keys, and what to show of the talking."""
-
-    ca: str | None
-    port: int | None
-    backend: str
-    at: str | None
-    timeout: int | None
-    retries: int
-    outstanding_smps: int | None
-    limit: tuple[str, ...]
-    m_key: str | None
-    security_keys: str | None
-    sa_keys: bool
-    smkey: str | None
-    keystore: str | None
-    keystore_passphrase: str | None
-    journal: str | None
-    trust_topology: bool
-    ask_unproven: bool
-    show_keys: bool
-    node_name_map: str | None
-    config: str | None
-    verbose: int
-    debug: bool
-    pcap: str | None
-    snapshot: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Store:
-    """Which key store, for a command that needs no fabric."""
-
-    backend: str
-    keystore: str | None
-    keystore_passphrase: str | None
-
 
 _SHOW_KEYS: Final[dict[str, Any]] = {"is_flag": True, "help": "Print M_Keys instead of masking them."}
 show_keys: Final = option("-K", "--show-keys", **_SHOW_KEYS)
@@ -80,74 +39,91 @@ def _explain(_ctx: click.Context, _param: click.Parameter, verbose: int) -> int:
     return verbose
 
 
-_fabric_options: Final[tuple[Callable[..., Any], ...]] = (
-    shared(
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Which fabric to talk to, from which port, with which keys, and what to show of the talking."""
+
+    ca: str | None = shared_field(
         FABRIC, "-C", "--Ca", "ca", metavar="NAME", help="Local channel adapter.  [default: first with an active port]"
-    ),
-    shared(FABRIC, "-P", "--Port", "port", type=Number(1, 254), metavar="N", help="Local port number."),
-    _backend,
-    shared(FABRIC, "--at", metavar="NODE", help="Node that the tool runs on, in a simulated subnet."),
-    shared(
+    )
+    port: int | None = shared_field(
+        FABRIC, "-P", "--Port", "port", type=Number(1, 254), metavar="N", help="Local port number."
+    )
+    backend: str = taken(_backend, "umad")
+    at: str | None = shared_field(
+        FABRIC, "--at", metavar="NODE", help="Node that the tool runs on, in a simulated subnet."
+    )
+    timeout: int | None = shared_field(
         TIMING,
         "-t",
         "--timeout",
         type=Number(1, 3_600_000),
         metavar="MS",
         help="Timeout of each attempt in ms.  [default: 1000]",
-    ),
-    shared(
+    )
+    retries: int = shared_field(
         TIMING,
         "--retries",
         type=Number(0, 1000),
         default=2,
         metavar="N",
         help="Attempts after the first.  [default: 2]",
-    ),
-    shared(
+    )
+    outstanding_smps: int | None = shared_field(
         TIMING,
         "-o",
         "--outstanding_smps",
         type=Number(1, 1024),
         metavar="N",
         help="Maximum number of SMPs in flight.  [default: adaptive, up to 64]",
-    ),
-    shared(
+    )
+    limit: tuple[str, ...] = shared_field(
         TIMING,
         "--limit",
         "limit",
         multiple=True,
         metavar="NAME=N",
         help="Raise or lower a limit; see ibkeys(1); repeatable.",
-    ),
-    shared(KEYS, "-y", "--m_key", metavar="KEY", help="M_Key to send: '-' asks without echo, @FILE reads it."),
-    shared(KEYS, "--security-keys", metavar="DIR", help="Directory with OpenSM's guid2mkey, neighbors and guid2lid."),
-    shared(KEYS, "--sa-keys", is_flag=True, help="Ask the SA for all M_Keys and links; needs --smkey."),
-    shared(KEYS, "--smkey", metavar="KEY", help="SM_Key to send to the SA: '-' asks without echo, @FILE reads it."),
-    _keystore,
-    _passphrase,
-    shared(
+    )
+    m_key: str | None = shared_field(
+        KEYS, "-y", "--m_key", metavar="KEY", help="M_Key to send: '-' asks without echo, @FILE reads it."
+    )
+    security_keys: str | None = shared_field(
+        KEYS, "--security-keys", metavar="DIR", help="Directory with OpenSM's guid2mkey, neighbors and guid2lid."
+    )
+    sa_keys: bool = shared_field(
+        KEYS, "--sa-keys", is_flag=True, help="Ask the SA for all M_Keys and links; needs --smkey."
+    )
+    smkey: str | None = shared_field(
+        KEYS, "--smkey", metavar="KEY", help="SM_Key to send to the SA: '-' asks without echo, @FILE reads it."
+    )
+    keystore: str | None = taken(_keystore)
+    keystore_passphrase: str | None = taken(_passphrase)
+    journal: str | None = shared_field(
         KEYS,
         "--journal",
         metavar="FILE",
         help="Journal that keeps what changes overwrite.  [default: beside the key store]",
-    ),
-    shared(
+    )
+    trust_topology: bool = shared_field(
         KEYS, "--trust-topology", env=False, is_flag=True, help="Send known M_Keys over links that could not be proven."
-    ),
-    shared(
+    )
+    ask_unproven: bool = shared_field(
         KEYS,
         "--ask-unproven",
         env=False,
         is_flag=True,
         help="Query places where a protected port may be, once and without a key: this adds a violation and "
         "may start its lease.",
-    ),
-    shared(KEYS, "-K", "--show-keys", **_SHOW_KEYS),
-    shared(
+    )
+    show_keys: bool = shared_field(KEYS, "-K", "--show-keys", **_SHOW_KEYS)
+    node_name_map: str | None = shared_field(
         DEFAULTS, "--node-name-map", metavar="FILE", help="Names for node GUIDs, in the format of infiniband-diags."
-    ),
-    shared(DEFAULTS, "-z", "--config", metavar="FILE", help="Defaults for CA, Port, timeout, m_key: an ibdiag.conf."),
-    shared(
+    )
+    config: str | None = shared_field(
+        DEFAULTS, "-z", "--config", metavar="FILE", help="Defaults for CA, Port, timeout, m_key: an ibdiag.conf."
+    )
+    verbose: int = shared_field(
         MESSAGES,
         "-v",
         "--verbose",
@@ -155,22 +131,37 @@ _fabric_options: Final[tuple[Callable[..., Any], ...]] = (
         is_eager=True,
         callback=_explain,
         help="Explain errors and count SMPs, on standard error.",
-    ),
-    shared(MESSAGES, "-d", "--debug", is_flag=True, help="Print each MAD decoded on standard error, keys masked."),
-    shared(MESSAGES, "--pcap", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."),
-    common,
-)
+    )
+    debug: bool = shared_field(
+        MESSAGES, "-d", "--debug", is_flag=True, help="Print each MAD decoded on standard error, keys masked."
+    )
+    pcap: str | None = shared_field(
+        MESSAGES, "--pcap", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."
+    )
+    snapshot: str | None = None
 
-fabric: Final = group("where", Where, *_fabric_options)
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Which key store, for a command that needs no fabric."""
+
+    backend: str = taken(_backend, "umad")
+    keystore: str | None = taken(_keystore)
+    keystore_passphrase: str | None = taken(_passphrase)
+
+
+fabric: Final = group("where", Where, common)
 """For commands that talk to a fabric."""
 
-reading: Final = group(
-    "where",
-    Where,
-    shared(FABRIC, "--from", "snapshot", metavar="SNAPSHOT", help="Read from a snapshot file instead of a fabric."),
-    *_fabric_options,
+_snapshot: Final = shared(
+    FABRIC, "--from", "snapshot", metavar="SNAPSHOT", help="Read from a snapshot file instead of a fabric."
 )
-"""For commands that only read: a fabric, or a snapshot of one."""
 
-store: Final = group("store", Store, _backend, _keystore, _passphrase, common)
+
+def reading(command: F) -> F:
+    """Add the options of commands that only read: a fabric, or a snapshot of one."""
+    return _snapshot(fabric(command))
+
+
+store: Final = group("store", Store, common)
 """For commands that need the key store and no fabric."""

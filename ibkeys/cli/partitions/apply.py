@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -36,45 +36,23 @@ if TYPE_CHECKING:
     from ibkeys.store.paths import StorePaths
 
 
-@dataclass(frozen=True, slots=True)
-class _Choices:
-    """What the plan may do, and how much of it."""
-
-    allow_removals: bool
-    allow_break: bool
-    first: int | None
-    confirm_within: int | None
-
-
-_choices: Final = options.group(
-    "choices",
-    _Choices,
-    options.allow_removals,
-    options.allow_break,
-    options.option(
-        "--first",
-        env=False,
-        type=Number(1, 65535),
-        metavar="N",
-        help="Change only the next N leaf switches; `ibkeys resume` continues.",
-    ),
-    options.confirm_within("Roll back unless confirmed within S seconds."),
-    options.replaced("--resume", "resume", is_flag=True),
-    options.replaced("--overtaken", "resume --overtaken", is_flag=True),
-    options.replaced("--confirm", "confirm"),
-)
-
-
 @command("apply")
 @click.argument("plan", required=False, type=click.Path(path_type=Path), metavar="[PLAN]")
-@_choices
-@options.opensm
+@options.allow_removals
+@options.allow_break
 @options.option(
-    "--rewrite",
+    "--first",
     env=False,
-    is_flag=True,
-    help="With --via opensm: let OpenSM rewrite every table first; see the interlock drift.",
+    type=Number(1, 65535),
+    metavar="N",
+    help="Change only the next N leaf switches; `ibkeys resume` continues.",
 )
+@options.confirm_within("Roll back unless confirmed within S seconds.")
+@options.replaced("--resume", "resume", is_flag=True)
+@options.replaced("--overtaken", "resume --overtaken", is_flag=True)
+@options.replaced("--confirm", "confirm")
+@options.opensm
+@options.flag("--rewrite", help="With --via opensm: let OpenSM rewrite every table first; see the interlock drift.")
 @options.sm_hosts
 @ufm_options
 @options.changing
@@ -90,7 +68,10 @@ def apply(
     folding: Folding,
     format: str,
     plan: Path | None,
-    choices: _Choices,
+    allow_removals: bool,
+    allow_break: bool,
+    first: int | None,
+    confirm_within: int | None,
     rewrite: bool,
 ) -> int:
     """Apply a plan to the fabric.
@@ -108,14 +89,14 @@ def apply(
             "nothing to apply: give a PLAN that `ibkeys plan --out PLAN` wrote; `ibkeys resume` finishes an earlier "
             "apply"
         )
-    if through.via not in (None, "direct") and choices.first is not None:
+    if through.via not in (None, "direct") and first is not None:
         raise UsageError("--first counts leaf switches, but OpenSM and UFM apply a change to all of them: omit it")
     if rewrite and through.via != "opensm":
         raise UsageError("--rewrite needs --via opensm")
     each = gives_each(folding, format)
-    permissions = Permissions(choices.allow_removals, choices.allow_break, choices.first)
+    permissions = Permissions(allow_removals, allow_break, first)
     asked = ApplyRequest(where, consent, each, format, permissions, through, sm_hosts, ufm, plan, rewrite)
-    return carry_out(asked, choices.confirm_within)
+    return carry_out(asked, confirm_within)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +158,7 @@ def end_record(asked: ApplyRequest) -> int:
     from ibkeys.apply.closing import Ending
 
     with open_fabric(asked.where, changing=True) as fabric, writer_of(fabric, "apply", asked.consent) as writer:
-        ending = Ending(writer, asked.via(), operation=asked.operation, say=_say)
+        ending = Ending(writer, asked.via(), operation=asked.operation, say=exits.note)
         return end_overtaken(
             asked.consent,
             ending.refuse,
@@ -210,7 +191,7 @@ def carry_out(asked: ApplyRequest, confirm_within: int | None) -> int:
                 return shown.carry_out()
     finally:
         if guardian is not None and guardian.leave():
-            _say("it is not rolled back yet: a background process tries again for about an hour")
+            exits.note("it is not rolled back yet: a background process tries again for about an hour")
 
 
 def _plan(asked: ApplyRequest, writer: Writer, document: PartitionPlan | None, run: ApplyHooks) -> ApplyPlan:
@@ -257,10 +238,6 @@ def _arm(run: ApplyHooks, seconds: int, interrupts: Interrupts, bar: Bar, guardi
         bar.stop()
         if guardian is not None:
             guardian.send("waiting")
-        confirm_or_go_back(finished, seconds, time.monotonic, wait_for_enter(interrupts), _say)
+        confirm_or_go_back(finished, seconds, time.monotonic, wait_for_enter(interrupts), exits.note)
 
     run.began, run.ended, run.confirm_within = began, ended, seconds
-
-
-def _say(text: str) -> None:
-    exits.warn(text, "note")

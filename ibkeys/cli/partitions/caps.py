@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import options
 from ibkeys.cli.help.command import command
-from ibkeys.cli.options import Kind, Listing, Where
-from ibkeys.cli.render import NOTHING
-from ibkeys.cli.showing import Column, read_sheet, show
+from ibkeys.cli.options import ShownPorts
+from ibkeys.cli.render import NOTHING, Column
+from ibkeys.cli.showing import read_sheet, show
 
 if TYPE_CHECKING:
     from ibkeys.topology.nodes import Port
@@ -17,44 +17,29 @@ _SWITCH_CAPS = ("partition_enforcement_cap", "inbound_enforcement_cap", "outboun
 
 
 @command("caps-show")
-@options.every_port
-@options.address()
-@options.format
-@options.listing
-@options.reading
-def caps_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, listing: Listing, format: str) -> int:
+@options.shown_ports()
+def caps_show(asked: ShownPorts) -> int:
     """Show P_Key capacities and enforcement capabilities.
 
     PartitionCap is the size of the P_Key table of CA and router ports and of a switch's port 0, PartitionEnforcementCap
     that of a switch's external ports. Both are values of the node, so with --all the table omits external ports. The
     NV-RAM bits show whether M_Key and P_Keys survive a reset.
     """
-    sheet = read_sheet(
-        where,
-        kind,
-        words,
-        every_port,
-        listing,
-        lambda handle: (handle.read_port_info(), handle.read_switch_info()),
-        _values,
-    )
-    brief = sheet.is_sweep
+    sheet = read_sheet(asked, lambda handle: (handle.read_port_info(), handle.read_switch_info()), _values)
     columns = [
-        Column("partition_cap", "Partitions" if brief else "PartitionCap"),
-        _column("partition_enforcement_cap", "Enforced" if brief else "PartitionEnforcementCap"),
-        _column("inbound_enforcement_cap", "Inbound" if brief else "InboundEnforcementCap"),
-        _column("outbound_enforcement_cap", "Outbound" if brief else "OutboundEnforcementCap"),
-        Column("is_m_key_nvram", "M_Key NVRAM" if brief else "IsM_KeyNVRAM"),
-        Column("is_p_key_nvram", "P_Key NVRAM" if brief else "IsP_KeyNVRAM"),
+        Column("partition_cap", "PartitionCap", short="Partitions"),
+        _column("partition_enforcement_cap", "PartitionEnforcementCap", "Enforced"),
+        _column("inbound_enforcement_cap", "InboundEnforcementCap", "Inbound"),
+        _column("outbound_enforcement_cap", "OutboundEnforcementCap", "Outbound"),
+        Column("is_m_key_nvram", "IsM_KeyNVRAM", short="M_Key NVRAM"),
+        Column("is_p_key_nvram", "IsP_KeyNVRAM", short="P_Key NVRAM"),
     ]
-    return show(
-        "caps-show", sheet, columns, format, listing, lambda row: row["node_type"] != "switch" or row["port"] == 0
-    )
+    return show("caps-show", sheet, columns, asked, lambda row: row["node_type"] != "switch" or row["port"] == 0)
 
 
-def _column(key: str, title: str) -> Column:
+def _column(key: str, title: str, short: str) -> Column:
     # Nodes that are not switches have no such value, which differs from one that could not be read.
-    return Column(key, title, lambda row: row[key] if row["node_type"] == "switch" else NOTHING)
+    return Column(key, title, lambda row: row[key] if row["node_type"] == "switch" else NOTHING, short)
 
 
 def _values(port: Port) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
     from ibkeys.change.wanted import EnforcementChange, TableChange
+    from ibkeys.keys.pkey import PKey
     from ibkeys.topology.model import Topology
 
     _Said = tuple[TableChange, str, tuple["Entry", ...]]
@@ -99,12 +100,16 @@ def _kind(table: TableChange) -> str:
 
 def entries_of(table: TableChange) -> list[Entry]:
     """Return the entries of a table that change."""
-    if not table.differs:
-        return [STAYS]
-    found = []
+    found = [
+        Entry(f"{index}: {before or NOTHING} -> {after or NOTHING}", role_of_change(before, after))
+        for index, before, after in changed_entries(table)
+    ]
+    return found or [STAYS]
+
+
+def changed_entries(table: TableChange) -> Iterator[tuple[int, PKey | None, PKey | None]]:
+    """Yield (index, before, after) of each entry that changes, None for an empty one."""
     for index in sorted({*table.before, *table.after}):
         before, after = table.before.get(index), table.after.get(index)
         if before != after:
-            words = f"{index}: {before or NOTHING} -> {after or NOTHING}"
-            found.append(Entry(words, role_of_change(before, after)))
-    return found
+            yield index, before, after

@@ -6,18 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-from click.core import ParameterSource
-
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write
+from ibkeys.cli.given import is_typed
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import open_fabric, open_recorded, open_sa
 from ibkeys.cli.options import AskSa, Listing, SmHosts, Where
 from ibkeys.cli.policies.aliases import say_aliases
-from ibkeys.cli.render import IDENTITY, Painted, Row, write_csv, write_json, write_table
+from ibkeys.cli.render import IDENTITY, Painted, Row, write_data, write_table
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.showing import NAMING, errors_of, finish, naming, progress_bar, say_notes
 from ibkeys.cli.sm.hosts import hosts_of
@@ -45,10 +43,8 @@ _WITHOUT_SA: Final = "the snapshot was taken without --sa, so it has no answers 
     metavar="FILE|opensm|ufm:URL",
     help="The wanted policy; opensm: the master's own file (an error if it is not found); ufm:URL: UFM's partitions.",
 )
-@options.option(
-    "--allow-both-pkeys", env=False, is_flag=True, help="The policy is for an OpenSM with allow_both_pkeys."
-)
-@options.option("--full", env=False, is_flag=True, help="List all values, not only those that differ or are unknown.")
+@options.flag("--allow-both-pkeys", help="The policy is for an OpenSM with allow_both_pkeys.")
+@options.flag("--full", help="List all values, not only those that differ or are unknown.")
 @options.option("--wait", type=Number(1, 86_400), metavar="S", help="Look again for S seconds until all agree.")
 @options.listing_as_is
 @options.format
@@ -74,13 +70,24 @@ def compare(
     P_Key, enforcement, and level and lease of M_Keys. Where they differ, it shows which source differs and why. Reads
     only. Exits 1 when anything differs, 3 when a value that should be known is not.
     """
+    from ibkeys.agreement.looking import Look, wait_until_whole
+    from ibkeys.change.clock import REAL_TIME
+
     folded, chosen = is_folded(listing, format), PortFilter(listing)
     wanted = read_accepted(policy, ufm) if policy is not None else None
     if where.snapshot is not None:
         hosts_of(where, sm_hosts)  # --sm-host does not go with it
         seen = _only(_recorded(where, policy, wanted, allow_both_pkeys), chosen)
     else:
-        seen = _asked(where, sm_hosts, sa, policy, wanted, allow_both_pkeys, wait, chosen)
+        hosts = hosts_of(where, sm_hosts)
+        with open_fabric(where) as fabric, progress_bar(where) as progress:
+            look = Look(
+                fabric, open_sa(fabric, where, sa), hosts, wanted, allow_both_pkeys, needs_sm_file=is_opensm(policy)
+            )
+            if wait is None:
+                seen = _only(look.once(progress), chosen)
+            else:
+                seen = wait_until_whole(lambda: _only(look.once(progress), chosen), wait, REAL_TIME)
     return _show(seen, full, folded, format, chosen)
 
 
@@ -100,36 +107,15 @@ def _recorded(where: Where, name: str | None, policy: Policy | None, allow_both:
         raise UsageError(
             "--policy opensm needs the fabric to find the master, and --from reads a file: name the policy file"
         )
-    if click.get_current_context().get_parameter_source("wait") == ParameterSource.COMMANDLINE:
+    if is_typed("wait"):
         raise UsageError("--from reads a file, not the fabric: omit --wait")
     recorded = open_recorded(where)
     found = recorded.sweep(wanted=Wanted(p_keys=True, sm_info=True))
     recorded.read_alias_guids(found, policy.named_guids if policy is not None else ())
     view = recorded.snapshot.sa_view
     if view is None:
-        exits.warn(_WITHOUT_SA, "note")
+        exits.note(_WITHOUT_SA)
     return agreement_of(Inputs(found, view, policy, allow_both, None, "a snapshot does not contain the SM's own file"))
-
-
-def _asked(
-    where: Where,
-    sm_hosts: SmHosts,
-    sa: AskSa,
-    name: str | None,
-    policy: Policy | None,
-    allow_both: bool,
-    wait: int | None,
-    chosen: PortFilter,
-) -> Agreement:
-    from ibkeys.agreement.looking import Look, wait_until_whole
-    from ibkeys.change.clock import REAL_TIME
-
-    hosts = hosts_of(where, sm_hosts)
-    with open_fabric(where) as fabric, progress_bar(where) as progress:
-        look = Look(fabric, open_sa(fabric, where, sa), hosts, policy, allow_both, needs_sm_file=is_opensm(name))
-        if wait is None:
-            return _only(look.once(progress), chosen)
-        return wait_until_whole(lambda: _only(look.once(progress), chosen), wait, REAL_TIME)
 
 
 # --- what was seen ----------------------------------------------------------------------------------------------------
@@ -143,13 +129,12 @@ def _show(seen: Agreement, full: bool, folded: bool, format: str, chosen: PortFi
     listed = [value for value in seen.values if full or value.verdict.state != "agree"]
     errors = errors_of(found, chosen.concerns)
     looked_at = chosen.looked_at(found)
-    if format == "json":
+
+    def document() -> dict[str, Any]:
         part = looked_at.to_json() if looked_at is not None else None
-        document = {"looked_at": part, **to_json(seen, listed)}
-        write_json("compare", {**document, "errors": errors, "unreached": found.unreached})
-    elif format == "csv":
-        write_csv((*IDENTITY, *_VALUE), map(to_row, listed))
-    else:
+        return {"looked_at": part, **to_json(seen, listed), "errors": errors, "unreached": found.unreached}
+
+    if not write_data(format, "compare", document, (*IDENTITY, *_VALUE), map(to_row, listed)):
         if looked_at is not None:
             write(str(looked_at))
         _write_words(seen, listed, folded)
@@ -206,20 +191,17 @@ def _say_what_is_uncertain(seen: Agreement) -> None:
     inputs = seen.inputs
     if inputs.policy is not None:
         say_aliases(inputs.found, inputs.policy.path, inputs.policy.named_guids)
-    for note in inputs.sm.notes if inputs.sm is not None else ():
-        exits.warn(note, "note")
+    exits.warn_each(inputs.sm.notes if inputs.sm is not None else (), "note")
     if inputs.sm_unknown:
-        exits.warn(f"the content of the SM's own file is not known: {inputs.sm_unknown}", "note")
+        exits.note(f"the content of the SM's own file is not known: {inputs.sm_unknown}")
     for record, answer in inputs.view.answers.items() if inputs.view is not None else ():
         if answer.outcome == "refused":
-            exits.warn(f"the SA hides it: {answer.detail}", "note")
+            exits.note(f"the SA hides it: {answer.detail}")
         elif answer.outcome == "answered" and answer.detail:
             exits.warn(f"this part of the SA's answer was rejected ({record}): {answer.detail}")
     if hidden := seen.hidden_ports():
         ports = counted(hidden, "port")
-        exits.warn(
-            f"the SA hides the P_Keys of {ports}: OpenSM shows only ports that share a P_Key with the requester", "note"
-        )
+        exits.note(f"the SA hides the P_Keys of {ports}: OpenSM shows only ports that share a P_Key with the requester")
 
 
 def _finish(seen: Agreement, code: int) -> int:

@@ -8,12 +8,11 @@ import click
 
 from ibkeys.cli import options
 from ibkeys.cli.addresses import given_port
-from ibkeys.cli.changing import change
+from ibkeys.cli.changing import change_port
 from ibkeys.cli.help.command import command
-from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import Changing, Kind, Listing, Where
-from ibkeys.cli.render import NOTHING, Row
-from ibkeys.cli.showing import PEER_PARTS, Column, peer_document, read_sheet, show
+from ibkeys.cli.options import AskedChange, Kind, ShownPorts
+from ibkeys.cli.render import NOTHING, Column, Row
+from ibkeys.cli.showing import PEER_PARTS, peer_document, read_sheet, show
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,21 +20,15 @@ if TYPE_CHECKING:
 
 
 @command("enforce-show")
-@options.every_port
-@options.address()
-@options.format
-@options.listing
-@options.reading
-def enforce_show(
-    where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, listing: Listing, format: str
-) -> int:
+@options.shown_ports()
+def enforce_show(asked: ShownPorts) -> int:
     """Show partition enforcement of switch ports.
 
     Inbound applies to packets that enter the switch, outbound to packets that leave it. Only external ports of switches
     enforce partitions, and sometimes ports of routers; with --all the table omits all other ports. Peer is the far end
     of the port's link; in a row of many ports it is the type of the node at the far end.
     """
-    sheet = read_sheet(where, kind, words, every_port, listing, lambda handle: handle.read_port_info(), _values)
+    sheet = read_sheet(asked, lambda handle: handle.read_port_info(), _values)
     columns = [
         _column("partition_enforcement_inbound", "Inbound"),
         _column("partition_enforcement_outbound", "Outbound"),
@@ -43,9 +36,9 @@ def enforce_show(
     if not sheet.is_sweep:  # one port by itself does not say what it is linked to
         for row in sheet.ports:
             row["peer"] = None
-    if sheet.is_sweep or format == "csv":
+    if sheet.is_sweep or asked.format == "csv":
         columns.append(Column("peer", "Peer", _peer, folded=_kind_of_peer, parts=PEER_PARTS))
-    return show("enforce-show", sheet, columns, format, listing, _has_enforcement)
+    return show("enforce-show", sheet, columns, asked, _has_enforcement)
 
 
 def _has_enforcement(row: Row) -> bool:
@@ -90,17 +83,9 @@ _SWITCH = click.Choice(["on", "off"])
 @options.address("ADDR PORTNUM", required=True)
 @click.option("--inbound", type=_SWITCH, help="Packets that enter the switch from the attached node.")
 @click.option("--outbound", type=_SWITCH, help="Packets that leave the switch to the attached node.")
-@options.changing
-@options.format
-@options.fabric
+@options.change
 def enforce_set(
-    where: Where,
-    kind: Kind,
-    words: tuple[str, ...],
-    inbound: str | None,
-    outbound: str | None,
-    consent: Changing,
-    format: str,
+    asked: AskedChange, kind: Kind, words: tuple[str, ...], inbound: str | None, outbound: str | None
 ) -> int:
     """Switch partition enforcement of a switch port on or off.
 
@@ -114,14 +99,8 @@ def enforce_set(
     given = given_port(words, kind)
     if given.portnum is None:
         raise UsageError("PORTNUM is missing: enforcement belongs to one external port of a switch")
-    with open_fabric(where, changing=True) as fabric:
-        return change(
-            fabric,
-            "enforce-set",
-            consent,
-            format,
-            lambda writer: plan_enforce(writer, given.open(fabric), _bit(inbound), _bit(outbound)),
-        )
+    bits = _bit(inbound), _bit(outbound)
+    return change_port("enforce-set", asked, given, lambda writer, port: plan_enforce(writer, port, *bits))
 
 
 def _bit(word: str | None) -> bool | None:

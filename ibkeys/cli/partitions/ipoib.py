@@ -12,15 +12,14 @@ from ibkeys.cli.exits import clean, write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Where
-from ibkeys.cli.render import NOTHING, write_csv, write_json, write_table
-from ibkeys.cli.showing import progress_bar, say_notes, sweep
+from ibkeys.cli.render import NOTHING, write_data, write_table
+from ibkeys.cli.showing import sweep
 from ibkeys.cli.sm.policy import master_policy, read_accepted
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
     from ibkeys.partitions.ipoib import GroupFinding
-    from ibkeys.partitions.joining.joins import Joins
     from ibkeys.partitions.model import Policy
     from ibkeys.scripting import Fabric
 
@@ -42,9 +41,7 @@ _WORDS: Final = {
 
 @command("ipoib-check")
 @click.argument("file")
-@options.option(
-    "--members", env=False, is_flag=True, help="Read the fabric too, and show which members can join and which cannot."
-)
+@options.flag("--members", help="Read the fabric too, and show which members can join and which cannot.")
 @options.sm_port
 @options.pkey_idx
 @ufm_options
@@ -63,6 +60,7 @@ def ipoib_check(
     """
     from ibkeys.keys.pkey import PARTITION_MASK
     from ibkeys.partitions.ipoib import count_states
+    from ibkeys.partitions.joining.joins import find_joins
 
     policy = read_accepted(file, ufm)  # before anything is asked
     with open_fabric(where) as fabric:
@@ -70,20 +68,18 @@ def ipoib_check(
             policy = master_policy(fabric).policy
         findings, error = _compare(fabric, where, policy, sm_port, pkey_idx)
         own = sorted({key & PARTITION_MASK for key in fabric.local().pkeys} - {0})
-        joins = _joins(fabric, where, policy, findings) if members and error is None else None
-    if format == "json":
-        document = {
-            "policy": {"file": policy.path, "digest": policy.digest},
-            "groups": [finding.to_json() for finding in findings],
-            "summary": count_states(findings),
-            "joins": None if joins is None else [each.to_json() for each in joins],
-            "asked_from": [f"0x{base:04x}" for base in own],
-            "error": error,
-        }
-        write_json("ipoib-check", document)
-    elif format == "csv":
-        write_csv(_COLUMNS, _rows(findings))
-    else:
+        joins = None
+        if members and error is None:
+            joins = find_joins(policy, findings, sweep(fabric, where, p_keys=True), fabric.local().pkeys)
+    document = {
+        "policy": {"file": policy.path, "digest": policy.digest},
+        "groups": [finding.to_json() for finding in findings],
+        "summary": count_states(findings),
+        "joins": None if joins is None else [each.to_json() for each in joins],
+        "asked_from": [f"0x{base:04x}" for base in own],
+        "error": error,
+    }
+    if not write_data(format, "ipoib-check", lambda: document, _COLUMNS, _rows(findings)):
         _write_words(policy, findings, "gave no answer" if error is not None else "shows no broadcast group")
         for each in joins or ():
             name = f" {each.name}" if each.name else ""
@@ -106,18 +102,9 @@ def _compare(
         return compare_groups(policy, None), str(error)
     findings = compare_groups(policy, groups, own_p_keys=own)
     if any(finding.planned is not None and finding.found is None for finding in findings):
-        with progress_bar(where) as progress:
-            found = fabric.sweep(progress=progress)
-        say_notes(found)
-        findings = compare_groups(policy, groups, populated=populated_partitions(policy, found), own_p_keys=own)
+        populated = populated_partitions(policy, sweep(fabric, where))
+        findings = compare_groups(policy, groups, populated=populated, own_p_keys=own)
     return findings, None
-
-
-def _joins(fabric: Fabric, where: Where, policy: Policy, findings: Sequence[GroupFinding]) -> list[Joins]:
-    """Read the P_Key tables of the fabric, and say who can join which group."""
-    from ibkeys.partitions.joining.joins import find_joins
-
-    return find_joins(policy, findings, sweep(fabric, where, p_keys=True), fabric.local().pkeys)
 
 
 def _rows(findings: Sequence[GroupFinding]) -> Iterator[dict[str, Any]]:
@@ -164,10 +151,9 @@ def _finish(policy: Policy, findings: Sequence[GroupFinding], own: Collection[in
     unseen = [f"0x{each.base:04x}" for each in policy.partitions if not each.ipoib and each.base not in own]
     if unseen:
         what = f"partition{'s' if len(unseen) > 1 else ''} {', '.join(unseen)}"
-        exits.warn(
+        exits.note(
             f"it is not known whether {what} {'have' if len(unseen) > 1 else 'has'} a broadcast group that should not "
-            "exist: OpenSM shows it only to a port with a P_Key of its partition",
-            "note",
+            "exist: OpenSM shows it only to a port with a P_Key of its partition"
         )
     if any(finding.state == "unknown" for finding in findings):
         exits.warn("the result is partial: the SA does not show this port every group", "error")

@@ -127,8 +127,7 @@ class ManyPortsChange(ShownChange):
         return exits.SAYS_NO if self.consent.dry_run and self.plan.phases else exits.DONE
 
     def _say_failed(self) -> None:
-        for note in self.plan.late_notes:
-            exits.warn(note, "note")
+        exits.warn_each(self.plan.late_notes, "note")
         failed = self.plan.failed
         say_by_cause(
             [(port.to_json() if port is not None else None, text) for port, text in failed], "not written", self.format

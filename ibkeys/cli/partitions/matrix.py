@@ -16,10 +16,11 @@ from ibkeys.cli.listing.folding import indented
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Filters, Where
 from ibkeys.cli.partitions.matrix_pairs import Part, looked_at, missing, write_pairs
-from ibkeys.cli.render import IDENTITY, table_lines, write_csv, write_json
+from ibkeys.cli.render import IDENTITY, table_lines, write_data
 from ibkeys.cli.showing import errors_of, finish, note_stops_between_switches, stop_document, sweep_for
 from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_names, ufm_options
+from ibkeys.cli.types import parse_p_key
 from ibkeys.errors import UsageError
 from ibkeys.printable import counted
 from ibkeys.topology.names.folded import FoldedNames
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from ibkeys.reach.reach import Membership, Reach
     from ibkeys.topology.model import Topology
 
+_COLUMNS: Final = (*IDENTITY, "partition", "name", "membership")
 _LISTED: Final = 8
 """Lines with members that a partition has in a table of all of them."""
 
@@ -52,23 +54,12 @@ class _Shown:
 
 @command("matrix")
 @click.option("--partition", "partitions", metavar="P_KEY", multiple=True, help="Only this partition; repeatable.")
-@click.option(
-    "--pairs", is_flag=True, help="List every pair of ports that can talk, also in one direction only, with the P_Keys."
-)
-@options.option(
-    "--policy",
-    metavar="FILE|opensm|ufm:URL",
-    help="Take partition names from this partitions.conf; opensm: the policy of the master on this host; "
-    "ufm:URL: from UFM.",
-)
+@options.flag("--pairs", help="List every pair of ports that can talk, also in one direction only, with the P_Keys.")
+@options.partition_names
 @options.inbound_check
-@options.option(
-    "-f",
-    "--format",
-    "format",
-    type=click.Choice(["table", "json", "csv", "svg", "html", "map", "dot"]),
-    default="table",
-    help="Form of the output; svg, html, map and dot are pictures.  [default: table]",
+@options.format_of(
+    ["table", "json", "csv", "svg", "html", "map", "dot"],
+    "Form of the output; svg, html, map and dot are pictures.  [default: table]",
 )
 @options.option(
     "--color-by",
@@ -106,7 +97,7 @@ def matrix(
     if filter.is_given and format in _PICTURES:
         raise UsageError(f"-f {format} is a picture of all ports: filters work only with table, json and csv")
     names = _names_of(policy, ufm)
-    chosen = {_partition(text) for text in partitions}
+    chosen = {parse_p_key(text).partition for text in partitions}
     with open_source(where) as source:
         if is_opensm(policy):
             names = _names_in(master_policy(source).policy)
@@ -119,21 +110,16 @@ def matrix(
         write_exact(_PICTURES[format](shown).rstrip("\n"))
     elif pairs:
         write_pairs(found, reach, chosen, part, format)
-    elif format == "json":
-        write_json("matrix", _document(shown))
-    elif format == "csv":
-        write_csv((*IDENTITY, "partition", "name", "membership"), _csv_rows(shown))
-    else:
+    elif not write_data(format, "matrix", lambda: _document(shown), _COLUMNS, _csv_rows(shown)):
         _write_table(shown)
     empty = sorted(chosen - {each.partition for each in memberships})
+    who = "no port" if part is None else "no port that the filter selects"
     for partition in empty:
-        exits.warn(_empty(partition, is_part=part is not None, is_unread=bool(reach.unread)), "note")
+        exits.note(f"{who} is in partition 0x{partition:04x}" + (", as far as was read" if reach.unread else ""))
     note_stops_between_switches(reach, chosen)
     if inactive := len(reach.not_active):
         have, are = ("have links that are", "they are") if inactive != 1 else ("has a link that is", "it is")
-        exits.warn(
-            f"{counted(inactive, 'end port')} {have} not Active: the pairs are those that can talk when {are}", "note"
-        )
+        exits.note(f"{counted(inactive, 'end port')} {have} not Active: the pairs are those that can talk when {are}")
     if reach.count(chosen, part.ports if part is not None else None).unknown:
         exits.warn("the result is partial: routes are not read, and of some pairs they decide", "error")
         return finish(errors_of(found), format) or exits.NOT_COMPLETED
@@ -152,17 +138,6 @@ def _part(found: Topology, filter: PortFilter) -> Part | None:
 def _is_shown(each: Membership, chosen: set[int], part: Part | None) -> bool:
     is_chosen = not chosen or each.partition in chosen
     return is_chosen and (part is None or any(port in part.ports for port in each.members))
-
-
-def _empty(partition: int, is_part: bool, is_unread: bool) -> str:
-    who = "no port that the filter selects" if is_part else "no port"
-    return f"{who} is in partition 0x{partition:04x}" + (", as far as was read" if is_unread else "")
-
-
-def _partition(text: str) -> int:
-    from ibkeys.cli.types import parse_p_key
-
-    return parse_p_key(text).partition
 
 
 def _names_of(policy: str | None, ufm: UfmOptions) -> Mapping[int, str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits
 from ibkeys.cli.exits import write, write_exact
-from ibkeys.cli.render import CsvLines, schema
+from ibkeys.cli.render import CsvLines, schema, write_json_items
 from ibkeys.cli.showing import errors_of, guid_of, not_active_document, stop_document
 from ibkeys.topology.names.folded import FoldedNames
 from ibkeys.topology.port_id import LookedAt
@@ -51,16 +51,23 @@ def missing(found: Topology, reach: Reach, chosen: set[int]) -> dict[str, Any]:
 def write_pairs(found: Topology, reach: Reach, chosen: set[int], part: Part | None, format: str) -> None:
     """Write one line for each pair, with a port of *part* where there is one, as it is found: there may be very many.
     One way is from the first to the second. *chosen*: by these partitions only, none for all."""
-    talking, one_way = _talking(reach, chosen, part), _one_way(reach, chosen, part)
-    unknown = _unknown(reach, chosen, part)
+
+    def named(pairs: Iterable[tuple[Port, Port]], is_named: Callable[[Match], bool | None]) -> Iterator[Pair]:
+        for a, b in pairs:
+            if part is None or a in part.ports or b in part.ports:
+                yield a, b, [match for match in _matches(reach, chosen, a, b) if is_named(match)]
+
+    talking = named(reach.talking_pairs(chosen), lambda match: match.passes)
+    one_way = named(reach.one_way_pairs(chosen), lambda match: match.gets_there)
+    unknown = named(reach.unknown_pairs(chosen), lambda match: None in (match.gets_there, match.gets_back))
     if format == "json":
         seen = json.dumps(looked_at(part))
         write_exact(f'{{"schema": "{schema("matrix")}", "looked_at": {seen}, "pairs": [')
-        _write_json_pairs(talking)
+        write_json_items(map(_document, talking))
         write_exact('], "one_way": [')
-        _write_json_pairs(one_way)
+        write_json_items(map(_document, one_way))
         write_exact('], "unknown": [')
-        _write_json_pairs(unknown)
+        write_json_items(map(_document, unknown))
         write_exact(f'], "inbound_check": "{reach.inbound_check}", ' + json.dumps(missing(found, reach, chosen))[1:])
     elif format == "csv":
         lines = CsvLines()
@@ -87,38 +94,11 @@ def _called(port: Port, names: FoldedNames) -> str:
     return names.port(port.identity()) if several else names.called(port.identity())
 
 
-def _write_json_pairs(pairs: Iterator[Pair]) -> None:
-    separator = ""
-    for a, b, matches in pairs:
-        write_exact(separator + json.dumps({"a": a.identity(), "b": b.identity(), "by": _by(matches)}))
-        separator = ","
-
-
-def _talking(reach: Reach, chosen: set[int], part: Part | None) -> Iterator[Pair]:
-    """Yield the pairs that can talk in one of the partitions *chosen* (none: in any), with the P_Keys."""
-    for a, b in reach.talking_pairs(chosen):
-        if part is None or a in part.ports or b in part.ports:
-            yield a, b, [match for match in _matches(reach, chosen, a, b) if match.passes]
-
-
-def _one_way(reach: Reach, chosen: set[int], part: Part | None) -> Iterator[Pair]:
-    """Yield (sender, receiver, P_Keys) where that is one way in the partitions *chosen* (none: in all)."""
-    for a, b in reach.one_way_pairs(chosen):
-        if part is None or a in part.ports or b in part.ports:
-            yield a, b, [match for match in _matches(reach, chosen, a, b) if match.gets_there]
-
-
-def _unknown(reach: Reach, chosen: set[int], part: Part | None) -> Iterator[Pair]:
-    """Yield the pairs of which the route decides, with the P_Keys that it decides on."""
-    for a, b in reach.unknown_pairs(chosen):
-        if part is None or a in part.ports or b in part.ports:
-            matches = _matches(reach, chosen, a, b)
-            yield a, b, [match for match in matches if None in (match.gets_there, match.gets_back)]
-
-
 def _matches(reach: Reach, chosen: set[int], a: Port, b: Port) -> list[Match]:
     return [match for match in reach.matches(a, b) if not chosen or match.a_pkey.partition in chosen]
 
 
-def _by(matches: Sequence[Match]) -> list[dict[str, str]]:
-    return [{"a_pkey": str(match.a_pkey), "b_pkey": str(match.b_pkey)} for match in matches]
+def _document(pair: Pair) -> dict[str, Any]:
+    a, b, matches = pair
+    by = [{"a_pkey": str(match.a_pkey), "b_pkey": str(match.b_pkey)} for match in matches]
+    return {"a": a.identity(), "b": b.identity(), "by": by}

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import options
 from ibkeys.cli.addresses import GivenPort, given_port, parse_address, parse_portnum
-from ibkeys.cli.changing import change
+from ibkeys.cli.changing import change_port
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.entries import entry_documents
 from ibkeys.cli.listing.folding import fold_rows, indented, is_folded, width_of_output
 from ibkeys.cli.local.fallback import table_of_kernel
-from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import Changing, Kind, Listing, Where
+from ibkeys.cli.options import AskedChange, Kind, ShownPorts
 from ibkeys.cli.render import IDENTITY, UNREADABLE, Row, heading_of, write_csv, write_json, write_table
 from ibkeys.cli.screen.lines import folded
 from ibkeys.cli.showing import NAMING, Sheet, finish, naming, read_sheet, write_unreached
@@ -37,12 +36,8 @@ _LIKE_A_PORT: Final = re.compile("0[xX][0-9a-fA-F]{1,2}")
 
 
 @command("pkey-show")
-@options.every_port
-@options.address()
-@options.format
-@options.listing
-@options.reading
-def pkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, listing: Listing, format: str) -> int:
+@options.shown_ports()
+def pkey_show(asked: ShownPorts) -> int:
     """Show P_Key tables.
 
     Lists the entries that are not empty, with index, partition and membership. ADDR is a LID unless -D, -G or -N is
@@ -50,14 +45,15 @@ def pkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
     port that ADDR reaches. Without the right to send SMPs, the table of a local port is read from sysfs instead, and
     a message says so.
     """
-    folded = is_folded(listing, format)
+    format, folded = asked.format, is_folded(asked.listing, asked.format)
     source = {}
     try:
-        sheet = read_sheet(where, kind, words, every_port, listing, _read, _values, p_keys=True)
+        sheet = read_sheet(asked, _read, _values, p_keys=True)
     except TransportError as error:
-        if every_port:
+        if asked.every_port:
             raise
-        sheet, source = table_of_kernel(where, given_port(words, kind), error), {"source": "sysfs"}
+        given = given_port(asked.words, asked.kind)
+        sheet, source = table_of_kernel(asked.where, given, error), {"source": "sysfs"}
     if format == "json":
         write_json("pkey-show", {**sheet.document(), **source})
     elif format == "csv":
@@ -77,7 +73,7 @@ def pkey_show(where: Where, kind: Kind, words: tuple[str, ...], every_port: bool
                 write_table(["Index", "P_Key", "Partition", "Membership"], ([*key.values()] for key in keys))
     if format == "table":
         _say_virtual_ports(sheet)
-    return finish(sheet.errors, format, each=listing.each)
+    return finish(sheet.errors, format, each=asked.listing.each)
 
 
 def _read(handle: ReadablePort) -> None:
@@ -159,10 +155,8 @@ def _write_folded(sheet: Sheet) -> None:
 
 @command("pkey-set")
 @options.address("[ADDR] [PORTNUM] INDEX=PKEY...", required=True)
-@options.changing
-@options.format
-@options.fabric
-def pkey_set(where: Where, kind: Kind, words: tuple[str, ...], consent: Changing, format: str) -> int:
+@options.change
+def pkey_set(asked: AskedChange, kind: Kind, words: tuple[str, ...]) -> int:
     """Write entries of a P_Key table by index.
 
     3=0x8010 writes entry 3, 3= clears it. Reads first, writes only the blocks that differ, saves what it overwrites
@@ -173,16 +167,13 @@ def pkey_set(where: Where, kind: Kind, words: tuple[str, ...], consent: Changing
     missing = "nothing to write: INDEX=PKEY is missing after ADDR and PORTNUM (as in 3=0x8010)"
     given, rest = split_words(words, kind, lambda word: "=" in word, missing)
     entries = parse_entries(rest)
-    with open_fabric(where, changing=True) as fabric:
-        return change(fabric, "pkey-set", consent, format, lambda writer: plan_set(writer, given.open(fabric), entries))
+    return change_port("pkey-set", asked, given, lambda writer, port: plan_set(writer, port, entries))
 
 
 @command("pkey-add")
 @options.address("[ADDR] [PORTNUM] PKEY...", required=True)
-@options.changing
-@options.format
-@options.fabric
-def pkey_add(where: Where, kind: Kind, words: tuple[str, ...], consent: Changing, format: str) -> int:
+@options.change
+def pkey_add(asked: AskedChange, kind: Kind, words: tuple[str, ...]) -> int:
     """Add P_Keys to a port's table, each at the first free index.
 
     PKEY is 0x8001, 0x1:full or 0x1:limited. A word that begins with 0x is a P_Key, so write a LID in decimal, or
@@ -192,16 +183,13 @@ def pkey_add(where: Where, kind: Kind, words: tuple[str, ...], consent: Changing
     from ibkeys.change.pkeys import plan_add
 
     given, keys = _port_and_keys(words, kind, "add")
-    with open_fabric(where, changing=True) as fabric:
-        return change(fabric, "pkey-add", consent, format, lambda writer: plan_add(writer, given.open(fabric), keys))
+    return change_port("pkey-add", asked, given, lambda writer, port: plan_add(writer, port, keys))
 
 
 @command("pkey-remove")
 @options.address("[ADDR] [PORTNUM] PKEY...", required=True)
-@options.changing
-@options.format
-@options.fabric
-def pkey_remove(where: Where, kind: Kind, words: tuple[str, ...], consent: Changing, format: str) -> int:
+@options.change
+def pkey_remove(asked: AskedChange, kind: Kind, words: tuple[str, ...]) -> int:
     """Remove P_Keys from a port's table; the others keep their indexes.
 
     PKEY is 0x8001, 0x1:full or 0x1:limited. Only that P_Key is removed: a partition's full and limited P_Keys are
@@ -211,10 +199,7 @@ def pkey_remove(where: Where, kind: Kind, words: tuple[str, ...], consent: Chang
     from ibkeys.change.pkeys import plan_remove
 
     given, keys = _port_and_keys(words, kind, "remove")
-    with open_fabric(where, changing=True) as fabric:
-        return change(
-            fabric, "pkey-remove", consent, format, lambda writer: plan_remove(writer, given.open(fabric), keys)
-        )
+    return change_port("pkey-remove", asked, given, lambda writer, port: plan_remove(writer, port, keys))
 
 
 def _port_and_keys(words: Sequence[str], kind: Kind, verb: str) -> tuple[GivenPort, list[PKey]]:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write, write_as_is, write_exact
+from ibkeys.cli.given import is_typed
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import indented, is_folded
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Folding, Where
-from ibkeys.cli.partitions.changed_ports import changed_ports
+from ibkeys.cli.partitions.changed_ports import changed_entries, changed_ports
 from ibkeys.cli.render import IDENTITY, write_csv
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.showing import errors_of, finish, note_stops_between_switches, progress_bar, say_notes
@@ -30,7 +30,7 @@ from ibkeys.topology.names.folded import FoldedNames
 if TYPE_CHECKING:
     from ibkeys.fabric.source import Source
     from ibkeys.partitions.model import Policy
-    from ibkeys.plan.model import IndexMove, PartitionPlan, PolicySource, Problem
+    from ibkeys.plan.model import PartitionPlan, PolicySource
     from ibkeys.sm.master_policy import MasterPolicy
     from ibkeys.topology.model import Topology
     from ibkeys.topology.port_id import PortId
@@ -40,91 +40,61 @@ if TYPE_CHECKING:
 class _Asked:
     """What is to be planned, and where the plan goes."""
 
-    policy_file: str
-    out: str | None
-    enforce: str
-    allow_both_pkeys: bool
-    disconnect_unconfigured: bool
-    allow_index_moves: tuple[str, ...]
-    sm_guid: int | None
-    full: bool
-    force: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _ByHand:
-    """Whether the steps are written for a person, and what is known of the place where they will be made."""
-
-    script: str | None
-    present: str | None
-    allow_break: bool
-
-
-_asked: Final = options.group(
-    "asked",
-    _Asked,
-    options.option(
+    policy_file: str = options.field(
         "--policy",
         "policy_file",
         required=True,
         metavar="FILE|opensm|ufm:URL",
         help="The partition policy, a partitions.conf; opensm: the policy of the master on this host; ufm:URL: the "
         "partitions of that UFM.",
-    ),
-    options.option("--out", metavar="PLAN", env=False, help="Write the plan to this file, for apply."),
-    options.option(
+    )
+    out: str | None = options.field("--out", metavar="PLAN", env=False, help="Write the plan to this file, for apply.")
+    enforce: str = options.field(
         "--enforce",
         env=False,
         type=click.Choice(["both", "in", "out", "off"]),
         default="both",
         help="What leaf switch ports enforce, as OpenSM's part_enforce.  [default: both]",
-    ),
-    options.option(
-        "--allow-both-pkeys",
-        env=False,
-        is_flag=True,
-        help="A port may have the full and the limited P_Key of a partition.",
-    ),
-    options.option(
-        "--disconnect-unconfigured",
-        env=False,
-        is_flag=True,
-        help="Remove the default P_Key from CA ports in no other partition.",
-    ),
-    options.option(
+    )
+    allow_both_pkeys: bool = options.taken(options.allow_both_pkeys, default=False)
+    disconnect_unconfigured: bool = options.flag_field(
+        "--disconnect-unconfigured", help="Remove the default P_Key from CA ports in no other partition."
+    )
+    allow_index_moves: tuple[str, ...] = options.field(
         "--allow-index-moves",
         env=False,
         multiple=True,
         metavar="PARTITION",
         help="Partition whose P_Keys may move; repeatable, or all.",
-    ),
-    options.option(
+    )
+    sm_guid: int | None = options.field(
         "--sm-guid", env=False, type=GUID, metavar="GUID", help="Port GUID of the subnet manager, for SELF."
-    ),
-    options.option("--full", env=False, is_flag=True, help="Also list the tables that stay as they are."),
-    options.option(
-        "--force", env=False, is_flag=True, help="Plan the disconnection even if a subnet manager may be master."
-    ),
-)
-_by_hand: Final = options.group(
-    "by_hand",
-    _ByHand,
-    options.option(
+    )
+    full: bool = options.flag_field("--full", help="Also list the tables that stay as they are.")
+    force: bool = options.flag_field("--force", help="Plan the disconnection even if a subnet manager may be master.")
+
+
+@dataclass(frozen=True, slots=True)
+class _ByHand:
+    """Whether the steps are written for a person, and what is known of the place where they will be made."""
+
+    script: str | None = options.field(
         "--script",
         env=False,
         type=click.Choice(["opensm", "ufm"]),
         help="Write the steps as a script to run by hand: on OpenSM's host, or with curl at UFM.",
-    ),
-    options.option("--present", env=False, metavar="FILE", help="With --script opensm: a copy of its present policy."),
-    options.option(
-        "--allow-break", env=False, is_flag=True, help="With --script: allow steps that temporarily disconnect pairs."
-    ),
-)
+    )
+    present: str | None = options.field(
+        "--present", env=False, metavar="FILE", help="With --script opensm: a copy of its present policy."
+    )
+    allow_break: bool = options.flag_field(
+        "--allow-break", help="With --script: allow steps that temporarily disconnect pairs."
+    )
 
 
 @command("plan")
-@_asked
-@_by_hand
+@options.group("asked", _Asked)
+@options.group("by_hand", _ByHand)
 @ufm_options
 @options.folding
 @options.format
@@ -161,7 +131,7 @@ def plan(where: Where, ufm: UfmOptions, asked: _Asked, by_hand: _ByHand, folding
         source.read_alias_guids(found, policy.named_guids)
         live = _live_policy(source, found)
     enforce = asked.enforce
-    if (policy.says is not None or by_hand.script == "ufm") and not _is_given("enforce"):
+    if (policy.says is not None or by_hand.script == "ufm") and not is_typed("enforce"):
         enforce = enforcement_as_is(found) or enforce  # no answer of UFM tells it
     chosen = Options(enforce, asked.allow_both_pkeys, asked.disconnect_unconfigured, moves)  # type: ignore[arg-type]
     say_notes(found)
@@ -204,7 +174,7 @@ def _check(by_hand: _ByHand, format: str) -> None:
 
 def _as_master_has(asked: _Asked, master: MasterPolicy) -> _Asked:
     """Return what is asked for with the options of the master whose policy is planned, where none are given here."""
-    enforce = asked.enforce if _is_given("enforce") else master.part_enforce or asked.enforce
+    enforce = asked.enforce if is_typed("enforce") else master.part_enforce or asked.enforce
     return replace(asked, enforce=enforce, allow_both_pkeys=asked.allow_both_pkeys or bool(master.allow_both_pkeys))
 
 
@@ -238,10 +208,6 @@ def _copy_of(present: str | None) -> Policy | None:
     return read_accepted(present)
 
 
-def _is_given(name: str) -> bool:
-    return click.get_current_context().get_parameter_source(name) == ParameterSource.COMMANDLINE
-
-
 def _say_warnings(policy: Policy) -> None:
     from ibkeys.partitions.lint import lint
 
@@ -254,7 +220,6 @@ def _say_warnings(policy: Policy) -> None:
 def _partitions(policy: Policy, texts: Sequence[str]) -> tuple[int, ...]:
     """Return the numbers of the partitions that may move: each named as in the policy, or by its P_Key. Raises
     UsageError for a name that the policy does not have."""
-    from ibkeys.errors import UsageError
     from ibkeys.near import did_you_mean
     from ibkeys.partitions.model import DEFAULT_NAME, DEFAULT_PARTITION
 
@@ -282,10 +247,17 @@ def _write_words(made: PartitionPlan, policy: Policy, found: Topology, each: boo
     from ibkeys.plan.digest import plan_digest
 
     names = {partition.base: partition.name for partition in policy.partitions}
-    _write_problems(made.problems, found, each)
+    problems = [(f"PROBLEM {problem.kind}: ", problem.port, f": {problem.message}") for problem in made.problems]
+    _write_said(problems, found, each)
+    if problems:
+        write("")
     for line in changed_ports(made.tables, made.enforcement, each, found):
         write(line)
-    _write_moves(made.index_moves, found, each)
+    moves = [
+        (f"INDEX MOVE: {move.pkey} of ", move.port, f": {move.source} -> {move.target}; running QPs lose it")
+        for move in made.index_moves
+    ]
+    _write_said(moves, found, each)
     for cut in made.breaks:
         write(paint("BREAK", "high") + clean(f": {cut.message}; apply needs --allow-break"))
     for title, numbers in (("new", made.partitions.born), ("removed", made.partitions.dying)):
@@ -308,24 +280,6 @@ def _write_words(made: PartitionPlan, policy: Policy, found: Topology, each: boo
         "would change"
         if made.pending
         else "nothing to change: the fabric matches the policy"
-    )
-
-
-def _write_problems(problems: Sequence[Problem], found: Topology, each: bool) -> None:
-    said = [(f"PROBLEM {problem.kind}: ", problem.port, f": {problem.message}") for problem in problems]
-    _write_said(said, found, each)
-    if problems:
-        write("")
-
-
-def _write_moves(moves: Sequence[IndexMove], found: Topology, each: bool) -> None:
-    _write_said(
-        [
-            (f"INDEX MOVE: {move.pkey} of ", move.port, f": {move.source} -> {move.target}; running QPs lose it")
-            for move in moves
-        ],
-        found,
-        each,
     )
 
 
@@ -354,10 +308,8 @@ def _rows(made: PartitionPlan) -> Iterator[dict[str, Any]]:
     from ibkeys.topology.enforcement import ENFORCEMENT_BITS
 
     for table in made.tables:
-        for index in sorted({*table.before, *table.after}):
-            before, after = table.before.get(index), table.after.get(index)
-            if before != after:
-                yield {**table.port.to_json(), "kind": "pkey", "index": index, "before": before, "after": after}
+        for index, before, after in changed_entries(table):
+            yield {**table.port.to_json(), "kind": "pkey", "index": index, "before": before, "after": after}
     for change in made.enforcement:
         for name, was, now in zip(ENFORCEMENT_BITS, change.before.bits, change.after.bits, strict=True):
             if was != now:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +11,7 @@ import click
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write, write_as_is
 from ibkeys.cli.help.command import command
-from ibkeys.cli.render import write_csv, write_json
+from ibkeys.cli.render import write_data
 from ibkeys.cli.sm.policy import is_opensm, only_policy, refuse_url
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options, ufm_policy
 from ibkeys.printable import counted
@@ -26,14 +27,12 @@ _COLUMNS: Final = ("file", "line", "column", "severity", "code", "message")
 
 @command("policy-check")
 @click.argument("file")
-@options.option("--pin", env=False, is_flag=True, help="Write out the P_Keys that OpenSM would pick by itself.")
-@options.option("--pin-random", env=False, is_flag=True, help="Write out random free P_Keys instead.")
-@options.option(
-    "-f",
-    "--format",
-    "format",
-    type=click.Choice(["table", "json", "csv", "conf"]),
-    help="Form of the output; conf is the policy itself.  [default: table; conf with --pin]",
+@options.flag("--pin", help="Write out the P_Keys that OpenSM would pick by itself.")
+@options.flag("--pin-random", help="Write out random free P_Keys instead.")
+@options.format_of(
+    ["table", "json", "csv", "conf"],
+    "Form of the output; conf is the policy itself.  [default: table; conf with --pin]",
+    default=None,
 )
 @options.option(
     "--dialect",
@@ -65,7 +64,7 @@ def policy_check(ufm: UfmOptions, file: str, pin: bool, pin_random: bool, format
         policy = ufm_policy(file, ufm)
     else:
         refuse_url(file)
-        policy = only_policy(require_accepted=False) if is_opensm(file) else read_policy(file)
+        policy = only_policy() if is_opensm(file) else read_policy(file)
     file, policy = policy.path, in_dialect(policy, dialect)
     problems = lint(policy)
     if pin or pin_random:
@@ -73,19 +72,11 @@ def policy_check(ufm: UfmOptions, file: str, pin: bool, pin_random: bool, format
         policy = export.pin(policy) if pin else export.pin_random(policy)
     if format == "conf":
         return _write_conf(policy, problems)
-    if format == "json":
-        write_json("policy-check", {**to_json(policy, problems), "dialect": dialect})
-    elif format == "csv":
-        write_csv(_COLUMNS, ({"file": file, **asdict(problem)} for problem in problems))
-    else:
+    rows = ({"file": file, **asdict(problem)} for problem in problems)
+    document = {**to_json(policy, problems), "dialect": dialect}
+    if not write_data(format or "table", "policy-check", lambda: document, _COLUMNS, rows):
         _write_words(policy, problems)
     return _exit_code(problems)
-
-
-def _is_unchecked(problems: Sequence[Problem]) -> bool:
-    from ibkeys.partitions.dialect import NOT_CHECKED
-
-    return any(problem.code == NOT_CHECKED for problem in problems)
 
 
 def _exit_code(problems: Sequence[Problem]) -> int:
@@ -109,21 +100,19 @@ def _write_conf(policy: Policy, problems: Sequence[Problem]) -> int:
 
 def _write_words(policy: Policy, problems: Sequence[Problem]) -> None:
     from ibkeys.partitions.describe import in_words
+    from ibkeys.partitions.dialect import NOT_CHECKED
 
     for problem in problems:
         write(clean(problem.located(policy.path)))
     if problems:
         write("")
-    counts = ", ".join(
-        counted(count, severity)
-        for severity in ("error", "warning", "note")
-        if (count := sum(problem.severity == severity for problem in problems))
-    )
+    found = Counter(problem.severity for problem in problems)
+    counts = ", ".join(counted(found[each], each) for each in ("error", "warning", "note") if found[each])
     if not policy.accepted:
         write(clean(f"{policy.path}: {counts}; {policy.verdict}"))
         return
     partitions = counted(len(policy.partitions), "partition")
-    if _is_unchecked(problems):
+    if any(problem.code == NOT_CHECKED for problem in problems):
         write(
             clean(
                 f"{policy.path}: not fully checked, because NVIDIA's OpenSM may know some of its keywords: {partitions}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -13,7 +13,7 @@ from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Kind, Where
-from ibkeys.cli.render import heading_of, write_csv, write_json
+from ibkeys.cli.render import heading_of, write_data
 from ibkeys.cli.showing import MAY_STOP_LISTED, not_active_document, short_name, stop_document, sweep
 from ibkeys.errors import UsageError
 from ibkeys.printable import counted
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from ibkeys.reach.why import Check, Connectivity, Match, Verdict
     from ibkeys.topology.model import Topology
     from ibkeys.topology.nodes import Port
+
+_COLUMNS: Final = ("a_pkey", "b_pkey", "stopped", "a_to_b", "b_to_a")
 
 
 @command("why")
@@ -80,11 +82,8 @@ def _pairs(ones: Sequence[Port], others: Sequence[Port]) -> list[tuple[Port, Por
 def _show(reach: Reach, one: Port, other: Port, format: str) -> int:
     """Show the verdict about two ports and return the exit code."""
     verdict = reach.why(one, other)
-    if format == "json":
-        write_json("why", _why_document(reach, one, other, verdict))
-    elif format == "csv":
-        write_csv(("a_pkey", "b_pkey", "stopped", "a_to_b", "b_to_a"), _why_document(reach, one, other, verdict)["by"])
-    else:
+    rows = (_by(match, verdict) for match in verdict.matches)
+    if not write_data(format, "why", lambda: _why_document(reach, one, other, verdict), _COLUMNS, rows):
         _write_proof(reach, one, other, verdict)
     for port in verdict.unread:
         exits.warn(f"{port}: its P_Key table or its enforcement state could not be read", "not read")

@@ -18,9 +18,7 @@ def say_aliases(found: Topology, policy: str, named: Iterable[int]) -> frozenset
 
     aliases = find_aliases(found, named)
     for guid, (port, index) in list(aliases.items())[:NAMED]:
-        exits.warn(f"{policy} names 0x{guid:016x}, which is alias GUID {index} of {port}: {ALIAS_MEANS}", "note")
+        exits.note(f"{policy} names 0x{guid:016x}, which is alias GUID {index} of {port}: {ALIAS_MEANS}")
     if len(aliases) > NAMED:
-        exits.warn(
-            f"{policy} names {counted(len(aliases) - NAMED, 'more alias GUID')} (`ibkeys plan` names them all)", "note"
-        )
+        exits.note(f"{policy} names {counted(len(aliases) - NAMED, 'more alias GUID')} (`ibkeys plan` names them all)")
     return frozenset(aliases)

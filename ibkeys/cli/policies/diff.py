@@ -11,14 +11,14 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import is_folded, write_folded
+from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Folding, Where
 from ibkeys.cli.policies.aliases import say_aliases
-from ibkeys.cli.render import IDENTITY, NOTHING, Painted, Row, write_csv, write_json, write_table
+from ibkeys.cli.render import IDENTITY, NOTHING, Painted, Row, write_data, write_table
 from ibkeys.cli.screen.colour import paint, role_of_change
 from ibkeys.cli.showing import NAMING, errors_of, finish, naming, sweep
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
-from ibkeys.cli.types import GUID
 from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ibkeys.topology.model import Topology
 
 
+_COLUMNS: Final = (*IDENTITY, "partition", "name", "what", "before", "after")
 _TITLES: Final = ("Partition", "Name", "Change")
 _CHANGES: Final = {"joins": "joins as {after}", "leaves": "leaves, was {before}", "membership": "{before} -> {after}"}
 _ROLES: Final = {"joins": "added", "leaves": "removed"}
@@ -35,10 +36,8 @@ _ROLES: Final = {"joins": "added", "leaves": "removed"}
 @command("policy-diff")
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@options.option(
-    "--allow-both-pkeys", env=False, is_flag=True, help="A port may have the full and the limited P_Key of a partition."
-)
-@options.option("--sm-guid", env=False, type=GUID, metavar="GUID", help="The subnet manager's port, for SELF.")
+@options.allow_both_pkeys
+@options.sm_guid
 @ufm_options
 @options.folding
 @options.format
@@ -73,11 +72,8 @@ def policy_diff(
     guid = shown_subnet_manager(found).port_guid if sm_guid is None else sm_guid
     compared = compare_policies(before, after, found, guid, allow_both_pkeys)
     _say_unmatched(compared, before, after, found)
-    if format == "json":
-        write_json("policy-diff", _document(compared, before, after, found))
-    elif format == "csv":
-        write_csv([*IDENTITY, "partition", "name", "what", "before", "after"], _rows(compared))
-    else:
+    rows = _rows(compared)
+    if not write_data(format, "policy-diff", lambda: _document(compared, before, after, found), _COLUMNS, rows):
         _write_words(compared, found, folded)
     return finish(errors_of(found), format) or (exits.SAYS_NO if compared.differs else exits.DONE)
 
@@ -86,7 +82,7 @@ def _say_unmatched(compared: PolicyComparison, before: Policy, after: Policy, fo
     for policy, guids in zip((before, after), compared.unmatched, strict=True):
         others = set(guids) - say_aliases(found, policy.path, guids)
         if others:
-            exits.warn(f"{policy.path}: {len(others)} of its GUIDs are not end ports of this fabric", "note")
+            exits.note(f"{policy.path}: {len(others)} of its GUIDs are not end ports of this fabric")
 
 
 # --- documents --------------------------------------------------------------------------------------------------------
@@ -112,10 +108,7 @@ def _partition(each: PartitionDifference) -> dict[str, Any]:
         "partition": f"0x{each.base:04x}",
         "name_a": each.names[0],
         "name_b": each.names[1],
-        "members": [
-            {**standing.port.identity(), "what": _what(standing), "before": standing.before, "after": standing.after}
-            for standing in each.standings
-        ],
+        "members": [_member(standing) for standing in each.standings],
         "groups_a": list(each.groups[0]),
         "groups_b": list(each.groups[1]),
     }
@@ -124,14 +117,7 @@ def _partition(each: PartitionDifference) -> dict[str, Any]:
 def _rows(compared: PolicyComparison) -> Iterator[dict[str, Any]]:
     for each in compared.partitions:
         about = {"partition": f"0x{each.base:04x}", "name": each.name}
-        for standing in each.standings:
-            yield {
-                **standing.port.identity(),
-                **about,
-                "what": _what(standing),
-                "before": standing.before,
-                "after": standing.after,
-            }
+        yield from ({**about, **_member(standing)} for standing in each.standings)
         for what, before, after in _other(each):
             yield {**about, "what": what, "before": before, "after": after}
     for pinned in compared.pinned:
@@ -143,10 +129,9 @@ def _keys(pinned: PinnedDifference) -> dict[str, str | None]:
     return {name: str(key) if key is not None else None for name, key in keys.items()}
 
 
-def _what(standing: MembershipChange) -> str:
-    if standing.before is None:
-        return "joins"
-    return "leaves" if standing.after is None else "membership"
+def _member(standing: MembershipChange) -> dict[str, Any]:
+    what = "joins" if standing.before is None else "leaves" if standing.after is None else "membership"
+    return {**standing.port.identity(), "what": what, "before": standing.before, "after": standing.after}
 
 
 def _other(each: PartitionDifference) -> Iterator[tuple[str, str | None, str | None]]:
@@ -201,10 +186,7 @@ def _member_rows(compared: PolicyComparison) -> Iterator[dict[str, Any]]:
 
 def _by_port(rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
     """Yield one row for each port, with all that changes for it."""
-    ports: dict[tuple[str, int], list[Row]] = {}
-    for row in rows:
-        ports.setdefault((row["node_guid"], row["port"]), []).append(row)
-    for same in ports.values():
+    for same in grouped(rows, lambda row: (row["node_guid"], row["port"])).values():
         yield {**same[0], "changes": [_in_words(row) for row in same]}
 
 

@@ -25,12 +25,14 @@ M = TypeVar("M")
 
 @dataclass(frozen=True, slots=True)
 class Editing:
-    """Where an edited policy goes, and what the user agrees to beforehand."""
+    """Which fabric knows the names, where an edited policy goes, what the user agrees to, and how it is shown."""
 
     out: str | None
     dry_run: bool
     force: bool
     override: tuple[str, ...]
+    format: str
+    where: Where
 
 
 _editing = options.group(
@@ -39,9 +41,11 @@ _editing = options.group(
     options.option(
         "--out", env=False, metavar="FILE", help="Write the edited policy to this file, and leave FILE unchanged."
     ),
-    options.option("--dry-run", env=False, is_flag=True, help="Show what would change, write nothing."),
-    options.option("--force", env=False, is_flag=True, help="Edit a policy that an OpenSM on this host reads."),
-    options.option("--override", env=False, multiple=True, metavar="NAME", help="Override an interlock; repeatable."),
+    options.flag("--dry-run", help="Show what would change, write nothing."),
+    options.flag("--force", help="Edit a policy that an OpenSM on this host reads."),
+    options.override,
+    options.format,
+    options.reading,
 )
 
 
@@ -49,8 +53,12 @@ _editing = options.group(
 class Memberships:
     """Who becomes a full member, and who a limited one."""
 
-    full: tuple[str, ...]
-    limited: tuple[str, ...]
+    full: tuple[str, ...] = options.field(
+        "--full", env=False, multiple=True, metavar="WHO", help="Ports that become full members."
+    )
+    limited: tuple[str, ...] = options.field(
+        "--limited", env=False, multiple=True, metavar="WHO", help="Ports that become limited members."
+    )
 
     def by_word(self, required: bool = True) -> dict[str, MemberWord]:
         """Return the membership that each word is given. Raises UsageError for none, and for one that is given both."""
@@ -64,12 +72,7 @@ class Memberships:
         return found
 
 
-_members = options.group(
-    "members",
-    Memberships,
-    options.option("--full", env=False, multiple=True, metavar="WHO", help="Ports that become full members."),
-    options.option("--limited", env=False, multiple=True, metavar="WHO", help="Ports that become limited members."),
-)
+_members = options.group("members", Memberships)
 
 
 @command("policy-add")
@@ -77,16 +80,7 @@ _members = options.group(
 @click.argument("partition")
 @_members
 @_editing
-@options.format
-@options.reading
-def policy_add(
-    where: Where,
-    file: str,
-    partition: str,
-    members: Memberships,
-    editing: Editing,
-    format: str,
-) -> int:
+def policy_add(file: str, partition: str, members: Memberships, editing: Editing) -> int:
     """Add ports to a partition in a policy file.
 
     PARTITION is a name, a P_Key such as 0x21, or both (lustre=0x21). The last form creates the partition if it does not
@@ -105,7 +99,7 @@ def policy_add(
         rules += [Rule("GUID", guid, how) for guid, how in _by_guid(meant, memberships).items()]
         return add_members(policy, target, rules, meant.known)
 
-    return _carry_out("policy-add", where, file, list(memberships), editing, format, edit)
+    return _carry_out("policy-add", file, list(memberships), editing, edit)
 
 
 @command("policy-remove")
@@ -113,11 +107,7 @@ def policy_add(
 @click.argument("partition")
 @click.argument("words", nargs=-1, required=True, metavar="WHO...")
 @_editing
-@options.format
-@options.reading
-def policy_remove(
-    where: Where, file: str, partition: str, words: tuple[str, ...], editing: Editing, format: str
-) -> int:
+def policy_remove(file: str, partition: str, words: tuple[str, ...], editing: Editing) -> int:
     """Remove ports from a partition in a policy file.
 
     Refused for a port that is a member through a keyword such as ALL. A line without any port left is removed with
@@ -133,7 +123,7 @@ def policy_remove(
         guids = dict.fromkeys(guid for each in meant.guids.values() for guid in each)
         return remove_members(policy, source, list(guids), meant.known)
 
-    return _carry_out("policy-remove", where, file, words, editing, format, edit)
+    return _carry_out("policy-remove", file, words, editing, edit)
 
 
 @command("policy-move")
@@ -143,17 +133,8 @@ def policy_remove(
 @click.argument("words", nargs=-1, metavar="[WHO]...")
 @_members
 @_editing
-@options.format
-@options.reading
 def policy_move(
-    where: Where,
-    file: str,
-    source: str,
-    target: str,
-    words: tuple[str, ...],
-    members: Memberships,
-    editing: Editing,
-    format: str,
+    file: str, source: str, target: str, words: tuple[str, ...], members: Memberships, editing: Editing
 ) -> int:
     """Move ports from one partition to another in a policy file.
 
@@ -173,7 +154,7 @@ def policy_move(
     def edit(policy: Policy, meant: Meant) -> EditedPolicy:
         return move_members(policy, *places, _by_guid(meant, memberships), meant.known)
 
-    return _carry_out("policy-move", where, file, list(memberships), editing, format, edit)
+    return _carry_out("policy-move", file, list(memberships), editing, edit)
 
 
 def _by_guid(meant: Meant, memberships: Mapping[str, M]) -> dict[int, M]:
@@ -200,13 +181,7 @@ def _refuse_keywords(words: Sequence[str]) -> None:
 
 
 def _carry_out(
-    command: str,
-    where: Where,
-    file: str,
-    words: Sequence[str],
-    editing: Editing,
-    format: str,
-    edit: Callable[[Policy, Meant], EditedPolicy],
+    command: str, file: str, words: Sequence[str], editing: Editing, edit: Callable[[Policy, Meant], EditedPolicy]
 ) -> int:
     """Read the file, look the words up, edit, show, write. Nothing is written if one step is refused."""
     from ibkeys.cli.opening import open_source
@@ -218,8 +193,8 @@ def _carry_out(
     given = PolicyFile.read(file)
     given.policy.require_accepted()
     place = PolicyFile.look(editing.out) if editing.out is not None else given
-    with open_source(where) as source:
-        found = sweep(source, where, wanted=Wanted())
+    with open_source(editing.where) as source:
+        found = sweep(source, editing.where, wanted=Wanted())
     if found.troubles:
         unread = counted(len(found.troubles), "thing")
         exits.warn(f"{unread} could not be read, so a name may belong to more ports: see discover")
@@ -230,7 +205,7 @@ def _carry_out(
     written = has_text and not editing.dry_run
     if written:
         place.write(edited.after.data or b"", like=given)
-    report(command, edited, place, written, meant.ports, format)
+    report(command, edited, place, written, meant.ports, editing.format)
     if refused:
         return exits.REFUSED
     return exits.SAYS_NO if editing.dry_run and edited.pending else exits.DONE

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
 from ibkeys.cli.exits import clean, write
-from ibkeys.cli.render import IDENTITY, write_csv, write_json
+from ibkeys.cli.render import IDENTITY, write_data
 from ibkeys.errors import FileError, FileFormatError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ibkeys.partitions.model import Policy
     from ibkeys.topology.nodes import Port
 
-_CHANGE: Final = ("partition", "name", "who", "before", "after")
+_COLUMNS: Final = (*IDENTITY, "partition", "name", "who", "before", "after")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +102,10 @@ def report(
     command: str, edited: EditedPolicy, place: PolicyFile, written: bool, ports: Mapping[int, Port], format: str
 ) -> None:
     """Say what was or would be edited."""
-    for note in edited.notes:
-        exits.warn(note, "note")
+    exits.warn_each(edited.notes, "note")
     _say_new_warnings(edited)
-    if format == "json":
-        write_json(command, _document(edited, place, written, ports))
-    elif format == "csv":
-        write_csv([*IDENTITY, *_CHANGE], (_row(each, ports) for each in edited.changes))
-    else:
+    rows = (_row(each, ports) for each in edited.changes)
+    if not write_data(format, command, lambda: _document(edited, place, written, ports), _COLUMNS, rows):
         _write_words(edited, place, written)
 
 

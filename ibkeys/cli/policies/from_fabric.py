@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write, write_as_is
 from ibkeys.cli.help.command import command
+from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Where
-from ibkeys.cli.render import IDENTITY, write_csv, write_json
+from ibkeys.cli.render import IDENTITY, write_data
 from ibkeys.cli.showing import errors_of, finish, sweep
 from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
-from ibkeys.cli.types import GUID
 from ibkeys.printable import counted
 from ibkeys.topology.names.folded import FoldedNames
 from ibkeys.version import __version__
 
 if TYPE_CHECKING:
-    from ibkeys.partitions.model import Definition, Policy
     from ibkeys.plan.policies.from_fabric import MadePolicy
     from ibkeys.topology.model import Topology
 
@@ -34,17 +31,12 @@ if TYPE_CHECKING:
     metavar="FILE|opensm|ufm:URL",
     help="Take the names, flags and groups of partitions from this policy: they cannot be read from the fabric.",
 )
-@options.option("--sm-guid", env=False, type=GUID, metavar="GUID", help="The subnet manager's port, for SELF.")
+@options.sm_guid
 @options.option("--out", env=False, metavar="FILE", help="Write the policy to this file.")
-@options.option("--force", env=False, is_flag=True, help="Replace a policy that an OpenSM on this host reads.")
-@options.option("--override", env=False, multiple=True, metavar="NAME", help="Override an interlock; repeatable.")
-@options.option(
-    "-f",
-    "--format",
-    "format",
-    type=click.Choice(["conf", "json", "csv"]),
-    default="conf",
-    help="Form of the output; conf is the policy itself.  [default: conf]",
+@options.flag("--force", help="Replace a policy that an OpenSM on this host reads.")
+@options.override
+@options.format_of(
+    ["conf", "json", "csv"], "Form of the output; conf is the policy itself.  [default: conf]", default="conf"
 )
 @ufm_options
 @options.reading
@@ -82,29 +74,24 @@ def policy_from(
     if sm_guid is not None:
         manager = replace(manager, port_guid=sm_guid)
     labels = known_ports(found.end_ports()).labels
-    made = made_from(found, manager, _heads(heads), labels, _about(where, found, policy))
+    definitions = heads.definitions if heads is not None else ()
+    by_base = grouped(definitions, lambda each: each.base)
+    made = made_from(found, manager, lambda base: by_base.get(base, ()), labels, _about(where, found, policy))
     _say(made, policy, FoldedNames(port.identity() for port in found.ports()))
     text = made.policy.data or b""
     if place is not None:
         place.write(text)
-    if format == "json":
-        write_json("policy-from", _document(made, found))
-    elif format == "csv":
-        write_csv([*IDENTITY, "kind", "message"], _rows(made))
-    elif place is None:
-        write_as_is(text.decode("utf-8", "surrogateescape"))
-    else:
-        write(clean(f"written: {place.name}; to check it: ibkeys plan --policy {place.name} {_options(made)}".rstrip()))
+    rows = _rows(made)
+    if not write_data(format, "policy-from", lambda: _document(made, found), [*IDENTITY, "kind", "message"], rows):
+        if place is None:
+            write_as_is(text.decode("utf-8", "surrogateescape"))
+        else:
+            to_check = f"ibkeys plan --policy {place.name} {_options(made)}".rstrip()
+            write(clean(f"written: {place.name}; to check it: {to_check}"))
     errors = errors_of(found)
     return finish(errors, "table" if format == "conf" else format) or (
         exits.SAYS_NO if made.plan.pending else exits.DONE
     )
-
-
-def _heads(policy: Policy | None) -> Callable[[int], Iterable[Definition]]:
-    if policy is None:
-        return lambda _: ()
-    return lambda base: [each for each in policy.definitions if each.base == base]
 
 
 def _about(where: Where, found: Topology, policy: str | None) -> Iterator[str]:
@@ -123,10 +110,9 @@ def _say(made: MadePolicy, policy: str | None, names: FoldedNames) -> None:
     from ibkeys.partitions.lint import lint
 
     if policy is None:
-        exits.warn(
+        exits.note(
             "P_Key tables do not show names, IPoIB and multicast groups of partitions: --policy takes them from the "
-            "present policy; otherwise add ipoib by hand",
-            "note",
+            "present policy; otherwise add ipoib by hand"
         )
     for each in made.unsaid:
         where = ", ".join(names.words(port.identity() for port in each.ports))
@@ -135,9 +121,7 @@ def _say(made: MadePolicy, policy: str | None, names: FoldedNames) -> None:
         if problem.severity == "warning":
             exits.warn(f"the policy: {problem.message} [{problem.code}]")
     if _options(made):
-        exits.warn(
-            f"to plan this policy with the settings that the fabric has now, use: ibkeys plan {_options(made)}", "note"
-        )
+        exits.note(f"to plan this policy with the settings that the fabric has now, use: ibkeys plan {_options(made)}")
 
 
 def _changes(made: MadePolicy, kind: str) -> bool:

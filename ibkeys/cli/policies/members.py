@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 from ibkeys.cli import exits
+from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.tools.names import say_guids
 from ibkeys.errors import UsageError
 from ibkeys.keys.guid import is_spelled_as_guid
@@ -119,14 +120,12 @@ def _refuse_uncertain(directory: Directory, ports: Sequence[Port]) -> None:
 def _say_what_is_meant(ports: dict[str, list[Port]], names: FoldedNames) -> None:
     """Say where one name means several ports of a host, and where it means switches."""
     for word, listed in ports.items():
-        hosts: dict[str, list[Port]] = {}
-        for port in listed:
-            hosts.setdefault((port.node.description or "").split(" ")[0], []).append(port)
+        hosts = grouped(listed, lambda port: (port.node.description or "").split(" ")[0])
         several = [port.identity() for own in hosts.values() if len(own) > 1 for port in own]
         if several and not (word.lower().startswith("0x") or is_spelled_as_guid(word)):
             shown = ", ".join(names.words(several))
-            exits.warn(f"{word}: hosts with several ports; all their ports are selected: {shown}", "note")
+            exits.note(f"{word}: hosts with several ports; all their ports are selected: {shown}")
     switches = {port: port.identity() for listed in ports.values() for port in listed if port.node.is_switch}
     if switches:
         shown = ", ".join(names.words(switches.values()))
-        exits.warn(f"{len(switches)} of them switches: {shown}", "note")
+        exits.note(f"{len(switches)} of them switches: {shown}")

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-from click.core import ParameterSource
-
 from ibkeys.cli.exits import clean, write, write_exact
+from ibkeys.cli.given import is_typed
 from ibkeys.cli.opening import is_simulated, journal_of
 from ibkeys.cli.options import SmHosts, Where
 from ibkeys.errors import UsageError
@@ -27,8 +25,7 @@ def hosts_of(where: Where, given: SmHosts) -> list[SmHost]:
     Raises UsageError, FileFormatError, StoreError.
     """
     if where.snapshot is not None or is_simulated(where):
-        source = click.get_current_context().get_parameter_source("sm_host")
-        if given.sm_host and source == ParameterSource.COMMANDLINE:
+        if given.sm_host and is_typed("sm_host"):
             what = "--from reads a file" if where.snapshot is not None else "a simulated subnet has no hosts"
             raise UsageError(f"{what}: omit --sm-host")
         return []

@@ -68,22 +68,18 @@ def master_policy(source: Source) -> MasterPolicy:
     if not isinstance(source, Fabric):
         raise UsageError("opensm needs the fabric to find the master, and --from reads a file: name the policy file")
     found = policy_of_master(source, settings_of(None).here)
-    _say(found)
+    exits.warn_each(found.notes, "note")
     return found
 
 
-def only_policy(require_accepted: bool = True) -> Policy:
-    """Return the policy of the only OpenSM of this host, without asking a fabric; say which file that is.
+def only_policy() -> Policy:
+    """Return the policy of the only OpenSM of this host, whether OpenSM takes it or not, without asking a fabric; say
+    which file that is.
 
     Raises UsageError, FileFormatError.
     """
     from ibkeys.sm.master_policy import policy_of_only_one
 
-    found = policy_of_only_one(settings_of(None).here, require_accepted=require_accepted)
-    _say(found)
+    found = policy_of_only_one(settings_of(None).here, require_accepted=False)
+    exits.warn_each(found.notes, "note")
     return found.policy
-
-
-def _say(found: MasterPolicy) -> None:
-    for note in found.notes:
-        exits.warn(note, "note")

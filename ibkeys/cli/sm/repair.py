@@ -15,9 +15,10 @@ from ibkeys.cli.changing import confirm, say_would_be_refused, writer_of
 from ibkeys.cli.exits import clean, say, write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.causes import say_by_cause
+from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.opening import is_simulated, keystore_path, open_fabric
-from ibkeys.cli.options import Changing, Where
-from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
+from ibkeys.cli.options import AskedChange, Where
+from ibkeys.cli.render import IDENTITY, NOTHING, write_data, write_table
 from ibkeys.cli.showing import progress_bar
 from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.printable import counted, named
@@ -50,10 +51,8 @@ _VALUES: Final = ("result", "key", "m_key", "m_key_protect_bits", "m_key_lease_p
     type=click.Path(path_type=Path),
     help="The opensm.conf that it will start with.  [default: those found on this host]",
 )
-@options.changing
-@options.format
-@options.fabric
-def sm_repair(where: Where, cache_dir: Path | None, opensm_conf: Path | None, consent: Changing, format: str) -> int:
+@options.change
+def sm_repair(asked: AskedChange, cache_dir: Path | None, opensm_conf: Path | None) -> int:
     """Rebuild OpenSM's key files after a crash during a change of M_Keys.
 
     Run it on the host of the SM, while no OpenSM runs. First shows how many violations this may add. Then queries each
@@ -61,13 +60,16 @@ def sm_repair(where: Where, cache_dir: Path | None, opensm_conf: Path | None, co
     the answers. A port that does not answer keeps the first key of the key store in these files, and is named. At the
     end it shows how to start OpenSM. No port is changed.
     """
+    from ibkeys.host.opensm_process import OPENSM_CACHE, opensm_processes
+    from ibkeys.mkeys.repair.repair import plan_repair
     from ibkeys.mkeys.repair.start import advise
 
+    where, consent, format = asked.where, asked.consent, asked.format
     _check_options(where, cache_dir)
-    directory = cache_dir or _default_cache()
+    directory = cache_dir or Path(os.environ.get(_CACHE_VARIABLE) or OPENSM_CACHE)
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, _COMMAND, consent) as writer:
         confs = _confs(where, opensm_conf)
-        repair = _plan(writer, directory)
+        repair = plan_repair(writer, directory, opensm_processes)
         outlook = repair.outlook(conf.m_key_lease_period for _, conf in confs if conf is not None)
         if consent.dry_run:
             return _dry_run(writer, repair, outlook, format)
@@ -92,19 +94,6 @@ def _check_options(where: Where, cache_dir: Path | None) -> None:
     path = keystore_path(where)
     if path is not None and not path.exists():
         raise UsageError(f"{path}: no key store, so no key to query with (ibkeys mkey-import makes one)")
-
-
-def _default_cache() -> Path:
-    from ibkeys.host.opensm_process import OPENSM_CACHE
-
-    return Path(os.environ.get(_CACHE_VARIABLE) or OPENSM_CACHE)
-
-
-def _plan(writer: Writer, directory: Path) -> Repair:
-    from ibkeys.host.opensm_process import opensm_processes
-    from ibkeys.mkeys.repair.repair import plan_repair
-
-    return plan_repair(writer, directory, opensm_processes)
 
 
 def _confs(where: Where, named: Path | None) -> list[tuple[Path, OpensmConfig | None]]:
@@ -157,14 +146,11 @@ def _in_words(outlook: RepairOutlook) -> Iterator[str]:
 def _dry_run(writer: Writer, repair: Repair, outlook: RepairOutlook, format: str) -> int:
     refused = [each for each in repair.objections() if not writer.consent.covers(each.interlock)]
     say_would_be_refused(refused)
-    document = outlook.to_json()
-    if format == "json":
-        more = {"cache_dir": str(repair.directory), "interlocks": [each.interlock for each in refused]}
-        write_json(_COMMAND, {"dry_run": True, **document, **more})
-    elif format == "csv":
-        row = document | {"leases": " ".join(map(str, outlook.leases))}
-        write_csv([name for name in row if name != "orders"], [row])
-    else:
+    found = outlook.to_json()
+    more = {"cache_dir": str(repair.directory), "interlocks": [each.interlock for each in refused]}
+    row = found | {"leases": " ".join(map(str, outlook.leases))}
+    columns = [name for name in row if name != "orders"]
+    if not write_data(format, _COMMAND, lambda: {"dry_run": True, **found, **more}, columns, [row]):
         for line in _in_words(outlook):
             write(line)
         write(f"dry run: no port was queried, nothing was written in {repair.directory}")
@@ -175,24 +161,19 @@ def _dry_run(writer: Writer, repair: Repair, outlook: RepairOutlook, format: str
 
 
 def _report(where: Where, repair: Repair, done: Repaired, confs: list[ConfAdvice], format: str) -> int:
-    for note in done.notes:
-        exits.warn(note, "note")
+    exits.warn_each(done.notes, "note")
     rows = _rows(done, where.show_keys)
     errors = [{**each.port.identity(), "error": each.error} for each in done.troubles]
-    if format == "json":
-        document = {
-            "dry_run": False,
-            "cache_dir": str(repair.directory),
-            "ports": rows,
-            "keys": done.exported.keys,
-            "links": done.exported.links,
-            "opensm_conf": [each.to_json() for each in confs],
-            "errors": errors,
-        }
-        write_json(_COMMAND, document)
-    elif format == "csv":
-        write_csv([*IDENTITY, *_VALUES], rows)
-    else:
+    document = {
+        "dry_run": False,
+        "cache_dir": str(repair.directory),
+        "ports": rows,
+        "keys": done.exported.keys,
+        "links": done.exported.links,
+        "opensm_conf": [each.to_json() for each in confs],
+        "errors": errors,
+    }
+    if not write_data(format, _COMMAND, lambda: document, [*IDENTITY, *_VALUES], rows):
         _write_table(rows, where.show_keys)
         keys, links = counted(done.exported.keys, "key"), counted(done.exported.links, "link")
         files = f"guid2mkey with {keys}, neighbors with {links}"
@@ -264,10 +245,8 @@ def _how_to_start(confs: list[ConfAdvice], directory: Path) -> Iterator[str]:
 def _say_kept(done: Repaired) -> None:
     """Say why ports keep the key that the store has first: each reason once, with the ports. Of many of them not even
     the node is known."""
-    names: dict[str, list[str]] = {}
-    for kept in done.kept:
-        names.setdefault(kept.reason, []).append(kept.port["node_desc"] or f"port GUID {kept.port['port_guid']}")
-    for reason, ports in names.items():
+    for reason, kept in grouped(done.kept, lambda each: each.reason).items():
+        ports = [each.port["node_desc"] or f"port GUID {each.port['port_guid']}" for each in kept]
         who = ports[0] if len(ports) == 1 else counted(len(ports), "port")
         whose = "its key in guid2mkey is" if len(ports) == 1 else "their keys in guid2mkey are"
         which = "" if len(ports) == 1 else f": {named(ports, _NAMED)}"

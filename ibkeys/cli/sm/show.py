@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import click
-
 from ibkeys.cli import exits, options
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_source
@@ -25,16 +23,9 @@ _USAGE = (UsageError, AddressError, EncodeError, FileFormatError)
 
 
 @command("sm-show")
-@options.option(
-    "-f",
-    "--format",
-    "format",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    help="Form of the output.  [default: table]",
-)
+@options.format_of(["table", "json"], "Form of the output.  [default: table]")
 @options.sm_hosts
-@options.option("--dry-run", env=False, is_flag=True, help="Show what would be queried where, and query nothing.")
+@options.flag("--dry-run", help="Show what would be queried where, and query nothing.")
 @options.reading
 def sm_show(where: Where, sm_hosts: SmHosts, dry_run: bool, format: str) -> int:
     """Show the subnet managers, each OpenSM's files and options, and dangerous settings.
@@ -95,6 +86,5 @@ def _finish(report: SmReport, code: int) -> int:
     problems = [f"the fabric: {report.error}"] if report.error else []
     problems += [f"{host.name}: {host.error}" for host in report.hosts if host.error]
     problems += [f"{each.name}: {unknown}" for each in report.instances() for unknown in each.unknowns()]
-    for problem in problems:
-        exits.warn(problem, "not read")
+    exits.warn_each(problems, "not read")
     return exits.NOT_COMPLETED if problems else code

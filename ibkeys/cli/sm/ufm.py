@@ -6,10 +6,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import click
-from click.core import ParameterSource
-
 from ibkeys.cli import exits, options
+from ibkeys.cli.given import is_from_environment
 from ibkeys.cli.help.common import UFM
 from ibkeys.cli.secrets import check_private_key, read_ufm_token
 from ibkeys.errors import UsageError
@@ -24,12 +22,24 @@ if TYPE_CHECKING:
 class UfmOptions:
     """Who asks UFM, and what is trusted there."""
 
-    ufm_token: str | None
-    ufm_cert: str | None
-    ufm_key: str | None
-    ufm_ca: str | None
-    ufm_insecure: bool
-    ufm_proxy: str | None
+    ufm_token: str | None = options.shared_field(
+        UFM, "--ufm-token", metavar="@FILE", help="For ufm:URL: the file with the access token."
+    )
+    ufm_cert: str | None = options.shared_field(
+        UFM, "--ufm-cert", metavar="FILE", help="For ufm:URL: a client certificate (PEM)."
+    )
+    ufm_key: str | None = options.shared_field(
+        UFM, "--ufm-key", metavar="FILE", help="Private key of the certificate (PEM), if it is in another file."
+    )
+    ufm_ca: str | None = options.shared_field(
+        UFM, "--ufm-ca", metavar="FILE", help="For ufm:URL: the CA that signed its certificate (PEM)."
+    )
+    ufm_insecure: bool = options.shared_field(
+        UFM, "--ufm-insecure", env=False, is_flag=True, help="For ufm:URL: do not check its certificate."
+    )
+    ufm_proxy: str | None = options.shared_field(
+        UFM, "--ufm-proxy", env=False, metavar="URL", help="For ufm:URL: a proxy.  [default: none]"
+    )
 
     def words(self) -> list[str]:
         """Return the options for a child of this process: names of files, and no secret."""
@@ -39,18 +49,7 @@ class UfmOptions:
         return [*given, *(["--ufm-insecure"] if insecure else [])]
 
 
-ufm_options: Final = options.group(
-    "ufm",
-    UfmOptions,
-    options.shared(UFM, "--ufm-token", metavar="@FILE", help="For ufm:URL: the file with the access token."),
-    options.shared(UFM, "--ufm-cert", metavar="FILE", help="For ufm:URL: a client certificate (PEM)."),
-    options.shared(
-        UFM, "--ufm-key", metavar="FILE", help="Private key of the certificate (PEM), if it is in another file."
-    ),
-    options.shared(UFM, "--ufm-ca", metavar="FILE", help="For ufm:URL: the CA that signed its certificate (PEM)."),
-    options.shared(UFM, "--ufm-insecure", env=False, is_flag=True, help="For ufm:URL: do not check its certificate."),
-    options.shared(UFM, "--ufm-proxy", env=False, metavar="URL", help="For ufm:URL: a proxy.  [default: none]"),
-)
+ufm_options: Final = options.group("ufm", UfmOptions)
 """For commands that take ufm:URL."""
 
 
@@ -60,8 +59,7 @@ def access_of(name: str, given: UfmOptions) -> UfmAccess:
 
     token = None
     if given.ufm_token is not None:
-        source = click.get_current_context().get_parameter_source("ufm_token")
-        where = "the environment" if source == ParameterSource.ENVIRONMENT else "the command line"
+        where = "the environment" if is_from_environment("ufm_token") else "the command line"
         if not given.ufm_token.startswith("@"):
             raise UsageError(f"--ufm-token takes @FILE: {where} is not a safe place for a token")
         token = UfmToken(read_ufm_token(given.ufm_token[1:], "--ufm-token"))
@@ -97,6 +95,5 @@ def ufm_policy(name: str, given: UfmOptions) -> Policy:
 
     ufm = open_ufm(name, given)
     partitions = list(ufm.partitions().values())
-    for note in notes_on(partitions):
-        exits.warn(note, "note")
+    exits.warn_each(notes_on(partitions), "note")
     return policy_of(ufm.url, partitions)

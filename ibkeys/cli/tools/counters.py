@@ -10,9 +10,9 @@ from ibkeys.cli.addresses import given_port
 from ibkeys.cli.changing import Missing, change
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import Changing, Kind, Listing, Where
-from ibkeys.cli.render import NOTHING, Row
-from ibkeys.cli.showing import Column, errors_of, finish, read_sheet, show, sweep
+from ibkeys.cli.options import AskedChange, Kind, ShownPorts
+from ibkeys.cli.render import NOTHING, Column, Row
+from ibkeys.cli.showing import errors_of, finish, read_sheet, show, sweep, values_of
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
@@ -31,14 +31,8 @@ SUPPRESSION: Final = "multicast_p_key_trap_suppression_enabled"
 
 
 @command("counters-show")
-@options.every_port
-@options.address()
-@options.format
-@options.listing
-@options.reading
-def counters_show(
-    where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, listing: Listing, format: str
-) -> int:
+@options.shown_ports()
+def counters_show(asked: ShownPorts) -> int:
     """Show M_Key, P_Key and Q_Key violation counters.
 
     Violation counters stop at 65535 and are cleared only by counters-clear, or by a reset of the port. Also shows
@@ -60,16 +54,14 @@ def counters_show(
         names = {key: getattr(errors, what) if errors is not None else None for key, (*_, what) in _DROPPED.items()}
         return {**_values(port), **names, SUPPRESSION: _suppression(port)}
 
-    sheet = read_sheet(
-        where, kind, words, every_port, listing, lambda handle: handle.read_port_info(), values, read_more=read_dropped
-    )
+    sheet = read_sheet(asked, lambda handle: handle.read_port_info(), values, read_more=read_dropped)
     _say_unread(dropped)
-    asked = {(port.identity()["node_guid"], port.num) for port in dropped}
+    enforcing = {(port.identity()["node_guid"], port.num) for port in dropped}
     columns = [Column(key, title) for key, title in COUNTERS.items()]
-    columns += [Column(key, title, _dropped(key, asked), short) for key, (title, short, _) in _DROPPED.items()]
-    if format != "table" or any(row[SUPPRESSION] is not None for row in sheet.ports):
-        columns.append(Column(SUPPRESSION, PortInfo.rows[SUPPRESSION].name, _suppressed, "TrapSuppr"))
-    return show("counters-show", sheet, columns, format, listing, lambda row: True)
+    columns += [Column(key, title, _dropped(key, enforcing), short) for key, (title, short, _) in _DROPPED.items()]
+    if asked.format != "table" or any(row[SUPPRESSION] is not None for row in sheet.ports):
+        columns.append(Column(SUPPRESSION, PortInfo.rows[SUPPRESSION].name, short="TrapSuppr", empty=NOTHING))
+    return show("counters-show", sheet, columns, asked)
 
 
 _DROPPED: Final = {
@@ -97,32 +89,23 @@ def _suppression(port: Port) -> int | None:
     return int(getattr(info, SUPPRESSION))
 
 
-def _suppressed(row: Row) -> Any:
-    return NOTHING if row[SUPPRESSION] is None else row[SUPPRESSION]
-
-
 def _say_unread(dropped: Mapping[Port, ConstraintErrors]) -> None:
     """Say whose PortCounters are missing: they are asked by LID and P_Key, so an answer takes more than a link."""
     unread = [(port, errors.error) for port, errors in dropped.items() if errors.error is not None]
     if unread:
         port, error = unread[0]
-        exits.warn(f"constraint errors of {counted(len(unread), 'switch port')} are not known; {port}: {error}", "note")
+        exits.note(f"constraint errors of {counted(len(unread), 'switch port')} are not known; {port}: {error}")
 
 
 def _values(port: Port) -> dict[str, Any]:
-    info = port.port_info
-    return {key: getattr(info, key) if info is not None else None for key in COUNTERS}
+    return values_of(port.port_info, COUNTERS)
 
 
 @command("counters-clear")
 @options.every_port
 @options.address()
-@options.changing
-@options.format
-@options.fabric
-def counters_clear(
-    where: Where, kind: Kind, words: tuple[str, ...], every_port: bool, consent: Changing, format: str
-) -> int:
+@options.change
+def counters_clear(asked: AskedChange, kind: Kind, words: tuple[str, ...], every_port: bool) -> int:
     """Clear the violation counters.
 
     Clears the counters of one port, or with --all those of every port that has counted a violation. The old values are
@@ -132,20 +115,20 @@ def counters_clear(
 
     given = given_port(words, kind, every_port)
     missing = Missing()
-    with open_fabric(where, changing=True) as fabric:
+    with open_fabric(asked.where, changing=True) as fabric:
 
         def make_plan(writer: Writer) -> Plan:
             if not every_port:
                 return plan_clear(writer, [given.open(fabric)])
-            found = sweep(fabric, where)
+            found = sweep(fabric, asked.where)
             missing.errors, missing.unreached = errors_of(found), found.unreached
             # Only ports that could be read, and have something to clear, are worth a further question.
             ports = [port for port in found.ports() if port.port_info is not None]
             clear = [port for port in ports if not _counts(port)]
             return plan_clear(writer, [fabric.handle(port) for port in ports if _counts(port)], clear)
 
-        code = change(fabric, "counters-clear", consent, format, make_plan, missing if every_port else None)
-    return finish(missing.errors, format) or code
+        code = change(fabric, "counters-clear", asked, make_plan, missing if every_port else None)
+    return finish(missing.errors, asked.format) or code
 
 
 def _counts(port: Port) -> list[int]:

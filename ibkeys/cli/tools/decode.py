@@ -12,7 +12,7 @@ import click
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.help.command import command
-from ibkeys.cli.render import NOTHING, schema, write_csv, write_details, write_json
+from ibkeys.cli.render import NOTHING, schema, write_data, write_details
 from ibkeys.errors import EncodeError, MalformedMad, UsageError
 from ibkeys.printable import counted
 
@@ -37,11 +37,7 @@ def decode(hexes: tuple[str, ...], attribute: str | None, format: str, show_keys
     if hexes == ("-",):
         return _decode_lines(name, show_keys)
     document = _document(" ".join(hexes), name, show_keys)
-    if format == "json":
-        write_json("decode", document)
-    elif format == "csv":
-        write_csv(["part", "name", "value"], _csv_rows(document))
-    else:
+    if not write_data(format, "decode", lambda: document, ["part", "name", "value"], _csv_rows(document)):
         _write_text(document)
     return exits.DONE
 

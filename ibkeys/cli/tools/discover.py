@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import options
@@ -11,15 +11,15 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Filters, Where
-from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
-from ibkeys.cli.showing import PEER_PARTS, errors_of, finish, peer_document, sweep_for, write_unreached
+from ibkeys.cli.render import IDENTITY, NOTHING, Column, write_columns, write_csv, write_json
+from ibkeys.cli.showing import PEER_COLUMNS, errors_of, finish, peer_document, peer_values, sweep_for, write_unreached
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
     from ibkeys.topology.model import Topology
     from ibkeys.topology.nodes import Node, Port
 
-_CSV_COLUMNS: Final = (*IDENTITY, "num_ports", "state", "phys_state", *(f"peer_{part}" for part in PEER_PARTS))
+_CSV_COLUMNS: Final = (*IDENTITY, "num_ports", "state", "phys_state", *PEER_COLUMNS)
 
 
 @command("discover")
@@ -46,7 +46,7 @@ def discover(where: Where, filters: Filters, format: str) -> int:
         listed = [_document(node, ports) for node, ports in nodes.items()]
         write_json("discover", {"nodes": listed, "errors": errors, "unreached": found.unreached})
     elif format == "csv":
-        write_csv(_CSV_COLUMNS, (row for node, ports in nodes.items() for row in _csv_rows(node, ports)))
+        write_csv(_CSV_COLUMNS, (_row(port) for ports in nodes.values() for port in ports))
     else:
         _write_table(found, nodes, chosen.is_given)
     return finish(errors, format)
@@ -75,27 +75,18 @@ def _port_document(port: Port) -> dict[str, Any]:
     }
 
 
-def _csv_rows(node: Node, ports: Iterable[Port]) -> Iterator[dict[str, Any]]:
-    for port in ports:
-        values = _port_document(port)
-        peer = values["peer"] or {}
-        yield {
-            **port.identity(),
-            **values,
-            "num_ports": node.num_ports,
-            **{f"peer_{part}": value for part, value in peer.items()},
-        }
+def _row(port: Port) -> dict[str, Any]:
+    return {**port.identity(), **_port_document(port), "num_ports": port.node.num_ports, **peer_values(port)}
 
 
 def _write_table(found: Topology, chosen: Mapping[Node, Sequence[Port]], is_part: bool) -> None:
     """One row for each port that has a link or could not be read; the node's name stands on each, for grep. *chosen*:
     the ports that were asked for, *is_part*: by a filter."""
-    titles = ("Node", "GUID", "Type", "Port", "LID", "State", "Link", "Peer", "Peer GUID", "Peer port")
     ports = list(found.ports())
     wanted = {port for some in chosen.values() for port in some}
     known = [port for port in ports if port in wanted]
     listed = [port for port in known if port.is_end_port or port.is_linked or port.info is None]
-    write_table(titles, (_cells(port) for port in listed))
+    write_columns(_columns(), map(_row, listed))
     kinds = [node.type_name for node in found.nodes]
     links = sum(port.peer is not None for port in ports) // 2
     counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
@@ -106,21 +97,25 @@ def _write_table(found: Topology, chosen: Mapping[Node, Sequence[Port]], is_part
     write_unreached(found.unreached)
 
 
-def _cells(port: Port) -> list[Any]:
+def _columns() -> list[Column]:
     from ibkeys.mad.const import PORT_PHYSICAL_STATE_NAMES, PORT_STATE_NAMES
 
-    node, info, peer = port.node, port.port_info, port.peer
-    cells: list[Any] = [node.description, f"0x{node.guid:016x}", node.type_name, port.num, port.lid]
-    if info is None:
-        cells += [None, None]
-    else:
-        # An IntEnum member is equal to its number, so numbers find their names, and unknown ones stay numbers.
-        states: Mapping[Any, str] = PORT_STATE_NAMES
-        links: Mapping[Any, str] = PORT_PHYSICAL_STATE_NAMES
-        cells += [
-            states.get(info.port_state, info.port_state),
-            links.get(info.port_physical_state, info.port_physical_state),
-        ]
-    if peer is None:
-        return [*cells, NOTHING, NOTHING, NOTHING]
-    return [*cells, peer.node.description, f"0x{peer.node.guid:016x}", peer.num]
+    # An IntEnum member is equal to its number, so numbers find their names, and unknown ones stay numbers.
+    states: Mapping[Any, str] = PORT_STATE_NAMES
+    links: Mapping[Any, str] = PORT_PHYSICAL_STATE_NAMES
+    return [
+        Column("node_desc", "Node"),
+        Column("node_guid", "GUID"),
+        Column("node_type", "Type"),
+        Column("port", "Port"),
+        Column("lid", "LID"),
+        Column("state", "State", lambda row: states.get(row["state"], row["state"])),
+        Column("phys_state", "Link", lambda row: links.get(row["phys_state"], row["phys_state"])),
+        _of_peer("node_desc", "Peer"),
+        _of_peer("node_guid", "Peer GUID"),
+        _of_peer("port", "Peer port"),
+    ]
+
+
+def _of_peer(part: str, title: str) -> Column:
+    return Column("peer", title, lambda row: NOTHING if row["peer"] is None else row["peer"][part])

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 from ibkeys.cli import exits, options, typed
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
-from ibkeys.cli.opening import is_simulated, open_fabric
+from ibkeys.cli.opening import is_simulated, journal_of, open_fabric, stores_of
 from ibkeys.cli.options import Changing, Where
-from ibkeys.cli.render import write_csv, write_json
+from ibkeys.cli.render import write_data
 from ibkeys.cli.tools.hardware import ReportOptions, made_report, report_options
 from ibkeys.errors import IbkeysError, StoreError
 from ibkeys.printable import counted, named
@@ -52,11 +52,9 @@ def doctor(where: Where, consent: Changing, wanted: ReportOptions, format: str) 
         {"name": check.name, "ok": check.ok, "detail": check.detail, "advice": check.advice or None} for check in checks
     ]
     reported = made_report(where, consent, wanted, rows) if wanted.report is not None else None
-    if format == "json":
-        write_json("doctor", {"checks": rows, "problems": problems, "report": reported.to_json() if reported else None})
-    elif format == "csv":
-        write_csv(_COLUMNS, [*rows, *(reported.as_checks() if reported else ())])
-    else:
+    document = {"checks": rows, "problems": problems, "report": reported.to_json() if reported else None}
+    all_rows = [*rows, *(reported.as_checks() if reported else ())]
+    if not write_data(format, "doctor", lambda: document, _COLUMNS, all_rows):
         _write_text(checks, problems)
         if reported is not None:
             reported.write_text(whole=where.verbose > 0)
@@ -80,7 +78,6 @@ def _write_text(checks: list[Check], problems: int) -> None:
 
 
 def _checks(where: Where) -> Iterator[Check]:
-    from ibkeys.store.paths import store_paths
     from ibkeys.umad.probe import Check, probe
 
     if is_simulated(where):
@@ -103,13 +100,7 @@ def _checks(where: Where) -> Iterator[Check]:
             if isinstance(error, StoreError):
                 yield Check("store", False, str(error))
         else:
-            yield from _stores(
-                store_paths(
-                    keystore=Path(where.keystore) if where.keystore else None,
-                    journal=Path(where.journal) if where.journal else None,
-                ),
-                folders,
-            )
+            yield from _stores(stores_of(where), folders)
 
 
 def _local_port(fabric: Fabric, used: Path | None) -> Iterator[Check]:
@@ -214,10 +205,9 @@ def _host(where: Where, folders: list[Path]) -> Iterator[Check]:
 def _managers_elsewhere(where: Where, here: HostReport) -> Iterator[Check]:
     from ibkeys.apply.opensm.former_managers import check_managers_elsewhere
     from ibkeys.store.journal import Journal
-    from ibkeys.store.paths import store_paths
 
     try:
-        with Journal.read(store_paths(journal=Path(where.journal) if where.journal else None).journal) as journal:
+        with Journal.read(journal_of(where)) as journal:
             yield from check_managers_elsewhere(here, journal)
     except StoreError:  # the check of that store names it
         return

@@ -9,7 +9,7 @@ import click
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
-from ibkeys.cli.render import write_csv, write_json
+from ibkeys.cli.render import write_data
 from ibkeys.cli.types import PKEY, Number
 from ibkeys.keys.pkey import PKey, explain, explain_match
 from ibkeys.keys.qkey import RULES, classify
@@ -81,9 +81,5 @@ def qkey_explain(value: int, format: str) -> int:
 
 
 def _write(command: str, values: dict[str, object], text: str, format: str) -> None:
-    if format == "json":
-        write_json(command, values)
-    elif format == "csv":
-        write_csv(list(values), [values])
-    else:
+    if not write_data(format, command, lambda: values, list(values), [values]):
         write(text)

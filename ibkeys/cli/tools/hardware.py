@@ -41,9 +41,16 @@ _WHAT: Final = "a P_Key, an M_Key at level 0, and a reset of violation counters"
 class ReportOptions:
     """Whether a report is made, and how."""
 
-    report: str | None
-    hash_guids: bool
-    write_loopback: str | None
+    report: str | None = options.field(
+        "--report", env=False, metavar="FILE", help="Compare the fabric with what ibkeys assumes; write an archive."
+    )
+    hash_guids: bool = options.flag_field("--hash-guids", help="Hash GUIDs, LIDs and names in the report.")
+    write_loopback: str | None = options.field(
+        "--write-loopback",
+        env=False,
+        metavar="CA/PORT,CA/PORT",
+        help="Also write to the second of two ports of this host, and restore it.",
+    )
 
     def check(self, consent: Changing) -> None:
         """Raise UsageError for options that mean nothing together."""
@@ -56,20 +63,7 @@ class ReportOptions:
             raise UsageError("--yes, --dry-run, --force and --override belong to --write-loopback: nothing else writes")
 
 
-report_options: Final = options.group(
-    "wanted",
-    ReportOptions,
-    options.option(
-        "--report", env=False, metavar="FILE", help="Compare the fabric with what ibkeys assumes; write an archive."
-    ),
-    options.option("--hash-guids", env=False, is_flag=True, help="Hash GUIDs, LIDs and names in the report."),
-    options.option(
-        "--write-loopback",
-        env=False,
-        metavar="CA/PORT,CA/PORT",
-        help="Also write to the second of two ports of this host, and restore it.",
-    ),
-)
+report_options: Final = options.group("wanted", ReportOptions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,15 +13,23 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Filters, Where
-from ibkeys.cli.render import IDENTITY, NOTHING, write_csv, write_json, write_table
-from ibkeys.cli.showing import PEER_PARTS, errors_of, finish, guid_of, peer_document, sweep_for, write_unreached
+from ibkeys.cli.render import IDENTITY, NOTHING, write_data, write_table
+from ibkeys.cli.showing import (
+    PEER_COLUMNS,
+    errors_of,
+    finish,
+    guid_of,
+    peer_document,
+    peer_values,
+    sweep_for,
+    write_unreached,
+)
 from ibkeys.keys.guid import is_spelled_as_guid
 
 if TYPE_CHECKING:
     from ibkeys.topology.directory import Directory
     from ibkeys.topology.nodes import Port
 
-_PEER: Final = tuple(f"peer_{part}" for part in PEER_PARTS)
 _ONE: Final[dict[str, Callable[[Directory, Port], Any]]] = {
     "name": lambda _, port: port.node.description,
     "host": lambda _, port: _host(port),
@@ -62,12 +70,13 @@ def names(where: Where, words: tuple[str, ...], only: str | None, filters: Filte
         for port in ports:
             value = _ONE[only](directory, port)
             write_exact(NOTHING if value in (None, "") else clean(str(value)))
-    elif format == "json":
-        listed = [_document(port) for port in ports]
-        write_json("names", {"ports": listed, "errors": errors, "unreached": found.unreached})
-    elif format == "csv":
-        write_csv([*IDENTITY, "host", *_PEER], (_row(port) for port in ports))
-    else:
+    elif not write_data(
+        format,
+        "names",
+        lambda: {"ports": [*map(_document, ports)], "errors": errors, "unreached": found.unreached},
+        [*IDENTITY, "host", *PEER_COLUMNS],
+        map(_row, ports),
+    ):
         titles = ("Name", "Port", "LID", "Port GUID", "Switch port")
         write_table(titles, (_cells(directory, port) for port in ports))
         if not (words or chosen.is_given):
@@ -106,8 +115,7 @@ def _document(port: Port) -> dict[str, Any]:
 
 
 def _row(port: Port) -> dict[str, Any]:
-    peer = peer_document(port) or {}
-    return {**port.identity(), "host": _host(port), **{f"peer_{key}": value for key, value in peer.items()}}
+    return {**port.identity(), "host": _host(port), **peer_values(port)}
 
 
 def _cells(directory: Directory, port: Port) -> list[Any]:

@@ -6,7 +6,7 @@ import re
 import signal
 import socket
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from shlex import quote
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -19,6 +19,7 @@ from ibkeys.cli.help.command import CommandGroup
 from ibkeys.cli.tools.sim_mads import Traced, traced_options, watching
 from ibkeys.cli.types import Number
 from ibkeys.errors import IbkeysError, UsageError
+from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from ibkeys.keys.pkey import InboundCheck
     from ibkeys.sim.server.server import Server
     from ibkeys.sim.steering.script import Script
-    from ibkeys.sim.subnet import Subnet
 
 _LOOPBACK: Final = "127.0.0.1"
 _BLANKS: Final = re.compile(r"^(?=.*\s)(.*?)(\[\d+\]|:\d+)?$", re.DOTALL)
@@ -55,77 +55,39 @@ def sim() -> None:
 class _Made:
     """How the subnet of a file is made."""
 
-    port_guids: Literal["file", "ibsim"]
-    seed: int
-    links: Literal["initialize", "active"]
-    inbound_check: InboundCheck
-
-
-@dataclass(frozen=True, slots=True)
-class _Attaching:
-    """Where programs attach, and whose."""
-
-    remote: bool
-    listen: str | None
-    allow_others: bool
-
-
-_made: Final = options.group(
-    "made",
-    _Made,
-    click.option(
+    port_guids: Literal["file", "ibsim"] = options.field(
         "--port-guids",
-        envvar="IBKEYS_PORT_GUIDS",
         type=click.Choice(["file", "ibsim"]),
         default="file",
         help="Port GUIDs: as the file prints them, or node GUID + port number.  [default: file]",
-    ),
-    click.option(
-        "--seed",
-        envvar="IBKEYS_SEED",
-        type=Number(0, 2**64 - 1),
-        default=0,
-        metavar="N",
-        help="Seed of the random faults.",
-    ),
-    click.option(
+    )
+    seed: int = options.field(
+        "--seed", type=Number(0, 2**64 - 1), default=0, metavar="N", help="Seed of the random faults."
+    )
+    links: Literal["initialize", "active"] = options.field(
         "--links",
-        envvar="IBKEYS_LINKS",
         type=click.Choice(["initialize", "active"]),
         default="initialize",
         help="State of the links: as after power-up, or as a subnet manager left them.  [default: initialize]",
-    ),
-    options.inbound_check,
-)
-_attaching: Final = options.group(
-    "attaching",
-    _Attaching,
-    click.option(
-        "-r", "--remote", envvar="IBKEYS_REMOTE", is_flag=True, help="Serve over UDP instead of local sockets."
-    ),
-    click.option(
-        "-l",
-        "--listen",
-        envvar="IBKEYS_LISTEN",
-        metavar="[ADDRESS:]PORT",
-        help="First UDP port; sets -r.  [default: 127.0.0.1:7070]",
-    ),
-    click.option("--allow-others", is_flag=True, help="Let programs of other users attach; required with -r."),
-)
+    )
+    inbound_check: InboundCheck = options.taken(options.inbound_check, DEFAULT_INBOUND_CHECK)
 
 
 @sim.command("serve")
 @click.argument("file", metavar="[FILE]", required=False)
 @_socket
-@_made
-@click.option(
-    "--at", envvar="IBKEYS_AT", metavar="NODE", help="Node to which programs attach if they do not set SIM_HOST."
+@options.group("made", _Made)
+@options.option("--at", metavar="NODE", help="Node to which programs attach if they do not set SIM_HOST.")
+@options.option("--state", metavar="PATH", help="Keep the state of the subnet in this file.")
+@options.option("--script", metavar="FILE", help="File of events: lines as for 'sim ctl', with times.")
+@options.option("-r", "--remote", is_flag=True, help="Serve over UDP instead of local sockets.")
+@options.option(
+    "-l",
+    "--listen",
+    metavar="[ADDRESS:]PORT",
+    help="First UDP port; sets -r.  [default: 127.0.0.1:7070]",
 )
-@click.option("--state", envvar="IBKEYS_STATE", metavar="PATH", help="Keep the state of the subnet in this file.")
-@click.option(
-    "--script", envvar="IBKEYS_SCRIPT", metavar="FILE", help="File of events: lines as for 'sim ctl', with times."
-)
-@_attaching
+@options.flag("--allow-others", help="Let programs of other users attach; required with -r.")
 @traced_options
 @options.common
 def serve(
@@ -135,7 +97,9 @@ def serve(
     at: str | None,
     state: str | None,
     script: str | None,
-    attaching: _Attaching,
+    remote: bool,
+    listen: str | None,
+    allow_others: bool,
     traced: Traced,
 ) -> int:
     """Serve a simulated subnet to any libibumad program.
@@ -145,9 +109,10 @@ def serve(
     """
     from ibkeys.sim.server.server import Server
     from ibkeys.sim.state.file import StateFile
+    from ibkeys.umad.sim_spec import SimSpec
 
-    subnet = _subnet(file or "", made)
-    where = _listening_at(attaching.listen) if attaching.remote or attaching.listen else None
+    subnet = SimSpec(file or "", **asdict(made)).load()
+    where = _listening_at(listen) if remote or listen else None
     home = subnet.node(at) if at else subnet.nodes[0]
     events = _script(script) if script else None
     failures: list[Exception] = []
@@ -160,7 +125,7 @@ def serve(
                 subnet,
                 name,
                 listen=where,
-                allow_others=attaching.allow_others,
+                allow_others=allow_others,
                 home=home,
                 watch=watching(stack, traced),
                 save=None if keeper is None else lambda: _ending(server, failures, keeper.save_if_changed),
@@ -225,13 +190,6 @@ def _listening_at(text: str | None) -> tuple[str, int]:
         return socket.gethostbyname(address or _LOOPBACK), int(port)
     except (OSError, UnicodeError):
         raise UsageError(f"--listen {text}: {address!r} is not an address of this host") from None
-
-
-def _subnet(path: str, made: _Made) -> Subnet:
-    from ibkeys.umad.sim_spec import SimSpec
-
-    spec = SimSpec(path, port_guids=made.port_guids, seed=made.seed, links=made.links, inbound_check=made.inbound_check)
-    return spec.load()
 
 
 def _say(line: str) -> None:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import click
-
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
 from ibkeys.errors import IbkeysError
@@ -23,20 +21,14 @@ if TYPE_CHECKING:
 class Traced:
     """What is shown and kept of the MADs."""
 
-    verbose: int
-    pcap: str | None
-    show_keys: bool
+    verbose: int = options.field("-v", "--verbose", count=True, help="Print each MAD in one line.")
+    pcap: str | None = options.field(
+        "--pcap", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."
+    )
+    show_keys: bool = options.taken(options.show_keys, default=False)
 
 
-traced_options: Final = options.group(
-    "traced",
-    Traced,
-    click.option("-v", "--verbose", envvar="IBKEYS_VERBOSE", count=True, help="Print each MAD in one line."),
-    click.option(
-        "--pcap", envvar="IBKEYS_PCAP", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."
-    ),
-    options.show_keys,
-)
+traced_options: Final = options.group("traced", Traced)
 
 
 def watching(stack: ExitStack, traced: Traced) -> Callable[[PassedMad], None] | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Final
 
 from ibkeys.change.interrupts import Interrupts
-from ibkeys.cli import exits
+from ibkeys.cli import exits, streams
 from ibkeys.cli.render import schema
 from ibkeys.cli.watch.lines import Lines
 from ibkeys.printable import counted
@@ -51,7 +52,7 @@ class EventSink:
     def _write(self, lines: Sequence[str]) -> None:
         """Write *lines* when there is room: a reader that hangs must not keep a signal from ending the watch."""
         for line in lines:
-            while not (room := exits.takes_more(0 if self._is_ending else TURN)) and not self._is_ending:
+            while not (room := streams.takes_more(sys.stdout, 0 if self._is_ending else TURN)) and not self._is_ending:
                 self.turn()
             if room:
                 (exits.write_exact if self._is_json else exits.write)(line)
@@ -60,7 +61,7 @@ class EventSink:
 
     def say(self, text: str) -> None:
         """Say something about the watch itself."""
-        exits.warn(text, "note")
+        exits.note(text)
 
     def stopping(self) -> None:
         """Say that the watch ends: from now on nobody is waited for but commands."""

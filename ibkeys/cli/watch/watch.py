@@ -6,12 +6,10 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-
-import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.help.command import command
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     from ibkeys.watch.following import FollowedFile
     from ibkeys.watch.policy import Partitions
     from ibkeys.watch.systemd import Notifier
-    from ibkeys.watch.watching import Settings
+    from ibkeys.watch.watching import Settings, Watch
 
 COMMAND: Final = "watch"
 
@@ -42,67 +40,49 @@ COMMAND: Final = "watch"
 class _Asked:
     """What is watched, when it ends, and what is said about it."""
 
-    all_traps: bool
-    interval: int
-    repeats: int
-    policy: str | None
-    opensm_log: str | None
-    command: str | None
-    count: int | None
-    seconds: int | None
-    format: str | None
-
-
-_asked: Final = options.group(
-    "asked",
-    _Asked,
-    options.option(
+    all_traps: bool = options.field(
         "--all-traps",
         is_flag=True,
         help="Also report ports and groups that appear or disappear, and links that change.",
-    ),
-    options.option(
+    )
+    interval: int = options.field(
         "--interval",
         type=Number(0, 86_400),
         default=60,
         metavar="S",
         help="Seconds between two readings of the counters, 0 for none.  [default: 60]",
-    ),
-    options.option(
+    )
+    repeats: int = options.field(
         "--repeats",
         type=Number(1, 86_400),
         default=60,
         metavar="S",
         help="Seconds between two counts of repeated events.  [default: 60]",
-    ),
-    options.option(
-        "--policy",
-        metavar="FILE|opensm|ufm:URL",
-        help="Take partition names from this partitions.conf; opensm: the policy of the master on this host; "
-        "ufm:URL: from UFM.",
-    ),
-    options.option("--opensm-log", metavar="FILE", help="Follow OpenSM's log instead of Reports: needs no SM_Key."),
-    options.option(
+    )
+    policy: str | None = options.taken(options.partition_names)
+    opensm_log: str | None = options.field(
+        "--opensm-log", metavar="FILE", help="Follow OpenSM's log instead of Reports: needs no SM_Key."
+    )
+    command: str | None = options.field(
         "--exec",
         "command",
         env=False,
         metavar="COMMAND",
         help="Run this command for each line, with the event on standard input.",
-    ),
-    options.option("--count", type=Number(1, 10**9), metavar="N", help="End after N lines."),
-    options.option("--for", "seconds", type=Number(1, 10**9), metavar="S", help="End after S seconds."),
-    options.option(
-        "-f",
-        "--format",
-        "format",
-        type=click.Choice(["table", "json"]),
-        help="Form of the output.  [default: table on a terminal, else json]",
-    ),
-)
+    )
+    count: int | None = options.field("--count", type=Number(1, 10**9), metavar="N", help="End after N lines.")
+    seconds: int | None = options.field(
+        "--for", "seconds", type=Number(1, 10**9), metavar="S", help="End after S seconds."
+    )
+    format: str | None = options.taken(
+        options.format_of(
+            ["table", "json"], "Form of the output.  [default: table on a terminal, else json]", default=None
+        )
+    )
 
 
 @command(COMMAND)
-@_asked
+@options.group("asked", _Asked)
 @options.sa
 @ufm_options
 @options.fabric
@@ -117,7 +97,7 @@ def watch(where: Where, ufm: UfmOptions, sa: AskSa, asked: _Asked) -> int:
     from ibkeys.cli.watch.outlet import EventSink
     from ibkeys.watch.commands import Commands, split_command
     from ibkeys.watch.systemd import Notifier
-    from ibkeys.watch.watching import Settings
+    from ibkeys.watch.watching import Settings, Watch
 
     words = split_command(asked.command) if asked.command is not None else None
     # Mistakes show before anything is sent.
@@ -131,30 +111,23 @@ def watch(where: Where, ufm: UfmOptions, sa: AskSa, asked: _Asked) -> int:
     notifier = Notifier(os.environ, time.monotonic)
     with Interrupts() as interrupts, _followed(asked.opensm_log) as log:
         commands = Commands(words, exits.warn) if words is not None else None
-        outlet = EventSink(_format(asked.format), where.verbose > 0, commands, interrupts, notifier)
+        format = asked.format or ("table" if sys.stdout.isatty() else "json")
+        outlet = EventSink(format, where.verbose > 0, commands, interrupts, notifier)
         traps = _traps(asked.all_traps) if log is None else ()
         with _listening(where, sa, sm_key, traps, notifier, bool(asked.interval)) as (fabric, subscriber):
             partitions = _partitions(asked.policy, read, fabric)
-            _run(fabric, outlet, settings, subscriber, log, partitions)
+            watching = Watch(fabric, outlet, settings, subscriber, log, partitions)
+            _run(watching, outlet, _begins(subscriber, log, settings))
     return exits.DONE
 
 
-def _run(
-    fabric: Fabric,
-    outlet: EventSink,
-    settings: Settings,
-    subscriber: Subscriber | None,
-    log: FollowedFile | None,
-    partitions: Partitions | None,
-) -> None:
-    """Watch until it is to end, then tell what is left and say what was done."""
+def _run(watching: Watch, outlet: EventSink, begins: str) -> None:
+    """Watch until it is to end, then tell what is left and say what was done. *begins*: what is said when it begins."""
     from ibkeys.cli.watch.outlet import ReaderGone
-    from ibkeys.watch.watching import Watch
 
-    watching = Watch(fabric, outlet, settings, subscriber, log, partitions)
     try:
         watching.start()
-        outlet.ready(_begins(subscriber, log, settings))
+        outlet.ready(begins)
         watching.run()
     except (KeyboardInterrupt, ReaderGone):
         outlet.say("ending")
@@ -176,19 +149,15 @@ def _traps(all_of_them: bool) -> tuple[int, ...]:
     return (*SECURITY_TRAPS, *further) if all_of_them else SECURITY_TRAPS
 
 
-@contextmanager
-def _followed(path: str | None) -> Iterator[FollowedFile | None]:
+def _followed(path: str | None) -> AbstractContextManager[FollowedFile | None]:
     from ibkeys.watch.following import FollowedFile
 
     if path is None:
-        yield None
-        return
+        return nullcontext()
     try:
-        log = FollowedFile(Path(path))
+        return FollowedFile(Path(path))
     except OSError as error:
         raise UsageError(f"--opensm-log: {path}: {error.strerror or error}") from None
-    with log:
-        yield log
 
 
 @contextmanager
@@ -256,7 +225,3 @@ def _begins(subscriber: Subscriber | None, log: FollowedFile | None, settings: S
     if settings.interval:
         heard.append(f"counters every {settings.interval:.0f} s")
     return f"watching {', '.join(heard) or 'nothing'}"
-
-
-def _format(given: str | None) -> str:
-    return given or ("table" if sys.stdout.isatty() else "json")
