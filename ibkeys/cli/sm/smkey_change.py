@@ -121,6 +121,8 @@ class SmKeyRequest:
         from ibkeys.store.journal import Journal
 
         with Journal(writer.fabric.stores.journal) as journal:
+            if journal.find(begun.id).state in ("done", "undone"):  # another command has ended it since it was found
+                raise UsageError(f"operation {begun.id} ({begun.command}) has ended")
             journal.set_state(begun.id, "undone")
         remove_left_locks(self.where, writer.command, self._hosts())
         return f"operation {begun.id} ({begun.command})"
