@@ -10,7 +10,7 @@ from typing import Final
 
 from ibkeys.change.next_commands import CLOSE, next_commands
 from ibkeys.change.writer import Writer
-from ibkeys.errors import Refused, UsageError
+from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.smkeys.managers import KINDS
 from ibkeys.store.journal import Journal, OperationRecord
 from ibkeys.store.keys.keystore import KeyStore
@@ -65,27 +65,35 @@ def refuse_while_open(writer: Writer) -> None:
 
 
 def require_open(writer: Writer, operation: int | None) -> None:
-    """Raise UsageError unless the change goes on: as the operation of the journal with the number *operation*, None
-    where the journal was lost. Raises StoreError."""
+    """Raise what `why_it_stays` returns: UsageError, or StoreError."""
+    error = why_it_stays(writer, operation)
+    if error is not None:
+        raise error
+
+
+def why_it_stays(writer: Writer, operation: int | None) -> UsageError | StoreError | None:
+    """Return the error for a change that goes neither on nor back, None for one that does. *operation*: its number in
+    the journal, None where that was lost. Raises StoreError."""
     with Journal.read(writer.fabric.stores.journal) as journal:
         found = open_change(journal)
         record = None if operation is None else journal.find(operation)
     with writer.open_store() as store:
         is_pending = has_pending_keys(store)
     if record is None and found is None and is_pending:
-        return
+        return None
     if record is None:
-        raise UsageError("the change of sm_key and sa_key has ended, or has another number: see `ibkeys journal`")
+        return UsageError("the change of sm_key and sa_key has ended, or has another number: see `ibkeys journal`")
     name = f"operation {record.id} ({COMMAND})"
     if record.state in ("done", "undone"):
-        raise UsageError(f"{name} has ended: `{NEW_KEYS}` sets new keys")
+        return UsageError(f"{name} has ended: `{NEW_KEYS}` sets new keys")
     if found is None or found.id != record.id:
-        raise UsageError(
+        return UsageError(
             f"{name} is not the last change of sm_key and sa_key: only that one goes on or back; "
             f"`{closes(record.id)}` ends the record of this one"
         )
     if not is_pending:
-        raise UsageError(
+        return StoreError(
             f"the key store has no keys of {name}: it was lost, or is another one; `{NEW_KEYS}` sets new keys on all "
             "hosts, and ends this"
         )
+    return None

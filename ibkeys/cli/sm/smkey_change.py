@@ -88,18 +88,17 @@ class SmKeyRequest:
         """End the record of the change, where somebody else has changed the keys since, and where it can go neither on
         nor back."""
         from ibkeys.change.interrupts import Interrupts
-        from ibkeys.smkeys.begun import finishes, require_open
+        from ibkeys.smkeys.begun import finishes, why_it_stays
 
         with self._writer() as writer:
             close = partial(self._close, writer)
             if self.begun is not None and self.begun.state in ("done", "undone"):
                 raise UsageError(f"operation {self.begun.id} ({writer.command}) has ended")
-            try:
-                require_open(writer, self._number)
-            except UsageError as error:
+            why = why_it_stays(writer, self._number)
+            if why is not None:
                 if self.begun is None:
-                    raise
-                exits.warn(str(error), "note")
+                    raise why
+                exits.warn(str(why), "note")
                 return end_record(self.consent, partial(self._close_only, writer, self.begun))
             otherwise = f"{_NAME}: `{finishes(self._number)}` finishes it"
             return end_overtaken(self.consent, lambda: self._plan(writer, {}, Interrupts()), close, otherwise)
