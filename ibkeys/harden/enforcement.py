@@ -30,7 +30,7 @@ from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.harden.enforcement_run import ENFORCE, HARDENED, EnforcementPlan, LeafPort
 from ibkeys.harden.findings import StepName
 from ibkeys.harden.overtaken import goes_forth, not_ended, own_values, refuse_changed_files, value_in
-from ibkeys.harden.step import COMMAND, HardenRequest, Step, StepChange
+from ibkeys.harden.step import COMMAND, HardenRequest, Step, StepChange, undo_of
 from ibkeys.host.conf.edit import NewValue
 from ibkeys.host.opensm_options import read_options
 from ibkeys.mad.attributes import SwitchInfo
@@ -74,9 +74,7 @@ class EnforcementStep(Step):
         plan = plan_forth(writer, asked)
         if not plan.pending:
             return None
-        number = "with the number that `ibkeys journal` shows" if plan.cut_off is None else str(plan.cut_off)
-        way_back = f"ibkeys undo {number}"
-        return StepChange(plan.words, way_back, lambda: _make(writer, plan), plan.notes, plan.objections)
+        return StepChange(plan.words, undo_of(plan.cut_off), lambda: _make(writer, plan), plan.notes, plan.objections)
 
 
 ENFORCEMENT: Final = EnforcementStep()
