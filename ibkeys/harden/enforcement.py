@@ -30,7 +30,7 @@ from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.harden.enforcement_run import ENFORCE, HARDENED, EnforcementPlan, LeafPort
 from ibkeys.harden.findings import StepName
 from ibkeys.harden.overtaken import goes_forth, not_ended, own_values, refuse_changed_files, value_in
-from ibkeys.harden.step import COMMAND, HardenRequest, Step, StepChange
+from ibkeys.harden.step import COMMAND, HardenRequest, Step, StepChange, undo_of
 from ibkeys.host.conf.edit import NewValue
 from ibkeys.host.opensm_options import read_options
 from ibkeys.mad.attributes import SwitchInfo
@@ -41,7 +41,7 @@ from ibkeys.sm.files.options_files import options_file, where_it_may_be
 from ibkeys.sm.managers import managers_of
 from ibkeys.sm.options import Setting
 from ibkeys.sm.site import FoundMaster, Running, reach, to_json
-from ibkeys.store.journal import Journal, OperationRecord
+from ibkeys.store.journal import Journal
 from ibkeys.topology.enforcement import Enforcement, leaf_of
 
 _HARDEN: Final = f"ibkeys {COMMAND} --via opensm"
@@ -74,9 +74,7 @@ class EnforcementStep(Step):
         plan = plan_forth(writer, asked)
         if not plan.pending:
             return None
-        number = "with the number that `ibkeys journal` shows" if plan.cut_off is None else str(plan.cut_off)
-        way_back = f"ibkeys undo {number}"
-        return StepChange(plan.words, way_back, lambda: _make(writer, plan), plan.notes, plan.objections)
+        return StepChange(plan.words, undo_of(plan.cut_off), lambda: _make(writer, plan), plan.notes, plan.objections)
 
 
 ENFORCEMENT: Final = EnforcementStep()
@@ -182,9 +180,12 @@ def refuse_overtaken(writer: Writer, asked: HardenRequest) -> None:
     plan_back(writer, asked)
 
 
-def refuse_way_back(writer: Writer, record: OperationRecord) -> None:
+def refuse_way_back(writer: Writer, operation: int) -> None:
     """Raise UsageError for a change of part_enforce that is a way back itself, or not the last hardening, StoreError
-    for one that was taken back already."""
+    for one that was taken back already. *operation*: its number."""
+    with Journal.read(writer.fabric.stores.journal) as journal:
+        record = journal.find(operation)
+        stands = [each.id for each in journal.list_operations() if goes_forth(each) and each.state != "undone"]
     name = f"operation {record.id} ({record.command})"
     if not goes_forth(record):
         raise UsageError(
@@ -194,8 +195,6 @@ def refuse_way_back(writer: Writer, record: OperationRecord) -> None:
     if record.state == "undone":
         by = f" by operation {record.undone_by}" if record.undone_by is not None else ", or its record was ended"
         raise StoreError(f"{name} has already been undone{by}")
-    with Journal.read(writer.fabric.stores.journal) as journal:
-        stands = [each.id for each in journal.list_operations() if goes_forth(each) and each.state != "undone"]
     if stands[-1] != record.id:
         raise UsageError(
             f"{name} is not the last change of {ENFORCE} that stands: `ibkeys undo {stands[-1]}` restores in each "

@@ -11,7 +11,7 @@ from typing import Final, Literal
 from ibkeys.change.plan import StepNote
 from ibkeys.change.writer import Writer
 from ibkeys.harden.findings import StepName
-from ibkeys.harden.step import HardenRequest, Step, StepChange
+from ibkeys.harden.step import HardenRequest, Step, StepChange, undo_of
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.opensm.course import in_words
 from ibkeys.mkeys.opensm.method import OpensmMethod
@@ -46,7 +46,8 @@ class MKeyStep(Step):
         """Return a new run, or the rest of the one that is not finished, whichever step began it: no other run begins
         before. Raises what `plan_keys` raises; Refused (``open-run``) for one that takes keys away or sends Sets."""
         through = ViaOpensm(asked.hosts, asked.wait, listener=asked.listener)
-        if _open_run(writer) is not None:
+        begun = _open_run(writer)
+        if begun is not None:
             run = plan_rest(writer, through)
         else:
             options = RunOptions(same=True, protect=LEVEL, lease=asked.lease)
@@ -57,16 +58,15 @@ class MKeyStep(Step):
         plan = run.plan
         return StepChange(
             list(_in_words(run, asked)),
-            self._way_back,
+            self._way_back(begun),
             lambda: _make(writer, run),
             [note for note in plan.notes if not isinstance(note, StepNote)],  # its own steps stand among the words
             plan.objections,
             plan.questions,
         )
 
-    @property
-    def _way_back(self) -> str:
-        back = "ibkeys undo with the number of its operation"
+    def _way_back(self, begun: Run | None) -> str:
+        back = undo_of(begun.operation.id if begun is not None and begun.operation is not None else None)
         return f"{back}; later ibkeys mkey-remove --via opensm" if self.command == "mkey-deploy" else back
 
 

@@ -18,7 +18,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import UsageError
 from ibkeys.harden.findings import StepName
-from ibkeys.harden.step import HardenRequest, Step, StepChange
+from ibkeys.harden.step import HardenRequest, Step, StepChange, undo_of
 from ibkeys.plan.model import Options
 from ibkeys.plan.planner import make_plan
 from ibkeys.printable import counted
@@ -52,7 +52,8 @@ class PartitionStep(Step):
         hooks = ApplyHooks(interrupts.check, asked.listener.progress)
         settings = Settings(asked.wait, asked.permissions.breaks)
         via = Via(OpensmCarrier.name, settings, asked.hosts)
-        if _was_cut_off(writer):
+        cut_off = _cut_off(writer)
+        if cut_off is not None:
             plan = plan_resume(writer, asked.permissions, hooks, via=via)
         else:
             plan = self._new(writer, asked, hooks, via)
@@ -60,7 +61,7 @@ class PartitionStep(Step):
             return None
         return StepChange(
             [plan.carrier.way, *_in_words(plan)],
-            "ibkeys undo, with the number that the journal shows",
+            undo_of(cut_off),
             lambda: _make(writer, plan, interrupts),
             plan.notes,
             plan.objections,
@@ -94,11 +95,12 @@ def _site(writer: Writer, asked: HardenRequest, found: Topology) -> Site:
     )
 
 
-def _was_cut_off(writer: Writer) -> bool:
+def _cut_off(writer: Writer) -> int | None:
+    """Return the operation of an apply through OpenSM that did not end, None where there is none."""
     with Journal.read(writer.fabric.stores.journal) as journal:
         found = unfinished(journal)
         kept = journal.options_of(found[-1].id) if found else {}
-    return kept.get("carrier") == OpensmCarrier.name
+    return found[-1].id if kept.get("carrier") == OpensmCarrier.name else None
 
 
 def _in_words(plan: ApplyPlan) -> list[str]:

@@ -58,6 +58,11 @@ class StepChange:
     refusals: Sequence[IbkeysError] = ()
 
 
+def undo_of(operation: int | None) -> str:
+    """Return the way back of a step that `ibkeys undo` takes back. *operation*: its number, None before it is begun."""
+    return f"ibkeys undo {'with the number that `ibkeys journal` shows' if operation is None else operation}"
+
+
 class Step(ABC):
     """One step: a frozen dataclass with these fields.
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from ibkeys.change.next_commands import CLOSE, next_commands
 from ibkeys.change.writer import Writer
-from ibkeys.errors import Refused, UsageError
+from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.smkeys.managers import KINDS
 from ibkeys.store.journal import Journal, OperationRecord
 from ibkeys.store.keys.keystore import KeyStore
@@ -65,7 +65,15 @@ def refuse_while_open(writer: Writer) -> None:
 
 
 def require_open(writer: Writer, operation: int) -> None:
-    """Raise UsageError unless the change that is this *operation* of the journal goes on. Raises StoreError."""
+    """Raise what `why_it_stays` returns: UsageError, or StoreError."""
+    error = why_it_stays(writer, operation)
+    if error is not None:
+        raise error
+
+
+def why_it_stays(writer: Writer, operation: int) -> UsageError | StoreError | None:
+    """Return the error for a change that goes neither on nor back, None for one that does. *operation*: its number in
+    the journal. Raises StoreError."""
     with Journal.read(writer.fabric.stores.journal) as journal:
         found = open_change(journal)
         record = journal.find(operation)
@@ -73,14 +81,15 @@ def require_open(writer: Writer, operation: int) -> None:
         is_pending = has_pending_keys(store)
     name = f"operation {record.id} ({COMMAND})"
     if record.state in ("done", "undone"):
-        raise UsageError(f"{name} has ended: `{NEW_KEYS}` sets new keys")
+        return UsageError(f"{name} has ended: `{NEW_KEYS}` sets new keys")
     if found is None or found.id != record.id:
-        raise UsageError(
+        return UsageError(
             f"{name} is not the last change of sm_key and sa_key: only that one goes on or back; "
             f"`{closes(record.id)}` ends the record of this one"
         )
     if not is_pending:
-        raise UsageError(
+        return StoreError(
             f"the key store has no keys of {name}: it was lost, or is another one; `{NEW_KEYS}` sets new keys on all "
             "hosts, and ends this"
         )
+    return None

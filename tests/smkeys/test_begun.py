@@ -32,7 +32,7 @@ def told(three: MadeUpSite, ask: Callable[[Writer], None]) -> str:
     with writer_of(three) as writer:
         try:
             ask(writer)
-        except (Refused, UsageError) as error:
+        except (Refused, StoreError, UsageError) as error:
             return str(error)
     return ""
 

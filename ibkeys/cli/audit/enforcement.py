@@ -16,7 +16,7 @@ from ibkeys.cli.opening import is_simulated, open_fabric
 from ibkeys.cli.options import Changing, SmHosts, Where
 from ibkeys.cli.render import write_csv, write_json
 from ibkeys.cli.sm.hosts import hosts_of_operation
-from ibkeys.errors import UsageError
+from ibkeys.errors import Refused, UsageError
 
 if TYPE_CHECKING:
     from ibkeys.change.writer import Writer
@@ -48,15 +48,19 @@ class EnforcementRequest:
         self._refuse_ended()
         is_forth = goes_forth(self.begun)
         with self._writer(COMMAND if is_forth else _UNDO) as writer:
-            make_plan = plan_forth if is_forth else plan_back
-            return self._carry_out(writer, make_plan(writer, self._asked()))
+            plan = (plan_forth if is_forth else plan_back)(writer, self._asked())
+            if plan.cut_off != self.begun.id:  # it was found before the lock was held
+                raise Refused(f"operation {self.begun.id} has ended in the meantime", "stale").unchanged(
+                    "see `ibkeys journal`"
+                )
+            return self._carry_out(writer, plan)
 
     def take_back(self) -> int:
         """Restore what the change found, or finish that."""
         from ibkeys.harden.enforcement import plan_back, refuse_way_back
 
         with self._writer(_UNDO) as writer:
-            refuse_way_back(writer, self.begun)
+            refuse_way_back(writer, self.begun.id)
             return self._carry_out(writer, plan_back(writer, self._asked(), self.begun.id))
 
     def end_record(self) -> int:

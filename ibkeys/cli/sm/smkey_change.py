@@ -87,16 +87,15 @@ class SmKeyRequest:
         """End the record of the change, where somebody else has changed the keys since, and where it can go neither on
         nor back."""
         from ibkeys.change.interrupts import Interrupts
-        from ibkeys.smkeys.begun import finishes, require_open
+        from ibkeys.smkeys.begun import finishes, why_it_stays
 
         with self._writer() as writer:
             close = partial(self._close, writer)
             if self._record.state in ("done", "undone"):
                 raise UsageError(f"operation {self._number} ({writer.command}) has ended")
-            try:
-                require_open(writer, self._number)
-            except UsageError as error:
-                exits.warn(str(error), "note")
+            why = why_it_stays(writer, self._number)
+            if why is not None:
+                exits.warn(str(why), "note")
                 return end_record(self.consent, partial(self._close_only, writer))
             otherwise = f"{_NAME}: `{finishes(self._number)}` finishes it"
             return end_overtaken(self.consent, lambda: self._plan(writer, {}, Interrupts()), close, otherwise)
@@ -123,6 +122,8 @@ class SmKeyRequest:
         from ibkeys.store.journal import Journal
 
         with Journal(writer.fabric.stores.journal) as journal:
+            if journal.find(self._number).state in ("done", "undone"):  # another command has ended it meanwhile
+                raise UsageError(f"operation {self._number} ({writer.command}) has ended")
             journal.set_state(self._number, "undone")
         remove_left_locks(self.where, writer.command, self._hosts())
         return f"operation {self._number} ({writer.command})"
