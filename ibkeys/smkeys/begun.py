@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.change.next_commands import CLOSE, next_commands
+from ibkeys.change.next_commands import next_commands
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.smkeys.managers import KINDS
@@ -37,16 +37,15 @@ def finishes(operation: int | None) -> str:
     return NEW_KEYS if operation is None else str(next_commands(COMMAND, operation, None).finish)
 
 
-def closes(operation: int | None) -> str:
-    """Return the command that only ends the record of a change. *operation*: as `finishes` has it."""
-    return CLOSE if operation is None else f"ibkeys resume {operation} --overtaken"
+def closes(operation: int) -> str:
+    """Return the command that only ends the record of a change. *operation*: its number."""
+    return f"ibkeys resume {operation} --overtaken"
 
 
-def closes_open_change(writer: Writer) -> str:
-    """Return the command that only ends the record of the change that has not ended. Raises StoreError."""
+def open_change_of(writer: Writer) -> OperationRecord | None:
+    """As `open_change`, of the journal of *writer*."""
     with Journal.read(writer.fabric.stores.journal) as journal:
-        found = open_change(journal)
-    return closes(None if found is None else found.id)
+        return open_change(journal)
 
 
 def refuse_while_open(writer: Writer) -> None:

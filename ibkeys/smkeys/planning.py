@@ -29,11 +29,11 @@ from ibkeys.keys.smkey import NO_SM_KEY, SMKey
 from ibkeys.printable import counted, named
 from ibkeys.sm.files.options_files import REFUSAL
 from ibkeys.sm.site import KEPT_HOSTS, Reached, to_json
-from ibkeys.smkeys.begun import COMMAND, closes_open_change, open_change
+from ibkeys.smkeys.begun import COMMAND, closes, open_change, open_change_of
 from ibkeys.smkeys.managers import DEFAULT, KINDS, Kind, find_key_managers, keys_in
-from ibkeys.smkeys.overtaken import refuse_changed_files
+from ibkeys.smkeys.overtaken import keys_of_others, refuse_changed_files
 from ibkeys.smkeys.run import SmKeyRun
-from ibkeys.store.journal import Journal, Operation
+from ibkeys.store.journal import Journal, Operation, OperationRecord
 from ibkeys.store.journal.runs import Runs
 from ibkeys.store.keys.sm_keys import SmKeys, StoredSmKey
 from ibkeys.store.origin import Origin
@@ -143,12 +143,15 @@ def plan_change(
     pending: dict[Kind, SMKey] = {
         row.kind: row.sm_key for row in rows if row.state == "pending" and row.kind != "other"
     }
-    new = _new_keys(given, pending)
     found = writer.fabric.sweep(wanted=Wanted(sm_info=True))
     managers = find_key_managers(writer, reached, found, bool(pending))
-    if pending:
-        _refuse_other_files(writer, managers)
-        refuse_changed_files(managers.files, rows, closes_open_change(writer))
+    begun = open_change_of(writer)
+    if pending and begun is None and any(keys_of_others(managers.files, rows)):
+        pending = {}  # nobody can end the record of that change, for it is lost: new keys take the place of all
+    elif pending and begun is not None:
+        _refuse_other_files(writer, managers, begun)
+        refuse_changed_files(managers.files, rows, closes(begun.id))
+    new = _new_keys(given, pending)
     _refuse_without_sa(writer)
     change = KeyChange(
         COMMAND,
@@ -218,24 +221,22 @@ def _new_keys(given: Mapping[Kind, SMKey], pending: Mapping[Kind, SMKey]) -> dic
     return new
 
 
-def _refuse_other_files(writer: Writer, managers: OpensmManagers) -> None:
-    """Raise Refused (``overtaken``) if the change that was interrupted had other options files, and none of these. This
-    is another subnet then, which would get its keys, while nobody could finish it any more; or others have taken the
-    place of its OpenSMs.
+def _refuse_other_files(writer: Writer, managers: OpensmManagers, begun: OperationRecord) -> None:
+    """Raise Refused (``overtaken``) if the change that was *begun* had other options files, and none of these. This is
+    another subnet then, which would get its keys, while nobody could finish it any more; or others have taken the place
+    of its OpenSMs.
     """
     with Journal.read(writer.fabric.stores.journal) as journal:
-        last = [record.id for record in journal.list_operations() if record.command == COMMAND][-1:]
-        begun = {entry.image.key for number in last for entry in journal.files(number)}
-    if begun and not begun & {file.key for file in managers.files}:
-        names = named([f"{path} on {host}" if host else path for host, path in sorted(begun)])
+        written = {entry.image.key for entry in journal.files(begun.id)}
+    if written and not written & {file.key for file in managers.files}:
+        names = named([f"{path} on {host}" if host else path for host, path in sorted(written)])
         here = named([file.name for file in managers.files])
         raise Refused(
             f"a change of the keys was interrupted, and it concerns other options files ({names}) than this subnet has "
             f"({here})",
             OVERTAKEN,
         ).unchanged(
-            "finish it on its own subnet, or, where other OpenSMs have replaced those, type "
-            f"`{closes_open_change(writer)}`",
+            f"finish it on its own subnet, or, where other OpenSMs have replaced those, type `{closes(begun.id)}`",
             "Its own subnet is named by -C and -P, and its hosts by --sm-host, as they were then.",
             "That only ends the record of that change, and every key stays in the key store.",
             "A replaced OpenSM may have the new sm_key in its options file, and become a second master: before you "

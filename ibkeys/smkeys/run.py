@@ -253,7 +253,8 @@ class SmKeyRun:
         theirs = [file.name for file, _ in keys_of_others(self.managers.files, rows)]
         if not theirs:
             return self._again
-        return f"somebody else has set keys in {named(theirs)}: `{closes(self.operation.id)}` keeps what is there"
+        close = closes(self.operation.put_on_disk())
+        return f"somebody else has set keys in {named(theirs)}: `{close}` keeps what is there"
 
     @property
     def _again(self) -> str:

@@ -14,7 +14,7 @@ from ibkeys.sm.site import KEPT_HOSTS, hosts_in
 from ibkeys.smkeys.begun import COMMAND, open_change, refuse_while_open, require_open
 from ibkeys.smkeys.giving_up import give_up, refuse_ended, refuse_written
 from tests.fabricsim import tool
-from tests.smkeys.madeup import Killed, MadeUpSite
+from tests.smkeys.madeup import CONF, Killed, MadeUpSite
 from tests.smkeys.outcomes import assert_back, assert_done, kill_at
 
 Patch = pytest.MonkeyPatch
@@ -78,6 +78,19 @@ def test_without_its_journal_the_next_change_finishes_it(three: MadeUpSite, monk
     (three.folder / "journal.db").unlink()
     assert told(three, refuse_while_open) == ""
     assert three.run(monkeypatch).goes_on
+    assert_done(three)
+
+
+@pytest.mark.parametrize("step", ["signal node05", "stage node05"])  # before the first file it is in no journal
+def test_without_its_journal_nothing_hinders_new_keys_where_somebody_else_has_set_some_since(
+    three: MadeUpSite, monkeypatch: Patch, step: str
+) -> None:
+    kill_at(three, monkeypatch, step)
+    (three.folder / "journal.db").unlink(missing_ok=True)
+    for host in three.hosts:
+        host.conf.write_text(CONF.format(9) + "sm_key 0x5d1c93b7a2e4f608\nsa_key 0x17c4e5906f2bd38a\n")
+        host.read()
+    assert not three.run(monkeypatch).goes_on
     assert_done(three)
 
 

@@ -113,11 +113,8 @@ def test_other_keys_than_those_that_were_begun_with_are_refused(three: MadeUpSit
     assert_done(three)
 
 
-@pytest.mark.parametrize("step", ["signal node05", "stage node05"])
-def test_keys_that_somebody_else_set_since_stay_and_the_record_can_end(
-    three: MadeUpSite, monkeypatch: Patch, step: str
-) -> None:
-    kill_at(three, monkeypatch, step)
+def test_keys_that_somebody_else_set_since_stay_and_the_record_can_end(three: MadeUpSite, monkeypatch: Patch) -> None:
+    kill_at(three, monkeypatch, "signal node05")
     ours = {row.sm_key for row in three.stored()}
     theirs = CONF.format(9) + "sm_key 0x5d1c93b7a2e4f608\nsa_key 0x17c4e5906f2bd38a\n"
     for host in three.hosts:
