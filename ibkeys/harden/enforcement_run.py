@@ -11,10 +11,11 @@ from functools import partial
 from typing import Final
 
 from ibkeys.apply.survey import read_again
-from ibkeys.change.clock import REAL_TIME, Clock, look_until
+from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.interrupts import Interrupts
-from ibkeys.change.opensm_session import OpensmSession
 from ibkeys.change.plan import Plan
+from ibkeys.change.running.opensm_files import OpensmFiles
+from ibkeys.change.running.runner import Runner, Step
 from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
 from ibkeys.errors import NotStored
@@ -54,6 +55,44 @@ class LeafPort:
         if enforces and {*self.leaf.table.values()} != {*packed(self.end.table)}:
             return "its P_Key table differs from that of the port behind it"
         return ""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenLeaves:
+    """One look at leaf ports: those that are ``wrong``, and those that did not answer, with the reason."""
+
+    wrong: list[str]
+    silent: list[str]
+
+    @property
+    def left(self) -> int:
+        """How many are waited for: those that do not answer are not."""
+        return len(self.wrong)
+
+
+@dataclass(frozen=True, slots=True)
+class LeavesProof:
+    """Reads leaf ports and the end ports behind them. ``progress``: told how many are right."""
+
+    writer: Writer
+    leaves: Sequence[LeafPort]
+    progress: OnStep
+
+    def begin_again(self, found: SeenLeaves) -> None:
+        """Read all of them from now on, as before."""
+
+    def look(self) -> SeenLeaves:
+        """Read all ports once."""
+        failed = read_again(self.writer, [target for leaf in self.leaves for target in (leaf.leaf, leaf.end)])
+        seen = SeenLeaves([], [])
+        for leaf in self.leaves:
+            port = leaf.leaf.port
+            if (port.node.guid, port.num) in failed:
+                seen.silent.append(f"{leaf.leaf.id}: {failed[port.node.guid, port.num]}")
+            elif difference := leaf.difference():
+                seen.wrong.append(f"{leaf.leaf.id}: {difference}")
+        self.progress("leaf ports enforce", len(self.leaves) - len(seen.wrong), len(self.leaves))
+        return seen
 
 
 @dataclass(slots=True, kw_only=True)
@@ -97,16 +136,16 @@ class EnforcementPlan(Plan):
         """Replace the files, tell every OpenSM, and wait. Raises NotStored if leaf ports do not take it; Refused
         (``stale``), FileChanged, FileError, HostNotReached, StoreError.
         """
+        runner = Runner(operation, self.clock, self.wait)
         with Interrupts() as interrupts:
             interrupts.check()
-            session = self._session(writer, interrupts.check)
-            session.verify()
             for text in remove_left_overs(operation.journal, self.files, writer.keystore):
                 self.say(text)
-            entries = session.write(lambda file: self.new[file.key], operation)
-            wrong = session.tell_until(lambda _: self._wait(session), bool)
-            for entry in entries:
-                (entry.failed if wrong else entry.done)()
+            contents = [(file, self.new[file.key]) for file in self.files]
+            proof = LeavesProof(writer, self.leaves, self.progress)
+            made = runner.make(Step(self._opensms(writer, interrupts.check), contents, proof))
+            wrong, self.silent = made.found.wrong, made.found.silent
+            runner.settle(made, is_proven=not wrong)
         if wrong:
             raise NotStored(
                 f"{counted(len(wrong), 'leaf port')} did not follow part_enforce within {self.wait:g} s, although "
@@ -115,29 +154,7 @@ class EnforcementPlan(Plan):
         close_cut_off(operation.journal, COMMANDS, "undone", but=operation.id)  # of the other way
         operation.outcome = "done"
 
-    def _session(self, writer: Writer, asked_to_stop: Callable[[], None]) -> OpensmSession:
+    def _opensms(self, writer: Writer, asked_to_stop: Callable[[], None]) -> OpensmFiles:
         opensms = [opensm for file in self.files for opensm in file.opensms]
         verify = partial(self.files[-1].verify, "nothing more was done")
-        return OpensmSession(writer, self.seen.manager, self.seen.master, opensms, self.files, verify, asked_to_stop)
-
-    def _wait(self, session: OpensmSession) -> Sequence[str]:
-        """Return the leaf ports that are still wrong after ``wait`` seconds without progress."""
-
-        def look() -> Sequence[str]:
-            wrong = self._look(session.writer)
-            self.progress("leaf ports enforce", len(self.leaves) - len(wrong), len(self.leaves))
-            return wrong
-
-        return look_until(look, len, self.clock, self.wait, session.check)
-
-    def _look(self, writer: Writer) -> list[str]:
-        """Read all ports again, and return those that are wrong. Those that do not answer are not waited for."""
-        failed = read_again(writer, [target for leaf in self.leaves for target in (leaf.leaf, leaf.end)])
-        wrong, self.silent = [], []
-        for leaf in self.leaves:
-            port = leaf.leaf.port
-            if (port.node.guid, port.num) in failed:
-                self.silent.append(f"{leaf.leaf.id}: {failed[port.node.guid, port.num]}")
-            elif difference := leaf.difference():
-                wrong.append(f"{leaf.leaf.id}: {difference}")
-        return wrong
+        return OpensmFiles(writer, self.seen.manager, self.seen.master, opensms, self.files, verify, asked_to_stop)

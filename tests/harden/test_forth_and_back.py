@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from ibkeys.change.opensm_session import OpensmSession
+from ibkeys.change.running.opensm_files import OpensmFiles
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileError, UsageError
 from ibkeys.harden import enforcement
@@ -88,11 +88,11 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     seen = SimpleNamespace(manager=None, master=master, others=list)
     survey = SimpleNamespace(topology=SimpleNamespace(nodes=[]), targets={})
 
-    def session(*given: Any) -> OpensmSession:
+    def opensms(*given: Any) -> OpensmFiles:
         writer, _, _, _, files, _, asked_to_stop = given
-        return OpensmSession(writer, None, cast(Any, master), [], files, lambda: None, asked_to_stop)
+        return OpensmFiles(writer, None, cast(Any, master), [], files, lambda: None, asked_to_stop)
 
-    monkeypatch.setattr("ibkeys.harden.enforcement_run.OpensmSession", session)
+    monkeypatch.setattr("ibkeys.harden.enforcement_run.OpensmFiles", opensms)
     for name, value in {
         "look_at_all": lambda *given, **named: survey,
         "reach": lambda enter, hosts: [],
@@ -171,7 +171,7 @@ def test_what_it_wrote_itself_before_the_signal_keeps_it_from_no_way(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(OpensmSession, "tell_until", killed)
+        patch.setattr(OpensmFiles, "tell", killed)
         with pytest.raises(KeyboardInterrupt):
             site.harden()
     site.reading = "not-read"

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
+from ibkeys.apply.by_sm.course import Course, TablesStep
 from ibkeys.apply.by_sm.watch import Expected, KnownIndexes
 from ibkeys.apply.survey import Survey
 from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
@@ -19,21 +20,11 @@ from ibkeys.partitions.model import Policy
 from ibkeys.partitions.opensm_tables import Placement, place_leaf
 from ibkeys.partitions.sweeps import Sweeps
 from ibkeys.plan.model import SmOptions
-from ibkeys.plan.order import EnforcementStep, Phase, PhaseName, Step, TableStep
+from ibkeys.plan.order import EnforcementStep, Phase, Step, TableStep
 from ibkeys.topology.port_id import PortKey
 
 _REWRITING: Final = range(0x7001, 0x7FFF)
 """Partition numbers, of which the first free one makes OpenSM write every table again."""
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyStep:
-    """One policy, and the entries of each port that was read once it is in force. ``text`` None: no file, or in an
-    undo each file its own former bytes."""
-
-    name: PhaseName
-    text: bytes | None
-    tables: Mapping[PortKey, Entries]
 
 
 @dataclass(slots=True)
@@ -163,10 +154,16 @@ def unused_partition(taken: Collection[int]) -> int:
     return free
 
 
-def phase_of(
-    step: PolicyStep, before: Mapping[PortKey, Entries], enforcement: Iterable[EnforcementChange], survey: Survey
+def phases_of(course: Course[Any], survey: Survey) -> list[Phase]:
+    """Return what each step of a course changes, port by port."""
+    return [
+        _phase_of(step, course.before(number), course.bits(number), survey) for number, step in enumerate(course.steps)
+    ]
+
+
+def _phase_of(
+    step: TablesStep[Any], before: Mapping[PortKey, Entries], enforcement: Iterable[EnforcementChange], survey: Survey
 ) -> Phase:
-    """Return what one policy changes, port by port."""
     steps: list[Step] = [
         TableStep(survey.targets[key].id, writes)
         for key, after in step.tables.items()
@@ -187,12 +184,12 @@ def _writes(before: Entries, after: Entries) -> dict[int, PKey]:
 
 
 def expectations(
-    step: PolicyStep,
+    tables: Mapping[PortKey, Entries],
     before: Mapping[PortKey, Entries],
     enforcement: Iterable[EnforcementChange],
     prediction: Prediction,
 ) -> dict[PortKey, Expected]:
-    """Return what each port should show after a step, except for those that are set aside.
+    """Return what each port should show after a step that leads to *tables*, except for those that are set aside.
 
     Where OpenSM keeps indexes, that of a new P_Key depends on what it remembers of the port, which nobody can ask. A
     leaf port's table has the order of its end port's.
@@ -200,7 +197,7 @@ def expectations(
     bits = {each.port.key: each.after for each in enforcement}
     return {
         key: Expected(entries, before[key], bits.get(key), prediction.known_indexes(key))
-        for key, entries in step.tables.items()
+        for key, entries in tables.items()
         if not prediction.is_aside(key)
     }
 

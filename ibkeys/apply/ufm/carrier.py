@@ -12,18 +12,20 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from ibkeys.apply.by_sm.run import TablesRun, stopped_by
 from ibkeys.apply.by_sm.settings import Settings
-from ibkeys.apply.by_sm.stepped_run import stopped_by
-from ibkeys.apply.by_sm.steps import Prediction, phase_of
+from ibkeys.apply.by_sm.steps import Prediction, phases_of
+from ibkeys.apply.by_sm.watch import Watched
 from ibkeys.apply.carrier import IN_ONE_STEP, Assignment, Carried, FabricChange, NobodyElsewhere, WentBack
 from ibkeys.apply.former import Former
 from ibkeys.apply.going_back import go_back_by_plan
 from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey, look_at_all
+from ibkeys.apply.ufm.calls import UfmCalls
 from ibkeys.apply.ufm.course import Planning, UfmCourse
-from ibkeys.apply.ufm.run import UfmRun
 from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.consent import Objection
+from ibkeys.change.running.runner import Runner
 from ibkeys.change.writer import Writer
 from ibkeys.plan.model import Break, PartitionPlan, SmOptions
 from ibkeys.plan.order import Phase
@@ -112,8 +114,7 @@ class UfmCarrier(NobodyElsewhere):
 
     def phases(self, remaining: Remaining, survey: Survey) -> list[Phase]:
         """Return one phase for each step: members that come, members that go."""
-        course = self._course
-        return [phase_of(step, course.before(number), (), survey) for number, step in enumerate(course.steps)]
+        return phases_of(self._course, survey)
 
     def breaks(self, wanted: PartitionPlan | Former, remaining: Remaining) -> tuple[Break, ...]:
         """Return who is cut because ports wait for each other in a circle."""
@@ -127,11 +128,30 @@ class UfmCarrier(NobodyElsewhere):
 
     def carry_out(self, assignment: Assignment) -> Carried:
         """Make one step after the other, each verified on the ports before the next."""
-        wait = self._settings.wait
-        run = UfmRun(self._course, self._prediction, assignment, self._clock, wait, self._writer, self._ufm)
-        with stopped_by(run.carried, assignment.operation):
-            run.make()
-        return run.carried
+        runner = Runner(assignment.operation, self._clock, self._settings.wait)
+        targets = self._prediction.survey.targets
+        ports = {target.port.guid: key for key, target in targets.items() if not target.port.is_external}
+        carried = Carried()
+        calls = UfmCalls(self._ufm, self._course.stored, ports, runner, assignment.check, carried.notes)
+        run = TablesRun(self._course, self._prediction, assignment, runner, calls, self._writer, carried=carried)
+        with stopped_by(carried, assignment.operation):
+            if run.make():
+                run.note_written()
+            elif run.last.wrong:
+                carried.notes.append(self._in_vain(run.last, assignment.operation))
+        return carried
+
+    def _in_vain(self, seen: Watched, operation: Operation) -> str:
+        """Say what to check where UFM has stored the change, and the ports do not show it."""
+        if seen.fell_back:
+            return (
+                "most ports became full members of the default partition, as happens when OpenSM accepts "
+                f"no policy: run `ibkeys undo {operation.id}`, and check UFM's log"
+            )
+        return (
+            f"UFM at {self._ufm.url} has stored the change, but the ports do not show it: check "
+            "whether UFM's SM runs, is master, and has read the partitions"
+        )
 
     def go_back(self, operation: Operation) -> WentBack:
         """Restore the members that *operation* changed, in one step, and verify it."""

@@ -9,12 +9,13 @@ observed.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
-from ibkeys.change.clock import Clock, look_until
+from ibkeys.change.clock import look_until
 from ibkeys.change.opensm_managers import ManagedOpensm, OpensmManagers
-from ibkeys.change.opensm_session import OpensmSession
+from ibkeys.change.running.opensm_files import NewFiles, OpensmFiles
+from ibkeys.change.running.runner import Made, Runner, Step
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, NotStored, Unreachable
 from ibkeys.fabric.handle import PortHandle
@@ -26,12 +27,11 @@ from ibkeys.mkeys.opensm.managers import KEY_LINES, advice_if_dead, find_key_man
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import close
 from ibkeys.mkeys.opensm.standbys import Standby, Standbys, ask_managers, refuse_other_settings
-from ibkeys.mkeys.opensm.wire import KeyWatch, SeenPorts, key_to_ask_with
+from ibkeys.mkeys.opensm.wire import KeyProof, SeenPorts, key_to_ask_with
 from ibkeys.printable import counted, named
 from ibkeys.sm.files.left_overs import remove_left_overs
 from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.site import Reached
-from ibkeys.store.journal import FileEntry, Operation
 
 OnStep = Callable[[str, int, int], None]
 """Called with (step in words, ports that are as it wants, ports in total)."""
@@ -41,20 +41,17 @@ OnStep = Callable[[str, int, int], None]
 class RunContext:
     """What a run needs besides its record.
 
-    ``reached``: the hosts; ``ports``: end ports that were found, by port GUID; ``wait``: seconds without progress after
-    which OpenSM is signalled again, and after which it is given up; ``standby_wait``: seconds that a user has to start
-    a standby; ``steady``: seconds that it has to be a standby before it counts as one; ``note``: stores the record,
-    synced when it returns; ``proven``: called with the ports that showed a setting; ``check``: called often, raises to
-    stop; ``say``: called with messages for the user.
+    ``reached``: the hosts; ``ports``: end ports that were found, by port GUID; ``standby_wait``: seconds that a user
+    has to start a standby; ``steady``: seconds that it has to be a standby before it counts as one; ``note``: stores
+    the record, synced when it returns; ``proven``: called with the ports that showed a setting; ``check``: called
+    often, raises to stop; ``say``: called with messages for the user.
     """
 
     writer: Writer
-    operation: Operation
+    runner: Runner
     managers: OpensmManagers
     reached: Sequence[Reached]
     ports: Mapping[int, PortHandle]
-    clock: Clock
-    wait: float
     standby_wait: float
     steady: float
     note: Callable[[RunRecord], None]
@@ -107,27 +104,27 @@ class KeyRun:
         that it set it; else it is ``wrong``.
         """
         number = len(self.record.steps) - 1
-        self._session.tell()
+        self._opensms.tell()
         late = self._wait_for_key_file(self._setting(number).key, self.context.ports)
-        seen = self._watch(number, set(self.context.ports) - late)
+        proof = self._proof(number, set(self.context.ports) - late)
+        seen = self.context.runner.look(proof, self._opensms.check)
         seen.wrong |= dict.fromkeys(late, "OpenSM has not given it the M_Key")
         return seen
 
     def _clean_up(self) -> None:
         """Remove what runs that were killed left beside the files; what stays is reported."""
         context = self.context
-        for text in remove_left_overs(context.operation.journal, self._files(), context.writer.keystore):
+        for text in remove_left_overs(context.runner.operation.journal, self._files(), context.writer.keystore):
             context.say(text)
 
     # --- one step ----------------------------------------------------------------------------------------------------
 
     def _make_step(self, number: int) -> None:
         asked = self.context.ports.keys() - self._behind
-        self._session.verify()
-        entries = self._write(self._setting(number))
-        seen = self._session.tell_until(lambda _: self._watch(number, asked), lambda seen: bool(seen.wrong))
+        setting, runner = self._setting(number), self.context.runner
+        made = runner.make(Step(self._opensms, self._contents(setting), self._proof(number, asked)))
+        seen = made.found
         self._note_seen(number, seen)
-        setting = self._setting(number)
         if asked and not seen.infos:
             first = next(iter(seen.silent.values()), None)
             raise NotStored(
@@ -137,13 +134,12 @@ class KeyRun:
         if seen.infos:
             self.context.proven(seen, setting)
         if seen.wrong:
-            raise self._not_made(number, seen, entries)
+            raise self._not_made(number, made)
         for guid in seen.infos:
             self.context.writer.fabric.ring.learn(guid, setting.key)
         if self.record.steps[number].kind == "key" and (left := self._wait_for_key_file(setting.key, seen.infos)):
             raise self._not_in_key_file(left)
-        for entry in entries:
-            entry.done()
+        runner.settle(made, is_proven=True)
         members = {each.guid for each in self.record.members}
         refuse_newcomers(
             self.context.managers, members, [self.context.ports[guid].port for guid in seen.infos], seen.infos
@@ -179,23 +175,22 @@ class KeyRun:
     def _setting(self, number: int) -> KeySetting:
         return self.record.keys.setting(self.record.steps[number])
 
-    def _write(self, setting: KeySetting) -> list[FileEntry]:
-        """Write *setting* into every options file as explicit lines, also into those of standbys that are stopped; into
-        that of the master last."""
+    def _contents(self, setting: KeySetting) -> NewFiles:
+        """Return every options file with *setting* as explicit lines, also those of standbys that are stopped; that of
+        the master last."""
         values: dict[str, NewValue] = dict(zip(KEY_LINES, (setting.key, setting.protect, setting.lease), strict=True))
-        session = replace(self._session, files=self._files())
-        return session.write(lambda file: file.with_options(values), self.context.operation)
+        return [(file, file.with_options(values)) for file in self._files()]
 
     def _files(self) -> list[OpensmFile]:
         stopped = [each.options_file(self.context.reached) for each in self.record.stopped]
         return [*stopped, *(each.file for each in self._running), self.context.managers.master.file]
 
     @property
-    def _session(self) -> OpensmSession:
+    def _opensms(self) -> OpensmFiles:
         """The OpenSMs that run now."""
         managers, writer = self.context.managers, self.context.writer
         master, running = managers.master, [*self._running, managers.master]
-        return OpensmSession(
+        return OpensmFiles(
             writer,
             managers.master.sm,
             master.running,
@@ -206,17 +201,16 @@ class KeyRun:
             advice_if_dead(master),
         )
 
-    def _watch(self, number: int, guids: Collection[int]) -> SeenPorts:
+    def _proof(self, number: int, guids: Collection[int]) -> KeyProof:
         context, wanted = self.context, self._setting(number)
         words = self.record.words(number)
-        watch = KeyWatch(
+        return KeyProof(
             context.writer,
             {guid: port for guid, port in context.ports.items() if guid in guids},
-            context.clock,
-            self._session.check,
+            wanted,
+            key_to_ask_with(wanted, self._before(number)),
             lambda done, whole: context.progress(words, done, whole),
         )
-        return watch.until(wanted, key_to_ask_with(wanted, self._before(number)), context.wait)
 
     def _wait_for_key_file(self, key: MKey, guids: Collection[int]) -> set[int]:
         """Wait until OpenSM's guid2mkey, which it would start with, has the key of these ports; return those left."""
@@ -225,37 +219,37 @@ class KeyRun:
         def look() -> set[int]:
             left = not_in_key_file(context.managers.master, key, guids)
             if left:
-                self._session.check()
+                self._opensms.check()
                 context.progress("guid2mkey", len(guids) - len(left), len(guids))
             return left
 
-        return look_until(look, len, context.clock, context.wait)
+        return look_until(look, len, context.runner.clock, context.runner.wait)
 
     def _not_in_key_file(self, left: Collection[int]) -> NotStored:
-        master = self.context.managers.master
+        master, wait = self.context.managers.master, self.context.runner.wait
         return NotStored(
             f"{master.cache}/guid2mkey has another key or none for {counted(len(left), 'port')} "
-            f"({named([f'0x{guid:016x}' for guid in sorted(left)])}) after {self.context.wait:g} s: check OpenSM's "
+            f"({named([f'0x{guid:016x}' for guid in sorted(left)])}) after {wait:g} s: check OpenSM's "
             "log, then continue with `ibkeys resume`"
         ).explained(f"Every port shows the new key, so a restart of {master.name} now would lose these ports.")
 
-    def _not_made(self, number: int, seen: SeenPorts, entries: list[FileEntry]) -> NotStored:
+    def _not_made(self, number: int, made: Made[SeenPorts]) -> NotStored:
         """Return the error for a step that not all ports took. If no port took it, OpenSM may not be reading its file.
         The file then gets its former values again, so that no later sweep applies the step unnoticed. A lowered level
         stays in the file: a later sweep may apply it, and the step before the raising one may be below the former
         level.
         """
         context, words, master = self.context, self.record.words(number), self.context.managers.master
+        seen, wait = made.found, context.runner.wait
         ports = named([f"{context.ports[guid]}: {why}" for guid, why in seen.wrong.items()])
-        for entry in entries:
-            entry.failed()
+        context.runner.settle(made, is_proven=False)
         former, is_lowered = self._before(number), self.record.steps[number].kind == "lowered"
         if len(seen.wrong) == len(seen.infos) and former != self._setting(number) and not is_lowered:
-            for back in self._write(former):
+            for back in self._opensms.write(self._contents(former), context.runner.operation):
                 back.done()
             return NotStored(
                 f"{words}: {master.name} was signalled twice, but no further port changed for "
-                f"{context.wait:g} s (--wait): continue with `ibkeys resume` and a longer --wait"
+                f"{wait:g} s (--wait): continue with `ibkeys resume` and a longer --wait"
             ).explained(
                 f"The ports: {ports}.",
                 f"Either it does not read {master.file.name}, which has its former values again: OpenSM never "
@@ -263,7 +257,7 @@ class KeyRun:
                 "Or OpenSM's sweep takes longer, and OpenSM may still set the key.",
             )
         return NotStored(
-            f"{words}: {counted(len(seen.wrong), 'port')} did not change within {context.wait:g} s, although OpenSM "
+            f"{words}: {counted(len(seen.wrong), 'port')} did not change within {wait:g} s, although OpenSM "
             f"was signalled twice: {ports}; check OpenSM's log, then continue with `ibkeys resume`"
         )
 
@@ -294,7 +288,9 @@ class KeyRun:
         for standby in self.record.stopped:
             machine = standby.machine_among(context.reached)
             context.progress(f"starting {standby.name}", 0, 1)
-            helper.start_anew(standby, machine, partial(copy_key_files, master, standby, machine, context.operation))
+            helper.start_anew(
+                standby, machine, partial(copy_key_files, master, standby, machine, context.runner.operation)
+            )
             context.progress(f"starting {standby.name}", 1, 1)
         if self.record.stopped:
             made = (
@@ -327,10 +323,10 @@ class KeyRun:
         return Standbys(
             context.writer,
             context.ports,
-            context.clock,
-            context.wait,
+            context.runner.clock,
+            context.runner.wait,
             context.steady,
-            self._session.check,
+            self._opensms.check,
             context.say,
             context.standby_wait,
         )

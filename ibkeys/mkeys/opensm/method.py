@@ -10,6 +10,7 @@ from typing import Any
 from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.opensm_managers import OpensmManagers
+from ibkeys.change.running.runner import Runner
 from ibkeys.change.writer import Writer
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.keys.key_setting import KeySetting
@@ -108,12 +109,10 @@ class OpensmMethod:
         """Return what a `KeyRun` with this method needs; *ports* to *check* are as `RunContext` has them."""
         return RunContext(
             writer,
-            operation,
+            Runner(operation, self.clock, self.wait),
             self.managers,
             self.reached,
             ports,
-            self.clock,
-            self.wait,
             self.standby_wait,
             steady_seconds(self.managers.master),
             note,
