@@ -14,6 +14,7 @@ from ibkeys.apply.former import Former
 from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey
 from ibkeys.change.consent import Objection
+from ibkeys.change.running.runner import OnStep
 from ibkeys.change.target import Target
 from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.errors import IbkeysError
@@ -25,8 +26,6 @@ from ibkeys.topology.port_id import PortId, PortKey
 
 Failed = tuple[PortId | None, str]
 """A port that could not be written, None for what is not a port, and why."""
-OnStep = Callable[[str, int, int], None]
-"""Called with (phase, steps done, steps in all)."""
 IN_ONE_STEP: Final = "in one step, which may briefly disconnect or connect pairs"
 """How a carrier goes back through a subnet manager, in words."""
 

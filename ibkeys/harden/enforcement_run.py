@@ -15,21 +15,21 @@ from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.plan import Plan
 from ibkeys.change.running.opensm_files import OpensmFiles
-from ibkeys.change.running.runner import Runner, Step
+from ibkeys.change.running.runner import OnStep, Runner, Seen, Step
 from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
 from ibkeys.errors import NotStored
 from ibkeys.harden.step import COMMAND
-from ibkeys.mkeys.opensm.key_run import OnStep
 from ibkeys.partitions.opensm_tables import packed
 from ibkeys.printable import counted, named
-from ibkeys.sm.files.left_overs import remove_left_overs
+from ibkeys.sm.files.journaled import remove_left_overs
 from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
-from ibkeys.sm.site import FoundMaster
+from ibkeys.sm.site import FoundSms
 from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.origin import Origin
 from ibkeys.topology.enforcement import Enforcement
+from ibkeys.topology.port_id import PortId
 
 ABORT: Final = "harden --abort"
 COMMANDS: Final = (COMMAND, ABORT)
@@ -58,19 +58,6 @@ class LeafPort:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenLeaves:
-    """One look at leaf ports: those that are ``wrong``, and those that did not answer, with the reason."""
-
-    wrong: list[str]
-    silent: list[str]
-
-    @property
-    def left(self) -> int:
-        """How many are waited for: those that do not answer are not."""
-        return len(self.wrong)
-
-
-@dataclass(frozen=True, slots=True)
 class LeavesProof:
     """Reads leaf ports and the end ports behind them. ``progress``: told how many are right."""
 
@@ -78,19 +65,19 @@ class LeavesProof:
     leaves: Sequence[LeafPort]
     progress: OnStep
 
-    def begin_again(self, found: SeenLeaves) -> None:
+    def begin_again(self, found: Seen[PortId]) -> None:
         """Read all of them from now on, as before."""
 
-    def look(self) -> SeenLeaves:
+    def look(self) -> Seen[PortId]:
         """Read all ports once."""
         failed = read_again(self.writer, [target for leaf in self.leaves for target in (leaf.leaf, leaf.end)])
-        seen = SeenLeaves([], [])
+        seen = Seen[PortId]()
         for leaf in self.leaves:
-            port = leaf.leaf.port
-            if (port.node.guid, port.num) in failed:
-                seen.silent.append(f"{leaf.leaf.id}: {failed[port.node.guid, port.num]}")
+            port = leaf.leaf.id
+            if port.key in failed:
+                seen.silent[port] = failed[port.key]
             elif difference := leaf.difference():
-                seen.wrong.append(f"{leaf.leaf.id}: {difference}")
+                seen.wrong[port] = difference
         self.progress("leaf ports enforce", len(self.leaves) - len(seen.wrong), len(self.leaves))
         return seen
 
@@ -104,7 +91,7 @@ class EnforcementPlan(Plan):
     ``reverts``: the command of an unfinished change in the other direction, which ends with this one, or "".
     """
 
-    seen: FoundMaster
+    seen: FoundSms
     wait: float
     progress: OnStep
     say: Callable[[str], None]
@@ -144,7 +131,8 @@ class EnforcementPlan(Plan):
             contents = [(file, self.new[file.key]) for file in self.files]
             proof = LeavesProof(writer, self.leaves, self.progress)
             made = runner.make(Step(self._opensms(writer, interrupts.check), contents, proof))
-            wrong, self.silent = made.found.wrong, made.found.silent
+            wrong = [f"{port}: {difference}" for port, difference in made.found.wrong.items()]
+            self.silent = [f"{port}: {error}" for port, error in made.found.silent.items()]
             runner.settle(made, is_proven=not wrong)
         if wrong:
             raise NotStored(

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 
 from ibkeys.change.clock import Clock
 from ibkeys.change.interrupts import ExplainedInterrupt
-from ibkeys.change.opensm_managers import OpensmManagers
 from ibkeys.change.running.runner import Runner, Step
 from ibkeys.change.running.staged_files import StagedFiles
+from ibkeys.change.through_sm import OpensmManagers
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, Incomplete, StoreError
 from ibkeys.host.conf.edit import NewValue
 from ibkeys.keys.smkey import SMKey
 from ibkeys.printable import named
-from ibkeys.sm.files.left_overs import remove_left_overs
+from ibkeys.sm.files.journaled import remove_left_overs
 from ibkeys.sm.files.listeners import close
 from ibkeys.sm.site import Running
 from ibkeys.smkeys.managers import Kind, keys_in

@@ -98,7 +98,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
         "reach": lambda enter, hosts: [],
         "find_site": lambda *given: SimpleNamespace(notes=[]),
         "managers_of": lambda found: [],
-        "master_for": lambda *given: seen,
+        "sms_for": lambda *given: seen,
         "objections_to_unread_policy": lambda *given: [],
         "_of_drift": lambda *given: [],
         "_files": lambda *given: [made.file()],

@@ -1,10 +1,13 @@
-"""The course of a change through a subnet manager: what is given to it, step by step, and the tables after each."""
+"""The course of a change through a subnet manager: what is given to it, step by step, and the tables after each.
+
+Also what the user asks of it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from ibkeys.apply.remaining import Remaining
 from ibkeys.change.consent import Objection
@@ -14,6 +17,21 @@ from ibkeys.plan.order import PhaseName
 from ibkeys.topology.port_id import PortKey
 
 Contents = TypeVar("Contents")
+WAIT: Final = 60.0
+"""Seconds without progress after which a subnet manager is signalled once more where it can be, and then given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the user asks of the carrier. ``wait``: see `WAIT`; ``gaps``: pairs may temporarily lose connectivity;
+    ``rewrite``: OpenSM writes every table again first; ``at_once``: an undo rolls back in one step. ``had_gaps``: what
+    is undone was made with ``gaps``."""
+
+    wait: float = WAIT
+    gaps: bool = False
+    rewrite: bool = False
+    at_once: bool = False
+    had_gaps: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from ibkeys.apply.by_sm.course import Course
 from ibkeys.apply.by_sm.images import images_as_found, images_of
 from ibkeys.apply.by_sm.steps import Prediction, expectations
 from ibkeys.apply.by_sm.watch import PortsProof, Watched
 from ibkeys.apply.carrier import Assignment, Carried, Written
-from ibkeys.change.running.runner import ContentsOf, Kind, Made, Runner, Step
+from ibkeys.change.running.runner import Kind, Made, Runner, Step
 from ibkeys.change.writer import Writer, left_open
 from ibkeys.errors import FileChanged, IbkeysError, NotStored, Refused
 from ibkeys.plan.order import Phase
@@ -22,20 +22,6 @@ from ibkeys.topology.enforcement import ENFORCEMENT_BITS
 from ibkeys.topology.port_id import PortId, PortKey
 
 Contents = TypeVar("Contents")
-
-
-class TablesKind(Kind[ContentsOf], Protocol[ContentsOf]):
-    """A way to let a subnet manager write tables."""
-
-    @property
-    def in_vain(self) -> str:
-        """What was done although the ports do not show it, in words."""
-        ...
-
-    @property
-    def undoes_fallback(self) -> bool:
-        """Whether a step after which most ports have no partition is rolled back at once, and no port is named."""
-        ...
 
 
 class PortsNotStored(NotStored):
@@ -48,15 +34,19 @@ class PortsNotStored(NotStored):
 
 @dataclass(slots=True)
 class TablesRun(Generic[Contents]):
-    """One run over the steps of a course. ``unread``: the subnet manager has something to read before the first step.
-    ``last``: how the ports were seen last."""
+    """One run over the steps of a course. ``in_vain``: what was done where the ports do not show it, in words;
+    ``undoes_fallback``: after a step that left most ports without a partition no port is named, for it is rolled back
+    at once; ``unread``: the subnet manager has something to read before the first step. ``last``: how the ports were
+    seen last."""
 
     course: Course[Contents]
     prediction: Prediction
     assignment: Assignment
     runner: Runner
-    kind: TablesKind[Contents]
+    kind: Kind[Contents]
     writer: Writer
+    in_vain: str
+    undoes_fallback: bool = False
     unread: bool = False
     carried: Carried = field(default_factory=Carried)
     last: Watched = field(default_factory=Watched)
@@ -74,7 +64,7 @@ class TablesRun(Generic[Contents]):
                 self.carried.failed |= {key: NotStored(text) for key, text in error.ports.items()}
                 return False
             self.last = made.found
-            if made.found.fell_back and self.kind.undoes_fallback:
+            if made.found.fell_back and self.undoes_fallback:
                 return False
             if made.found.wrong:
                 self._stop(made, phase)
@@ -112,10 +102,10 @@ class TablesRun(Generic[Contents]):
 
     def _stop(self, made: Made[Watched], phase: Phase) -> None:
         """Go no further: name each port."""
-        why = f"{self.runner.wait:g} s without progress, although {self.kind.in_vain}"
+        why = f"{self.runner.wait:g} s without progress, although {self.in_vain}"
         self.carried.failed |= {key: NotStored(f"{text} ({why})") for key, text in made.found.wrong.items()}
         self.carried.failed |= made.found.silent
-        self.runner.settle(made, is_proven=False)
+        self.runner.settle(made, is_proven=False, files_stay=True)
         self.carried.stopped = phase
 
     def _settle(self, number: int, made: Made[Watched]) -> None:

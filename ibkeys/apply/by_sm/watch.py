@@ -8,14 +8,14 @@ A port that does not answer is named, not waited for. Source: facts of OpenSM: o
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from ibkeys.apply.survey import read_again
+from ibkeys.change.running.runner import Seen
 from ibkeys.change.target import Target
 from ibkeys.change.wanted import Entries
 from ibkeys.change.writer import Writer
-from ibkeys.errors import IbkeysError
 from ibkeys.keys.pkey import DEFAULT_FULL, PKey
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortKey
@@ -73,19 +73,16 @@ def _is_of(before: PKey | None, key: PKey) -> bool:
 
 
 @dataclass(slots=True)
-class Watched:
-    """One look at ports. ``wrong``: those that are not as expected, and how; ``silent``: those that did not answer, and
-    why; ``fell_back``: most end ports have become full members of the default partition and of no other, against the
-    policy: OpenSM found none that it takes. Most and not all: a port that refuses Sets, or that OpenSM has not come to,
-    must not keep the others in one partition."""
+class Watched(Seen[PortKey]):
+    """One look at ports. ``fell_back``: most end ports have become full members of the default partition and of no
+    other, against the policy: OpenSM found none that it takes. Most and not all: a port that refuses Sets, or that
+    OpenSM has not come to, must not keep the others in one partition."""
 
-    wrong: dict[PortKey, str] = field(default_factory=dict)
-    silent: dict[PortKey, IbkeysError] = field(default_factory=dict)
     fell_back: bool = False
 
     @property
     def left(self) -> int:
-        """How many ports are waited for: what is silent is not."""
+        """How many ports are waited for."""
         return 0 if self.fell_back else len(self.wrong)
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys.apply.by_sm.breaks import breaks_of
-from ibkeys.apply.by_sm.course import Course, TablesStep
+from ibkeys.apply.by_sm.course import Course, Settings, TablesStep
 from ibkeys.apply.by_sm.run import stale
-from ibkeys.apply.by_sm.settings import Settings
 from ibkeys.apply.by_sm.steps import Prediction, partitions_in, unused_partition
 from ibkeys.apply.by_sm.wanted import (
     enforcement_of,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from ibkeys.apply.opensm.guards import Guards
 from ibkeys.change.running.opensm_files import NewFiles, OpensmFiles
@@ -25,10 +24,6 @@ Way = tuple[bytes | None, ...]
 @dataclass(slots=True)
 class PolicyFiles(OpensmFiles):
     """The policies of one change while they are given to the master. ``guards``: those on other hosts."""
-
-    goes_back_by_journal: ClassVar[bool] = True
-    in_vain: ClassVar[str] = "OpenSM was signalled twice"
-    undoes_fallback: ClassVar[bool] = True
 
     guards: Guards = field(default_factory=Guards)
 

@@ -14,7 +14,7 @@ from typing import Final, cast
 from ibkeys.apply.opensm.former_managers import managers_away
 from ibkeys.apply.opensm.guards import Guards
 from ibkeys.apply.opensm.policy_files import PolicyFiles
-from ibkeys.change.through_sm import master_for
+from ibkeys.change.through_sm import sms_for
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileError, UsageError
 from ibkeys.partitions.model import Policy
@@ -26,7 +26,7 @@ from ibkeys.sm.instance import Instance, Role
 from ibkeys.sm.managers import Manager, managers_of
 from ibkeys.sm.options import Setting
 from ibkeys.sm.reading import WORDS
-from ibkeys.sm.site import FoundMaster, Reached, Running
+from ibkeys.sm.site import FoundSms, Reached, Running
 from ibkeys.store.journal import Journal
 from ibkeys.topology.model import Topology
 
@@ -94,7 +94,7 @@ def find_site(writer: Writer, reached: Sequence[Reached], found: Topology) -> Si
     an option that decides what it makes of one is not known; FileError where its policy is not to be reached,
     HostNotReached where a host did not answer that it may run on.
     """
-    seen = master_for(writer, managers_of(found), reached)
+    seen = sms_for(writer, managers_of(found), reached)
     settings, notes = seen.master.settings(OPTIONS, "what it makes of a policy")
     options = _options(seen.master.instance, settings)
     site = Site(writer, reached, seen.manager, seen.master, options, notes=notes)
@@ -123,7 +123,7 @@ def _place_of_policy(running: Running) -> tuple[str, Path]:
     return running.machine.name, running.place_of("policy")[0]
 
 
-def _find_others(site: Site, seen: FoundMaster) -> None:
+def _find_others(site: Site, seen: FoundSms) -> None:
     """Note the other SMs: those whose policy file can be reached, and those whose file cannot."""
     untold = [each.name for each in seen.report.instances() if each.port_guid is None]
     missing = where_it_may_be(untold)

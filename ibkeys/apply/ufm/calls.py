@@ -28,9 +28,6 @@ class UfmCalls:
     made once more."""
 
     tells_again: ClassVar[bool] = False
-    goes_back_by_journal: ClassVar[bool] = True
-    in_vain: ClassVar[str] = "UFM has stored it"
-    undoes_fallback: ClassVar[bool] = False
 
     ufm: Ufm
     stored: dict[int, Stored]

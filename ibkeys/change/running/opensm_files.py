@@ -32,7 +32,6 @@ class OpensmFiles:
     """
 
     tells_again: ClassVar[bool] = True
-    goes_back_by_journal: ClassVar[bool] = False
 
     writer: Writer
     manager: Manager | None

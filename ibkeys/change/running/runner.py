@@ -8,12 +8,18 @@ harm, one more is sent then: never more than two for one step. Which step is the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from ibkeys.change.clock import Clock, look_until
-from ibkeys.errors import NotStored
+from ibkeys.errors import IbkeysError, NotStored
 from ibkeys.store.journal import Entry, FileEntry, Image, Operation
+
+Place = TypeVar("Place")
+Contents = TypeVar("Contents")
+ContentsOf = TypeVar("ContentsOf", contravariant=True)
+OnStep = Callable[[str, int, int], None]
+"""Called with (step in words, ports that are as it wants, ports in total)."""
 
 
 class Looked(Protocol):
@@ -22,12 +28,23 @@ class Looked(Protocol):
     @property
     def left(self) -> int:
         """How much is wrong and may become right; 0: there is nothing to wait for."""
-        ...
 
 
-Contents = TypeVar("Contents")
-ContentsOf = TypeVar("ContentsOf", contravariant=True)
 Found = TypeVar("Found", bound=Looked)
+
+
+@dataclass(slots=True)
+class Seen(Generic[Place]):
+    """One look at ports. ``wrong``: those that are not as they should be, and how; ``silent``: those that did not
+    answer and are not waited for, and why."""
+
+    wrong: dict[Place, str] = field(default_factory=dict)
+    silent: dict[Place, IbkeysError] = field(default_factory=dict)
+
+    @property
+    def left(self) -> int:
+        """How many ports are waited for."""
+        return len(self.wrong)
 
 
 class Kind(Protocol[ContentsOf]):
@@ -36,29 +53,19 @@ class Kind(Protocol[ContentsOf]):
     @property
     def tells_again(self) -> bool:
         """Whether it does no harm to tell it twice."""
-        ...
-
-    @property
-    def goes_back_by_journal(self) -> bool:
-        """Whether what was written and not proven stays there, and the journal knows how it is restored."""
-        ...
 
     def check(self) -> None:
         """Raise when the user asked to stop, or when nobody is left who could make progress."""
-        ...
 
     def verify(self) -> None:
         """Raise where who is written to is not who was examined any more."""
-        ...
 
     def write(self, contents: ContentsOf, operation: Operation) -> list[FileEntry]:
         """Write what a step says, each part after it is in the journal, and return the entries. Raises NotStored where
         it is certain that it was not taken."""
-        ...
 
     def tell(self) -> None:
         """Let the subnet manager read what was written."""
-        ...
 
 
 class Proof(Protocol[Found]):
@@ -66,11 +73,9 @@ class Proof(Protocol[Found]):
 
     def look(self) -> Found:
         """Read once, and compare."""
-        ...
 
     def begin_again(self, found: Found) -> None:
         """Look from the start: the subnet manager was told once more. *found*: what was seen last."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +93,11 @@ class Step(Generic[Contents, Found]):
 @dataclass(slots=True)
 class Made(Generic[Found]):
     """A step that was made, proven or not. ``found``: what was seen last; ``images``, ``files``: its entries of the
-    journal; ``files_stay``: those of files stay as they are where it is not proven."""
+    journal."""
 
     found: Found
     images: list[Entry]
     files: list[FileEntry]
-    files_stay: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,27 +117,22 @@ class Runner:
         except NotStored:
             self.operation.record_all((), failed=images)
             raise
-        found = self.prove(kind, step.proof, bool(files) or step.has_news)
-        return Made(found, images, files, kind.goes_back_by_journal)
-
-    def prove(self, kind: Kind[Contents], proof: Proof[Found], has_news: bool = True) -> Found:
-        """Tell the subnet manager, and return what was seen last: all is right, or nothing came nearer for too long.
-        Without *has_news* it is only told where something is wrong."""
-        if has_news:
+        if files or step.has_news:
             kind.tell()
-        found = self.look(proof, kind.check)
+        found = self.look(step.proof, kind.check)
         if found.left and kind.tells_again:
             kind.tell()
-            proof.begin_again(found)
-            found = self.look(proof, kind.check)
-        return found
+            step.proof.begin_again(found)
+            found = self.look(step.proof, kind.check)
+        return Made(found, images, files)
 
     def look(self, proof: Proof[Found], check: Callable[[], None]) -> Found:
         """Look until nothing is left to wait for, or nothing came nearer for too long; return what was seen last."""
         return look_until(proof.look, lambda found: found.left, self.clock, self.wait, check)
 
-    def settle(self, made: Made[Found], is_proven: bool) -> None:
-        """Note in the journal how a step ended. Raises StoreError."""
+    def settle(self, made: Made[Found], is_proven: bool, files_stay: bool = False) -> None:
+        """Note in the journal how a step ended. *files_stay*: where it is not proven its files stay as they are, and
+        are restored by the journal. Raises StoreError."""
         if is_proven:
             self.operation.record_all((), done=made.images)
         else:
@@ -141,5 +140,5 @@ class Runner:
         for entry in made.files:
             if is_proven:
                 entry.done()
-            elif not made.files_stay:
+            elif not files_stay:
                 entry.failed()

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ibkeys.change.clock import look_until
-from ibkeys.change.opensm_managers import ManagedOpensm, OpensmManagers
 from ibkeys.change.running.opensm_files import NewFiles, OpensmFiles
 from ibkeys.change.running.runner import Made, Runner, Step
+from ibkeys.change.through_sm import ManagedOpensm, OpensmManagers
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, NotStored, Unreachable
 from ibkeys.fabric.handle import PortHandle
@@ -29,7 +29,7 @@ from ibkeys.mkeys.opensm.secrecy import close
 from ibkeys.mkeys.opensm.standbys import Standby, Standbys, ask_managers, refuse_other_settings
 from ibkeys.mkeys.opensm.wire import KeyProof, SeenPorts, key_to_ask_with
 from ibkeys.printable import counted, named
-from ibkeys.sm.files.left_overs import remove_left_overs
+from ibkeys.sm.files.journaled import remove_left_overs
 from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.site import Reached
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.interrupts import Interrupts
-from ibkeys.change.opensm_managers import OpensmManagers
 from ibkeys.change.running.runner import Runner
+from ibkeys.change.through_sm import OpensmManagers
 from ibkeys.change.writer import Writer
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.keys.key_setting import KeySetting

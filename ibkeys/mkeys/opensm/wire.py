@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
+from ibkeys.change.running.runner import Seen
 from ibkeys.change.writer import Writer
 from ibkeys.client.smp import Task
 from ibkeys.errors import IbkeysError, Unreachable
@@ -24,13 +25,10 @@ LINK_AGE = 1.0
 
 
 @dataclass(slots=True)
-class SeenPorts:
-    """One look at ports, by port GUID. ``wrong``: those that are not as expected, and how; ``silent``: those that did
-    not answer, or to which no key was sent because a link changed, and why; ``infos``: PortInfo of those that
-    answered."""
+class SeenPorts(Seen[int]):
+    """One look at ports, by port GUID. ``silent``: also those to which no key was sent because a link changed;
+    ``infos``: PortInfo of those that answered."""
 
-    wrong: dict[int, str] = field(default_factory=dict)
-    silent: dict[int, IbkeysError] = field(default_factory=dict)
     infos: dict[int, PortInfo] = field(default_factory=dict)
 
     @property

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from ibkeys.apply.by_sm.settings import Settings
+from ibkeys.apply.by_sm.course import Settings
 from ibkeys.apply.opensm import carrier as carrier_module
 from ibkeys.apply.opensm.carrier import OpensmCarrier
 from ibkeys.apply.opensm.guards import Guards
@@ -23,6 +23,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.errors import FileChanged
 from ibkeys.host.opensm_command_line import CommandLine
 from ibkeys.host.opensm_process import OpensmProcess
+from ibkeys.host.replacing.contents import Contents
 from ibkeys.host.replacing.replace import LeftOvers
 from ibkeys.host.replacing.seen import FoundFile, Metadata, SeenFile
 from ibkeys.keys.pkey import PKey
@@ -96,7 +97,7 @@ class MadeUpHost:
         self.file.data, self.file.inode = data, self.file.inode + 1
         return entry
 
-    def clean_up(self, entries: Iterable[FileEntry]) -> LeftOvers:
+    def clean_up(self, entries: Iterable[FileEntry], contents: Contents) -> LeftOvers:
         return LeftOvers()
 
     def may_signal(self, process: OpensmProcess) -> str | None:
