@@ -46,11 +46,10 @@ def sms_for(
     """
     while True:
         seen = find_sms(managers, reached, writer.fabric.own_guid, several_masters)
-        running = [each for _, each in seen.sms if each is not None]
-        for objection in _objections([each.instance for each in running]):
+        for objection in _objections([each.instance for each in seen.opensms]):
             if not writer.consent.covers(objection.interlock):
                 raise objection.refusal()
-        if not take_host_locks(writer, running):
+        if not take_host_locks(writer, seen.opensms):
             return seen
 
 

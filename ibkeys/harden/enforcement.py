@@ -177,7 +177,7 @@ def _make(writer: Writer, plan: EnforcementPlan) -> Sequence[str]:
 def _files(seen: FoundSms, notes: list[str]) -> list[OpensmFile]:
     """Return the options files of the OpenSMs that are reached, that of the master last."""
     files = []
-    for running in [*(running for _, running in seen.others() if running is not None), seen.master]:
+    for running in seen.opensms:
         settings, uncertain = running.settings(_OPTIONS, "which ports enforce partitions")
         _refuse_command_line(running, settings)
         conf, doubts = options_file(running, _REFUSAL)

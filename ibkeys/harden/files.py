@@ -128,8 +128,7 @@ KEY_FILES: Final = FileStep(
 def _opensms(writer: Writer, asked: HardenRequest) -> list[Running]:
     """Return the OpenSMs of the fabric that are on hosts that are reached, the master last."""
     found = writer.fabric.sweep(wanted=Wanted(sm_info=True))
-    seen = sms_for(writer, managers_of(found), reach(writer.enter, asked.hosts))
-    return [*(running for _, running in seen.others() if running is not None), seen.master]
+    return sms_for(writer, managers_of(found), reach(writer.enter, asked.hosts)).opensms
 
 
 def _name_on_host(running: Running, file: InstanceFile, fact: FileFact) -> Path:

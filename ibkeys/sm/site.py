@@ -185,6 +185,11 @@ class FoundSms:
         assert running is not None  # else it was not found
         return running
 
+    @property
+    def opensms(self) -> list[Running]:
+        """The OpenSMs on hosts that were examined, a master last."""
+        return [running for _, running in self.sms if running is not None]
+
     def others(self) -> Sequence[tuple[Manager, Running | None]]:
         """Return all but the master."""
         return self.sms[:-1]

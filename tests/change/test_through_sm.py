@@ -29,8 +29,8 @@ def ask(monkeypatch: pytest.MonkeyPatch, *files: str, overrides: tuple[str, ...]
         )
         for number, text in enumerate(files)
     ]
-    running = [(None, SimpleNamespace(instance=each)) for each in instances]
-    monkeypatch.setattr(through_sm, "find_sms", lambda *given: SimpleNamespace(sms=[*running, (None, None)]))
+    opensms = [SimpleNamespace(instance=each) for each in instances]
+    monkeypatch.setattr(through_sm, "find_sms", lambda *given: SimpleNamespace(opensms=opensms))
     consent = Consent(False, frozenset(overrides))
     writer = SimpleNamespace(fabric=SimpleNamespace(own_guid=1), consent=consent, dry_run=True)
     return sms_for(cast(Any, writer), [], [])
@@ -63,7 +63,7 @@ def test_who_had_to_be_locked_is_looked_at_again(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(through_sm, "take_host_locks", lock)
     writer: Any = SimpleNamespace(fabric=SimpleNamespace(own_guid=1), consent=Consent())
-    seen = SimpleNamespace(sms=[])
+    seen = SimpleNamespace(opensms=[])
     monkeypatch.setattr(through_sm, "find_sms", lambda *given: looks.append("look") or seen)
     assert sms_for(writer, [], []) is seen
     assert locked == [1, 2, 3]
