@@ -21,7 +21,7 @@ from ibkeys.change.interlocks.tables import objections_to_tables
 from ibkeys.change.next_commands import IF_GONE
 from ibkeys.change.plan import Plan
 from ibkeys.change.ranks import rank_of
-from ibkeys.change.running.runner import OnStep
+from ibkeys.change.runner import OnStep
 from ibkeys.change.writer import Writer, left_open
 from ibkeys.errors import IbkeysError, Incomplete, Refused
 from ibkeys.plan.model import Break

@@ -14,7 +14,7 @@ from ibkeys.apply.former import Former
 from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey
 from ibkeys.change.consent import Objection
-from ibkeys.change.running.runner import OnStep
+from ibkeys.change.runner import OnStep
 from ibkeys.change.target import Target
 from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.errors import IbkeysError

@@ -13,9 +13,9 @@ from typing import Final
 from ibkeys.apply.survey import read_again
 from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.interrupts import Interrupts
+from ibkeys.change.opensm_files import OpensmFiles
 from ibkeys.change.plan import Plan
-from ibkeys.change.running.opensm_files import OpensmFiles
-from ibkeys.change.running.runner import OnStep, Runner, Seen, Step
+from ibkeys.change.runner import OnStep, Runner, Seen, Step
 from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
 from ibkeys.errors import NotStored

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from ibkeys.change.clock import Clock
 from ibkeys.change.interrupts import ExplainedInterrupt
-from ibkeys.change.running.runner import Runner, Step
-from ibkeys.change.running.staged_files import StagedFiles
+from ibkeys.change.runner import Runner, Step
+from ibkeys.change.staged_files import StagedFiles
 from ibkeys.change.through_sm import OpensmManagers
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, Incomplete, StoreError

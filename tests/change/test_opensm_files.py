@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from ibkeys.change.running.opensm_files import OpensmFiles
+from ibkeys.change.opensm_files import OpensmFiles
 from ibkeys.errors import Refused
 from ibkeys.sm.files.opensm_file import NotSeenByOpensm, OpensmFile
 from ibkeys.sm.machines.this_host import THIS

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from ibkeys.change.running.opensm_files import OpensmFiles
+from ibkeys.change.opensm_files import OpensmFiles
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileError, UsageError
 from ibkeys.harden import enforcement

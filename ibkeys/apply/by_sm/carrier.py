@@ -6,14 +6,15 @@ from collections.abc import Collection
 from typing import Any, Generic, TypeVar
 
 from ibkeys.apply.by_sm.course import Course, Settings
+from ibkeys.apply.by_sm.run import TablesRun
 from ibkeys.apply.by_sm.steps import Prediction, phases_of
-from ibkeys.apply.carrier import IN_ONE_STEP, FabricChange
+from ibkeys.apply.carrier import IN_ONE_STEP, Assignment, FabricChange
 from ibkeys.apply.former import Former
 from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey, look_at_all
 from ibkeys.change.clock import Clock
 from ibkeys.change.consent import Objection
-from ibkeys.change.running.runner import Runner
+from ibkeys.change.runner import Kind, Runner
 from ibkeys.change.writer import Writer
 from ibkeys.plan.model import Break, PartitionPlan
 from ibkeys.plan.order import Phase
@@ -57,6 +58,11 @@ class CarrierBySm(Generic[CourseOf]):
         remaining.tables += [each for each in self._prediction.changed_to(self._course.end) if each.differs]
         remaining.enforcement += self._course.enforcement
         return remaining
+
+    def _run(self, assignment: Assignment, kind: Kind[Any], in_vain: str) -> TablesRun[Any]:
+        """Return the run over the course; *in_vain*: as `TablesRun` has it."""
+        runner = self._runner(assignment.operation)
+        return TablesRun(self._course, self._prediction, assignment, runner, kind, self._writer, in_vain)
 
     def _runner(self, operation: Operation) -> Runner:
         return Runner(operation, self._clock, self._settings.wait)

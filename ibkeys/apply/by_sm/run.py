@@ -12,7 +12,7 @@ from ibkeys.apply.by_sm.images import images_as_found, images_of
 from ibkeys.apply.by_sm.steps import Prediction, expectations
 from ibkeys.apply.by_sm.watch import PortsProof, Watched
 from ibkeys.apply.carrier import Assignment, Carried, Written
-from ibkeys.change.running.runner import Kind, Made, Runner, Step
+from ibkeys.change.runner import Kind, Made, Runner, Step
 from ibkeys.change.writer import Writer, left_open
 from ibkeys.errors import FileChanged, IbkeysError, NotStored, Refused
 from ibkeys.plan.order import Phase

@@ -5,7 +5,7 @@ What OpenSM makes of a policy is predicted for end ports (`ibkeys.partitions.swe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -19,9 +19,10 @@ from ibkeys.partitions.membership import EndPort, end_ports_of, resolve
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.opensm_tables import Placement, place_leaf
 from ibkeys.partitions.sweeps import Sweeps
-from ibkeys.plan.model import SmOptions
+from ibkeys.plan.courses import WaitCycle
+from ibkeys.plan.model import Break, BreakKind, SmOptions
 from ibkeys.plan.order import EnforcementStep, Phase, Step, TableStep
-from ibkeys.topology.port_id import PortKey
+from ibkeys.topology.port_id import PortId, PortKey
 
 _REWRITING: Final = range(0x7001, 0x7FFF)
 """Partition numbers, of which the first free one makes OpenSM write every table again."""
@@ -140,6 +141,30 @@ class Prediction:
                 entries = ends[peer.port.guid].entries
                 if not place_leaf(target.table, entries, target.port.capacity or 0).enforces:
                     yield key
+
+
+def breaks_of(circles: Iterable[WaitCycle[int]], prediction: Prediction) -> tuple[Break, ...]:
+    """Return the circles with the names of their ports: a circle of policies knows port GUIDs only."""
+    ports = {port.guid: port.id for port in prediction.survey.end_ports}
+    breaks = []
+    for circle in circles:
+        shown = WaitCycle(
+            circle.partition,
+            _with_names(circle.leaving, ports),
+            _with_names(circle.entering, ports),
+            tuple((ports[one], ports[other]) for one, other in circle.pairs),
+            tuple(
+                (_with_names(leaving, ports), base, _with_names(entering, ports))
+                for leaving, base, entering in circle.waits
+            ),
+        )
+        kind: BreakKind = "circle" if circle.entering else "no-room"
+        breaks.append(Break(circle.partition, (*shown.leaving, *shown.entering), circle.pairs, shown.message, kind))
+    return tuple(breaks)
+
+
+def _with_names(guids: Sequence[int], ports: Mapping[int, PortId]) -> tuple[PortId, ...]:
+    return tuple(ports[guid] for guid in guids)
 
 
 def unused_partition(taken: Collection[int]) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ibkeys.apply.survey import read_again
-from ibkeys.change.running.runner import Seen
+from ibkeys.change.runner import Seen
 from ibkeys.change.target import Target
 from ibkeys.change.wanted import Entries
 from ibkeys.change.writer import Writer

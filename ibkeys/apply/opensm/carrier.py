@@ -13,7 +13,7 @@ from typing import Any
 
 from ibkeys.apply.by_sm.carrier import CarrierBySm
 from ibkeys.apply.by_sm.course import Settings
-from ibkeys.apply.by_sm.run import TablesRun, stale, stopped_by
+from ibkeys.apply.by_sm.run import stale, stopped_by
 from ibkeys.apply.by_sm.steps import Prediction, expectations
 from ibkeys.apply.by_sm.wanted import foreign_ports, overwriting
 from ibkeys.apply.by_sm.watch import PortsProof
@@ -136,17 +136,8 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
     def carry_out(self, assignment: Assignment) -> Carried:
         """Give OpenSM one policy after the other, each verified on the ports before the next."""
         policies = self._site.policies(self._course.files, self._guards, assignment.check)
-        run = TablesRun(
-            self._course,
-            self._prediction,
-            assignment,
-            self._runner(assignment.operation),
-            policies,
-            self._writer,
-            "OpenSM was signalled twice",
-            undoes_fallback=True,
-            unread=bool(self._site.unread_edit("policy")),
-        )
+        run = self._run(assignment, policies, "OpenSM was signalled twice")
+        run.undoes_fallback, run.unread = True, bool(self._site.unread_edit("policy"))
         if not self._guards.tokens:
             self._end_earlier_guards(assignment.operation)
         with stopped_by(run.carried, assignment.operation):

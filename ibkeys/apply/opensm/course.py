@@ -8,10 +8,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from ibkeys.apply.by_sm.breaks import breaks_of
 from ibkeys.apply.by_sm.course import Course, Settings, TablesStep
 from ibkeys.apply.by_sm.run import stale
-from ibkeys.apply.by_sm.steps import Prediction, partitions_in, unused_partition
+from ibkeys.apply.by_sm.steps import Prediction, breaks_of, partitions_in, unused_partition
 from ibkeys.apply.by_sm.wanted import (
     enforcement_of,
     foreign_ports,
@@ -36,7 +35,7 @@ from ibkeys.apply.opensm.site import Site, policy_for
 from ibkeys.change.consent import Objection
 from ibkeys.change.interlocks.container_layer import objections_to_layers
 from ibkeys.change.interlocks.file_owners import objections_to_owners
-from ibkeys.change.running.opensm_files import NewFiles
+from ibkeys.change.opensm_files import NewFiles
 from ibkeys.change.target import Target
 from ibkeys.change.wanted import Entries
 from ibkeys.errors import FileChanged, Refused, UsageError

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ibkeys.apply.opensm.guards import Guards
-from ibkeys.change.running.opensm_files import NewFiles, OpensmFiles
+from ibkeys.change.opensm_files import NewFiles, OpensmFiles
 from ibkeys.errors import FileChanged
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, difference
 from ibkeys.sm.files.opensm_file import FileKey, OpensmFile

@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 from ibkeys.apply.by_sm.run import PortsNotStored
 from ibkeys.apply.ufm.stored import Stored, Words, WordsByBase, differing
 from ibkeys.change.clock import look_until
-from ibkeys.change.running.runner import Runner
+from ibkeys.change.runner import Runner
 from ibkeys.errors import NotStored, Refused, UfmRefused
 from ibkeys.printable import named
 from ibkeys.store.journal import FileEntry, Operation

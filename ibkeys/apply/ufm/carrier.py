@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ibkeys.apply.by_sm.carrier import CarrierBySm
 from ibkeys.apply.by_sm.course import Settings
-from ibkeys.apply.by_sm.run import TablesRun, stopped_by
+from ibkeys.apply.by_sm.run import stopped_by
 from ibkeys.apply.by_sm.steps import Prediction
 from ibkeys.apply.by_sm.watch import Watched
 from ibkeys.apply.carrier import Assignment, Carried, NobodyElsewhere, WentBack
@@ -103,19 +103,18 @@ class UfmCarrier(CarrierBySm[UfmCourse], NobodyElsewhere):
 
     def carry_out(self, assignment: Assignment) -> Carried:
         """Make one step after the other, each verified on the ports before the next."""
-        runner = self._runner(assignment.operation)
         targets = self._prediction.survey.targets
         ports = {target.port.guid: key for key, target in targets.items() if not target.port.is_external}
-        carried = Carried()
-        calls = UfmCalls(self._ufm, self._course.stored, ports, runner, assignment.check, carried.notes)
-        done = "UFM has stored it"
-        run = TablesRun(self._course, self._prediction, assignment, runner, calls, self._writer, done, carried=carried)
-        with stopped_by(carried, assignment.operation):
+        runner = self._runner(assignment.operation)
+        calls = UfmCalls(self._ufm, self._course.stored, ports, runner, assignment.check)
+        run = self._run(assignment, calls, "UFM has stored it")
+        run.carried.notes = calls.notes
+        with stopped_by(run.carried, assignment.operation):
             if run.make():
                 run.note_written()
             elif run.last.wrong:
-                carried.notes.append(self._in_vain(run.last, assignment.operation))
-        return carried
+                run.carried.notes.append(self._in_vain(run.last, assignment.operation))
+        return run.carried
 
     def _in_vain(self, seen: Watched, operation: Operation) -> str:
         """Say what to check where UFM has stored the change, and the ports do not show it."""

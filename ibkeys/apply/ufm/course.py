@@ -11,9 +11,8 @@ import itertools
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from ibkeys.apply.by_sm.breaks import breaks_of
 from ibkeys.apply.by_sm.course import Course, Settings, TablesStep
-from ibkeys.apply.by_sm.steps import Prediction
+from ibkeys.apply.by_sm.steps import Prediction, breaks_of
 from ibkeys.apply.by_sm.wanted import enforcement_of, goal_of
 from ibkeys.apply.former import Former
 from ibkeys.apply.remaining import Remaining

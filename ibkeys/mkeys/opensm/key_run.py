@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ibkeys.change.clock import look_until
-from ibkeys.change.running.opensm_files import NewFiles, OpensmFiles
-from ibkeys.change.running.runner import Made, OnStep, Runner, Step
+from ibkeys.change.opensm_files import NewFiles, OpensmFiles
+from ibkeys.change.runner import Made, OnStep, Runner, Step
 from ibkeys.change.through_sm import ManagedOpensm, OpensmManagers
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, NotStored, Unreachable

@@ -9,7 +9,7 @@ from typing import Any
 
 from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.interrupts import Interrupts
-from ibkeys.change.running.runner import OnStep, Runner
+from ibkeys.change.runner import OnStep, Runner
 from ibkeys.change.through_sm import OpensmManagers
 from ibkeys.change.writer import Writer
 from ibkeys.fabric.handle import PortHandle

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from ibkeys.change.running.runner import Seen
+from ibkeys.change.runner import Seen
 from ibkeys.change.writer import Writer
 from ibkeys.client.smp import Task
 from ibkeys.errors import IbkeysError, Unreachable

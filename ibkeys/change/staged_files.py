@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from ibkeys.change.clock import REAL_TIME, Clock
-from ibkeys.change.running.opensm_files import NewFiles, OpensmFiles
+from ibkeys.change.opensm_files import NewFiles, OpensmFiles
 from ibkeys.errors import FileChanged, FileError, IbkeysError, Incomplete
 from ibkeys.host.replacing.staging import Staged
 from ibkeys.sm.files.opensm_file import OpensmFile
