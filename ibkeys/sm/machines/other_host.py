@@ -22,6 +22,7 @@ from ibkeys.errors import FileError, HostNotReached
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import HostFiles
 from ibkeys.host.host_lock import FoundLock
+from ibkeys.host.opensm_process import OpensmProcess
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
 from ibkeys.host.replacing.images import image_of, known_bytes
 from ibkeys.host.replacing.names import new_name, unfinished
@@ -36,8 +37,8 @@ from ibkeys.sm.machines.lock_there import LockThere, take_lock
 from ibkeys.sm.machines.looking_there import LookingThere, marks
 from ibkeys.sm.machines.processes_there import ProcessesThere
 from ibkeys.sm.machines.remote_guard import OtherGuard, confirm_guard
+from ibkeys.sm.machines.running import is_running
 from ibkeys.sm.machines.staged_there import StagedThere, failed, not_replaced
-from ibkeys.sm.machines.telling import ProcessControl
 from ibkeys.sm.machines.writer import NOTHING, Writer, WriterRefused, sum_of
 from ibkeys.store.journal import FileEntry, Operation
 
@@ -46,25 +47,14 @@ OWN_SESSION: Final = partial(Channel, own_session=True)
 _LEFT: Final = re.compile(r"(\d{1,20}-[0-9a-f]{16}(\.part)?) ([0-9a-f]{64})")
 
 
-class OtherHost(ProcessControl):
+class OtherHost(ProcessesThere):
     """Changes on another host: a `Machine`."""
 
     def __init__(self, reader: RemoteFiles, writer: Writer) -> None:
+        super().__init__(reader.name, writer)
         self._reader = reader
-        self.writer = writer
         self._looking = LookingThere(reader, writer)
-        self._processes = ProcessesThere(reader.name, writer)
         self._is_staging = False
-
-    @property
-    def name(self) -> str:
-        """The host's name as the user gave it."""
-        return self._reader.name
-
-    @property
-    def processes(self) -> ProcessesThere:
-        """The OpenSMs there."""
-        return self._processes
 
     @property
     def files(self) -> HostFiles:
@@ -218,9 +208,13 @@ class OtherHost(ProcessControl):
 
     # --- OpenSM -------------------------------------------------------------------------------------------------------
 
+    def is_running(self, process: OpensmProcess) -> bool:
+        """Return whether this very process runs. Raises HostNotReached."""
+        return is_running(self.files, process)
+
     def guard(self, seconds: float) -> OtherGuard:
         """Return a guard on that host that rolls back when nobody confirms."""
-        return OtherGuard(self.name, self.writer, seconds, self._processes.words)
+        return OtherGuard(self.name, self.writer, seconds, self.words)
 
     def confirm_guard(self, token: str) -> bool:
         """End the guard of this token. Raises HostRefused, HostNotReached."""

@@ -11,17 +11,23 @@ from pathlib import Path
 
 from ibkeys import files
 from ibkeys.errors import HostRefused
+from ibkeys.host.host_files import THIS_HOST
 from ibkeys.host.opensm_process import OpensmProcess, started_at
+from ibkeys.sm.machines.running import is_running
 from ibkeys.sm.machines.systemd import Systemd
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessesHere:
-    """What may be said to an OpenSM of this host. ``tools``: the environment of systemctl; ``proc``: where processes
-    show. Every method raises HostRefused for a process that is not the one that was seen."""
+    """The part of this host that speaks to OpenSMs. ``tools``: the environment of systemctl; ``proc``: where processes
+    show. Signalling and stopping raise HostRefused for a process that is not the one that was seen."""
 
     tools: Mapping[str, str]
-    proc: Path
+    proc: Path = Path("/proc")
+
+    def is_running(self, process: OpensmProcess) -> bool:
+        """Return whether this very process runs."""
+        return is_running(THIS_HOST, process)
 
     def may_signal(self, process: OpensmProcess) -> str | None:
         """Return why this user may not signal *process*, None if it may."""

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ibkeys.errors import HostRefused
 from ibkeys.host.opensm_process import OpensmProcess
 from ibkeys.sm.machines.systemd import is_unit
 from ibkeys.sm.machines.writer import NOTHING, Writer, WriterRefused
 
 
-@dataclass(frozen=True, slots=True)
 class ProcessesThere:
-    """What may be said to an OpenSM of the host *name*. Every method raises HostNotReached, and HostRefused for a
-    process that is not the one that was seen."""
+    """The part of another host that speaks to OpenSMs. ``name``: as the user gave it. Every method raises
+    HostNotReached, and HostRefused for a process that is not the one that was seen."""
 
-    name: str
-    writer: Writer
+    def __init__(self, name: str, writer: Writer) -> None:
+        self.name, self.writer = name, writer
 
     def may_signal(self, process: OpensmProcess) -> str | None:
         """Return why this user may not signal *process*, None if it may."""

@@ -22,18 +22,14 @@ from ibkeys.host.replacing.staging import Staged, stage
 from ibkeys.sm.machines.machine import RemoteGuard
 from ibkeys.sm.machines.other_root import refuse_other_root
 from ibkeys.sm.machines.processes_here import ProcessesHere
-from ibkeys.sm.machines.telling import ProcessControl
 from ibkeys.store.journal import FileEntry, Operation
 
 _TOOLS: Final = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 
 
 @dataclass(frozen=True, slots=True)
-class ThisHost(ProcessControl):
-    """Changes on this host: a `Machine`. ``tools``: the environment of systemctl."""
-
-    tools: dict[str, str]
-    proc: Path = Path("/proc")
+class ThisHost(ProcessesHere):
+    """Changes on this host: a `Machine`."""
 
     @property
     def name(self) -> str:
@@ -106,11 +102,6 @@ class ThisHost(ProcessControl):
     def confirm_guard(self, token: str) -> bool:
         """False: there is none on this host."""
         return False
-
-    @property
-    def processes(self) -> ProcessesHere:
-        """The OpenSMs of this host."""
-        return ProcessesHere(self.tools, self.proc)
 
 
 THIS: Final = ThisHost(_TOOLS)
