@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ibkeys.change.clock import LONGEST_PAUSE, Clock, ProgressTimeout
+from ibkeys.change.clock import LONGEST_PAUSE, ProgressTimeout
+from ibkeys.change.runner import Runner
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply
@@ -38,16 +39,14 @@ class SeenKeys:
 
 @dataclass(slots=True)
 class SmKeyProof:
-    """Asks the SA and the SMs until they show the *new* keys. ``managers``: their ports; ``wait``: seconds without
-    progress after which it is given up; ``check``: called often, raises to stop; ``is_read``: no SM shows another
-    sm_key any more.
+    """Asks the SA and the SMs until they show the *new* keys. ``managers``: their ports; ``check``: called
+    often, raises to stop; ``is_read``: no SM shows another sm_key any more.
     """
 
     writer: Writer
     managers: Sequence[Manager]
     new: Mapping[Kind, SMKey]
-    clock: Clock
-    wait: float
+    runner: Runner
     check: Callable[[], None]
     is_read: bool = False
 
@@ -100,12 +99,13 @@ class SmKeyProof:
         """Return "" when one SM was master and all others standbys for *seconds*, as far as the asking tells; else what
         was wrong last, in words."""
         seconds = seconds + _MARGIN if seconds else 0.0
-        end = self.clock.now() + self.wait + 2 * seconds
-        waiting = ProgressTimeout(self.clock, self.wait)
+        clock, wait = self.runner.clock, self.runner.wait
+        end = clock.now() + wait + 2 * seconds
+        waiting = ProgressTimeout(clock, wait)
         since: float | None = None
         while True:
             self.check()
-            wrong, now = self._wrong(), self.clock.now()
+            wrong, now = self._wrong(), clock.now()
             if wrong:
                 since = None
                 if now >= end or not waiting.pause(1):
@@ -114,8 +114,8 @@ class SmKeyProof:
             since = now if since is None else since
             if now - since >= seconds:
                 return self._strangers()
-            waiting = ProgressTimeout(self.clock, self.wait)
-            self.clock.sleep(min(LONGEST_PAUSE, since + seconds - now))
+            waiting = ProgressTimeout(clock, wait)
+            clock.sleep(min(LONGEST_PAUSE, since + seconds - now))
 
     def _wrong(self) -> str:
         states = [(each, self._state(each)) for each in self.managers]

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ibkeys.change.clock import Clock
 from ibkeys.change.interrupts import ExplainedInterrupt
 from ibkeys.change.runner import Runner, Step
 from ibkeys.change.staged_files import StagedFiles
@@ -27,7 +26,6 @@ from ibkeys.smkeys.managers import Kind, keys_in
 from ibkeys.smkeys.overtaken import CLOSES, keep_found, keys_of_others
 from ibkeys.smkeys.proof import SmKeyProof
 from ibkeys.store.cut_off import close_cut_off
-from ibkeys.store.journal import Operation
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sm_keys import SmKeys
 
@@ -46,9 +44,7 @@ class SmKeyRun:
     new: Mapping[Kind, SMKey]
     former: Sequence[SMKey]
     goes_on: bool
-    operation: Operation
-    clock: Clock
-    wait: float
+    runner: Runner
     check: Callable[[], None]
     say: Callable[[str], None]
     notes: list[str] = field(default_factory=list)
@@ -57,7 +53,7 @@ class SmKeyRun:
     _proof: SmKeyProof = field(init=False)
 
     def __post_init__(self) -> None:
-        opensms, takeovers = [each.running for each in self.managers.all], self.managers.takeover_seconds
+        opensms = [each.running for each in self.managers.all]
         self._files = StagedFiles(
             self.writer,
             None,  # there may be several masters while they have different keys
@@ -68,10 +64,10 @@ class SmKeyRun:
             self.check,
             prepare=self._prepare,
             say=self.say,
-            window=min(takeovers, default=None),
-            clock=self.clock,
+            window=min(self.managers.takeover_seconds, default=None),
+            clock=self.runner.clock,
         )
-        self._proof = SmKeyProof(self.writer, self.managers.sms, self.new, self.clock, self.wait, self.check)
+        self._proof = SmKeyProof(self.writer, self.managers.sms, self.new, self.runner, self.check)
 
     def make(self) -> None:
         """Make the change and prove it. Raises Incomplete if it did not come to its end, and what stopped it before the
@@ -107,7 +103,7 @@ class SmKeyRun:
         for file in self.managers.files:
             for each in file.opensms:
                 self._close_log(each, file.user)
-        self.notes += remove_left_overs(self.operation.journal, self.managers.files, self._keystore)
+        self.notes += remove_left_overs(self.runner.operation.journal, self.managers.files, self._keystore)
 
     def _verify_options(self) -> None:
         for each in self.managers.all:
@@ -135,7 +131,7 @@ class SmKeyRun:
         values: dict[str, NewValue] = {str(kind): key for kind, key in self.new.items()}
         contents = [(file, file.with_options(values)) for file in self.managers.files]
         contents = [(file, after) for file, after in contents if after != file.data]
-        made = Runner(self.operation, self.clock, self.wait).make(Step(self._files, contents, proof))
+        made = self.runner.make(Step(self._files, contents, proof))
         if made.found.wrong:
             raise Incomplete(f"{made.found.wrong}; OpenSM was signalled twice")
         for key in self.former:
@@ -150,7 +146,7 @@ class SmKeyRun:
     # --- how it ended -------------------------------------------------------------------------------------------------
 
     def _end_well(self) -> None:
-        journal, operation = self.operation.journal, self.operation.id
+        journal, operation = self.runner.operation.journal, self.runner.operation.id
         if operation is not None:
             with journal.in_one_transaction():
                 for entry in journal.files(operation):
@@ -158,10 +154,10 @@ class SmKeyRun:
                         entry.done()
             for each in self._files.placed:
                 each.entry.status = "done"
-            self.operation.outcome = "done"
+            self.runner.operation.outcome = "done"
         # Of those that were cut off the keys went with a lost key store, or are replaced now.
         files = {file.key for file in self.managers.files}
-        close_cut_off(journal, (self.operation.command,), "undone", but=operation, files=files)
+        close_cut_off(journal, (self.runner.operation.command,), "undone", but=operation, files=files)
         keys = SmKeys(self._keystore)
         with self._keystore.in_one_transaction():
             for ref in self._refs:
@@ -175,7 +171,7 @@ class SmKeyRun:
             self._forget_keys()
             raise error
         self.say("restoring the former keys")
-        problems = self._files.put_back(self.operation)
+        problems = self._files.put_back(self.runner.operation)
         if problems:
             left = f"the former keys could not be restored everywhere: {'; '.join(problems)}"
             raise Incomplete(f"{error}").going_on(f"{left}: {self._way_on()}") from error
@@ -202,9 +198,9 @@ class SmKeyRun:
 
     def _forget_keys(self) -> None:
         """No file has the new keys: note it, and that nothing is left to be done."""
-        if self.operation.id is not None:
-            self.operation.journal.set_state(self.operation.id, "undone")
-            self.operation.has_ended = True
+        if self.runner.operation.id is not None:
+            self.runner.operation.journal.set_state(self.runner.operation.id, "undone")
+            self.runner.operation.has_ended = True
         keys = SmKeys(self._keystore)
         with self._keystore.in_one_transaction():
             for ref in self._refs:
