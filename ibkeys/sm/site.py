@@ -209,11 +209,12 @@ def find_sms(
         master_in(report)
     machines = {each.machine.name: each.machine for each in reversed(reached)}
     seen = {each.port_guid: each for each in report.instances() if each.port_guid is not None}
-    sms = [
-        (each, Running(seen[each.guid], machines[seen[each.guid].host], each) if each.guid in seen else None)
-        for each in report.managers or ()
-        if each.state != "not active"
-    ]
+    sms: list[tuple[Manager, Running | None]] = []
+    for manager in report.managers or ():
+        instance = seen.get(manager.guid)
+        if manager.state != "not active":
+            running = None if instance is None else Running(instance, machines[instance.host], manager)
+            sms.append((manager, running))
     return FoundSms(report, sorted(sms, key=lambda each: each[0].is_master))
 
 
