@@ -28,7 +28,8 @@ class OpensmFiles:
     """The OpenSMs of one change. ``manager``: the SM that has to stay the one master, None where there may be several;
     ``master``: its OpenSM; ``told``: those that are signalled, the master last; ``files``: what they read, that of the
     master last; ``verify_options``: raises if the options files are not as they were left; ``asked_to_stop``: raises
-    when the user did; ``advice``: what to do where the master has died.
+    when the user did; ``advice``: what to do where the master has died; ``prepare``: called when all is as it was left,
+    before the first file is written.
     """
 
     tells_again: ClassVar[bool] = True
@@ -41,6 +42,7 @@ class OpensmFiles:
     verify_options: Callable[[], None]
     asked_to_stop: Callable[[], None]
     advice: str = ""
+    prepare: Callable[[], None] = lambda: None
 
     def check(self) -> None:
         """Raise when the user asked to stop, or when no OpenSM is left that could make progress."""
@@ -70,6 +72,7 @@ class OpensmFiles:
 
         Where an OpenSM does not see its new file, all of them are restored. Raises as `OpensmFile.put`.
         """
+        self.prepare()
         written: list[tuple[OpensmFile, bytes | None, FileEntry]] = []
         for file, new in contents:
             former = file.seen.data

@@ -30,11 +30,10 @@ class PlacedFile:
 
 @dataclass(slots=True)
 class StagedFiles(OpensmFiles):
-    """``prepare``: called before the first file is staged; ``say``: called with what is being done; ``window``: seconds
-    after which a standby takes over from a master with another file, None without standbys; ``placed``: the files that
-    have their new bytes. Until all have read them there may be several masters."""
+    """``say``: called with what is being done; ``window``: seconds after which a standby takes over from a master with
+    another file, None without standbys; ``placed``: the files that have their new bytes. Until all have read them there
+    may be several masters."""
 
-    prepare: Callable[[], None] = lambda: None
     say: Callable[[str], None] = lambda text: None
     window: float | None = None
     clock: Clock = REAL_TIME

@@ -126,11 +126,9 @@ class EnforcementPlan(Plan):
         runner = Runner(operation, self.clock, self.wait)
         with Interrupts() as interrupts:
             interrupts.check()
-            for text in remove_left_overs(operation.journal, self.files, writer.keystore):
-                self.say(text)
             contents = [(file, self.new[file.key]) for file in self.files]
             proof = LeavesProof(writer, self.leaves, self.progress)
-            made = runner.make(Step(self._opensms(writer, interrupts.check), contents, proof))
+            made = runner.make(Step(self._opensms(writer, operation, interrupts.check), contents, proof))
             wrong = [f"{port}: {difference}" for port, difference in made.found.wrong.items()]
             self.silent = [f"{port}: {error}" for port, error in made.found.silent.items()]
             runner.settle(made, is_proven=not wrong)
@@ -142,7 +140,20 @@ class EnforcementPlan(Plan):
         close_cut_off(operation.journal, COMMANDS, "undone", but=operation.id)  # of the other way
         operation.outcome = "done"
 
-    def _opensms(self, writer: Writer, asked_to_stop: Callable[[], None]) -> OpensmFiles:
+    def _opensms(self, writer: Writer, operation: Operation, asked_to_stop: Callable[[], None]) -> OpensmFiles:
+        def clean_up() -> None:
+            for text in remove_left_overs(operation.journal, self.files, writer.keystore):
+                self.say(text)
+
         opensms = [opensm for file in self.files for opensm in file.opensms]
         verify = partial(self.files[-1].verify, "nothing more was done")
-        return OpensmFiles(writer, self.seen.manager, self.seen.master, opensms, self.files, verify, asked_to_stop)
+        return OpensmFiles(
+            writer,
+            self.seen.manager,
+            self.seen.master,
+            opensms,
+            self.files,
+            verify,
+            asked_to_stop,
+            prepare=clean_up,
+        )

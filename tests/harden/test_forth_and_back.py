@@ -88,9 +88,9 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     seen = SimpleNamespace(manager=None, master=master, others=list)
     survey = SimpleNamespace(topology=SimpleNamespace(nodes=[]), targets={})
 
-    def opensms(*given: Any) -> OpensmFiles:
+    def opensms(*given: Any, **named: Any) -> OpensmFiles:
         writer, _, _, _, files, _, asked_to_stop = given
-        return OpensmFiles(writer, None, cast(Any, master), [], files, lambda: None, asked_to_stop)
+        return OpensmFiles(writer, None, cast(Any, master), [], files, lambda: None, asked_to_stop, **named)
 
     monkeypatch.setattr("ibkeys.harden.enforcement_run.OpensmFiles", opensms)
     for name, value in {
