@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any, Final
 
-from ibkeys.apply.carrier import Assignment, Carrier, FabricChange, Failed, OnStep
+from ibkeys.apply.carrier import Assignment, Carrier, FabricChange, Failed
 from ibkeys.apply.former import Former
 from ibkeys.apply.proof import find_differences
 from ibkeys.apply.remaining import Remaining
@@ -21,6 +21,7 @@ from ibkeys.change.interlocks.tables import objections_to_tables
 from ibkeys.change.next_commands import IF_GONE
 from ibkeys.change.plan import Plan
 from ibkeys.change.ranks import rank_of
+from ibkeys.change.runner import OnStep
 from ibkeys.change.writer import Writer, left_open
 from ibkeys.errors import IbkeysError, Incomplete, Refused
 from ibkeys.plan.model import Break

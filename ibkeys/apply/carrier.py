@@ -14,6 +14,7 @@ from ibkeys.apply.former import Former
 from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey
 from ibkeys.change.consent import Objection
+from ibkeys.change.runner import OnStep
 from ibkeys.change.target import Target
 from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.errors import IbkeysError
@@ -25,8 +26,6 @@ from ibkeys.topology.port_id import PortId, PortKey
 
 Failed = tuple[PortId | None, str]
 """A port that could not be written, None for what is not a port, and why."""
-OnStep = Callable[[str, int, int], None]
-"""Called with (phase, steps done, steps in all)."""
 IN_ONE_STEP: Final = "in one step, which may briefly disconnect or connect pairs"
 """How a carrier goes back through a subnet manager, in words."""
 
@@ -115,73 +114,57 @@ class Carrier(Protocol):
     @property
     def name(self) -> str:
         """What the journal calls it."""
-        ...
 
     @property
     def sends_sets(self) -> bool:
         """Whether it sends Sets, which carry M_Keys, so that they must be known."""
-        ...
 
     @property
     def rewrites_tables(self) -> bool:
         """Whether whole blocks of a table are written: entries that somebody else put into them are lost."""
-        ...
 
     @property
     def way(self) -> str:
         """What it goes through, in words, once the state is known; "" where that needs no word."""
-        ...
 
     @property
     def way_back(self) -> str:
         """What `go_back` may do to others, in words, "" where it cuts and joins nobody who was named."""
-        ...
 
     def survey(self, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
         """Return what is on the fabric of *ports*, and of all others that it has to know. See `ibkeys.apply.survey`."""
-        ...
 
     def check(self, change: FabricChange) -> list[Objection]:
         """Return the interlocks that going this way triggers, whatever the change is. Sends only Gets."""
-        ...
 
     def state(self, wanted: PartitionPlan | Former, survey: Survey, former: Former | None = None) -> Remaining:
         """Return what is left to do until a plan is true, or until what an operation overwrote (`Former`) is back.
 
         *former*: what an earlier run of the plan overwrote and wrote: that is no surprise.
         """
-        ...
 
     def phases(self, remaining: Remaining, survey: Survey) -> list[Phase]:
         """Return in which steps what is left is done; reads what it still has to know into *remaining*."""
-        ...
 
     def breaks(self, wanted: PartitionPlan | Former, remaining: Remaining) -> tuple[Break, ...]:
         """Return who temporarily loses connectivity."""
-        ...
 
     def kept(self) -> Mapping[str, Any]:
         """Return what the journal keeps of it, so that an operation can be finished or undone: JSON, no key in it."""
-        ...
 
     def arm(self, operation: Operation, seconds: float) -> None:
         """Start those that wait and roll back when this process cannot, *seconds* after `let_time_run`. Called before
         anything is written."""
-        ...
 
     def let_time_run(self) -> list[str]:
         """All is written: let their time run. Return what is wrong with them, in words."""
-        ...
 
     def disarm(self, confirmed: bool) -> list[str]:
         """End them: the change is *confirmed*, or was undone. Return what is wrong, in words."""
-        ...
 
     def carry_out(self, assignment: Assignment) -> Carried:
         """Make the change."""
-        ...
 
     def go_back(self, operation: Operation) -> WentBack:
         """Restore what *operation*, which is still open, overwrote, in one step: nothing is asked, and no interlock
         stops it. Raises IbkeysError where nothing could be tried."""
-        ...

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from ibkeys.apply.by_sm.settings import Settings
+from ibkeys.apply.by_sm.course import Settings
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.direct import DirectCarrier
 from ibkeys.apply.opensm.carrier import OpensmCarrier

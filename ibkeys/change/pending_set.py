@@ -32,62 +32,50 @@ class Edit(Protocol):
     @property
     def name(self) -> str:
         """The attribute's name, as journal and errors have it."""
-        ...
 
     @property
     def attribute(self) -> type[Attribute]:
         """The attribute."""
-        ...
 
     @property
     def at_most(self) -> int:
         """How often the Set may be sent, again only after a proof that it never arrived: 1, but one more than
         ``Timing.retries`` in what a carrier makes (apply, undo) and in a rollout of M_Keys."""
-        ...
 
     @property
     def is_alone(self) -> bool:
         """Whether it is the only Set of its port. Then it waits for no other, and is sent although its
         node did not answer another SMP."""
-        ...
 
     @property
     def target(self) -> Target:
         """The port that it changes."""
-        ...
 
     @property
     def modifier(self) -> int:
         """The AttributeModifier."""
-        ...
 
     @property
     def key_name(self) -> str | None:
         """The name of the key store's row whose key it sets."""
-        ...
 
     def build(self, now: bytes) -> bytes:
         """Return what to send, made of what was just read; the same bytes where nothing is to be changed.
 
         Raises Refused (``stale``) and MKeyNeeded.
         """
-        ...
 
     def changed_meanwhile(self, read: bytes, now: bytes) -> bool:
         """Whether the attribute changed between two reads, apart from fields that change by themselves."""
-        ...
 
     def kept(self, raw: bytes) -> bytes:
         """Return what the journal may keep of it."""
-        ...
 
     def fallback(self, sent: bytes) -> bytes | None:
         """Return what to send after the agent refused *sent* and applied nothing; None when there is no alternative."""
-        ...
 
     def prove(self, client: SmpClient, each: PendingSet) -> Task:
         """Task: read back what the Set changed; return the `SetProof`. ``each.answer``: what came in answer to it."""
-        ...
 
 
 class PendingSet:

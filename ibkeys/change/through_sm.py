@@ -1,51 +1,56 @@
-"""Finding the OpenSM that a change goes through: apply, undo, the M_Keys, the SM_Keys and harden all begin here.
+"""Finding the OpenSMs that a change goes through: apply, undo, the M_Keys, the SM_Keys and harden all begin here.
 
 An SM of another kind than the one that ibkeys was made with is refused, by the interlock ``unknown-sm``. The locks on
 the hosts are taken before anything is written there. The last holder of a lock may have written after this command
 read. So after each new lock everything is read again, until no lock is new.
+
+A change of keys goes through every SM that is or may become master: one that is not reached would keep the former keys,
+and become a second master or lose the fabric. Nothing overrides that. Source: opensm osm_sminfo_rcv.c,
+osm_sm_state_mgr.c; a running OpenSM, observed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
 from ibkeys.change.consent import Objection
 from ibkeys.change.host_locks import take_host_locks
 from ibkeys.change.writer import Writer
+from ibkeys.errors import Refused
 from ibkeys.printable import named
+from ibkeys.sm.files.opensm_file import OpensmFile, merged
+from ibkeys.sm.files.options_files import REFUSAL, notes_on_idle_hosts, options_file, refuse_strangers
 from ibkeys.sm.instance import Instance
+from ibkeys.sm.machines.machine import Machine
 from ibkeys.sm.managers import Manager
+from ibkeys.sm.options import Setting
 from ibkeys.sm.report import SmReport
-from ibkeys.sm.site import FoundMaster, Reached, find_master, look_around, taking_part
+from ibkeys.sm.site import MASTER, FoundSms, Reached, Running, find_sms, stale
+
+POLLING: Final = ("polling_retry_number", "sminfo_polling_timeout")
+"""The options that tell when a standby takes over."""
+ReadOptions = Callable[[Running, OpensmFile], tuple[Mapping[str, Setting], list[str]]]
+"""Returns the options of an OpenSM that a change depends on, and notes on what is not certain; raises UsageError."""
 
 
-def master_for(writer: Writer, managers: Sequence[Manager], reached: Sequence[Reached]) -> FoundMaster:
-    """Return what `find_master` finds, once the lock on every host of an SM that takes part is held.
+def sms_for(
+    writer: Writer, managers: Sequence[Manager], reached: Sequence[Reached], several_masters: bool = False
+) -> FoundSms:
+    """Return what `find_sms` finds, once the lock on every host of an SM that takes part is held.
 
-    Raises what `find_master` raises; Refused (``unknown-sm``) where an SM that takes part is of an unknown kind, and
-    the user has not overridden that; and what `take_host_locks` raises.
+    Raises what `find_sms` raises; Refused (``unknown-sm``) where an SM that takes part is of an unknown kind, and the
+    user has not overridden that; and what `take_host_locks` raises.
     """
     while True:
-        seen = find_master(managers, reached, writer.fabric.own_guid)
-        if not _refuse_unknown_and_lock(writer, seen.report, reached):
+        seen = find_sms(managers, reached, writer.fabric.own_guid, several_masters)
+        for objection in _objections([each.instance for each in seen.opensms]):
+            if not writer.consent.covers(objection.interlock):
+                raise objection.refusal()
+        if not take_host_locks(writer, seen.opensms):
             return seen
-
-
-def all_sms_for(writer: Writer, managers: Sequence[Manager], reached: Sequence[Reached]) -> SmReport:
-    """Return what `look_around` finds, where there may be several masters. Locks and raises as `master_for`."""
-    while True:
-        report = look_around(managers, reached, writer.fabric.own_guid)
-        if not _refuse_unknown_and_lock(writer, report, reached):
-            return report
-
-
-def _refuse_unknown_and_lock(writer: Writer, report: SmReport, reached: Sequence[Reached]) -> bool:
-    """Refuse an SM of an unknown kind, and lock the hosts. Return whether a lock is new: *report* may be older then."""
-    running = [each for _, each in taking_part(report, reached) if each is not None]
-    for objection in _objections([each.instance for each in running]):
-        if not writer.consent.covers(objection.interlock):
-            raise objection.refusal()
-    return take_host_locks(writer, running)
 
 
 def _objections(instances: Sequence[Instance]) -> Iterator[Objection]:
@@ -60,3 +65,115 @@ def _objections(instances: Sequence[Instance]) -> Iterator[Objection]:
                 "tried; if it is OpenSM 3.3, remove the lines, which it ignores",
                 "How another SM reads its files, writes the tables and sets the keys is not known.",
             )
+
+
+# --- for a change of keys ---------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class ManagedOpensm:
+    """One OpenSM. ``sm``: the SM of the fabric that it is; ``file``: its options file, which others of its host may
+    share; ``options``: those that the change depends on."""
+
+    running: Running
+    sm: Manager
+    file: OpensmFile
+    options: Mapping[str, Setting]
+
+    @property
+    def machine(self) -> Machine:
+        """Its host."""
+        return self.running.machine
+
+    @property
+    def name(self) -> str:
+        """The OpenSM, in words."""
+        return self.running.instance.name
+
+    @property
+    def takeover_seconds(self) -> float:
+        """How long a standby of it asks a master without success before it takes over. Source: opensm
+        osm_sm_state_mgr.c (sm_state_mgr_send_master_sm_info_req)."""
+        retries, milliseconds = (self.options[name].value for name in POLLING)
+        assert isinstance(retries, int)
+        assert isinstance(milliseconds, int)
+        return retries * milliseconds / 1000
+
+    @property
+    def cache(self) -> Path:
+        """The folder of its key files, by the name that lasts when this process has ended. Raises UsageError,
+        FileError, HostNotReached."""
+        return self.running.place_of("cache")[0]
+
+
+@dataclass(slots=True)
+class OpensmManagers:
+    """All of them. ``report``: what was seen of all hosts; ``all``: the OpenSMs, the master last; ``files``: their
+    options files, each once, that of the master last; ``notes``: what is not certain."""
+
+    report: SmReport
+    all: tuple[ManagedOpensm, ...]
+    files: list[OpensmFile]
+    notes: list[str]
+
+    @property
+    def master(self) -> ManagedOpensm:
+        """The master."""
+        return self.all[-1]
+
+    @property
+    def standbys(self) -> tuple[ManagedOpensm, ...]:
+        """All but the master."""
+        return self.all[:-1]
+
+    @property
+    def sms(self) -> tuple[Manager, ...]:
+        """The SMs of the fabric that they are."""
+        return tuple(each.sm for each in self.all)
+
+    @property
+    def takeover_seconds(self) -> list[float]:
+        """After how many seconds each of them takes over from a master that it does not recognise; none with one SM."""
+        return [each.takeover_seconds for each in self.all] if self.standbys else []
+
+    def verify_same_master(self, later: OpensmManagers) -> None:
+        """Raise Refused (``stale``) if another process is master *later*."""
+        if self._which() != later._which():
+            raise stale(f"the master was {self.master.name}; now it is {later.master.name}")
+
+    def _which(self) -> tuple[object, ...]:
+        process = self.master.running.instance.process
+        return self.master.machine.name, process.pid, process.ticks, self.master.sm.guid
+
+
+def find_opensms(
+    writer: Writer,
+    reached: Sequence[Reached],
+    found: Sequence[Manager],
+    read: ReadOptions,
+    otherwise: str,
+    several_masters: bool = False,
+) -> OpensmManagers:
+    """Return the OpenSMs of the SMs *found* by a sweep, with the locks on their hosts. *otherwise*: words for what an
+    SM does that is not reached; *several_masters*: a change that was interrupted may have left more than one.
+
+    Raises Refused (``master``, ``unknown-sm``, `REFUSAL`, ``file``, ``signal``) if there is no one master, an SM is on
+    no host that was reached, or an OpenSM is of an unknown kind or would not read its file; UsageError if an option is
+    not known, FileError if a file is not to be reached, and HostNotReached.
+    """
+    seen = sms_for(writer, found, reached, several_masters)
+    if not seen.report.masters:
+        raise Refused("no subnet manager says that it is master; see `ibkeys sm-show`", MASTER)
+    refuse_strangers(seen.sms, seen.report.hosts, otherwise)
+    opensms, notes = [], list[str]()
+    for sm, running in seen.sms:
+        assert running is not None  # it is no stranger
+        file, doubts = options_file(running, REFUSAL)
+        options, uncertain = read(running, file)
+        opensms.append(ManagedOpensm(running, sm, file, options))
+        notes += [*uncertain, *doubts]
+    files = {file.key: file for file in merged(each.file for each in opensms)}
+    for each in opensms:
+        each.file = files[each.file.key]  # of OpenSMs that share a file one sees what the other wrote
+    notes += notes_on_idle_hosts(seen.report.hosts)
+    return OpensmManagers(seen.report, tuple(opensms), [*files.values()], notes)

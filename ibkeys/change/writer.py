@@ -41,29 +41,23 @@ class Planned(Protocol):
     @property
     def objections(self) -> list[Objection]:
         """The interlocks that it triggers."""
-        ...
 
     @property
     def pending(self) -> bool:
         """Whether anything would change."""
-        ...
 
     @property
     def looks_itself(self) -> bool:
         """Whether it leaves out ports whose links cannot be examined again, instead of being refused."""
-        ...
 
     def ports(self) -> list[Port]:
         """Return the ports whose links are examined before the first Set."""
-        ...
 
     def begin(self, journal: Journal, origin: Origin) -> Operation | None:
         """Return the operation of *journal* that it is, None for a new one."""
-        ...
 
     def perform(self, writer: Writer, operation: Operation) -> None:
         """Make the change; called once, after all checks, while *operation* is open."""
-        ...
 
 
 class Writer:

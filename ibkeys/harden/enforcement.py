@@ -24,7 +24,7 @@ from ibkeys.change.interlocks.unread_policy import (
     objections_to_unread_policy,
 )
 from ibkeys.change.target import Target
-from ibkeys.change.through_sm import master_for
+from ibkeys.change.through_sm import sms_for
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.harden.enforcement_run import ENFORCE, HARDENED, EnforcementPlan, LeafPort
@@ -40,7 +40,7 @@ from ibkeys.sm.files.opensm_file import OpensmFile, merged
 from ibkeys.sm.files.options_files import options_file, where_it_may_be
 from ibkeys.sm.managers import managers_of
 from ibkeys.sm.options import Setting
-from ibkeys.sm.site import FoundMaster, Running, reach, to_json
+from ibkeys.sm.site import FoundSms, Running, reach, to_json
 from ibkeys.store.journal import Journal
 from ibkeys.topology.enforcement import Enforcement, leaf_of
 
@@ -108,7 +108,7 @@ def plan_enforcement(writer: Writer, asked: HardenRequest, wanted: Callable[[Ope
     assert survey.topology is not None
     reached = reach(writer.enter, asked.hosts)
     site = find_site(writer, reached, survey.topology)
-    seen = master_for(writer, managers_of(survey.topology), reached)
+    seen = sms_for(writer, managers_of(survey.topology), reached)
     plan = EnforcementPlan(
         COMMAND, seen=seen, wait=asked.wait, progress=asked.listener.progress, say=asked.say, notes=site.notes
     )
@@ -210,10 +210,10 @@ def _make(writer: Writer, plan: EnforcementPlan) -> Sequence[str]:
 # --- the options files ------------------------------------------------------------------------------------------------
 
 
-def _files(seen: FoundMaster, notes: list[str]) -> list[OpensmFile]:
+def _files(seen: FoundSms, notes: list[str]) -> list[OpensmFile]:
     """Return the options files of the OpenSMs that are reached, that of the master last."""
     files = []
-    for running in [*(running for _, running in seen.others() if running is not None), seen.master]:
+    for running in seen.opensms:
         settings, uncertain = running.settings(_OPTIONS, "which ports enforce partitions")
         _refuse_command_line(running, settings)
         conf, doubts = options_file(running, _REFUSAL)
@@ -289,7 +289,7 @@ def _of_drift(site: Site, survey: Survey, wanted: str) -> Iterator[Objection]:
         )
 
 
-def objections_to_strangers(seen: FoundMaster) -> Iterator[Objection]:
+def objections_to_strangers(seen: FoundSms) -> Iterator[Objection]:
     """``standby-differs``: an SM that would take over works with its own part_enforce."""
     strangers = [str(manager.port) for manager, running in seen.others() if running is None]
     if strangers:

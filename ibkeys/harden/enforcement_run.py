@@ -11,24 +11,25 @@ from functools import partial
 from typing import Any, Final
 
 from ibkeys.apply.survey import read_again
-from ibkeys.change.clock import REAL_TIME, Clock, look_until
+from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.interrupts import Interrupts
-from ibkeys.change.opensm_session import OpensmSession
+from ibkeys.change.opensm_files import OpensmFiles
 from ibkeys.change.plan import Plan
+from ibkeys.change.runner import OnStep, Runner, Seen, Step
 from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
 from ibkeys.errors import NotStored
 from ibkeys.harden.step import COMMAND
-from ibkeys.mkeys.opensm.key_run import OnStep
 from ibkeys.partitions.opensm_tables import packed
 from ibkeys.printable import counted, named
-from ibkeys.sm.files.left_overs import remove_left_overs
+from ibkeys.sm.files.journaled import remove_left_overs
 from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
-from ibkeys.sm.site import KEPT_HOSTS, FoundMaster
+from ibkeys.sm.site import KEPT_HOSTS, FoundSms
 from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.origin import Origin
 from ibkeys.topology.enforcement import Enforcement
+from ibkeys.topology.port_id import PortId
 
 ABORT: Final = "harden --abort"
 """The command of a way back that an earlier version of ibkeys made; now that is an undo."""
@@ -57,6 +58,31 @@ class LeafPort:
         return ""
 
 
+@dataclass(frozen=True, slots=True)
+class LeavesProof:
+    """Reads leaf ports and the end ports behind them. ``progress``: told how many are right."""
+
+    writer: Writer
+    leaves: Sequence[LeafPort]
+    progress: OnStep
+
+    def begin_again(self, found: Seen[PortId]) -> None:
+        """Read all of them from now on, as before."""
+
+    def look(self) -> Seen[PortId]:
+        """Read all ports once."""
+        failed = read_again(self.writer, [target for leaf in self.leaves for target in (leaf.leaf, leaf.end)])
+        seen = Seen[PortId]()
+        for leaf in self.leaves:
+            port = leaf.leaf.id
+            if port.key in failed:
+                seen.silent[port] = failed[port.key]
+            elif difference := leaf.difference():
+                seen.wrong[port] = difference
+        self.progress("leaf ports enforce", len(self.leaves) - len(seen.wrong), len(self.leaves))
+        return seen
+
+
 @dataclass(slots=True, kw_only=True)
 class EnforcementPlan(Plan):
     """A change of part_enforce. ``files``: the options files of all OpenSMs, that of the master last; ``new``: what
@@ -68,7 +94,7 @@ class EnforcementPlan(Plan):
     hosts, as the journal keeps them.
     """
 
-    seen: FoundMaster
+    seen: FoundSms
     wait: float
     progress: OnStep
     say: Callable[[str], None]
@@ -108,16 +134,15 @@ class EnforcementPlan(Plan):
         """Replace the files, tell every OpenSM, and wait. Raises NotStored if leaf ports do not take it; Refused
         (``stale``), FileChanged, FileError, HostNotReached, StoreError.
         """
+        runner = Runner(operation, self.clock, self.wait)
         with Interrupts() as interrupts:
             interrupts.check()
-            session = self._session(writer, interrupts.check)
-            session.verify()
-            for text in remove_left_overs(operation.journal, self.files, writer.keystore):
-                self.say(text)
-            entries = session.write(lambda file: self.new[file.key], operation)
-            wrong = session.tell_until(lambda _: self._wait(session), bool)
-            for entry in entries:
-                (entry.failed if wrong else entry.done)()
+            contents = [(file, self.new[file.key]) for file in self.files]
+            proof = LeavesProof(writer, self.leaves, self.progress)
+            made = runner.make(Step(self._opensms(writer, operation, interrupts.check), contents, proof))
+            wrong = [f"{port}: {difference}" for port, difference in made.found.wrong.items()]
+            self.silent = [f"{port}: {error}" for port, error in made.found.silent.items()]
+            runner.settle(made, is_proven=not wrong)
         if wrong:
             raise NotStored(
                 f"{counted(len(wrong), 'leaf port')} did not follow part_enforce within {self.wait:g} s, although "
@@ -128,29 +153,20 @@ class EnforcementPlan(Plan):
             operation.journal.end_undos(undone)
         operation.outcome = "done"
 
-    def _session(self, writer: Writer, asked_to_stop: Callable[[], None]) -> OpensmSession:
+    def _opensms(self, writer: Writer, operation: Operation, asked_to_stop: Callable[[], None]) -> OpensmFiles:
+        def clean_up() -> None:
+            for text in remove_left_overs(operation.journal, self.files, writer.keystore):
+                self.say(text)
+
         opensms = [opensm for file in self.files for opensm in file.opensms]
         verify = partial(self.files[-1].verify, "nothing more was done")
-        return OpensmSession(writer, self.seen.manager, self.seen.master, opensms, self.files, verify, asked_to_stop)
-
-    def _wait(self, session: OpensmSession) -> Sequence[str]:
-        """Return the leaf ports that are still wrong after ``wait`` seconds without progress."""
-
-        def look() -> Sequence[str]:
-            wrong = self._look(session.writer)
-            self.progress("leaf ports enforce", len(self.leaves) - len(wrong), len(self.leaves))
-            return wrong
-
-        return look_until(look, len, self.clock, self.wait, session.check)
-
-    def _look(self, writer: Writer) -> list[str]:
-        """Read all ports again, and return those that are wrong. Those that do not answer are not waited for."""
-        failed = read_again(writer, [target for leaf in self.leaves for target in (leaf.leaf, leaf.end)])
-        wrong, self.silent = [], []
-        for leaf in self.leaves:
-            port = leaf.leaf.port
-            if (port.node.guid, port.num) in failed:
-                self.silent.append(f"{leaf.leaf.id}: {failed[port.node.guid, port.num]}")
-            elif difference := leaf.difference():
-                wrong.append(f"{leaf.leaf.id}: {difference}")
-        return wrong
+        return OpensmFiles(
+            writer,
+            self.seen.manager,
+            self.seen.master,
+            opensms,
+            self.files,
+            verify,
+            asked_to_stop,
+            prepare=clean_up,
+        )

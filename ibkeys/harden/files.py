@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ibkeys.change.through_sm import master_for
+from ibkeys.change.through_sm import sms_for
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import FileError, Refused
@@ -45,7 +45,7 @@ class FileStep(Step):
     lifts: frozenset[str] = frozenset()
 
     def plan_change(self, writer: Writer, asked: HardenRequest) -> StepChange | None:
-        """Return what would be closed. Raises what `master_for` raises."""
+        """Return what would be closed. Raises what `sms_for` raises."""
         runnings = _opensms(writer, asked)
         found = [each for running in runnings for each in self.open_files(running)]
         if not found and not self.words:
@@ -128,8 +128,7 @@ KEY_FILES: Final = FileStep(
 def _opensms(writer: Writer, asked: HardenRequest) -> list[Running]:
     """Return the OpenSMs of the fabric that are on hosts that are reached, the master last."""
     found = writer.fabric.sweep(wanted=Wanted(sm_info=True))
-    seen = master_for(writer, managers_of(found), reach(writer.enter, asked.hosts))
-    return [*(running for _, running in seen.others() if running is not None), seen.master]
+    return sms_for(writer, managers_of(found), reach(writer.enter, asked.hosts)).opensms
 
 
 def _name_on_host(running: Running, file: InstanceFile, fact: FileFact) -> Path:

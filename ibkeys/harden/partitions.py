@@ -8,7 +8,7 @@ from typing import Final
 
 from ibkeys.apply.apply import plan_apply, plan_resume, unfinished
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
-from ibkeys.apply.by_sm.settings import Settings
+from ibkeys.apply.by_sm.course import Settings
 from ibkeys.apply.carriers import Via, carrier_of
 from ibkeys.apply.opensm.carrier import OpensmCarrier
 from ibkeys.apply.opensm.site import Site, find_site

@@ -163,56 +163,67 @@ def hosts_in(kept: Mapping[str, Any]) -> list[SmHost]:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundMaster:
-    """What was seen: all managers and hosts, and of these the one master."""
+class FoundSms:
+    """What was seen: all managers and hosts, and in ``sms`` every SM of the fabric that is or may become master, each
+    with its OpenSM; None if that is on no host that was examined. A master is the last one.
+
+    A port whose IsSM bit is set and whose SMInfo was not answered may become master too.
+    """
 
     report: SmReport
-    reached: Sequence[Reached]
-    manager: Manager
-    master: Running
+    sms: Sequence[tuple[Manager, Running | None]]
 
-    def others(self) -> Iterator[tuple[Manager, Running | None]]:
-        """Yield the other SMs that take part, each with its OpenSM; None if that is on no host that was examined.
+    @property
+    def manager(self) -> Manager:
+        """The one master."""
+        return self.sms[-1][0]
 
-        A port whose IsSM bit is set and whose SMInfo was not answered takes part.
-        """
-        for manager, running in taking_part(self.report, self.reached):
-            if manager.guid != self.manager.guid:
-                yield manager, running
+    @property
+    def master(self) -> Running:
+        """Its OpenSM."""
+        running = self.sms[-1][1]
+        assert running is not None  # else it was not found
+        return running
+
+    @property
+    def opensms(self) -> list[Running]:
+        """The OpenSMs on hosts that were examined, a master last."""
+        return [running for _, running in self.sms if running is not None]
+
+    def others(self) -> Sequence[tuple[Manager, Running | None]]:
+        """Return all but the master."""
+        return self.sms[:-1]
 
 
-def taking_part(report: SmReport, reached: Sequence[Reached]) -> Iterator[tuple[Manager, Running | None]]:
-    """Yield every SM of the fabric that is or may become master, each with its OpenSM; None if that is on no host that
-    was examined.
+def find_sms(
+    managers: Sequence[Manager], reached: Sequence[Reached], own_guid: int, several_masters: bool = False
+) -> FoundSms:
+    """Return the *managers* of the fabric with the OpenSMs of the hosts *reached*.
+
+    *own_guid*: the port GUID of the port that was swept from. Unless there may be *several_masters*, or none, raises as
+    `master_in`.
     """
-    seen = {each.port_guid: each for each in report.instances() if each.port_guid is not None}
-    for manager in report.managers or ():
-        if manager.state == "not active":
-            continue
-        instance = seen.get(manager.guid)
-        yield manager, None if instance is None else Running(instance, machine_of(reached, instance), manager)
-
-
-def look_around(managers: Sequence[Manager], reached: Sequence[Reached], own_guid: int) -> SmReport:
-    """Return the *managers* of the fabric with the OpenSMs of the hosts *reached*; see `find_master`."""
     looked = [look_at_host(each.machine.files, each.host.named, own_socket()) for each in reached]
-    return join(managers, looked, [own_guid])
-
-
-def find_master(managers: Sequence[Manager], reached: Sequence[Reached], own_guid: int) -> FoundMaster:
-    """Return the one master among the *managers* of the fabric, whose OpenSM has to run on one of the hosts *reached*.
-
-    *own_guid*: the port GUID of the port that was swept from. Raises Refused if there is no master or more than one, or
-    its OpenSM is not seen; UsageError if its program is not known, HostNotReached if a host did not answer that it may
-    run on.
-    """
-    report = look_around(managers, reached, own_guid)
-    manager, instance = master_in(report)
-    return FoundMaster(report, reached, manager, Running(instance, machine_of(reached, instance), manager))
+    report = join(managers, looked, [own_guid])
+    if not several_masters:
+        master_in(report)
+    machines = {each.machine.name: each.machine for each in reversed(reached)}
+    seen = {each.port_guid: each for each in report.instances() if each.port_guid is not None}
+    sms: list[tuple[Manager, Running | None]] = []
+    for manager in report.managers or ():
+        instance = seen.get(manager.guid)
+        if manager.state != "not active":
+            running = None if instance is None else Running(instance, machines[instance.host], manager)
+            sms.append((manager, running))
+    return FoundSms(report, sorted(sms, key=lambda each: each[0].is_master))
 
 
 def master_in(report: SmReport) -> tuple[Manager, Instance]:
-    """Return the one master that a report has, and its OpenSM. Raises as `find_master`."""
+    """Return the one master that a report has, and its OpenSM.
+
+    Raises Refused if there is no master or more than one, or its OpenSM is not seen; UsageError if its program is not
+    known, HostNotReached if a host did not answer that it may run on.
+    """
     manager = _the_master(report)
     instance = report.master_instance()
     if instance is None:
@@ -220,11 +231,6 @@ def master_in(report: SmReport) -> tuple[Manager, Instance]:
     if not instance.process.program_known:
         raise UsageError(f"{instance.name}: {_NO_PROGRAM}")
     return manager, instance
-
-
-def machine_of(reached: Sequence[Reached], instance: Instance) -> Machine:
-    """Return the host of an OpenSM, opened for changes."""
-    return next(each.machine for each in reached if each.machine.name == instance.host)
 
 
 def verify_master(fabric: Fabric, manager: Manager, lids: Sequence[int]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.printable import named
-from ibkeys.sm.files.left_overs import remove_left_overs
+from ibkeys.sm.files.journaled import remove_left_overs
 from ibkeys.smkeys.begun import COMMAND, NEW_KEYS, finishes
 from ibkeys.smkeys.managers import keys_in
 from ibkeys.smkeys.overtaken import give_up_keys

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
-from ibkeys.change.opensm_managers import POLLING, OpensmManagers, find_opensms
+from ibkeys.change.through_sm import POLLING, OpensmManagers, find_opensms
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, UsageError
 from ibkeys.host.opensm_options import read_options

@@ -17,8 +17,9 @@ from ibkeys.change.interlocks.file_owners import objections_to_owners
 from ibkeys.change.interlocks.overtaken import OVERTAKEN
 from ibkeys.change.interlocks.printed_keys import objections_to_listeners
 from ibkeys.change.interlocks.unread_policy import objections_to_unread_options, objections_to_unread_policy
-from ibkeys.change.opensm_managers import OpensmManagers
 from ibkeys.change.plan import Plan
+from ibkeys.change.runner import Runner
+from ibkeys.change.through_sm import OpensmManagers
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import IbkeysError, Refused, UsageError
@@ -88,9 +89,7 @@ class KeyChange(Plan):
             self.new,
             self.former,
             self.goes_on,
-            operation,
-            settings.clock,
-            settings.wait,
+            Runner(operation, settings.clock, settings.wait),
             settings.check,
             settings.say,
         )

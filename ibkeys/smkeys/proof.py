@@ -7,11 +7,12 @@ Source: opensm osm_sa_mad_ctrl.c (ERR 1A04), osm_sm_state_mgr.c; a running OpenS
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ibkeys.change.clock import LONGEST_PAUSE, Clock, ProgressTimeout, look_until
+from ibkeys.change.clock import LONGEST_PAUSE, ProgressTimeout
+from ibkeys.change.runner import Runner
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply
@@ -21,31 +22,55 @@ from ibkeys.mad.const import SMState
 from ibkeys.mad.records import PortInfoRecord
 from ibkeys.printable import named
 from ibkeys.sm.managers import Manager, managers_of
+from ibkeys.smkeys.managers import Kind
 from ibkeys.topology.subnet_manager import sm_state_name
 
 _MARGIN: Final = 2 * LONGEST_PAUSE
 """Seconds that are watched longer than the polling time: OpenSM's timers and ours do not begin together."""
 
 
+@dataclass(frozen=True, slots=True)
+class SeenKeys:
+    """One look at the new keys: who does not have them, in words, "" for nobody. ``left``: how much is waited for."""
+
+    wrong: str = ""
+    left: int = 0
+
+
 @dataclass(slots=True)
 class SmKeyProof:
-    """Asks the SA and the SMs until they show the expected keys. ``managers``: their ports; ``wait``: seconds without
-    progress after which it is given up; ``check``: called often, raises to stop.
+    """Asks the SA and the SMs until they show the *new* keys. ``managers``: their ports; ``check``: called
+    often, raises to stop; ``is_read``: no SM shows another sm_key any more.
     """
 
     writer: Writer
     managers: Sequence[Manager]
-    clock: Clock
-    wait: float
+    new: Mapping[Kind, SMKey]
+    runner: Runner
     check: Callable[[], None]
+    is_read: bool = False
+
+    # --- the new keys ------------------------------------------------------------------------------------------------
+
+    def begin_again(self, found: SeenKeys) -> None:
+        """Ask the SMs again, and then the SA."""
+        self.is_read = False
+
+    def look(self) -> SeenKeys:
+        """Ask the SMs until none shows an sm_key other than the new one in its SMInfo, from then on the SA. An SM shows
+        it to a requester that knows its M_Key, and to everybody where that is 0; 0 shows nothing."""
+        if not self.is_read:
+            others = [str(each.port) for each in self.managers if self._shows_another(each, self.new["sm_key"])]
+            if others:
+                who = f"the SM at {named(others)}"
+                why = "has not read the new sm_key (was its options file there at its start?)"
+                return SeenKeys(f"{who} {why}", len(others) + 1)
+            self.is_read = True
+        if self.is_trusted(self.new["sa_key"]):
+            return SeenKeys()
+        return SeenKeys("the SA does not answer to the new sa_key", 1)
 
     # --- the SA ------------------------------------------------------------------------------------------------------
-
-    def until_trusted(self, key: SMKey) -> bool:
-        """Return whether the SA of the master answers requests with *key* before the timeout."""
-        return look_until(
-            lambda: self.is_trusted(key), lambda is_trusted: not is_trusted, self.clock, self.wait, self.check
-        )
 
     def is_trusted(self, key: SMKey) -> bool:
         """Return whether the SA answers a question with *key*, whatever it answers: silence is how OpenSM says no."""
@@ -66,20 +91,6 @@ class SmKeyProof:
 
     # --- the SMs -----------------------------------------------------------------------------------------------------
 
-    def until_read(self, key: SMKey) -> str:
-        """Return "" if no SM shows an sm_key other than *key* in its SMInfo, waiting up to the patience; otherwise
-        which SMs do, in words. An SM shows it to a requester that knows its M_Key, and to everybody where that is 0; 0
-        shows nothing.
-        """
-
-        def others_shown() -> list[str]:
-            return [str(each.port) for each in self.managers if self._shows_another(each, key)]
-
-        others = look_until(others_shown, len, self.clock, self.wait, self.check)
-        if not others:
-            return ""
-        return f"the SM at {named(others)} has not read the new sm_key (was its options file there at its start?)"
-
     def _shows_another(self, manager: Manager, key: SMKey) -> bool:
         info = self._info(manager)
         return info is not None and SMKey(info.sm_key) not in (key, NO_SM_KEY)
@@ -88,12 +99,13 @@ class SmKeyProof:
         """Return "" when one SM was master and all others standbys for *seconds*, as far as the asking tells; else what
         was wrong last, in words."""
         seconds = seconds + _MARGIN if seconds else 0.0
-        end = self.clock.now() + self.wait + 2 * seconds
-        waiting = ProgressTimeout(self.clock, self.wait)
+        clock, wait = self.runner.clock, self.runner.wait
+        end = clock.now() + wait + 2 * seconds
+        waiting = ProgressTimeout(clock, wait)
         since: float | None = None
         while True:
             self.check()
-            wrong, now = self._wrong(), self.clock.now()
+            wrong, now = self._wrong(), clock.now()
             if wrong:
                 since = None
                 if now >= end or not waiting.pause(1):
@@ -102,8 +114,8 @@ class SmKeyProof:
             since = now if since is None else since
             if now - since >= seconds:
                 return self._strangers()
-            waiting = ProgressTimeout(self.clock, self.wait)
-            self.clock.sleep(min(LONGEST_PAUSE, since + seconds - now))
+            waiting = ProgressTimeout(clock, wait)
+            clock.sleep(min(LONGEST_PAUSE, since + seconds - now))
 
     def _wrong(self) -> str:
         states = [(each, self._state(each)) for each in self.managers]

@@ -8,43 +8,27 @@ time. No OpenSM is stopped.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from ibkeys.change.clock import Clock
 from ibkeys.change.interrupts import ExplainedInterrupt
-from ibkeys.change.opensm_managers import OpensmManagers
-from ibkeys.change.opensm_session import OpensmSession
+from ibkeys.change.runner import Runner, Step
+from ibkeys.change.staged_files import StagedFiles
+from ibkeys.change.through_sm import OpensmManagers
 from ibkeys.change.writer import Writer
-from ibkeys.errors import FileChanged, FileError, IbkeysError, Incomplete, StoreError
+from ibkeys.errors import IbkeysError, Incomplete, StoreError
 from ibkeys.host.conf.edit import NewValue
-from ibkeys.host.conf.references import key_references
-from ibkeys.host.replacing.contents import Contents
-from ibkeys.host.replacing.staging import Staged
 from ibkeys.keys.smkey import SMKey
 from ibkeys.printable import named
-from ibkeys.sm.files.left_overs import remove_left_overs
+from ibkeys.sm.files.journaled import remove_left_overs
 from ibkeys.sm.files.listeners import close
-from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.site import Running
 from ibkeys.smkeys.begun import closes, finishes
 from ibkeys.smkeys.managers import Kind, keys_in
 from ibkeys.smkeys.overtaken import keep_found, keys_of_others
 from ibkeys.smkeys.proof import SmKeyProof
 from ibkeys.store.cut_off import close_cut_off
-from ibkeys.store.journal import FileEntry, Operation
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sm_keys import SmKeys
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedFile:
-    """A file that has the new keys now. ``former``, ``after``: its bytes before and now."""
-
-    file: OpensmFile
-    former: bytes
-    after: bytes
-    entry: FileEntry
 
 
 @dataclass(slots=True)
@@ -59,14 +43,30 @@ class SmKeyRun:
     new: Mapping[Kind, SMKey]
     former: Sequence[SMKey]
     goes_on: bool
-    operation: Operation
-    clock: Clock
-    wait: float
+    runner: Runner
     check: Callable[[], None]
     say: Callable[[str], None]
     notes: list[str] = field(default_factory=list)
-    _placed: list[PlacedFile] = field(default_factory=list)
     _refs: list[int] = field(default_factory=list)
+    _files: StagedFiles = field(init=False)
+    _proof: SmKeyProof = field(init=False)
+
+    def __post_init__(self) -> None:
+        opensms = [each.running for each in self.managers.all]
+        self._files = StagedFiles(
+            self.writer,
+            None,  # there may be several masters while they have different keys
+            opensms[-1],
+            opensms,
+            self.managers.files,
+            self._verify_options,
+            self.check,
+            prepare=self._prepare,
+            say=self.say,
+            window=min(self.managers.takeover_seconds, default=None),
+            clock=self.runner.clock,
+        )
+        self._proof = SmKeyProof(self.writer, self.managers.sms, self.new, self.runner, self.check)
 
     def make(self) -> None:
         """Make the change and prove it. Raises Incomplete if it did not come to its end, and what stopped it before the
@@ -75,13 +75,7 @@ class SmKeyRun:
         self.check()
         self._store_keys()
         try:
-            self._before()
-            with ExitStack() as stack:
-                ready = self._stage(stack)
-                self.check()
-                self._verify()
-                self._put(ready)
-            self._prove()
+            self._make()
         except KeyboardInterrupt as error:
             raise ExplainedInterrupt(f"{error}; {self._what_stands()}", self._again) from None
         except IbkeysError as error:
@@ -104,23 +98,13 @@ class SmKeyRun:
             known = {(row.kind, row.sm_key): row.ref for row in keys.rows() if row.state == "pending"}
             self._refs = [known.get((kind, key)) or keys.put_pending(kind, key) for kind, key in self.new.items()]
 
-    def _before(self) -> None:
-        self._verify()
+    def _prepare(self) -> None:
         for file in self.managers.files:
             for each in file.opensms:
                 self._close_log(each, file.user)
-        self.notes += remove_left_overs(self.operation.journal, self.managers.files, self._keystore)
+        self.notes += remove_left_overs(self.runner.operation.journal, self.managers.files, self._keystore)
 
-    @property
-    def _session(self) -> OpensmSession:
-        """All OpenSMs. There may be several masters while they have different keys."""
-        opensms = [each.running for each in self.managers.all]
-        return OpensmSession(self.writer, None, opensms[-1], opensms, self.managers.files, lambda: None, self.check)
-
-    def _verify(self) -> None:
-        """Look again whether each OpenSM is the same process, with its options file as it was seen. Raises Refused
-        (``stale``), HostNotReached."""
-        self._session.verify()
+    def _verify_options(self) -> None:
         for each in self.managers.all:
             each.running.verify_options()
 
@@ -137,56 +121,18 @@ class SmKeyRun:
                 "it, set the mode there (create 0600)"
             )
 
-    @property
-    def _contents(self) -> Contents:
-        return key_references(self._keystore)
-
-    def _stage(self, stack: ExitStack) -> list[tuple[OpensmFile, bytes, Staged]]:
-        """Return the files that are to be replaced, with their new bytes: complete, on disk, next to the old ones."""
-        ready = []
-        values: dict[str, NewValue] = {str(kind): key for kind, key in self.new.items()}
-        for file in self.managers.files:
-            after = file.with_options(values)
-            if after != file.data:
-                self.say(f"writing beside {file.name}")
-                staged = file.machine.stage(
-                    self.operation, file.seen, after, contents=self._contents, rights=file.rights
-                )
-                ready.append((file, after, stack.enter_context(staged)))
-        return ready
-
     # --- the change ---------------------------------------------------------------------------------------------------
 
-    def _put(self, ready: Sequence[tuple[OpensmFile, bytes, Staged]]) -> None:
-        began = self.clock.now()
-        for file, after, staged in ready:
-            self._refuse_late(began)
-            self._placed.append(PlacedFile(file, file.data, after, staged.entry))
-            try:
-                staged.put()
-            except FileError as error:
-                if not error.is_replaced:
-                    self._placed.pop()
-                raise
-            file.look_at(after)
-            for problem in file.not_seeing(after):
-                raise FileError(problem)
-        self._refuse_late(began)
-
-    def _refuse_late(self, began: float) -> None:
-        """Raise Incomplete if there is only as much of the polling time left as the rollback needs."""
-        window = min(self.managers.takeover_seconds, default=None)
-        taken = self.clock.now() - began
-        if window is not None and taken > window / 2:
-            raise Incomplete(f"replacing the files took {taken:.1f} s, and a standby takes over after {window:g} s")
-
-    def _prove(self) -> None:
-        """Signal every OpenSM, even where the file had the keys already: it may not have been signalled. Raise
-        Incomplete unless the new keys are in force then, and the SMs know each other."""
-        proof = self._proof()
-        self.say("waiting until every OpenSM has read its file")
-        if problem := self._session.tell_until(lambda _: self._problem(proof), bool):
-            raise Incomplete(f"{problem}; OpenSM was signalled twice")
+    def _make(self) -> None:
+        """Replace the files, and signal every OpenSM, even where the file had the keys already: it may not have been
+        signalled. Raise Incomplete unless the new keys are in force then, and the SMs know each other."""
+        proof = self._proof
+        values: dict[str, NewValue] = {str(kind): key for kind, key in self.new.items()}
+        contents = [(file, file.with_options(values)) for file in self.managers.files]
+        contents = [(file, after) for file, after in contents if after != file.data]
+        made = self.runner.make(Step(self._files, contents, proof))
+        if made.found.wrong:
+            raise Incomplete(f"{made.found.wrong}; OpenSM was signalled twice")
         for key in self.former:
             self.say("querying the SA with a former key, which it must ignore")
             if proof.is_trusted(key):
@@ -196,32 +142,23 @@ class SmKeyRun:
         if wrong := proof.until_steady(self._longest):
             raise Incomplete(wrong)
 
-    def _problem(self, proof: SmKeyProof) -> str:
-        """Return "" when all SMs and the SA have the new keys, else who has not, in words."""
-        if wrong := proof.until_read(self.new["sm_key"]):
-            return wrong
-        return "" if proof.until_trusted(self.new["sa_key"]) else "the SA does not answer to the new sa_key"
-
-    def _proof(self) -> SmKeyProof:
-        return SmKeyProof(self.writer, self.managers.sms, self.clock, self.wait, self.check)
-
     # --- how it ended -------------------------------------------------------------------------------------------------
 
     def _end_well(self) -> None:
-        journal, operation = self.operation.journal, self.operation.id
+        journal, operation = self.runner.operation.journal, self.runner.operation.id
         if operation is not None:
             with journal.in_one_transaction():
                 for entry in journal.files(operation):
                     if entry.status != "failed":
                         entry.done()
-            for each in self._placed:
+            for each in self._files.placed:
                 each.entry.status = "done"
             # Before the keys: pending ones without an open operation are finished by the next change.
             journal.set_state(operation, "done")
-            self.operation.has_ended = True
+            self.runner.operation.has_ended = True
         # Of those that were cut off the keys went with a lost key store, or are replaced now.
         files = {file.key for file in self.managers.files}
-        close_cut_off(journal, (self.operation.command,), "undone", but=operation, files=files)
+        close_cut_off(journal, (self.runner.operation.command,), "undone", but=operation, files=files)
         keys = SmKeys(self._keystore)
         with self._keystore.in_one_transaction():
             for ref in self._refs:
@@ -231,11 +168,11 @@ class SmKeyRun:
         """Roll back if this run began the change; raise the error, with the state now."""
         if self.goes_on:
             raise Incomplete(f"{error}").going_on(f"{self._what_stands()}: {self._way_on()}") from error
-        if not self._placed:
+        if not self._files.placed:
             self._forget_keys()
             raise error
         self.say("restoring the former keys")
-        problems = self._put_former()
+        problems = self._files.put_back(self.runner.operation)
         if problems:
             left = f"the former keys could not be restored everywhere: {'; '.join(problems)}"
             raise Incomplete(f"{error}").going_on(f"{left}: {self._way_on()}") from error
@@ -253,50 +190,26 @@ class SmKeyRun:
         theirs = [file.name for file, _ in keys_of_others(self.managers.files, rows)]
         if not theirs:
             return self._again
-        close = closes(self.operation.put_on_disk())
+        close = closes(self.runner.operation.put_on_disk())
         return f"somebody else has set keys in {named(theirs)}: `{close}` keeps what is there"
 
     @property
     def _again(self) -> str:
         """The command that finishes the change, in words."""
-        return f"`{finishes(self.operation.id)}` finishes it"
-
-    def _put_former(self) -> list[str]:
-        """Give each file its former bytes, and tell its OpenSMs; return what could not be done."""
-        problems, back = [], []
-        for each in reversed(self._placed):
-            try:
-                file = each.file
-                file.seen = file.machine.look(file.path)
-                if file.seen.data == each.former:
-                    each.entry.failed()
-                elif file.seen.data == each.after:
-                    file.restore(self.operation, each.former, each.entry, self._contents)
-                else:
-                    raise FileChanged(f"{file.name}: somebody else changed it in the meantime; it is left unchanged")
-                back.append(each.file)
-            except IbkeysError as error:
-                problems.append(str(error))
-        for file in back:
-            try:
-                for opensm in file.opensms:
-                    opensm.machine.signal(opensm.instance.process)
-            except IbkeysError as error:
-                problems.append(str(error))
-        return problems
+        return f"`{finishes(self.runner.operation.id)}` finishes it"
 
     def _prove_former(self) -> str:
         """Return "" if the SMs get along again, else what is wrong, in words."""
         try:
-            return self._proof().until_steady(self._longest)
+            return self._proof.until_steady(self._longest)
         except IbkeysError as error:
             return str(error)
 
     def _forget_keys(self) -> None:
         """No file has the new keys: note it, and that nothing is left to be done."""
-        if self.operation.id is not None:
-            self.operation.journal.set_state(self.operation.id, "undone")
-            self.operation.has_ended = True
+        if self.runner.operation.id is not None:
+            self.runner.operation.journal.set_state(self.runner.operation.id, "undone")
+            self.runner.operation.has_ended = True
         keys = SmKeys(self._keystore)
         with self._keystore.in_one_transaction():
             for ref in self._refs:

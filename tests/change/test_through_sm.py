@@ -12,7 +12,7 @@ import pytest
 import ibkeys
 from ibkeys.change import through_sm
 from ibkeys.change.consent import Consent
-from ibkeys.change.through_sm import all_sms_for, master_for
+from ibkeys.change.through_sm import sms_for
 from ibkeys.errors import Refused
 from ibkeys.host.opensm_options import read_options
 
@@ -29,13 +29,11 @@ def ask(monkeypatch: pytest.MonkeyPatch, *files: str, overrides: tuple[str, ...]
         )
         for number, text in enumerate(files)
     ]
-    running = [(None, SimpleNamespace(instance=each)) for each in instances]
-    monkeypatch.setattr(through_sm, "find_master", lambda *given: SimpleNamespace(report="report"))
-    monkeypatch.setattr(through_sm, "look_around", lambda *given: "report")
-    monkeypatch.setattr(through_sm, "taking_part", lambda report, reached: [*running, (None, None)])
+    opensms = [SimpleNamespace(instance=each) for each in instances]
+    monkeypatch.setattr(through_sm, "find_sms", lambda *given: SimpleNamespace(opensms=opensms))
     consent = Consent(False, frozenset(overrides))
     writer = SimpleNamespace(fabric=SimpleNamespace(own_guid=1), consent=consent, dry_run=True)
-    return master_for(cast(Any, writer), [], []), all_sms_for(cast(Any, writer), [], [])
+    return sms_for(cast(Any, writer), [], [])
 
 
 def test_an_opensm_whose_options_are_all_known_is_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,17 +62,11 @@ def test_who_had_to_be_locked_is_looked_at_again(monkeypatch: pytest.MonkeyPatch
         return len(locked) < 3
 
     monkeypatch.setattr(through_sm, "take_host_locks", lock)
-    monkeypatch.setattr(through_sm, "taking_part", lambda report, reached: [])
     writer: Any = SimpleNamespace(fabric=SimpleNamespace(own_guid=1), consent=Consent())
-    for name, ask_again, report in (
-        ("find_master", master_for, SimpleNamespace(report="report")),
-        ("look_around", all_sms_for, "report"),
-    ):
-        looks.clear()
-        locked.clear()
-        monkeypatch.setattr(through_sm, name, lambda *given, report=report: looks.append("look") or report)
-        assert ask_again(writer, [], []) == report
-        assert locked == [1, 2, 3]
+    seen = SimpleNamespace(opensms=[])
+    monkeypatch.setattr(through_sm, "find_sms", lambda *given: looks.append("look") or seen)
+    assert sms_for(writer, [], []) is seen
+    assert locked == [1, 2, 3]
 
 
 def test_there_is_no_other_way_to_the_master() -> None:
@@ -82,6 +74,6 @@ def test_there_is_no_other_way_to_the_master() -> None:
     found = {
         str(path.relative_to(package))
         for path in package.rglob("*.py")
-        if re.search(r"ibkeys\.sm\.site import[^\n]*\b(find_master|look_around)\b", path.read_text())
+        if re.search(r"ibkeys\.sm\.site import[^\n]*\bfind_sms\b", path.read_text())
     }
     assert found == {"change/through_sm.py"}

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from ibkeys.change.opensm_session import OpensmSession
+from ibkeys.change.opensm_files import OpensmFiles
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileError, StoreError, UsageError
 from ibkeys.harden import enforcement
@@ -102,17 +102,17 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     seen = SimpleNamespace(manager=None, master=master, others=list)
     survey = SimpleNamespace(topology=SimpleNamespace(nodes=[]), targets={})
 
-    def session(*given: Any) -> OpensmSession:
+    def opensms(*given: Any, **named: Any) -> OpensmFiles:
         writer, _, _, _, files, _, asked_to_stop = given
-        return OpensmSession(writer, None, cast(Any, master), [], files, lambda: None, asked_to_stop)
+        return OpensmFiles(writer, None, cast(Any, master), [], files, lambda: None, asked_to_stop, **named)
 
-    monkeypatch.setattr("ibkeys.harden.enforcement_run.OpensmSession", session)
+    monkeypatch.setattr("ibkeys.harden.enforcement_run.OpensmFiles", opensms)
     for name, value in {
         "look_at_all": lambda *given, **named: survey,
         "reach": lambda enter, hosts: [],
         "find_site": lambda *given: SimpleNamespace(notes=[]),
         "managers_of": lambda found: [],
-        "master_for": lambda *given: seen,
+        "sms_for": lambda *given: seen,
         "objections_to_unread_policy": lambda *given: [],
         "_of_drift": lambda *given: [],
         "_files": lambda *given: [made.file()],
@@ -232,7 +232,7 @@ def test_what_it_wrote_itself_before_the_signal_keeps_it_from_no_way(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(OpensmSession, "tell_until", killed)
+        patch.setattr(OpensmFiles, "tell", killed)
         with pytest.raises(KeyboardInterrupt):
             site.harden()
     site.reading = "not-read"

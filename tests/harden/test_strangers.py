@@ -10,7 +10,7 @@ import pytest
 from ibkeys.harden.enforcement import objections_to_strangers
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.report import HostReport, SmReport
-from ibkeys.sm.site import FoundMaster
+from ibkeys.sm.site import FoundSms
 
 MASTER, STANDBY = (
     Manager(cast(Any, f"port {guid}"), guid, state, 0, 0) for guid, state in ((1, "master"), (2, "standby"))
@@ -27,7 +27,7 @@ MASTER, STANDBY = (
 def test_the_cause_is_that_of_this_sm(shown: int | None, cause: str) -> None:
     """A host that was reached, with an OpenSM that does not show its port, was examined."""
     host = HostReport("sm2", (cast(Any, SimpleNamespace(name="OpenSM 7 on sm2", port_guid=shown)),))
-    seen = FoundMaster(SmReport((MASTER, STANDBY), (host,)), (), MASTER, cast(Any, None))
+    seen = FoundSms(SmReport((MASTER, STANDBY), (host,)), [(STANDBY, None), (MASTER, None)])
     (objection,) = objections_to_strangers(seen)
     assert objection.interlock == "standby-differs"
     assert f"the SM at port 2: {cause}; when it takes over" in objection.message

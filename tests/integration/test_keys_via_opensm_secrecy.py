@@ -30,10 +30,10 @@ OPEN = "sweep_interval 3\npart_enforce off\n"
 """Options of a site that was never hardened."""
 
 _BROKEN = """
-from ibkeys.mkeys.opensm.wire import KeyWatch
-def look(self, wanted, key, guids):
+from ibkeys.mkeys.opensm.wire import KeyProof
+def look(self):
     raise ZeroDivisionError("in the middle")
-KeyWatch.look = look
+KeyProof.look = look
 """
 """Makes a run end in a traceback when the first file is written."""
 

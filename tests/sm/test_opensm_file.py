@@ -15,8 +15,8 @@ from ibkeys.host.conf.edit import NewValue
 from ibkeys.host.conf.references import key_references
 from ibkeys.host.opensm_process import PROC, OpensmProcess
 from ibkeys.keys.mkey import MKey
+from ibkeys.sm.files.journaled import is_as_left, is_proven
 from ibkeys.sm.files.opensm_file import NotSeenByOpensm, OpensmFile, merged
-from ibkeys.sm.files.proven import is_as_left, is_proven
 from ibkeys.sm.machines.this_host import THIS
 from ibkeys.sm.site import Running
 from ibkeys.store.journal import FileEntry, Journal, Operation

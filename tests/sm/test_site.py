@@ -26,7 +26,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, managers: list[Manager], host: HostRepo
     monkeypatch.setattr(site, "look_at_host", lambda files, named, socket: host)
     monkeypatch.setattr(site, "join", lambda managers, hosts, own: SmReport(tuple(managers), tuple(hosts)))
     reached = SimpleNamespace(machine=SimpleNamespace(files=None), host=SmHost())
-    return site.find_master(managers, [cast(Any, reached)], 1)
+    return site.find_sms(managers, [cast(Any, reached)], 1)
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,11 @@ What OpenSM makes of a policy is predicted for end ports (`ibkeys.partitions.swe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
+from ibkeys.apply.by_sm.course import Course, TablesStep
 from ibkeys.apply.by_sm.watch import Expected, KnownIndexes
 from ibkeys.apply.survey import Survey
 from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
@@ -18,22 +19,13 @@ from ibkeys.partitions.membership import EndPort, end_ports_of, resolve
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.opensm_tables import Placement, place_leaf
 from ibkeys.partitions.sweeps import Sweeps
-from ibkeys.plan.model import SmOptions
-from ibkeys.plan.order import EnforcementStep, Phase, PhaseName, Step, TableStep
-from ibkeys.topology.port_id import PortKey
+from ibkeys.plan.courses import WaitCycle
+from ibkeys.plan.model import Break, BreakKind, SmOptions
+from ibkeys.plan.order import EnforcementStep, Phase, Step, TableStep
+from ibkeys.topology.port_id import PortId, PortKey
 
 _REWRITING: Final = range(0x7001, 0x7FFF)
 """Partition numbers, of which the first free one makes OpenSM write every table again."""
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyStep:
-    """One policy, and the entries of each port that was read once it is in force. ``text`` None: no file, or in an
-    undo each file its own former bytes."""
-
-    name: PhaseName
-    text: bytes | None
-    tables: Mapping[PortKey, Entries]
 
 
 @dataclass(slots=True)
@@ -151,6 +143,30 @@ class Prediction:
                     yield key
 
 
+def breaks_of(circles: Iterable[WaitCycle[int]], prediction: Prediction) -> tuple[Break, ...]:
+    """Return the circles with the names of their ports: a circle of policies knows port GUIDs only."""
+    ports = {port.guid: port.id for port in prediction.survey.end_ports}
+    breaks = []
+    for circle in circles:
+        shown = WaitCycle(
+            circle.partition,
+            _with_names(circle.leaving, ports),
+            _with_names(circle.entering, ports),
+            tuple((ports[one], ports[other]) for one, other in circle.pairs),
+            tuple(
+                (_with_names(leaving, ports), base, _with_names(entering, ports))
+                for leaving, base, entering in circle.waits
+            ),
+        )
+        kind: BreakKind = "circle" if circle.entering else "no-room"
+        breaks.append(Break(circle.partition, (*shown.leaving, *shown.entering), circle.pairs, shown.message, kind))
+    return tuple(breaks)
+
+
+def _with_names(guids: Sequence[int], ports: Mapping[int, PortId]) -> tuple[PortId, ...]:
+    return tuple(ports[guid] for guid in guids)
+
+
 def unused_partition(taken: Collection[int]) -> int:
     """Return the number of a partition in which nobody is, for a policy by which OpenSM writes every table again.
 
@@ -163,10 +179,16 @@ def unused_partition(taken: Collection[int]) -> int:
     return free
 
 
-def phase_of(
-    step: PolicyStep, before: Mapping[PortKey, Entries], enforcement: Iterable[EnforcementChange], survey: Survey
+def phases_of(course: Course[Any], survey: Survey) -> list[Phase]:
+    """Return what each step of a course changes, port by port."""
+    return [
+        _phase_of(step, course.before(number), course.bits(number), survey) for number, step in enumerate(course.steps)
+    ]
+
+
+def _phase_of(
+    step: TablesStep[Any], before: Mapping[PortKey, Entries], enforcement: Iterable[EnforcementChange], survey: Survey
 ) -> Phase:
-    """Return what one policy changes, port by port."""
     steps: list[Step] = [
         TableStep(survey.targets[key].id, writes)
         for key, after in step.tables.items()
@@ -187,12 +209,12 @@ def _writes(before: Entries, after: Entries) -> dict[int, PKey]:
 
 
 def expectations(
-    step: PolicyStep,
+    tables: Mapping[PortKey, Entries],
     before: Mapping[PortKey, Entries],
     enforcement: Iterable[EnforcementChange],
     prediction: Prediction,
 ) -> dict[PortKey, Expected]:
-    """Return what each port should show after a step, except for those that are set aside.
+    """Return what each port should show after a step that leads to *tables*, except for those that are set aside.
 
     Where OpenSM keeps indexes, that of a new P_Key depends on what it remembers of the port, which nobody can ask. A
     leaf port's table has the order of its end port's.
@@ -200,7 +222,7 @@ def expectations(
     bits = {each.port.key: each.after for each in enforcement}
     return {
         key: Expected(entries, before[key], bits.get(key), prediction.known_indexes(key))
-        for key, entries in step.tables.items()
+        for key, entries in tables.items()
         if not prediction.is_aside(key)
     }
 

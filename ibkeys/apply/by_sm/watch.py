@@ -8,15 +8,14 @@ A port that does not answer is named, not waited for. Source: facts of OpenSM: o
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from ibkeys.apply.survey import read_again
-from ibkeys.change.clock import Clock, look_until
+from ibkeys.change.runner import Seen
 from ibkeys.change.target import Target
 from ibkeys.change.wanted import Entries
 from ibkeys.change.writer import Writer
-from ibkeys.errors import IbkeysError
 from ibkeys.keys.pkey import DEFAULT_FULL, PKey
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortKey
@@ -74,61 +73,62 @@ def _is_of(before: PKey | None, key: PKey) -> bool:
 
 
 @dataclass(slots=True)
-class Watched:
-    """How a wait ended. ``wrong``: ports that are not as expected, and how; ``silent``: those that did not answer the
-    last time, and why; ``fell_back``: most end ports have become full members of the default partition and of no other,
-    against the policy: OpenSM found none that it takes. Most and not all: a port that refuses Sets, or that OpenSM has
-    not come to, must not keep the others in one partition."""
+class Watched(Seen[PortKey]):
+    """One look at ports. ``fell_back``: most end ports have become full members of the default partition and of no
+    other, against the policy: OpenSM found none that it takes. Most and not all: a port that refuses Sets, or that
+    OpenSM has not come to, must not keep the others in one partition."""
 
-    wrong: dict[PortKey, str] = field(default_factory=dict)
-    silent: dict[PortKey, IbkeysError] = field(default_factory=dict)
     fell_back: bool = False
+
+    @property
+    def left(self) -> int:
+        """How many ports are waited for."""
+        return 0 if self.fell_back else len(self.wrong)
 
 
 @dataclass(slots=True)
-class Watch:
-    """Reads ports until they are as expected. ``check``: called often, raises to stop; ``report``: called with the
-    number of changing ports that are right, and the number of all changing ports."""
+class PortsProof:
+    """Reads the ports *changing* until they are as *expected*, and then all ports, until all are. ``report``: called
+    with the number of changing ports that are right, and the number of all changing ports."""
 
     writer: Writer
     targets: Mapping[PortKey, Target]
-    clock: Clock
-    check: Callable[[], None]
+    expected: Mapping[PortKey, Expected]
+    changing: Sequence[PortKey]
     report: Callable[[int, int], None] = lambda done, whole: None
 
-    def until(self, expected: Mapping[PortKey, Expected], changing: Collection[PortKey], patience: float) -> Watched:
-        """Return when the ports *changing*, and then all ports, are as *expected*, or nothing came nearer for
-        *patience* seconds. What is silent is not waited for."""
-        left = [key for key in changing if key in self.targets]
+    def __post_init__(self) -> None:
+        self.changing = [key for key in self.changing if key in self.targets]
 
-        def look() -> Watched:
-            nonlocal left
-            seen = self.look(expected, left)
-            self.report(len(left) - len(seen.wrong) - len(seen.silent), len(left))
-            if seen.wrong and not any(self._became_full(key, expected) for key in seen.wrong):
-                return seen
-            whole = self.look(expected, list(self.targets))
-            if seen.wrong:
-                return whole if whole.fell_back else seen
-            left = list(self.targets)
-            return whole
+    def begin_again(self, found: Watched) -> None:
+        """Let those that are wrong or silent be the changing ones."""
+        self.changing = [*found.wrong, *found.silent]
 
-        return look_until(look, lambda seen: 0 if seen.fell_back else len(seen.wrong), self.clock, patience, self.check)
+    def look(self) -> Watched:
+        """Read the ports once and compare them."""
+        seen = self._look_at(self.changing)
+        self.report(len(self.changing) - len(seen.wrong) - len(seen.silent), len(self.changing))
+        if seen.wrong and not any(self._became_full(key) for key in seen.wrong):
+            return seen
+        whole = self._look_at(list(self.targets))
+        if seen.wrong:
+            return whole if whole.fell_back else seen
+        self.changing = list(self.targets)
+        return whole
 
-    def look(self, expected: Mapping[PortKey, Expected], keys: Sequence[PortKey]) -> Watched:
-        """Read *keys* once and compare them."""
+    def _look_at(self, keys: Sequence[PortKey]) -> Watched:
         silent = read_again(self.writer, [self.targets[key] for key in keys])
         wrong = {
             key: text
             for key in keys
-            if key not in silent and key in expected and (text := expected[key].difference(self.targets[key]))
+            if key not in silent and key in self.expected and (text := self.expected[key].difference(self.targets[key]))
         }
-        return Watched(wrong, silent, len(keys) == len(self.targets) and self._fell_back(expected, silent))
+        return Watched(wrong, silent, len(keys) == len(self.targets) and self._fell_back(silent))
 
-    def _fell_back(self, expected: Mapping[PortKey, Expected], silent: Collection[PortKey]) -> bool:
+    def _fell_back(self, silent: Collection[PortKey]) -> bool:
         could = [
             key
-            for key, each in expected.items()
+            for key, each in self.expected.items()
             if key not in silent
             and not self.targets[key].port.is_external
             and not is_open(each.before)
@@ -136,5 +136,5 @@ class Watch:
         ]
         return 2 * sum(is_open(self.targets[key].table) for key in could) > len(could)
 
-    def _became_full(self, key: PortKey, expected: Mapping[PortKey, Expected]) -> bool:
-        return is_open(self.targets[key].table) and not is_open(expected[key].before)
+    def _became_full(self, key: PortKey) -> bool:
+        return is_open(self.targets[key].table) and not is_open(self.expected[key].before)

@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from ibkeys.apply.by_sm.settings import Settings
-from ibkeys.apply.by_sm.stepped_run import stale, stopped_by
-from ibkeys.apply.by_sm.steps import PolicyStep, Prediction, expectations, phase_of
+from ibkeys.apply.by_sm.carrier import CarrierBySm
+from ibkeys.apply.by_sm.course import Settings
+from ibkeys.apply.by_sm.run import stale, stopped_by
+from ibkeys.apply.by_sm.steps import Prediction, expectations
 from ibkeys.apply.by_sm.wanted import foreign_ports, overwriting
-from ibkeys.apply.by_sm.watch import Watch
-from ibkeys.apply.carrier import IN_ONE_STEP, Assignment, Carried, FabricChange, Failed, WentBack
+from ibkeys.apply.by_sm.watch import PortsProof
+from ibkeys.apply.carrier import Assignment, Carried, Failed, WentBack
 from ibkeys.apply.former import KEPT_DRIFT, KEPT_FILES, Former, former_in
-from ibkeys.apply.opensm.course import Course, Planning, parsed
+from ibkeys.apply.opensm.course import Planning, PolicyCourse, parsed
 from ibkeys.apply.opensm.former_managers import KEPT_MANAGERS
 from ibkeys.apply.opensm.guards import KEPT_GUARDS, Guards, end_guards
 from ibkeys.apply.opensm.interlocks import set_aside
@@ -26,50 +27,41 @@ from ibkeys.apply.opensm.policy_files import (
     Way,
     digest_of,
     distinct,
-    policy_file,
     steps_back,
     ways_in,
     where_it_is,
 )
-from ibkeys.apply.opensm.run import OpensmRun
 from ibkeys.apply.opensm.site import Site, find_site
 from ibkeys.apply.remaining import Remaining
-from ibkeys.apply.survey import Survey, look_at_all, read_again
+from ibkeys.apply.survey import Survey, read_again
 from ibkeys.change.clock import REAL_TIME, Clock
-from ibkeys.change.consent import Objection
 from ibkeys.change.next_commands import KEEPS_IT
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileChanged, FileError, IbkeysError, Refused, UsageError
 from ibkeys.partitions.model import Policy
-from ibkeys.plan.model import Break, PartitionPlan
-from ibkeys.plan.order import Phase
+from ibkeys.plan.model import PartitionPlan
 from ibkeys.printable import named
+from ibkeys.sm.files.journaled import clean_up
 from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
 from ibkeys.sm.site import KEPT_HOSTS, Reached, to_json
 from ibkeys.store.journal import FileEntry, Operation
 from ibkeys.topology.port_id import PortKey
 
 
-class OpensmCarrier:
+class OpensmCarrier(CarrierBySm[PolicyCourse]):
     """Makes changes through the master OpenSM. *reached*: the hosts that may be examined and written to."""
 
     name = "opensm"
-    sends_sets = False
     rewrites_tables = True
-    way_back = IN_ONE_STEP
 
     def __init__(
         self, writer: Writer, reached: Sequence[Reached], settings: Settings | None = None, clock: Clock = REAL_TIME
     ) -> None:
-        self._writer = writer
+        super().__init__(writer, PolicyCourse(), settings, clock)
         self._reached = reached
-        self._settings = settings or Settings()
-        self._clock = clock
-        self._course = Course()
         self._guards = Guards()
         self._problems = list[str]()
         self._site: Site
-        self._prediction: Prediction
 
     @property
     def way(self) -> str:
@@ -78,10 +70,6 @@ class OpensmCarrier:
         return f"through {self._site.master.instance.name}: {listed}"
 
     # --- planning ----------------------------------------------------------------------------------------------------
-
-    def survey(self, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
-        """Look at all end ports and leaf ports: a policy is for all of them."""
-        return look_at_all(self._writer, ports, by_port_guid=by_port_guid)
 
     def state(self, wanted: PartitionPlan | Former, survey: Survey, former: Former | None = None) -> Remaining:
         """Return what is left, with what OpenSM will make of it. Finds the master, and looks at its files.
@@ -93,16 +81,13 @@ class OpensmCarrier:
             raise UsageError("a simulated subnet has no OpenSM on any host; omit --via")
         assert survey.topology is not None
         self._site = site = find_site(self._writer, self._reached, survey.topology)
-        files = distinct([policy_file(place) for place in site.places])
+        files = distinct(site.policy_files())
         self._refuse_hindered(files)
         self._prediction = Prediction(survey, site.options, site.manager.guid)
         planning = Planning(site, files, self._prediction, self._settings)
-        course = planning.back(wanted) if isinstance(wanted, Former) else planning.forth(wanted, former)
-        self._course, remaining = course, course.remaining
+        self._course = planning.back(wanted) if isinstance(wanted, Former) else planning.forth(wanted, former)
         survey.notes += site.notes
-        remaining.tables += [each for each in self._prediction.changed_to(course.end) if each.differs]
-        remaining.enforcement += course.enforcement
-        return remaining
+        return self._remaining()
 
     def _refuse_hindered(self, files: Sequence[OpensmFile]) -> None:
         """Raise Refused for what would stop the change later."""
@@ -114,23 +99,6 @@ class OpensmCarrier:
         reason = master.machine.may_signal(master.instance.process)
         if reason is not None:
             raise Refused(reason, "signal").unchanged()
-
-    def check(self, change: FabricChange) -> list[Objection]:
-        """What may be right for the master at this moment and wrong all the same."""
-        return list(self._course.objections)
-
-    def phases(self, remaining: Remaining, survey: Survey) -> list[Phase]:
-        """Return one phase for each policy."""
-        course = self._course
-        return [
-            phase_of(step, course.before(number), course.bits(number), survey)
-            for number, step in enumerate(course.steps)
-        ]
-
-    def breaks(self, wanted: PartitionPlan | Former, remaining: Remaining) -> tuple[Break, ...]:
-        """Return the ports that are disconnected because ports wait for each other in a circle; for the rollback only
-        that it may disconnect some."""
-        return self._course.breaks
 
     def kept(self) -> Mapping[str, Any]:
         """Return the hosts, so that an undo reaches them too; and the ports that had drifted, which an undo must not
@@ -147,7 +115,7 @@ class OpensmCarrier:
         """Start a guard on each other host, and note in the journal how it is reached."""
         self._end_earlier_guards(operation)
         try:
-            self._guards.begin(self._site, self._course.files, seconds)
+            self._guards.begin(self._course.files, seconds)
         finally:
             if operation.id is not None and self._guards.tokens:
                 operation.journal.add_options(operation.id, {KEPT_GUARDS: self._guards.tokens})
@@ -167,28 +135,26 @@ class OpensmCarrier:
 
     def carry_out(self, assignment: Assignment) -> Carried:
         """Give OpenSM one policy after the other, each verified on the ports before the next."""
-        wait = self._settings.wait
-        run = OpensmRun(self._course, self._prediction, assignment, self._clock, wait, self._site, self._guards)
+        policies = self._site.policies(self._course.files, self._guards, assignment.check)
+        run = self._run(assignment, policies, "OpenSM was signalled twice")
+        run.undoes_fallback, run.unread = True, bool(self._site.unread_edit("policy"))
         if not self._guards.tokens:
             self._end_earlier_guards(assignment.operation)
         with stopped_by(run.carried, assignment.operation):
             run.carried.notes += [*self._problems, *self._clean_up(assignment.operation)]
-            run.make()
-            if run.fell_back:
+            if run.make():
+                policies.verify_files("its present content takes effect when OpenSM sweeps again")
+                run.note_written()
+            elif run.last.fell_back:
                 self._go_back_from_fallback(assignment.operation, run.carried)
         return run.carried
 
     def _clean_up(self, operation: Operation) -> Iterator[str]:
         """Remove what runs that were killed left beside the files; yield notes on what is none of theirs."""
-        journal, places = operation.journal, {file.key for file in self._course.files}
-        entries = [entry for entry in journal.all_files() if entry.image.key in places]
-        for machine in {file.machine.name: file.machine for file in self._course.files}.values():
-            try:
-                left = machine.clean_up([entry for entry in entries if entry.image.host == machine.name])
-            except FileError as error:
-                yield str(error)
-                continue
-            if left.foreign:
+        for _, left in clean_up(operation.journal, self._course.files):
+            if isinstance(left, FileError):
+                yield str(left)
+            elif left.foreign:
                 yield f"unknown files beside a policy were left in place: {named(left.foreign)}"
 
     def _go_back_from_fallback(self, operation: Operation, carried: Carried) -> None:
@@ -234,7 +200,7 @@ class OpensmCarrier:
                 if may_tell:
                     if entries:
                         self._signal()
-                    failed += self._prove_back(read, touched, is_told=bool(entries))
+                    failed += self._prove_back(undo, read, touched, is_told=bool(entries))
             except IbkeysError as error:
                 failed.append((None, str(error)))
             if not failed:
@@ -287,7 +253,9 @@ class OpensmCarrier:
         master = self._site.master
         master.machine.signal(master.instance.process)
 
-    def _prove_back(self, read: Policy | None, touched: Collection[PortKey], is_told: bool) -> Iterator[Failed]:
+    def _prove_back(
+        self, undo: Operation, read: Policy | None, touched: Collection[PortKey], is_told: bool
+    ) -> Iterator[Failed]:
         """Yield the ports that do not return to what the former policy says, which is in its place. *touched*: the
         ports that the operation changed. Ports elsewhere that drifted from the policy that OpenSM has *read* are not
         examined. *is_told*: whether OpenSM was signalled; else it is only where a port is not as it was."""
@@ -297,11 +265,11 @@ class OpensmCarrier:
         before = dict(prediction.now)
         set_aside(prediction, read, former, touched)
         [tables] = prediction.follow([former])
-        expected = expectations(PolicyStep("former", None, tables), before, (), prediction)
-        watch = Watch(self._writer, survey.targets, self._clock, lambda: None)
+        expected = expectations(tables, before, (), prediction)
         changing = [key for key, entries in tables.items() if entries != before[key] and key not in silent]
         if changing and not is_told:
             self._signal()
-        seen = watch.until(expected, changing, self._settings.wait)
+        proof = PortsProof(self._writer, survey.targets, expected, changing)
+        seen = self._runner(undo).look(proof, lambda: None)
         yield from ((survey.targets[key].id, wrong) for key, wrong in seen.wrong.items())
         yield from ((survey.targets[key].id, str(error)) for key, error in seen.silent.items())

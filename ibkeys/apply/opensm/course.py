@@ -8,10 +8,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from ibkeys.apply.by_sm.breaks import breaks_of
-from ibkeys.apply.by_sm.settings import Settings
-from ibkeys.apply.by_sm.stepped_run import stale
-from ibkeys.apply.by_sm.steps import PolicyStep, Prediction, partitions_in, unused_partition
+from ibkeys.apply.by_sm.course import Course, Settings, TablesStep
+from ibkeys.apply.by_sm.run import stale
+from ibkeys.apply.by_sm.steps import Prediction, breaks_of, partitions_in, unused_partition
 from ibkeys.apply.by_sm.wanted import (
     enforcement_of,
     foreign_ports,
@@ -33,12 +32,12 @@ from ibkeys.apply.opensm.interlocks import (
 )
 from ibkeys.apply.opensm.policy_files import Way, digest_of, steps_back, ways_in
 from ibkeys.apply.opensm.site import Site, policy_for
-from ibkeys.apply.remaining import Remaining
 from ibkeys.change.consent import Objection
 from ibkeys.change.interlocks.container_layer import objections_to_layers
 from ibkeys.change.interlocks.file_owners import objections_to_owners
+from ibkeys.change.opensm_files import NewFiles
 from ibkeys.change.target import Target
-from ibkeys.change.wanted import EnforcementChange, Entries
+from ibkeys.change.wanted import Entries
 from ibkeys.errors import FileChanged, Refused, UsageError
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.partitions.model import Policy
@@ -53,33 +52,10 @@ from ibkeys.topology.port_id import PortKey
 
 
 @dataclass(slots=True)
-class Course:
-    """What is done, step by step. ``contents``: what each file holds in each step; ``enforcement``: what the last step
-    changes; ``start``: the tables before the first step; ``files``: those that are replaced, the master's last;
-    ``breaks``: who is cut; ``objections``: the interlocks that are triggered; ``remaining``: what is not as the
-    plan found it."""
+class PolicyCourse(Course[NewFiles]):
+    """The course of a change through OpenSM. ``files``: those that are replaced, the master's last."""
 
-    start: Mapping[PortKey, Entries] = field(default_factory=dict)
-    steps: list[PolicyStep] = field(default_factory=list)
-    contents: list[Mapping[FileKey, bytes | None]] = field(default_factory=list)
-    enforcement: list[EnforcementChange] = field(default_factory=list)
     files: list[OpensmFile] = field(default_factory=list)
-    breaks: tuple[Break, ...] = ()
-    objections: list[Objection] = field(default_factory=list)
-    remaining: Remaining = field(default_factory=Remaining)
-
-    @property
-    def end(self) -> Mapping[PortKey, Entries]:
-        """The tables after the last step."""
-        return self.steps[-1].tables if self.steps else self.start
-
-    def before(self, number: int) -> Mapping[PortKey, Entries]:
-        """Return the tables before a step."""
-        return self.steps[number - 1].tables if number else self.start
-
-    def bits(self, number: int) -> Sequence[EnforcementChange]:
-        """Return the enforcement bits that a step changes: only the last one does."""
-        return self.enforcement if number == len(self.steps) - 1 else ()
 
 
 _AGAIN: Final = (
@@ -96,13 +72,13 @@ class Planning:
     prediction: Prediction
     settings: Settings
 
-    def forth(self, plan: PartitionPlan, former: Former | None) -> Course:
+    def forth(self, plan: PartitionPlan, former: Former | None) -> PolicyCourse:
         """Return the course of a plan; *former*: what an earlier run of it wrote.
 
         Raises UsageError, FileFormatError, Refused.
         """
         site, prediction = self.site, self.prediction
-        course = Course(dict(prediction.now), files=self.files)
+        course = PolicyCourse(dict(prediction.now), files=self.files)
         new = policy_for(plan, site)
         self._refuse_another_manager(plan, new)
         images = former.files if former is not None else []
@@ -209,7 +185,7 @@ class Planning:
                 f"port: {named(late)}"
             )
 
-    def _set_drift_aside(self, course: Course, plan: PartitionPlan, new: Policy, former: Former | None) -> None:
+    def _set_drift_aside(self, course: PolicyCourse, plan: PartitionPlan, new: Policy, former: Former | None) -> None:
         """Expect nothing of ports that OpenSM would not write; object where the change is for them. What an earlier run
         was at, on the way to the same policy, has not drifted."""
         changing = {table.port.key for table in plan.tables if table.differs}
@@ -244,20 +220,20 @@ class Planning:
             raise UsageError(f"{text}, but it enforces now, and the plan does not say that this changes")
         self.site.notes.append(f"{text}, and it does not enforce now")
 
-    def lay_out(self, course: Course, texts: Sequence[bytes]) -> None:
+    def lay_out(self, course: PolicyCourse, texts: Sequence[bytes]) -> None:
         """Set the steps of an apply; none where files and tables are as the last policy says."""
         tables = self.prediction.follow(map(parse_policy, texts))
         names = ["between"] * (len(texts) - 1) + ["policy"]
         if self.settings.rewrite:
             names[0] = "rewrite"
-        steps = [PolicyStep(*each) for each in zip(names, texts, tables, strict=True)]  # type: ignore[arg-type]
+        contents: list[NewFiles] = [[(file, text) for file in self.files] for text in texts]
+        steps = [TablesStep(*each) for each in zip(names, contents, tables, strict=True)]  # type: ignore[arg-type]
         is_there = all(file.seen.data == texts[-1] for file in self.files)
         if len(steps) == 1 and is_there and steps[0].tables == course.start and not course.enforcement:
             return
         course.steps = steps
-        course.contents = [{file.key: text for file in self.files} for text in texts]
 
-    def back(self, former: Former) -> Course:
+    def back(self, former: Former) -> PolicyCourse:
         """Return the rollback: the same policies in reverse, and at the end each file's own former bytes.
 
         Raises Refused (``stale``) where a file holds what the operation did not write, UsageError where one is on a
@@ -269,7 +245,7 @@ class Planning:
             contents = steps_back(self.files, ways, self.settings.at_once)
         except FileChanged as error:
             raise stale(error) from error
-        course = Course(dict(self.prediction.now), files=self.files)
+        course = PolicyCourse(dict(self.prediction.now), files=self.files)
         course.remaining.foreign += [(None, each) for each in foreign_ports(former, self.prediction.survey)]
         master = self.files[-1].key
         # What the operation was at has not drifted, wherever it stopped.
@@ -297,9 +273,8 @@ class Planning:
             )
         if contents and self.settings.had_gaps and not self.settings.at_once:
             course.breaks = (Break(0, (), (), _AGAIN, "circle"),)
-        course.contents = list(contents)
         course.steps = [
-            PolicyStep(name, each[master], after)  # type: ignore[arg-type]
+            TablesStep(name, [(file, each[file.key]) for file in self.files], after)  # type: ignore[arg-type]
             for name, each, after in zip(names, contents, tables, strict=False)
         ]
         course.enforcement = list(former_enforcement(former, self.prediction.survey))

@@ -11,7 +11,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ibkeys.apply.opensm.site import Site
 from ibkeys.errors import IbkeysError, StoreError
 from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
 from ibkeys.sm.machines.machine import RemoteGuard
@@ -31,13 +30,12 @@ class Guards:
     by_file: dict[FileKey, RemoteGuard] = field(default_factory=dict)
     tokens: list[dict[str, str]] = field(default_factory=list)
 
-    def begin(self, site: Site, files: Iterable[OpensmFile], seconds: float) -> None:
-        """Start a guard for each file on another host. Raises HostRefused, HostNotReached."""
-        processes = {(place.machine.name, place.path): place.instance.process for place in site.places}
+    def begin(self, files: Iterable[OpensmFile], seconds: float) -> None:
+        """Start a guard for each file on another host that an OpenSM reads. Raises HostRefused, HostNotReached."""
         for file in files:
-            process = processes.get((file.machine.name, file.path))
-            guard = file.machine.guard(seconds + MARGIN) if process is not None else None
-            if guard is not None and process is not None:
+            guard = file.machine.guard(seconds + MARGIN) if file.opensms else None
+            if guard is not None:
+                process = file.opensms[0].instance.process
                 self.tokens.append({"host": file.machine.name, "token": guard.began(file.seen, process)})
                 self.by_file[file.key] = guard
 

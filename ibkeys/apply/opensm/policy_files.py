@@ -8,21 +8,29 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from ibkeys.apply.opensm.site import PolicyPlace
+from ibkeys.apply.opensm.guards import Guards
+from ibkeys.change.opensm_files import NewFiles, OpensmFiles
 from ibkeys.errors import FileChanged
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, difference
 from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
-from ibkeys.store.journal import FileImage
+from ibkeys.store.journal import FileEntry, FileImage, Operation
 
 Way = tuple[bytes | None, ...]
 """What a file held before a change, and after each step of it; None: no file."""
 
 
-def policy_file(place: PolicyPlace) -> OpensmFile:
-    """Look at the policy file of an OpenSM. Raises FileError, HostNotReached."""
-    seen = place.machine.look(place.path)
-    return OpensmFile(place.machine, place.path, seen, opensms=[place.running], places=[place.place])
+@dataclass(slots=True)
+class PolicyFiles(OpensmFiles):
+    """The policies of one change while they are given to the master. ``guards``: those on other hosts."""
+
+    guards: Guards = field(default_factory=Guards)
+
+    def write(self, contents: NewFiles, operation: Operation) -> list[FileEntry]:
+        """As `OpensmFiles.write`, when the guards know what is about to be written."""
+        self.guards.written({file.key: new for file, new in contents})
+        return OpensmFiles.write(self, contents, operation)
 
 
 def digest_of(data: bytes | None) -> str:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Final, cast
 
 from ibkeys.apply.opensm.former_managers import managers_away
-from ibkeys.change.opensm_session import OpensmSession
-from ibkeys.change.through_sm import master_for
+from ibkeys.apply.opensm.guards import Guards
+from ibkeys.apply.opensm.policy_files import PolicyFiles
+from ibkeys.change.through_sm import sms_for
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileError, UsageError
 from ibkeys.partitions.model import Policy
@@ -22,11 +23,10 @@ from ibkeys.plan.model import Enforce, PartitionPlan, SmOptions
 from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.files.options_files import where_it_may_be
 from ibkeys.sm.instance import Instance, Role
-from ibkeys.sm.machines.machine import Machine
 from ibkeys.sm.managers import Manager, managers_of
 from ibkeys.sm.options import Setting
 from ibkeys.sm.reading import WORDS
-from ibkeys.sm.site import FoundMaster, Reached, Running
+from ibkeys.sm.site import FoundSms, Reached, Running
 from ibkeys.store.journal import Journal
 from ibkeys.topology.model import Topology
 
@@ -34,38 +34,18 @@ OPTIONS: Final = ("allow_both_pkeys", "part_enforce", "no_partition_enforcement"
 """The options of OpenSM that decide what it makes of a policy."""
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyPlace:
-    """The policy file of one OpenSM. ``path``: as its host has it; ``place``: as that OpenSM sees it."""
-
-    instance: Instance
-    machine: Machine
-    path: Path
-    place: Path
-
-    @property
-    def running(self) -> Running:
-        """The OpenSM, and how it is reached."""
-        return Running(self.instance, self.machine, None)
-
-    @property
-    def name(self) -> str:
-        """The file, with its host."""
-        return f"{self.path} on {self.machine.name}" if self.machine.name else str(self.path)
-
-
 @dataclass(slots=True)
 class Site:
-    """The master OpenSM and its surroundings. ``standbys``: the policy files of the other SMs, as far as they are
-    reached and are other files; ``out_of_reach``: the other SMs whose file is not; ``options``: what the master works
+    """The master OpenSM and its surroundings. ``standbys``: the other SMs, as far as their policy files are reached and
+    are other files; ``out_of_reach``: the other SMs whose file is not; ``options``: what the master works
     with; ``managers``: all SMs that are there now, port GUID → port; ``notes``: what is not certain."""
 
     writer: Writer
     reached: Sequence[Reached]
     manager: Manager
-    master: PolicyPlace
+    master: Running
     options: SmOptions
-    standbys: tuple[PolicyPlace, ...] = ()
+    standbys: tuple[Running, ...] = ()
     out_of_reach: tuple[str, ...] = ()
     others: int = 0
     managers: Mapping[str, str] = field(default_factory=dict)
@@ -76,10 +56,9 @@ class Site:
         """What the master's file says now, None where there is no file."""
         return self.master.instance.policy
 
-    @property
-    def places(self) -> tuple[PolicyPlace, ...]:
-        """All policy files, that of the master last."""
-        return (*self.standbys, self.master)
+    def policy_files(self) -> list[OpensmFile]:
+        """Look at all policy files, that of the master last. Raises FileError, FileChanged, HostNotReached."""
+        return [OpensmFile.of(each, "policy", holds_keys=False) for each in (*self.standbys, self.master)]
 
     def unread_edit(self, role: Role) -> str:
         """Return, in words, that somebody changed the master's file of that *role* and OpenSM has not read it; "" where
@@ -94,10 +73,17 @@ class Site:
         fact, swept = self.master.instance.files["policy"].fact, self.master.instance.last_sweep
         return fact is None or fact.written is None or swept is None or fact.written > swept
 
-    def session(self, files: list[OpensmFile], asked_to_stop: Callable[[], None]) -> OpensmSession:
-        """Return the master as it is written to and signalled; *files*: the policies that are replaced."""
-        master = self.master.running
-        return OpensmSession(self.writer, self.manager, master, [master], files, master.verify_options, asked_to_stop)
+    def policies(self, files: list[OpensmFile], guards: Guards, check: Callable[[], None]) -> PolicyFiles:
+        """Return how policies are given to the master; *files*: those that are replaced; *check*: raises when the user
+        asked to stop."""
+
+        def asked_to_stop() -> None:
+            check()
+            guards.alive()
+
+        master = self.master
+        verify = master.verify_options
+        return PolicyFiles(self.writer, self.manager, master, [master], files, verify, asked_to_stop, guards=guards)
 
 
 def find_site(writer: Writer, reached: Sequence[Reached], found: Topology) -> Site:
@@ -108,10 +94,10 @@ def find_site(writer: Writer, reached: Sequence[Reached], found: Topology) -> Si
     an option that decides what it makes of one is not known; FileError where its policy is not to be reached,
     HostNotReached where a host did not answer that it may run on.
     """
-    seen = master_for(writer, managers_of(found), reached)
+    seen = sms_for(writer, managers_of(found), reached)
     settings, notes = seen.master.settings(OPTIONS, "what it makes of a policy")
     options = _options(seen.master.instance, settings)
-    site = Site(writer, reached, seen.manager, _place(seen.master), options, notes=notes)
+    site = Site(writer, reached, seen.manager, seen.master, options, notes=notes)
     _find_others(site, seen)
     return site
 
@@ -128,20 +114,20 @@ def _options(instance: Instance, settings: Mapping[str, Setting]) -> SmOptions:
     )
 
 
-def _place(running: Running) -> PolicyPlace:
-    """Return the policy file of an OpenSM. Raises UsageError, FileError."""
+def _place_of_policy(running: Running) -> tuple[str, Path]:
+    """Return the host and the name there of the policy file of an OpenSM. Raises UsageError, FileError."""
     instance = running.instance
     file = instance.files["policy"]
     if file.path is not None and file.is_there is not False and instance.policy is None:
         raise UsageError(f"the policy of {instance.name} ({file.path}) {file.problem}")
-    return PolicyPlace(instance, running.machine, *running.place_of("policy"))
+    return running.machine.name, running.place_of("policy")[0]
 
 
-def _find_others(site: Site, seen: FoundMaster) -> None:
+def _find_others(site: Site, seen: FoundSms) -> None:
     """Note the other SMs: those whose policy file can be reached, and those whose file cannot."""
     untold = [each.name for each in seen.report.instances() if each.port_guid is None]
     missing = where_it_may_be(untold)
-    known = {(site.master.machine.name, site.master.path)}
+    known = {_place_of_policy(site.master)}
     standbys, unreached = [], []
     for manager, running in seen.others():
         site.others += 1
@@ -150,13 +136,13 @@ def _find_others(site: Site, seen: FoundMaster) -> None:
             unreached.append(f"the SM at {manager.port} ({state}): {missing}")
             continue
         try:
-            place = _place(running)
+            place = _place_of_policy(running)
         except (UsageError, FileError) as error:
             unreached.append(f"the SM at {manager.port} ({state}): {error}")
             continue
-        if (place.machine.name, place.path) not in known:
-            known.add((place.machine.name, place.path))
-            standbys.append(place)
+        if place not in known:
+            known.add(place)
+            standbys.append(running)
     unreached += [f"host {host.name}: {host.error}" for host in seen.report.hosts if host.error]
     site.managers = {f"0x{each.guid:016x}": str(each.port) for each in seen.report.managers or ()}
     with Journal.read(site.writer.fabric.stores.journal) as journal:

@@ -8,29 +8,28 @@ Source: NVIDIA UFM REST guide; facts of UFM. No real UFM was reachable when this
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from ibkeys.apply.by_sm.settings import Settings
-from ibkeys.apply.by_sm.stepped_run import stopped_by
-from ibkeys.apply.by_sm.steps import Prediction, phase_of
-from ibkeys.apply.carrier import IN_ONE_STEP, Assignment, Carried, FabricChange, NobodyElsewhere, WentBack
+from ibkeys.apply.by_sm.carrier import CarrierBySm
+from ibkeys.apply.by_sm.course import Settings
+from ibkeys.apply.by_sm.run import stopped_by
+from ibkeys.apply.by_sm.steps import Prediction
+from ibkeys.apply.by_sm.watch import Watched
+from ibkeys.apply.carrier import Assignment, Carried, NobodyElsewhere, WentBack
 from ibkeys.apply.former import Former
 from ibkeys.apply.going_back import go_back_by_plan
 from ibkeys.apply.remaining import Remaining
-from ibkeys.apply.survey import Survey, look_at_all
+from ibkeys.apply.survey import Survey
+from ibkeys.apply.ufm.calls import UfmCalls
 from ibkeys.apply.ufm.course import Planning, UfmCourse
-from ibkeys.apply.ufm.run import UfmRun
 from ibkeys.change.clock import REAL_TIME, Clock
-from ibkeys.change.consent import Objection
 from ibkeys.change.writer import Writer
-from ibkeys.plan.model import Break, PartitionPlan, SmOptions
-from ibkeys.plan.order import Phase
+from ibkeys.plan.model import PartitionPlan, SmOptions
 from ibkeys.plan.tables.leaf_ports import enforcement_as_is
 from ibkeys.printable import counted, named
 from ibkeys.store.journal import Operation
-from ibkeys.topology.port_id import PortKey
 from ibkeys.ufm.answers import QOS
 from ibkeys.ufm.rest import Ufm
 
@@ -39,19 +38,15 @@ KEPT_URL: Final = "ufm_url"
 _NO_PORT: Final = 0
 
 
-class UfmCarrier(NobodyElsewhere):
+class UfmCarrier(CarrierBySm[UfmCourse], NobodyElsewhere):
     """Makes changes through *ufm*."""
 
     name = "ufm"
-    sends_sets = False
     rewrites_tables = False
-    way_back = IN_ONE_STEP
 
     def __init__(self, writer: Writer, ufm: Ufm, settings: Settings | None = None, clock: Clock = REAL_TIME) -> None:
-        self._writer, self._ufm = writer, ufm
-        self._settings, self._clock = settings or Settings(), clock
-        self._course = UfmCourse()
-        self._prediction: Prediction
+        super().__init__(writer, UfmCourse(), settings, clock)
+        self._ufm = ufm
 
     @property
     def way(self) -> str:
@@ -61,10 +56,6 @@ class UfmCarrier(NobodyElsewhere):
         return f"through UFM at {self._ufm.url}: {f'{word} {named(bases)}' if bases else 'no partition changes'}"
 
     # --- planning ----------------------------------------------------------------------------------------------------
-
-    def survey(self, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
-        """Read all end ports and leaf ports: what UFM has stored is compared with them."""
-        return look_at_all(self._writer, ports, by_port_guid=by_port_guid)
 
     def state(self, wanted: PartitionPlan | Former, survey: Survey, former: Former | None = None) -> Remaining:
         """Return what is left, with what UFM's SM will make of it. Asks UFM for all its partitions.
@@ -80,12 +71,10 @@ class UfmCarrier(NobodyElsewhere):
         self._prediction.drifted = {port.guid for port in survey.end_ports}
         may_drift = self._writer.consent.covers("drift")
         planning = Planning(self._ufm.url, self._ufm.partitions(), self._prediction, self._settings, may_drift)
-        course = planning.back(wanted) if isinstance(wanted, Former) else planning.forth(wanted, former)
-        self._course, remaining = course, course.remaining
+        self._course = planning.back(wanted) if isinstance(wanted, Former) else planning.forth(wanted, former)
         self._prepare_overwriting()
-        survey.notes += course.notes
-        remaining.tables += [each for each in self._prediction.changed_to(course.end) if each.differs]
-        return remaining
+        survey.notes += self._course.notes
+        return self._remaining()
 
     def _prepare_overwriting(self) -> None:
         """Let PUT carry the names of partitions where UFM takes them, and tell what it does not carry."""
@@ -106,19 +95,6 @@ class UfmCarrier(NobodyElsewhere):
             "compared afterwards"
         )
 
-    def check(self, change: FabricChange) -> list[Objection]:
-        """What may be right at this moment and wrong all the same."""
-        return list(self._course.objections)
-
-    def phases(self, remaining: Remaining, survey: Survey) -> list[Phase]:
-        """Return one phase for each step: members that come, members that go."""
-        course = self._course
-        return [phase_of(step, course.before(number), (), survey) for number, step in enumerate(course.steps)]
-
-    def breaks(self, wanted: PartitionPlan | Former, remaining: Remaining) -> tuple[Break, ...]:
-        """Return who is cut because ports wait for each other in a circle."""
-        return self._course.breaks
-
     def kept(self) -> Mapping[str, Any]:
         """Return which UFM it is, so that an undo goes there too; the token is not in it."""
         return {KEPT_URL: self._ufm.url}
@@ -127,11 +103,30 @@ class UfmCarrier(NobodyElsewhere):
 
     def carry_out(self, assignment: Assignment) -> Carried:
         """Make one step after the other, each verified on the ports before the next."""
-        wait = self._settings.wait
-        run = UfmRun(self._course, self._prediction, assignment, self._clock, wait, self._writer, self._ufm)
+        targets = self._prediction.survey.targets
+        ports = {target.port.guid: key for key, target in targets.items() if not target.port.is_external}
+        runner = self._runner(assignment.operation)
+        calls = UfmCalls(self._ufm, self._course.stored, ports, runner, assignment.check)
+        run = self._run(assignment, calls, "UFM has stored it")
+        run.carried.notes = calls.notes
         with stopped_by(run.carried, assignment.operation):
-            run.make()
+            if run.make():
+                run.note_written()
+            elif run.last.wrong:
+                run.carried.notes.append(self._in_vain(run.last, assignment.operation))
         return run.carried
+
+    def _in_vain(self, seen: Watched, operation: Operation) -> str:
+        """Say what to check where UFM has stored the change, and the ports do not show it."""
+        if seen.fell_back:
+            return (
+                "most ports became full members of the default partition, as happens when OpenSM accepts "
+                f"no policy: run `ibkeys undo {operation.id}`, and check UFM's log"
+            )
+        return (
+            f"UFM at {self._ufm.url} has stored the change, but the ports do not show it: check "
+            "whether UFM's SM runs, is master, and has read the partitions"
+        )
 
     def go_back(self, operation: Operation) -> WentBack:
         """Restore the members that *operation* changed, in one step, and verify it."""

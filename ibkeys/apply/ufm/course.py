@@ -11,20 +11,28 @@ import itertools
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from ibkeys.apply.by_sm.breaks import breaks_of
-from ibkeys.apply.by_sm.settings import Settings
-from ibkeys.apply.by_sm.steps import PolicyStep, Prediction
+from ibkeys.apply.by_sm.course import Course, Settings, TablesStep
+from ibkeys.apply.by_sm.steps import Prediction, breaks_of
 from ibkeys.apply.by_sm.wanted import enforcement_of, goal_of
 from ibkeys.apply.former import Former
 from ibkeys.apply.remaining import Remaining
-from ibkeys.apply.ufm.stored import Flags, MembersChange, Stored, Words, changes_in, differing, flags_in, with_changes
+from ibkeys.apply.ufm.stored import (
+    Flags,
+    MembersChange,
+    Stored,
+    WordsByBase,
+    changes_in,
+    differing,
+    flags_in,
+    with_changes,
+)
 from ibkeys.change.consent import Objection
 from ibkeys.change.wanted import Entries
 from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import FULL_BIT, PKey
 from ibkeys.partitions.explicit import explicit_policy
 from ibkeys.partitions.model import Policy
-from ibkeys.plan.model import Break, PartitionPlan
+from ibkeys.plan.model import PartitionPlan
 from ibkeys.plan.order import PhaseName
 from ibkeys.plan.steps import one_partition_at_a_time, steps_between
 from ibkeys.printable import counted, named
@@ -37,34 +45,19 @@ State = Mapping[int, frozenset[PKey]]
 
 
 @dataclass(slots=True)
-class UfmCourse:
-    """What is done, step by step. ``stored``: the partitions that change, as UFM has them; ``words``: their members
-    after each step; ``steps``: what the ports show then. ``start``: the tables before."""
+class UfmCourse(Course[WordsByBase]):
+    """The course of a change through UFM. ``stored``: the partitions that change, as UFM has them; each step says what
+    members they have after it."""
 
-    start: Mapping[PortKey, Entries] = field(default_factory=dict)
     stored: dict[int, Stored] = field(default_factory=dict)
-    words: list[Mapping[int, Words]] = field(default_factory=list)
-    steps: list[PolicyStep] = field(default_factory=list)
-    breaks: tuple[Break, ...] = ()
-    objections: list[Objection] = field(default_factory=list)
-    remaining: Remaining = field(default_factory=Remaining)
     notes: list[str] = field(default_factory=list)
-
-    @property
-    def end(self) -> Mapping[PortKey, Entries]:
-        """The tables after the last step."""
-        return self.steps[-1].tables if self.steps else self.start
-
-    def before(self, number: int) -> Mapping[PortKey, Entries]:
-        """Return the tables before a step."""
-        return self.steps[number - 1].tables if number else self.start
 
     def overwritten(self) -> list[int]:
         """Return the partitions that UFM has and whose whole list a PUT sets in some step. Raises UsageError as
         `Stored.calls_to`."""
         found = []
         for base, each in self.stored.items():
-            states = [each.words, *(words[base] for words in self.words)]
+            states = [each.words, *(step.contents[base] for step in self.steps)]
             pairs = itertools.pairwise(states)
             calls = (call for was, will in pairs for call in each.becoming(was).calls_to(will))
             if any(call.method == "PUT" for call in calls) and each.exists:
@@ -199,13 +192,11 @@ class Planning:
         tables = self.prediction.follow(explicit_policy(state, {}, lambda _: ()) for _, state in states)
         is_last = len(states) - 1
         for number, ((name, state), table) in enumerate(zip(states, tables, strict=True)):
-            course.steps.append(PolicyStep(name, None, table))
-            course.words.append(
-                {
-                    base: with_changes(each.words, self._changes(base, state, pairs, number == is_last))
-                    for base, each in course.stored.items()
-                }
-            )
+            words = {
+                base: with_changes(each.words, self._changes(base, state, pairs, number == is_last))
+                for base, each in course.stored.items()
+            }
+            course.steps.append(TablesStep(name, words, table))
         course.overwritten()  # that it can be asked for is known before anything is sent
 
     def _changes(

@@ -21,6 +21,8 @@ from ibkeys.ufm.rest import Call, changing, resource
 
 Words = Mapping[int, Word]
 """GUID → membership."""
+WordsByBase = Mapping[int, Words]
+"""Number of a partition → its members."""
 MembersChange = Mapping[int, tuple[Word | None, frozenset[Word | None]]]
 """GUID → its membership before an operation, and all that the operation may have left; None: no member."""
 _MEMBERS: Final = "members"

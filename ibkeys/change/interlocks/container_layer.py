@@ -6,30 +6,12 @@ The new container starts from its image, so its OpenSM has the former file again
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Protocol
 
 from ibkeys.change.consent import Objection
-from ibkeys.host.replacing.seen import SeenFile
-from ibkeys.sm.machines.machine import Machine
+from ibkeys.sm.files.opensm_file import OpensmFile
 
 
-class OnMachine(Protocol):
-    """A file that was examined, with its host."""
-
-    @property
-    def name(self) -> str:
-        """The real file, with its host."""
-
-    @property
-    def machine(self) -> Machine:
-        """Its host."""
-
-    @property
-    def seen(self) -> SeenFile:
-        """What is there."""
-
-
-def objections_to_layers(files: Iterable[OnMachine], otherwise: str) -> Iterator[Objection]:
+def objections_to_layers(files: Iterable[OpensmFile], otherwise: str) -> Iterator[Objection]:
     """Yield one for each of *files* in the layer of a container. *otherwise*: what an OpenSM would do that has the
     former file again, in words.
 

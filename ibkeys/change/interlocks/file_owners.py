@@ -3,31 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import Protocol
 
 from ibkeys.change.consent import Objection
-from ibkeys.host.replacing.seen import SeenFile
+from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.managed_files import manager_of
 
 
-class LookedAt(Protocol):
-    """A file that was examined."""
-
-    @property
-    def name(self) -> str:
-        """The real file, with its host."""
-
-    @property
-    def path(self) -> Path:
-        """As OpenSM names it; links are not followed."""
-
-    @property
-    def seen(self) -> SeenFile:
-        """What is there."""
-
-
-def objections_to_owners(files: Iterable[LookedAt], otherwise: str = "") -> Iterator[Objection]:
+def objections_to_owners(files: Iterable[OpensmFile], otherwise: str = "") -> Iterator[Objection]:
     """Yield one for each of *files* that another program manages. *otherwise*: what its writing would do, in words."""
     for file in files:
         owner = manager_of(file.seen.path, file.seen.data) or manager_of(file.path, None)

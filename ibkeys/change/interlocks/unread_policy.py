@@ -10,8 +10,8 @@ from ibkeys.change.consent import Objection
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.tables import AT_ONCE, gets_to, read_p_key_table
 from ibkeys.keys.pkey import DEFAULT_FULL
+from ibkeys.sm.files.journaled import is_as_left
 from ibkeys.sm.files.opensm_file import OpensmFile
-from ibkeys.sm.files.proven import is_as_left
 from ibkeys.sm.instance import CHECK_FIRST, Instance
 from ibkeys.sm.reading import WORDS
 from ibkeys.store.journal import Journal

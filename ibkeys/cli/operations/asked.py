@@ -95,7 +95,7 @@ class Asked:
     def restore(self, sm_wait: int, *, allow_break: bool, at_once: bool = False, unconfirmed: bool = False) -> int:
         """Restore what the operation overwrote, where that is no M_Key; the arguments are options of `ibkeys undo`."""
         from ibkeys.apply.apply_plan import ApplyHooks
-        from ibkeys.apply.by_sm.settings import Settings
+        from ibkeys.apply.by_sm.course import Settings
         from ibkeys.apply.carriers import Via
         from ibkeys.apply.undo import plan_undo
         from ibkeys.change.interrupts import Interrupts

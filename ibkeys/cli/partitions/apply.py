@@ -118,7 +118,7 @@ class ApplyRequest:
 
     def via(self) -> Via:
         """Return which way it shall go."""
-        from ibkeys.apply.by_sm.settings import Settings
+        from ibkeys.apply.by_sm.course import Settings
         from ibkeys.apply.carriers import Via
 
         settings = Settings(self.through.sm_wait, self.permissions.breaks, self.rewrite)

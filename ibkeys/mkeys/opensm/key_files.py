@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys import files
-from ibkeys.change.opensm_managers import ManagedOpensm
+from ibkeys.change.through_sm import ManagedOpensm
 from ibkeys.errors import FileError
 from ibkeys.host.replacing.contents import NOT_KEPT
 from ibkeys.keys.mkey import MKey

@@ -9,12 +9,13 @@ observed.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
-from ibkeys.change.clock import Clock, look_until
-from ibkeys.change.opensm_managers import ManagedOpensm, OpensmManagers
-from ibkeys.change.opensm_session import OpensmSession
+from ibkeys.change.clock import look_until
+from ibkeys.change.opensm_files import NewFiles, OpensmFiles
+from ibkeys.change.runner import Made, OnStep, Runner, Step
+from ibkeys.change.through_sm import ManagedOpensm, OpensmManagers
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, NotStored, Unreachable
 from ibkeys.fabric.handle import PortHandle
@@ -26,35 +27,32 @@ from ibkeys.mkeys.opensm.managers import KEY_LINES, advice_if_dead, find_key_man
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import close
 from ibkeys.mkeys.opensm.standbys import Standby, Standbys, ask_managers, refuse_other_settings
-from ibkeys.mkeys.opensm.wire import KeyWatch, SeenPorts, key_to_ask_with
+from ibkeys.mkeys.opensm.wire import KeyProof, SeenPorts, key_to_ask_with
 from ibkeys.printable import counted, named
-from ibkeys.sm.files.left_overs import remove_left_overs
+from ibkeys.sm.files.journaled import remove_left_overs
 from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.site import Reached
-from ibkeys.store.journal import FileEntry, Operation
-
-OnStep = Callable[[str, int, int], None]
-"""Called with (step in words, ports that are as it wants, ports in total)."""
 
 
 @dataclass(slots=True)
-class RunContext:
-    """What a run needs besides its record.
+class KeyRun:
+    """One run.
 
-    ``reached``: the hosts; ``ports``: end ports that were found, by port GUID; ``wait``: seconds without progress after
-    which OpenSM is signalled again, and after which it is given up; ``standby_wait``: seconds that a user has to start
-    a standby; ``steady``: seconds that it has to be a standby before it counts as one; ``note``: stores the record,
-    synced when it returns; ``proven``: called with the ports that showed a setting; ``check``: called often, raises to
-    stop; ``say``: called with messages for the user.
+    ``reached``: the hosts; ``ports``: end ports that were found, by port GUID; ``standby_wait``: seconds that a user
+    has to start a standby; ``steady``: seconds that it has to be a standby before it counts as one; ``note``: stores
+    the record, synced when it returns; ``proven``: called with the ports that showed a setting; ``check``: called
+    often, raises to stop; ``say``: called with messages for the user.
+
+    ``last``: how the ports were seen after the last step that was made. ``_behind``: ports that missed a step before
+    the key changed, and why: they may have the former key at level 2 or 3, and are not asked any more.
     """
 
+    record: RunRecord
     writer: Writer
-    operation: Operation
+    runner: Runner
     managers: OpensmManagers
     reached: Sequence[Reached]
     ports: Mapping[int, PortHandle]
-    clock: Clock
-    wait: float
     standby_wait: float
     steady: float
     note: Callable[[RunRecord], None]
@@ -62,15 +60,6 @@ class RunContext:
     check: Callable[[], None]
     say: Callable[[str], None]
     progress: OnStep
-
-
-@dataclass(slots=True)
-class KeyRun:
-    """One run. ``last``: how the ports were seen after the last step that was made. ``_behind``: ports that missed a
-    step before the key changed, and why: they may have the former key at level 2 or 3, and are not asked any more."""
-
-    record: RunRecord
-    context: RunContext
     last: SeenPorts = field(default_factory=SeenPorts)
     _running: list[ManagedOpensm] = field(default_factory=list)
     _behind: dict[int, IbkeysError] = field(default_factory=dict)
@@ -78,18 +67,19 @@ class KeyRun:
     def make(self, until: int | None = None) -> None:
         """Make the steps that are left. *until*: only those before this number, and no standby is started at the end.
         Raises what stops it; from the record the run can be resumed."""
-        context, record = self.context, self.record
+        record = self.record
         end = len(record.steps) if until is None else until
-        self._running = list(context.managers.standbys)
+        self._running = list(self.managers.standbys)
         self._note_stopped()
-        self._clean_up()
-        for manager in context.managers.all:
+        for text in remove_left_overs(self.runner.operation.journal, self._files(), self.writer.keystore):
+            self.say(text)
+        for manager in self.managers.all:
             close(manager)
         self._behind |= self._refusing_next_step()
         for number in range(record.at, end):
-            context.check()
+            self.check()
             record.at, record.has_written = number, True
-            context.note(record)
+            self.note(record)
             if any(step.standbys for step in record.steps[number:]):
                 self._stop_standbys()
             self._make_step(number)
@@ -98,7 +88,7 @@ class KeyRun:
         if record.stopped and until is None:  # a rollback that began before the key changed
             self._start_standbys(end - 1)
         record.at = end
-        context.note(record)
+        self.note(record)
 
     def tell_again(self) -> SeenPorts:
         """Let OpenSM sweep again for ports that were offline during the steps, and return how all ports are then.
@@ -107,27 +97,21 @@ class KeyRun:
         that it set it; else it is ``wrong``.
         """
         number = len(self.record.steps) - 1
-        self._session.tell()
-        late = self._wait_for_key_file(self._setting(number).key, self.context.ports)
-        seen = self._watch(number, set(self.context.ports) - late)
+        self._opensms.tell()
+        late = self._wait_for_key_file(self._setting(number).key, self.ports)
+        proof = self._proof(number, set(self.ports) - late)
+        seen = self.runner.look(proof, self._opensms.check)
         seen.wrong |= dict.fromkeys(late, "OpenSM has not given it the M_Key")
         return seen
-
-    def _clean_up(self) -> None:
-        """Remove what runs that were killed left beside the files; what stays is reported."""
-        context = self.context
-        for text in remove_left_overs(context.operation.journal, self._files(), context.writer.keystore):
-            context.say(text)
 
     # --- one step ----------------------------------------------------------------------------------------------------
 
     def _make_step(self, number: int) -> None:
-        asked = self.context.ports.keys() - self._behind
-        self._session.verify()
-        entries = self._write(self._setting(number))
-        seen = self._session.tell_until(lambda _: self._watch(number, asked), lambda seen: bool(seen.wrong))
+        asked = self.ports.keys() - self._behind
+        setting, runner = self._setting(number), self.runner
+        made = runner.make(Step(self._opensms, self._contents(setting), self._proof(number, asked)))
+        seen = made.found
         self._note_seen(number, seen)
-        setting = self._setting(number)
         if asked and not seen.infos:
             first = next(iter(seen.silent.values()), None)
             raise NotStored(
@@ -135,19 +119,16 @@ class KeyRun:
                 "continue with `ibkeys resume` later"
             )
         if seen.infos:
-            self.context.proven(seen, setting)
+            self.proven(seen, setting)
         if seen.wrong:
-            raise self._not_made(number, seen, entries)
+            raise self._not_made(number, made)
         for guid in seen.infos:
-            self.context.writer.fabric.ring.learn(guid, setting.key)
+            self.writer.fabric.ring.learn(guid, setting.key)
         if self.record.steps[number].kind == "key" and (left := self._wait_for_key_file(setting.key, seen.infos)):
             raise self._not_in_key_file(left)
-        for entry in entries:
-            entry.done()
+        runner.settle(made, is_proven=True)
         members = {each.guid for each in self.record.members}
-        refuse_newcomers(
-            self.context.managers, members, [self.context.ports[guid].port for guid in seen.infos], seen.infos
-        )
+        refuse_newcomers(self.managers, members, [self.ports[guid].port for guid in seen.infos], seen.infos)
 
     def _note_seen(self, number: int, seen: SeenPorts) -> None:
         """Keep how the ports were seen. One that was silent right before the key changes may still be at level 2 or 3:
@@ -167,7 +148,7 @@ class KeyRun:
         text = "it was offline and still has its former M_Key: OpenSM needs time for it; `ibkeys resume` checks"
         return {
             guid: Unreachable(text)
-            for guid, port in self.context.ports.items()
+            for guid, port in self.ports.items()
             if (info := port.port.port_info) is not None
             and info.m_key_protect_bits >= 2
             and MKey(info.m_key) not in (asked, NO_MKEY)  # without a key a level has no effect
@@ -179,83 +160,78 @@ class KeyRun:
     def _setting(self, number: int) -> KeySetting:
         return self.record.keys.setting(self.record.steps[number])
 
-    def _write(self, setting: KeySetting) -> list[FileEntry]:
-        """Write *setting* into every options file as explicit lines, also into those of standbys that are stopped; into
-        that of the master last."""
+    def _contents(self, setting: KeySetting) -> NewFiles:
+        """Return every options file with *setting* as explicit lines, also those of standbys that are stopped; that of
+        the master last."""
         values: dict[str, NewValue] = dict(zip(KEY_LINES, (setting.key, setting.protect, setting.lease), strict=True))
-        session = replace(self._session, files=self._files())
-        return session.write(lambda file: file.with_options(values), self.context.operation)
+        return [(file, file.with_options(values)) for file in self._files()]
 
     def _files(self) -> list[OpensmFile]:
-        stopped = [each.options_file(self.context.reached) for each in self.record.stopped]
-        return [*stopped, *(each.file for each in self._running), self.context.managers.master.file]
+        stopped = [each.options_file(self.reached) for each in self.record.stopped]
+        return [*stopped, *(each.file for each in self._running), self.managers.master.file]
 
     @property
-    def _session(self) -> OpensmSession:
+    def _opensms(self) -> OpensmFiles:
         """The OpenSMs that run now."""
-        managers, writer = self.context.managers, self.context.writer
-        master, running = managers.master, [*self._running, managers.master]
-        return OpensmSession(
-            writer,
-            managers.master.sm,
+        master, running = self.managers.master, [*self._running, self.managers.master]
+        return OpensmFiles(
+            self.writer,
+            master.sm,
             master.running,
             [each.running for each in running],
             [each.file for each in running],
             partial(master.file.verify, "nothing more was done"),
-            self.context.check,
+            self.check,
             advice_if_dead(master),
         )
 
-    def _watch(self, number: int, guids: Collection[int]) -> SeenPorts:
-        context, wanted = self.context, self._setting(number)
-        words = self.record.words(number)
-        watch = KeyWatch(
-            context.writer,
-            {guid: port for guid, port in context.ports.items() if guid in guids},
-            context.clock,
-            self._session.check,
-            lambda done, whole: context.progress(words, done, whole),
+    def _proof(self, number: int, guids: Collection[int]) -> KeyProof:
+        wanted, words = self._setting(number), self.record.words(number)
+        return KeyProof(
+            self.writer,
+            {guid: port for guid, port in self.ports.items() if guid in guids},
+            wanted,
+            key_to_ask_with(wanted, self._before(number)),
+            lambda done, whole: self.progress(words, done, whole),
         )
-        return watch.until(wanted, key_to_ask_with(wanted, self._before(number)), context.wait)
 
     def _wait_for_key_file(self, key: MKey, guids: Collection[int]) -> set[int]:
         """Wait until OpenSM's guid2mkey, which it would start with, has the key of these ports; return those left."""
-        context = self.context
 
         def look() -> set[int]:
-            left = not_in_key_file(context.managers.master, key, guids)
+            left = not_in_key_file(self.managers.master, key, guids)
             if left:
-                self._session.check()
-                context.progress("guid2mkey", len(guids) - len(left), len(guids))
+                self._opensms.check()
+                self.progress("guid2mkey", len(guids) - len(left), len(guids))
             return left
 
-        return look_until(look, len, context.clock, context.wait)
+        return look_until(look, len, self.runner.clock, self.runner.wait)
 
     def _not_in_key_file(self, left: Collection[int]) -> NotStored:
-        master = self.context.managers.master
+        master, wait = self.managers.master, self.runner.wait
         return NotStored(
             f"{master.cache}/guid2mkey has another key or none for {counted(len(left), 'port')} "
-            f"({named([f'0x{guid:016x}' for guid in sorted(left)])}) after {self.context.wait:g} s: check OpenSM's "
+            f"({named([f'0x{guid:016x}' for guid in sorted(left)])}) after {wait:g} s: check OpenSM's "
             "log, then continue with `ibkeys resume`"
         ).explained(f"Every port shows the new key, so a restart of {master.name} now would lose these ports.")
 
-    def _not_made(self, number: int, seen: SeenPorts, entries: list[FileEntry]) -> NotStored:
+    def _not_made(self, number: int, made: Made[SeenPorts]) -> NotStored:
         """Return the error for a step that not all ports took. If no port took it, OpenSM may not be reading its file.
         The file then gets its former values again, so that no later sweep applies the step unnoticed. A lowered level
         stays in the file: a later sweep may apply it, and the step before the raising one may be below the former
         level.
         """
-        context, words, master = self.context, self.record.words(number), self.context.managers.master
-        ports = named([f"{context.ports[guid]}: {why}" for guid, why in seen.wrong.items()])
-        for entry in entries:
-            entry.failed()
+        words, master = self.record.words(number), self.managers.master
+        seen, wait = made.found, self.runner.wait
+        ports = named([f"{self.ports[guid]}: {why}" for guid, why in seen.wrong.items()])
+        self.runner.settle(made, is_proven=False)
         former, is_lowered = self._before(number), self.record.steps[number].kind == "lowered"
         if len(seen.wrong) == len(seen.infos) and former != self._setting(number) and not is_lowered:
-            for back in self._write(former):
+            for back in self._opensms.write(self._contents(former), self.runner.operation):
                 back.done()
             return NotStored(
                 f"{words}: {master.name} was signalled twice, but no further port changed for "
-                f"{context.wait:g} s (--wait): continue with `ibkeys resume` and a longer --wait"
+                f"{wait:g} s (--wait): continue with `ibkeys resume` and a longer --wait"
             ).explained(
                 f"The ports: {ports}.",
                 f"Either it does not read {master.file.name}, which has its former values again: OpenSM never "
@@ -263,7 +239,7 @@ class KeyRun:
                 "Or OpenSM's sweep takes longer, and OpenSM may still set the key.",
             )
         return NotStored(
-            f"{words}: {counted(len(seen.wrong), 'port')} did not change within {context.wait:g} s, although OpenSM "
+            f"{words}: {counted(len(seen.wrong), 'port')} did not change within {wait:g} s, although OpenSM "
             f"was signalled twice: {ports}; check OpenSM's log, then continue with `ibkeys resume`"
         )
 
@@ -271,31 +247,29 @@ class KeyRun:
 
     def _note_stopped(self) -> None:
         """Count every OpenSM that was seen before and is not seen now as stopped."""
-        context = self.context
-        there = [Standby.of(each) for each in context.managers.all]
-        for standby in self.record.take_stock(there, {each.machine.name for each in context.reached}):
-            context.say(f"before you start {standby.name} again: copy the options file and key files of the master")
-        context.note(self.record)
+        there = [Standby.of(each) for each in self.managers.all]
+        for standby in self.record.take_stock(there, {each.machine.name for each in self.reached}):
+            self.say(f"before you start {standby.name} again: copy the options file and key files of the master")
+        self.note(self.record)
 
     def _stop_standbys(self) -> None:
         """Stop each standby that runs; what starts it again is in the key store before."""
         helper = self._standbys()
         for manager in list(self._running):
             self.record.stopped.append(Standby.of(manager))
-            self.context.note(self.record)
+            self.note(self.record)
             helper.stop(manager)
             self._running.remove(manager)
 
     def _start_standbys(self, number: int) -> None:
         """Start the standbys one by one after step *number*, each with the master's key files, and each only when the
         last is a standby."""
-        context, helper = self.context, self._standbys()
-        master = context.managers.master
+        helper, master, operation = self._standbys(), self.managers.master, self.runner.operation
         for standby in self.record.stopped:
-            machine = standby.machine_among(context.reached)
-            context.progress(f"starting {standby.name}", 0, 1)
-            helper.start_anew(standby, machine, partial(copy_key_files, master, standby, machine, context.operation))
-            context.progress(f"starting {standby.name}", 1, 1)
+            machine = standby.machine_among(self.reached)
+            self.progress(f"starting {standby.name}", 0, 1)
+            helper.start_anew(standby, machine, partial(copy_key_files, master, standby, machine, operation))
+            self.progress(f"starting {standby.name}", 1, 1)
         if self.record.stopped:
             made = (
                 f"{number + 1} of {len(self.record.steps)} steps are done and the standbys started: `ibkeys resume` "
@@ -307,30 +281,21 @@ class KeyRun:
                 error.after(made)
                 raise
             self.record.stopped.clear()
-            context.note(self.record)
+            self.note(self.record)
 
     def _look_again(self, started: Collection[int], setting: KeySetting) -> None:
         """Find the OpenSMs again: the standbys *started* are other processes now, and their options must say *setting*.
         The master must be the same one.
         """
-        context, former = self.context, self.context.managers
+        former = self.managers
         former.master.file.verify("the standbys are started")
         guids = [*(each.guid for each in former.report.managers or ()), *started]
-        managers = ask_managers(context.writer, context.ports, dict.fromkeys(guids))
-        found = find_key_managers(context.writer, context.reached, managers, self.record.keys.wanted)
+        managers = ask_managers(self.writer, self.ports, dict.fromkeys(guids))
+        found = find_key_managers(self.writer, self.reached, managers, self.record.keys.wanted)
         former.verify_same_master(found)
         refuse_other_settings(found.standbys, setting)
-        context.managers, self._running = found, list(found.standbys)
+        self.managers, self._running = found, list(found.standbys)
 
     def _standbys(self) -> Standbys:
-        context = self.context
-        return Standbys(
-            context.writer,
-            context.ports,
-            context.clock,
-            context.wait,
-            context.steady,
-            self._session.check,
-            context.say,
-            context.standby_wait,
-        )
+        clock, wait, check = self.runner.clock, self.runner.wait, self._opensms.check
+        return Standbys(self.writer, self.ports, clock, wait, self.steady, check, self.say, self.standby_wait)

@@ -14,7 +14,6 @@ from ibkeys.change.consent import Objection
 from ibkeys.change.writer import Writer
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.mkeys.opensm.earlier import refuse_another_subnet
-from ibkeys.mkeys.opensm.key_run import KeyRun
 from ibkeys.mkeys.opensm.managers import setting_in_options
 from ibkeys.mkeys.opensm.method import OpensmMethod
 from ibkeys.mkeys.opensm.planned import READING, ViaOpensm, method_again, reach_again
@@ -74,7 +73,7 @@ class Lowering:
             note(record)
             for each in self._ports.begun:
                 runs.mark(last.id, each.sequence, "sent", _REASON)
-        key_run = KeyRun(record, self.method.run_context(writer, operation, self._ports.found, note))
+        key_run = self.method.key_run(writer, operation, self._ports.found, note)
         key_run.make(number + 1)
         self.unproven |= {guid: str(error) for guid, error in key_run.last.silent.items()}
 

@@ -11,7 +11,7 @@ from functools import partial
 from shlex import quote
 from typing import Final
 
-from ibkeys.change.opensm_managers import POLLING, ManagedOpensm, OpensmManagers, find_opensms
+from ibkeys.change.through_sm import POLLING, ManagedOpensm, OpensmManagers, find_opensms
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused
 from ibkeys.host.opensm_conf import has_key_for_each_port
@@ -20,10 +20,10 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import CapabilityMask
 from ibkeys.printable import named
+from ibkeys.sm.files.journaled import is_proven
 from ibkeys.sm.files.listeners import hindrance_to_closing
 from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.files.options_files import REFUSAL
-from ibkeys.sm.files.proven import is_proven
 from ibkeys.sm.instance import CHECK_FIRST
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.options import Setting

@@ -9,12 +9,13 @@ from typing import Any
 
 from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.interrupts import Interrupts
-from ibkeys.change.opensm_managers import OpensmManagers
+from ibkeys.change.runner import OnStep, Runner
+from ibkeys.change.through_sm import OpensmManagers
 from ibkeys.change.writer import Writer
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.opensm.key_run import KeyRun, OnStep, RunContext
+from ibkeys.mkeys.opensm.key_run import KeyRun
 from ibkeys.mkeys.opensm.record import NAME, RunRecord
 from ibkeys.mkeys.opensm.standbys import STANDBY_WAIT, steady_seconds
 from ibkeys.mkeys.opensm.wire import SeenPorts
@@ -96,7 +97,7 @@ class OpensmMethod:
         operation.journal.await_confirmation(number, json.dumps({KEPT_HOSTS: self.record.hosts}))
         return number
 
-    def run_context(
+    def key_run(
         self,
         writer: Writer,
         operation: Operation,
@@ -104,16 +105,15 @@ class OpensmMethod:
         note: Callable[[RunRecord], None],
         proven: Callable[[SeenPorts, KeySetting], None] = lambda seen, setting: None,
         check: Callable[[], None] = lambda: None,
-    ) -> RunContext:
-        """Return what a `KeyRun` with this method needs; *ports* to *check* are as `RunContext` has them."""
-        return RunContext(
+    ) -> KeyRun:
+        """Return a run with this method; *ports* to *check* are as `KeyRun` has them."""
+        return KeyRun(
+            self.record,
             writer,
-            operation,
+            Runner(operation, self.clock, self.wait),
             self.managers,
             self.reached,
             ports,
-            self.clock,
-            self.wait,
             self.standby_wait,
             steady_seconds(self.managers.master),
             note,
@@ -161,10 +161,9 @@ class _RunInProgress:
             self._settle(SeenPorts())
             return
         ports = {guid: job.target.handle for guid, job in self._jobs.items()}
-        context = self._method.run_context(
+        key_run = self._method.key_run(
             self._writer, self._operation, ports, self._note, self._note_proven, self._stop.check
         )
-        key_run = KeyRun(self._method.record, context)
         if self._method.record.at < len(self._method.record.steps):
             key_run.make()
             self._settle(key_run.last)

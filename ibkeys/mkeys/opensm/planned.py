@@ -27,8 +27,8 @@ from ibkeys.change.interlocks.unread_policy import (
     objections_to_unread_options,
     objections_to_unread_policy,
 )
-from ibkeys.change.opensm_managers import OpensmManagers
 from ibkeys.change.plan import StepNote
+from ibkeys.change.through_sm import OpensmManagers
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import Incomplete, Refused, UsageError

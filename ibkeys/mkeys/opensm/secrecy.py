@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.change.consent import Objection
-from ibkeys.change.opensm_managers import ManagedOpensm, OpensmManagers
+from ibkeys.change.through_sm import ManagedOpensm, OpensmManagers
 from ibkeys.host.file_access import FileFact
 from ibkeys.printable import named
 from ibkeys.sm.files.listeners import close as close_to_others

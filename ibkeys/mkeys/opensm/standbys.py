@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ibkeys.change.clock import LONGEST_PAUSE, Clock, look_until
-from ibkeys.change.opensm_managers import ManagedOpensm
+from ibkeys.change.through_sm import ManagedOpensm
 from ibkeys.change.writer import Writer
 from ibkeys.client.smp import Task
 from ibkeys.errors import HostNotReached, HostRefused, IbkeysError, StoreError

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from ibkeys.change.clock import Clock, look_until
+from ibkeys.change.runner import Seen
 from ibkeys.change.writer import Writer
 from ibkeys.client.smp import Task
 from ibkeys.errors import IbkeysError, Unreachable
@@ -25,65 +25,68 @@ LINK_AGE = 1.0
 
 
 @dataclass(slots=True)
-class SeenPorts:
-    """One look at ports, by port GUID. ``wrong``: those that are not as expected, and how; ``silent``: those that did
-    not answer, or to which no key was sent because a link changed, and why; ``infos``: PortInfo of those that
-    answered."""
+class SeenPorts(Seen[int]):
+    """One look at ports, by port GUID. ``silent``: also those to which no key was sent because a link changed;
+    ``infos``: PortInfo of those that answered."""
 
-    wrong: dict[int, str] = field(default_factory=dict)
-    silent: dict[int, IbkeysError] = field(default_factory=dict)
     infos: dict[int, PortInfo] = field(default_factory=dict)
+
+    @property
+    def left(self) -> int:
+        """How many ports are waited for: those that do not answer not longer than the others."""
+        return len(self.wrong) + len(self.silent) if self.wrong else 0
 
 
 @dataclass(slots=True)
-class KeyWatch:
-    """Reads end ports until they show what they should. ``ports``: by port GUID; ``check``: called often, raises to
-    stop; ``report``: called with how many are as expected, and how many there are."""
+class KeyProof:
+    """Reads end ports with *key* until they show what is *wanted*. ``ports``: by port GUID; ``report``: called with how
+    many are as expected, and how many there are."""
 
     writer: Writer
     ports: Mapping[int, PortHandle]
-    clock: Clock
-    check: Callable[[], None]
+    wanted: KeySetting
+    key: MKey
     report: Callable[[int, int], None] = lambda done, whole: None
+    _left: list[int] = field(default_factory=list)
+    _infos: dict[int, PortInfo] = field(default_factory=dict)
 
-    def until(self, wanted: KeySetting, key: MKey, patience: float) -> SeenPorts:
-        """Read ports with *key* until all show *wanted*, or no further one did for *patience* seconds; return how they
-        were seen last. Ports that do not answer are not waited for longer than the others."""
-        left, infos = list(self.ports), dict[int, PortInfo]()
+    def __post_init__(self) -> None:
+        self._left = list(self.ports)
 
-        def look() -> SeenPorts:
-            nonlocal left
-            seen = self.look(wanted, key, left)
-            infos.update(seen.infos)
-            for guid in seen.silent:
-                infos.pop(guid, None)  # what it showed before is out of date
-            left = [*seen.wrong, *seen.silent]
-            self.report(len(self.ports) - len(left), len(self.ports))
-            seen.infos = infos
-            return seen
+    def begin_again(self, found: SeenPorts) -> None:
+        """Read all of them again."""
+        self._left, self._infos = list(self.ports), {}
 
-        return look_until(look, lambda seen: len(left) if seen.wrong else 0, self.clock, patience, self.check)
+    def look(self) -> SeenPorts:
+        """Read the ports that were not as wanted yet; return how all were seen last."""
+        seen = self._look_at(self._left)
+        self._infos.update(seen.infos)
+        for guid in seen.silent:
+            self._infos.pop(guid, None)  # what it showed before is out of date
+        self._left = [*seen.wrong, *seen.silent]
+        self.report(len(self.ports) - len(self._left), len(self.ports))
+        seen.infos = self._infos
+        return seen
 
-    def look(self, wanted: KeySetting, key: MKey, guids: Collection[int]) -> SeenPorts:
-        """Get PortInfo of these ports once, with *key*, and compare it. SMPs: one for each port."""
+    def _look_at(self, guids: Collection[int]) -> SeenPorts:
+        """Get PortInfo of these ports once, and compare it. SMPs: one for each port."""
         seen = SeenPorts()
-        asked = [guid for guid in guids if guid in self.ports]
         changed: Mapping[int, str] = {}
-        if not key.is_zero:
-            ports = [self.ports[guid].port for guid in asked]
+        if not self.key.is_zero:
+            ports = [self.ports[guid].port for guid in guids]
             changed = {port.port_guid: why for port, why in self.writer.changed_links(ports, LINK_AGE).items()}
         for guid, why in changed.items():
             seen.silent[guid] = Unreachable(f"{self.ports[guid]}: {why}; no M_Key was sent there")
-        self.writer.fabric.client.run([self._ask(guid, key, seen) for guid in asked if guid not in changed])
+        self.writer.fabric.client.run([self._ask(guid, seen) for guid in guids if guid not in changed])
         for guid, info in seen.infos.items():
-            if difference := _difference(info, wanted):
+            if difference := _difference(info, self.wanted):
                 seen.wrong[guid] = difference
         return seen
 
-    def _ask(self, guid: int, key: MKey, seen: SeenPorts) -> Task:
+    def _ask(self, guid: int, seen: SeenPorts) -> Task:
         handle = self.ports[guid]
         request = self.writer.fabric.client.request(
-            Method.GET, PortInfo, handle.port.num, handle.route, node=guid, m_key=key
+            Method.GET, PortInfo, handle.port.num, handle.route, node=guid, m_key=self.key
         )
         try:
             seen.infos[guid] = PortInfo((yield request))

@@ -12,7 +12,7 @@ import pytest
 
 from ibkeys.apply.apply import Permissions, plan_apply, plan_resume
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
-from ibkeys.apply.by_sm.settings import Settings
+from ibkeys.apply.by_sm.course import Settings
 from ibkeys.apply.closing import Ending
 from ibkeys.apply.undo import plan_undo
 from ibkeys.change.consent import INTERLOCKS

@@ -6,22 +6,24 @@ It does what `ibkeys.partitions` says that OpenSM does; that this is so is shown
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from ibkeys.apply.by_sm.settings import Settings
+from ibkeys.apply.by_sm.course import Settings
 from ibkeys.apply.opensm import carrier as carrier_module
 from ibkeys.apply.opensm.carrier import OpensmCarrier
-from ibkeys.apply.opensm.site import PolicyPlace, Site
+from ibkeys.apply.opensm.guards import Guards
+from ibkeys.apply.opensm.policy_files import PolicyFiles
+from ibkeys.apply.opensm.site import Site
 from ibkeys.change.clock import Clock
-from ibkeys.change.opensm_session import OpensmSession
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileChanged
 from ibkeys.host.opensm_command_line import CommandLine
 from ibkeys.host.opensm_process import OpensmProcess
+from ibkeys.host.replacing.contents import Contents
 from ibkeys.host.replacing.replace import LeftOvers
 from ibkeys.host.replacing.seen import FoundFile, Metadata, SeenFile
 from ibkeys.keys.pkey import PKey
@@ -38,7 +40,7 @@ from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.instance import Instance, Role
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.options import Options
-from ibkeys.sm.site import Reached
+from ibkeys.sm.site import Reached, Running
 from ibkeys.store.journal import FileEntry, FileImage, Operation
 from ibkeys.topology.subnet_manager import SubnetManager
 from tests.fabricsim import subnet
@@ -95,7 +97,7 @@ class MadeUpHost:
         self.file.data, self.file.inode = data, self.file.inode + 1
         return entry
 
-    def clean_up(self, entries: Iterable[FileEntry]) -> LeftOvers:
+    def clean_up(self, entries: Iterable[FileEntry], contents: Contents) -> LeftOvers:
         return LeftOvers()
 
     def may_signal(self, process: OpensmProcess) -> str | None:
@@ -214,23 +216,28 @@ class MadeUpOpensm:
         instance = Instance("", process, {}, Options(CommandLine(), None, False, ""), None, policy, None, self.sm_guid)
         port = next(port for port in found.end_ports() if port.guid == self.sm_guid)
         manager = Manager(port, self.sm_guid, "master", 0, 0)
-        place = PolicyPlace(instance, self.host, POLICY, Path("/proc/7/root") if self.host.files else POLICY)
+        master = Running(instance, self.host, manager)
         reached = [Reached(SmHost(), self.host)]
-        return StillSite(writer, reached, manager, place, self.options, others=self.other_sms, managers=self.managers)
+        return StillSite(writer, reached, manager, master, self.options, others=self.other_sms, managers=self.managers)
 
 
 class StillSite(Site):
     """A site in which nothing is looked at again: processes and options files are not made up here."""
 
+    def policy_files(self) -> list[OpensmFile]:
+        host = cast(Any, self.master.machine)
+        place = Path("/proc/7/root") if host.files else POLICY
+        return [OpensmFile(host, POLICY, host.look(POLICY), opensms=[self.master], places=[place])]
+
     def unread_edit(self, role: Role) -> str:
         return ""
 
-    def session(self, files: list[OpensmFile], asked_to_stop: Callable[[], None]) -> OpensmSession:
-        master = self.master.running
-        return StillSession(self.writer, self.manager, master, [master], files, lambda: None, asked_to_stop)
+    def policies(self, files: list[OpensmFile], guards: Guards, check: Callable[[], None]) -> PolicyFiles:
+        made = super().policies(files, guards, check)
+        return StillFiles(*(getattr(made, each.name) for each in fields(made)))
 
 
-class StillSession(OpensmSession):
+class StillFiles(PolicyFiles):
     def verify(self) -> None:
         """All is as it was."""
 

@@ -8,7 +8,7 @@ import pytest
 
 from ibkeys.apply.apply import plan_apply
 from ibkeys.apply.apply_plan import ApplyHooks, FinishedApply
-from ibkeys.apply.by_sm.settings import Settings
+from ibkeys.apply.by_sm.course import Settings
 from ibkeys.errors import Incomplete, Refused
 from tests.apply.opensm.bench import ALL, GREEN, OLD, Bench
 from tests.apply.opensm.madeup import MadeUpOpensm, put, valid

@@ -18,7 +18,7 @@ import pytest
 
 from ibkeys.change.clock import Clock
 from ibkeys.change.consent import Consent
-from ibkeys.change.opensm_managers import ManagedOpensm, OpensmManagers
+from ibkeys.change.through_sm import ManagedOpensm, OpensmManagers
 from ibkeys.change.writer import Writer
 from ibkeys.host.opensm_command_line import CommandLine
 from ibkeys.host.opensm_options import read_options

@@ -12,7 +12,7 @@ from ibkeys.host.conf.edit import NewValue
 from ibkeys.host.conf.references import key_references
 from ibkeys.host.replacing.contents import NOT_KEPT
 from ibkeys.keys.mkey import MKey
-from ibkeys.sm.files.left_overs import remove_left_overs
+from ibkeys.sm.files.journaled import remove_left_overs
 from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.machines.machine import Machine
 from ibkeys.store.journal import Journal

@@ -1,15 +1,15 @@
-"""OpenSMs while a change is made through them: their files are replaced, they are signalled, and the wire shows it.
+"""Files of OpenSMs that are replaced one after the other while they run; then OpenSM is signalled.
 
 Before each signal, and before the first write of a step, the master must be the same process and still the one master,
-and nobody else may have written the files. No signal is sent more than twice for one step. The master is never stopped.
-Source: opensm osm_state_mgr.c; a running OpenSM, observed.
+and nobody else may have written the files. The master is never stopped. Source: opensm osm_state_mgr.c; a running
+OpenSM, observed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import ClassVar
 
 from ibkeys.change.writer import Writer
 from ibkeys.host.conf.references import key_references
@@ -19,16 +19,20 @@ from ibkeys.sm.managers import Manager
 from ibkeys.sm.site import Running, verify_master
 from ibkeys.store.journal import FileEntry, Operation
 
-Found = TypeVar("Found")
+NewFiles = Sequence[tuple[OpensmFile, bytes | None]]
+"""Files in the order in which they are replaced, and what each gets; None: no file."""
 
 
 @dataclass(slots=True)
-class OpensmSession:
+class OpensmFiles:
     """The OpenSMs of one change. ``manager``: the SM that has to stay the one master, None where there may be several;
     ``master``: its OpenSM; ``told``: those that are signalled, the master last; ``files``: what they read, that of the
-    master last; ``verify_options``: raises if the master's options file is not as it was left; ``asked_to_stop``:
-    raises when the user did; ``advice``: what to do where the master has died.
+    master last; ``verify_options``: raises if the options files are not as they were left; ``asked_to_stop``: raises
+    when the user did; ``advice``: what to do where the master has died; ``prepare``: called when all is as it was left,
+    before the first file is written.
     """
+
+    tells_again: ClassVar[bool] = True
 
     writer: Writer
     manager: Manager | None
@@ -38,6 +42,7 @@ class OpensmSession:
     verify_options: Callable[[], None]
     asked_to_stop: Callable[[], None]
     advice: str = ""
+    prepare: Callable[[], None] = lambda: None
 
     def check(self) -> None:
         """Raise when the user asked to stop, or when no OpenSM is left that could make progress."""
@@ -62,26 +67,26 @@ class OpensmSession:
         if self.manager is not None:
             verify_master(self.writer.fabric, self.manager, self.writer.master_sm_lids)
 
-    def write(self, new: Callable[[OpensmFile], bytes | None], operation: Operation) -> list[FileEntry]:
-        """Replace the files by what *new* returns for each, the master's last; return the entries of the journal.
+    def write(self, contents: NewFiles, operation: Operation) -> list[FileEntry]:
+        """Replace the files; return the entries of those that held something else.
 
-        Where an OpenSM does not see its new file, all of them are restored. Raises as `OpensmFile.put`, and what *new*
-        raises.
+        Where an OpenSM does not see its new file, all of them are restored. Raises as `OpensmFile.put`.
         """
+        self.prepare()
         written: list[tuple[OpensmFile, bytes | None, FileEntry]] = []
-        for file in self.files:
+        for file, new in contents:
             former = file.seen.data
             try:
-                entry = file.put(operation, new(file), self._contents(file))
+                entry = file.put(operation, new, self.kept_of(file))
             except NotSeenByOpensm:
                 for each, before, noted in reversed(written):
-                    each.restore(operation, before, noted, self._contents(each))
+                    each.restore(operation, before, noted, self.kept_of(each))
                 raise
             if entry is not None:
                 written.append((file, former, entry))
         return [entry for _, _, entry in written]
 
-    def _contents(self, file: OpensmFile) -> Contents:
+    def kept_of(self, file: OpensmFile) -> Contents:
         """Return what the journal keeps of a file: references to the key store in place of keys."""
         return key_references(self.writer.keystore) if file.holds_keys else WITHOUT_KEYS
 
@@ -97,20 +102,3 @@ class OpensmSession:
         """Raise FileChanged if somebody else changed a file. *otherwise*: words for what was not done then."""
         for file in self.files:
             file.verify(otherwise)
-
-    def tell_until(
-        self, wait: Callable[[Found | None], Found], is_wrong: Callable[[Found], bool], has_news: bool = True
-    ) -> Found:
-        """Signal, and return what *wait* returned last. Where that is wrong, OpenSM is signalled once more.
-
-        *wait* returns when all is as wanted, or nothing came nearer for too long. It is called with None, and the
-        second time with what it returned first. *has_news*: there is something to read; else it is only signalled where
-        something is wrong.
-        """
-        if has_news:
-            self.tell()
-        found = wait(None)
-        if is_wrong(found):
-            self.tell()
-            found = wait(found)
-        return found

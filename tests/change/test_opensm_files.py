@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from ibkeys.change.opensm_session import OpensmSession
+from ibkeys.change.opensm_files import OpensmFiles
 from ibkeys.errors import Refused
 from ibkeys.sm.files.opensm_file import NotSeenByOpensm, OpensmFile
 from ibkeys.sm.machines.this_host import THIS
@@ -36,11 +36,11 @@ def options_file(path: Path, place: Path) -> OpensmFile:
     return file
 
 
-def session(files: list[OpensmFile], machine: Any = THIS) -> OpensmSession:
+def opensms(files: list[OpensmFile], machine: Any = THIS) -> OpensmFiles:
     writer = cast(Any, SimpleNamespace(keystore=KeyStore(None)))
     instance = cast(Any, SimpleNamespace(name="OpenSM", process=None))
     master = Running(instance, machine, None)
-    return OpensmSession(writer, cast(Any, None), master, [], files, lambda: None, lambda: None, "type sm-repair")
+    return OpensmFiles(writer, cast(Any, None), master, [], files, lambda: None, lambda: None, "type sm-repair")
 
 
 def test_where_one_opensm_does_not_see_its_new_file_all_are_restored(tmp_path: Path, operation: Operation) -> None:
@@ -49,7 +49,7 @@ def test_where_one_opensm_does_not_see_its_new_file_all_are_restored(tmp_path: P
     first, second = tmp_path / "a.conf", tmp_path / "b.conf"
     files = [options_file(first, first), options_file(second, held)]
     with pytest.raises(NotSeenByOpensm, match=r"b\.conf: .*OpenSM of b\.conf does not see the new file"):
-        session(files).write(lambda file: AFTER, operation)
+        opensms(files).write([(file, AFTER) for file in files], operation)
     assert [first.read_bytes(), second.read_bytes()] == [BEFORE, BEFORE]
     assert operation.id is not None
     assert {each.status for each in operation.journal.files(operation.id)} == {"failed"}
@@ -62,7 +62,8 @@ def test_each_file_is_made_from_what_it_holds(tmp_path: Path, operation: Operati
     files = [options_file(first, first), options_file(second, second)]
     second.write_bytes(BEFORE + b"# theirs\n")
     files[1] = OpensmFile.at(THIS, second, os.geteuid())
-    entries = session(files).write(lambda file: file.with_options({"m_key_lease_period": 60}), operation)
+    contents = [(file, file.with_options({"m_key_lease_period": 60})) for file in files]
+    entries = opensms(files).write(contents, operation)
     assert len(entries) == 2
     assert first.read_bytes() == AFTER
     assert b"# theirs\n" in second.read_bytes()
@@ -71,4 +72,4 @@ def test_each_file_is_made_from_what_it_holds(tmp_path: Path, operation: Operati
 def test_a_master_that_died_is_said_with_what_to_do() -> None:
     dead = SimpleNamespace(is_running=lambda process: False)
     with pytest.raises(Refused, match="no longer runs, or was restarted; type sm-repair; nothing more was done"):
-        session([], dead).check()
+        opensms([], dead).check()

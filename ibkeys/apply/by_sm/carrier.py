@@ -1,0 +1,68 @@
+"""What every carrier through a subnet manager does alike."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Generic, TypeVar
+
+from ibkeys.apply.by_sm.course import Course, Settings
+from ibkeys.apply.by_sm.run import TablesRun
+from ibkeys.apply.by_sm.steps import Prediction, phases_of
+from ibkeys.apply.carrier import IN_ONE_STEP, Assignment, FabricChange
+from ibkeys.apply.former import Former
+from ibkeys.apply.remaining import Remaining
+from ibkeys.apply.survey import Survey, look_at_all
+from ibkeys.change.clock import Clock
+from ibkeys.change.consent import Objection
+from ibkeys.change.runner import Kind, Runner
+from ibkeys.change.writer import Writer
+from ibkeys.plan.model import Break, PartitionPlan
+from ibkeys.plan.order import Phase
+from ibkeys.store.journal import Operation
+from ibkeys.topology.port_id import PortKey
+
+CourseOf = TypeVar("CourseOf", bound=Course[Any])
+
+
+class CarrierBySm(Generic[CourseOf]):
+    """The part of a carrier that needs not know which subnet manager it goes through."""
+
+    sends_sets = False
+    way_back = IN_ONE_STEP
+
+    def __init__(self, writer: Writer, course: CourseOf, settings: Settings | None, clock: Clock) -> None:
+        self._writer, self._course = writer, course
+        self._settings, self._clock = settings or Settings(), clock
+        self._prediction: Prediction
+
+    def survey(self, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
+        """Look at all end ports and leaf ports: the subnet manager writes all of them."""
+        return look_at_all(self._writer, ports, by_port_guid=by_port_guid)
+
+    def check(self, change: FabricChange) -> list[Objection]:
+        """What may be right for the subnet manager at this moment and wrong all the same."""
+        return list(self._course.objections)
+
+    def phases(self, remaining: Remaining, survey: Survey) -> list[Phase]:
+        """Return one phase for each step."""
+        return phases_of(self._course, survey)
+
+    def breaks(self, wanted: PartitionPlan | Former, remaining: Remaining) -> tuple[Break, ...]:
+        """Return the ports that are disconnected because ports wait for each other in a circle; for the rollback only
+        that it may disconnect some."""
+        return self._course.breaks
+
+    def _remaining(self) -> Remaining:
+        """Return what is left until the end of the course."""
+        remaining = self._course.remaining
+        remaining.tables += [each for each in self._prediction.changed_to(self._course.end) if each.differs]
+        remaining.enforcement += self._course.enforcement
+        return remaining
+
+    def _run(self, assignment: Assignment, kind: Kind[Any], in_vain: str) -> TablesRun[Any]:
+        """Return the run over the course; *in_vain*: as `TablesRun` has it."""
+        runner = self._runner(assignment.operation)
+        return TablesRun(self._course, self._prediction, assignment, runner, kind, self._writer, in_vain)
+
+    def _runner(self, operation: Operation) -> Runner:
+        return Runner(operation, self._clock, self._settings.wait)

@@ -1,0 +1,71 @@
+"""The course of a change through a subnet manager: what is given to it, step by step, and the tables after each.
+
+Also what the user asks of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
+
+from ibkeys.apply.remaining import Remaining
+from ibkeys.change.consent import Objection
+from ibkeys.change.wanted import EnforcementChange, Entries
+from ibkeys.plan.model import Break
+from ibkeys.plan.order import PhaseName
+from ibkeys.topology.port_id import PortKey
+
+Contents = TypeVar("Contents")
+WAIT: Final = 60.0
+"""Seconds without progress after which a subnet manager is signalled once more where it can be, and then given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the user asks of the carrier. ``wait``: see `WAIT`; ``gaps``: pairs may temporarily lose connectivity;
+    ``rewrite``: OpenSM writes every table again first; ``at_once``: an undo rolls back in one step. ``had_gaps``: what
+    is undone was made with ``gaps``."""
+
+    wait: float = WAIT
+    gaps: bool = False
+    rewrite: bool = False
+    at_once: bool = False
+    had_gaps: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TablesStep(Generic[Contents]):
+    """What the subnet manager is given in one step, and the entries of each port that was read once it is in force.
+    ``contents``: what each file, or each partition of UFM, holds then."""
+
+    name: PhaseName
+    contents: Contents
+    tables: Mapping[PortKey, Entries]
+
+
+@dataclass(slots=True)
+class Course(Generic[Contents]):
+    """What is done, step by step. ``start``: the tables before the first step; ``enforcement``: what the last one
+    changes; ``breaks``: who is cut; ``objections``: the interlocks that are triggered; ``remaining``: what is not as
+    the plan found it."""
+
+    start: Mapping[PortKey, Entries] = field(default_factory=dict)
+    steps: list[TablesStep[Contents]] = field(default_factory=list)
+    enforcement: list[EnforcementChange] = field(default_factory=list)
+    breaks: tuple[Break, ...] = ()
+    objections: list[Objection] = field(default_factory=list)
+    remaining: Remaining = field(default_factory=Remaining)
+
+    @property
+    def end(self) -> Mapping[PortKey, Entries]:
+        """The tables after the last step."""
+        return self.steps[-1].tables if self.steps else self.start
+
+    def before(self, number: int) -> Mapping[PortKey, Entries]:
+        """Return the tables before a step."""
+        return self.steps[number - 1].tables if number else self.start
+
+    def bits(self, number: int) -> Sequence[EnforcementChange]:
+        """Return the enforcement bits that a step changes: only the last one does."""
+        return self.enforcement if number == len(self.steps) - 1 else ()

@@ -1,0 +1,156 @@
+"""Making the course of a change of partitions, step by step, and what the journal and the user are told of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
+
+from ibkeys.apply.by_sm.course import Course
+from ibkeys.apply.by_sm.images import images_as_found, images_of
+from ibkeys.apply.by_sm.steps import Prediction, expectations
+from ibkeys.apply.by_sm.watch import PortsProof, Watched
+from ibkeys.apply.carrier import Assignment, Carried, Written
+from ibkeys.change.runner import Kind, Made, Runner, Step
+from ibkeys.change.writer import Writer, left_open
+from ibkeys.errors import FileChanged, IbkeysError, NotStored, Refused
+from ibkeys.plan.order import Phase
+from ibkeys.printable import named
+from ibkeys.store.journal import Operation
+from ibkeys.topology.enforcement import ENFORCEMENT_BITS
+from ibkeys.topology.port_id import PortId, PortKey
+
+Contents = TypeVar("Contents")
+
+
+class PortsNotStored(NotStored):
+    """It is certain that ``ports`` do not get what a step gives them, and why."""
+
+    def __init__(self, ports: Mapping[PortKey, str]) -> None:
+        super().__init__("; ".join(ports.values()))
+        self.ports = ports
+
+
+@dataclass(slots=True)
+class TablesRun(Generic[Contents]):
+    """One run over the steps of a course. ``in_vain``: what was done where the ports do not show it, in words;
+    ``undoes_fallback``: after a step that left most ports without a partition no port is named, for it is rolled back
+    at once; ``unread``: the subnet manager has something to read before the first step. ``last``: how the ports were
+    seen last."""
+
+    course: Course[Contents]
+    prediction: Prediction
+    assignment: Assignment
+    runner: Runner
+    kind: Kind[Contents]
+    writer: Writer
+    in_vain: str
+    undoes_fallback: bool = False
+    unread: bool = False
+    carried: Carried = field(default_factory=Carried)
+    last: Watched = field(default_factory=Watched)
+
+    def make(self) -> bool:
+        """Make the steps, and return whether all are made. Raises what stops it."""
+        for number, phase in enumerate(self.assignment.change.phases):
+            self.assignment.check()
+            try:
+                made = self.runner.make(self._step(number, phase))
+            except NotStored as error:
+                self.carried.stopped = phase
+                if not isinstance(error, PortsNotStored):
+                    raise
+                self.carried.failed |= {key: NotStored(text) for key, text in error.ports.items()}
+                return False
+            self.last = made.found
+            if made.found.fell_back and self.undoes_fallback:
+                return False
+            if made.found.wrong:
+                self._stop(made, phase)
+                return False
+            self._settle(number, made)
+        return True
+
+    def note_written(self) -> None:
+        """Note what the changed ports hold."""
+        targets = self.prediction.survey.targets
+        for phase in self.assignment.change.phases:
+            for each in phase.steps:
+                key, target = each.port.key, targets[each.port.key]
+                if key not in self.carried.failed:
+                    self.carried.written[key] = Written(target, dict(target.table), self._bits_of(each.port))
+
+    # --- one step ----------------------------------------------------------------------------------------------------
+
+    def _step(self, number: int, phase: Phase) -> Step[Contents, Watched]:
+        step, before, targets = self.course.steps[number], self.course.before(number), self.prediction.survey.targets
+        changing = list(dict.fromkeys(each.port.key for each in phase.steps))
+        expected = expectations(step.tables, before, self.course.bits(number), self.prediction)
+        return Step(
+            self.kind,
+            step.contents,
+            PortsProof(self.writer, targets, expected, changing, self._report_of(phase)),
+            tuple(images_of(phase, targets, before, step.tables)),
+            bool(changing or (number == 0 and self.unread)),
+        )
+
+    def _report_of(self, phase: Phase) -> Callable[[int, int], None]:
+        """Return the function that is called with the progress of a step."""
+        progress = self.assignment.progress
+        return (lambda done, whole: None) if progress is None else lambda done, whole: progress(phase.name, done, whole)
+
+    def _stop(self, made: Made[Watched], phase: Phase) -> None:
+        """Go no further: name each port."""
+        why = f"{self.runner.wait:g} s without progress, although {self.in_vain}"
+        self.carried.failed |= {key: NotStored(f"{text} ({why})") for key, text in made.found.wrong.items()}
+        self.carried.failed |= made.found.silent
+        self.runner.settle(made, is_proven=False, files_stay=True)
+        self.carried.stopped = phase
+
+    def _settle(self, number: int, made: Made[Watched]) -> None:
+        """Note in the journal that a step is proven; tables that came out with other indexes are noted as they are."""
+        self._note_silent(made.found, is_last=number == len(self.course.steps) - 1)
+        step, targets = self.course.steps[number], self.prediction.survey.targets
+        late = images_as_found(step.tables, self.course.before(number), targets, self._counts)
+        made.images += self.assignment.operation.record_all(late)
+        self.runner.settle(made, is_proven=True)
+        # What comes next begins at what is there.
+        self.course.steps[number] = replace(step, tables={key: targets[key].table for key in step.tables})
+
+    def _note_silent(self, seen: Watched, is_last: bool) -> None:
+        """Keep who did not answer: a failure after the last step, a note before."""
+        if is_last:
+            self.carried.failed |= seen.silent
+        elif seen.silent:
+            names = named([str(self.prediction.survey.targets[key].id) for key in seen.silent])
+            self.carried.notes.append(f"no answer while an intermediate step took effect: {names}")
+
+    def _counts(self, key: PortKey) -> bool:
+        return key not in self.carried.failed and not self.prediction.is_aside(key)
+
+    def _bits_of(self, port: PortId) -> dict[str, int]:
+        """Return the fields of PortInfo that the steps set at a port."""
+        after = next((each.after for each in self.course.enforcement if each.port.key == port.key), None)
+        return (
+            {} if after is None else dict(zip(ENFORCEMENT_BITS, map(int, (after.inbound, after.outbound)), strict=True))
+        )
+
+
+@contextmanager
+def stopped_by(carried: Carried, operation: Operation) -> Iterator[None]:
+    """Keep in *carried* what stops the steps: an interrupt, or an error that then says that *operation* is open."""
+    try:
+        yield
+    except FileChanged as error:
+        carried.problem = left_open(stale(error), operation)
+    except IbkeysError as error:
+        carried.problem = left_open(error, operation)
+    except KeyboardInterrupt as problem:
+        carried.problem = problem
+
+
+def stale(error: FileChanged) -> Refused:
+    """Return the refusal of a file that somebody else changed, with what differs."""
+    message = f"refused by interlock stale, which cannot be overridden: {error}"
+    return Refused(message, "stale", error.difference, is_overtaken=True)

@@ -1,0 +1,153 @@
+"""Changing partitions in UFM: each is read again, changed by calls, and read back until UFM shows the change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+from ibkeys.apply.by_sm.run import PortsNotStored
+from ibkeys.apply.ufm.stored import Stored, Words, WordsByBase, differing
+from ibkeys.change.clock import look_until
+from ibkeys.change.runner import Runner
+from ibkeys.errors import NotStored, Refused, UfmRefused
+from ibkeys.printable import named
+from ibkeys.store.journal import FileEntry, Operation
+from ibkeys.topology.port_id import PortKey
+from ibkeys.ufm.answers import UfmPartition
+from ibkeys.ufm.rest import Call, Ufm, resource
+
+_SHOWS_WITHIN: Final = 10.0
+"""Seconds in which UFM has to show what it stored."""
+
+
+@dataclass(slots=True)
+class UfmCalls:
+    """The calls of one change. ``stored``: the partitions as UFM has them; ``ports``: end ports by port GUID;
+    ``asked_to_stop``: raises when the user did; ``notes``: what UFM lost besides members. A call that was made is never
+    made once more."""
+
+    tells_again: ClassVar[bool] = False
+
+    ufm: Ufm
+    stored: dict[int, Stored]
+    ports: Mapping[int, PortKey]
+    runner: Runner
+    asked_to_stop: Callable[[], None]
+    notes: list[str] = field(default_factory=list)
+
+    def check(self) -> None:
+        """Raise when the user asked to stop."""
+        self.asked_to_stop()
+
+    def verify(self) -> None:
+        """Do nothing: each partition is read again right before its calls."""
+
+    def tell(self) -> None:
+        """Do nothing: UFM tells its SM."""
+
+    def write(self, contents: WordsByBase, operation: Operation) -> list[FileEntry]:
+        """Change partitions, and return what the journal keeps of those that were changed. Raises Refused (``stale``),
+        UfmRefused, UfmNotReached; NotStored if UFM does not show a change."""
+        written: list[FileEntry] = []
+        for base, words in contents.items():
+            calls = self.stored[base].calls_to(words)
+            if not calls:
+                continue
+            stored = self._verify(base)
+            entry = operation.record_file(stored.image(self.ufm.url, words))
+            written.append(entry)
+            for at, call in enumerate(calls):
+                self._make(call, entry, is_first=at == 0)
+            found = self._read_back(base, words)
+            self._note_lost_settings(stored, found)
+            self.stored[base] = stored.becoming(words).with_settings(found)
+        return written
+
+    def _verify(self, base: int) -> Stored:
+        """Read a partition again, and return it. Raises Refused (``stale``) where somebody else has changed it."""
+        stored, entry = self.stored[base], self.ufm.partition(base)
+        if stored.is_as(entry):
+            return stored.with_settings(entry)
+        if entry is not None and entry.is_untold:
+            raise Refused(
+                f"refused by interlock stale, which cannot be overridden: {self.ufm.url}{resource(base)}: "
+                "it now lists members without their membership, so it was not changed",
+                "stale",
+            )
+        now = entry.words if entry is not None else {}
+        texts = [
+            f"{guid:016x} is {now.get(guid) or 'no member'} instead of {stored.words.get(guid) or 'no member'}"
+            for guid in differing(stored.words, now)
+        ]
+        raise Refused(
+            f"refused by interlock stale, which cannot be overridden: {self.ufm.url}{resource(stored.base)}: somebody "
+            f"else changed it in the meantime ({named(texts)}); it was left as it is",
+            "stale",
+        )
+
+    def _make(self, call: Call, entry: FileEntry, is_first: bool) -> None:
+        """Ask for one change, and wait for the job that it may begin. Raises UfmRefused, UfmNotReached."""
+        try:
+            job = self.ufm.make(call)
+        except UfmRefused as error:
+            if call.method == "DELETE" and error.status == 404:
+                return  # somebody else took one of them out in the meantime: what is there now is read back
+            if is_first and 400 <= error.status < 500:  # it said no; of other answers it is not known what came of it
+                entry.failed()
+            raise
+        if job is None:
+            return
+        found = look_until(
+            lambda: self.ufm.job(job),
+            lambda found: found.state not in ("done", "failed"),
+            self.runner.clock,
+            self.runner.wait,
+            self.check,
+        )
+        if found.state != "done":
+            summary = f"failed: {found.summary}"
+            ended = summary if found.state == "failed" else f"has not ended after {self.runner.wait:g} s"
+            raise UfmRefused(f"{self.ufm.url}{call.path}: job {job} of UFM {ended}", 202)
+
+    def _read_back(self, base: int, words: Words) -> UfmPartition | None:
+        """Return what UFM has. It is read again for a while: clients of UFM have seen it show a change a moment after
+        its answer. Raises NotStored if it is not *words*, PortsNotStored where these are of ports of the fabric."""
+
+        def look() -> tuple[UfmPartition | None, dict[PortKey | None, str]]:
+            entry = self.ufm.partition(base)
+            lost = self._lost(base, words, entry)
+            if lost:
+                self.check()
+            return entry, lost
+
+        runner = self.runner
+        entry, lost = look_until(look, lambda seen: bool(seen[1]), runner.clock, min(runner.wait, _SHOWS_WITHIN))
+        ports = {key: text for key, text in lost.items() if key is not None}
+        if ports:
+            raise PortsNotStored(ports)
+        if None in lost:
+            raise NotStored(lost[None])
+        return entry
+
+    def _note_lost_settings(self, stored: Stored, entry: UfmPartition | None) -> None:
+        """Tell what UFM lost of a partition besides its members: no call carries all of it."""
+        lost = stored.lost_settings(entry) if entry is not None else []
+        if lost:
+            self.notes.append(
+                f"{self.ufm.url}{resource(stored.base)}: UFM made the change, but now has "
+                f"{', '.join(lost)}: restore that in UFM"
+            )
+
+    def _lost(self, base: int, words: Words, entry: UfmPartition | None) -> dict[PortKey | None, str]:
+        """Return what UFM has not stored of *words*, by port: None for what is no port of the fabric."""
+        if entry is not None and entry.is_untold:
+            return {None: f"UFM reported success, but lists members of {base:#x} without their membership"}
+        now = entry.words if entry is not None else {}
+        lost: dict[PortKey | None, str] = {}
+        for guid in differing(words, now):
+            text = f"UFM reported success, but has GUID {guid:016x} as {now.get(guid) or 'no member'} of {base:#x}"
+            text += f", not as {words.get(guid) or 'no member'}"
+            key = self.ports.get(guid)
+            lost[key] = f"{lost[key]}; {text}" if key in lost else text
+        return lost

@@ -1,0 +1,144 @@
+"""Making a step of a change through a subnet manager. Every such change makes its steps here.
+
+What the step changes is in the journal, synced; who is written to is still who was examined; then the files or calls,
+and the signal. The wire is read until it proves the step, or nothing came nearer for too long. Where a signal does no
+harm, one more is sent then: never more than two for one step. Which step is the next one is said by who makes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from ibkeys.change.clock import Clock, look_until
+from ibkeys.errors import IbkeysError, NotStored
+from ibkeys.store.journal import Entry, FileEntry, Image, Operation
+
+Place = TypeVar("Place")
+Contents = TypeVar("Contents")
+ContentsOf = TypeVar("ContentsOf", contravariant=True)
+OnStep = Callable[[str, int, int], None]
+"""Called with (step in words, ports that are as it wants, ports in total)."""
+
+
+class Looked(Protocol):
+    """What one look has found."""
+
+    @property
+    def left(self) -> int:
+        """How much is wrong and may become right; 0: there is nothing to wait for."""
+
+
+Found = TypeVar("Found", bound=Looked)
+
+
+@dataclass(slots=True)
+class Seen(Generic[Place]):
+    """One look at ports. ``wrong``: those that are not as they should be, and how; ``silent``: those that did not
+    answer and are not waited for, and why."""
+
+    wrong: dict[Place, str] = field(default_factory=dict)
+    silent: dict[Place, IbkeysError] = field(default_factory=dict)
+
+    @property
+    def left(self) -> int:
+        """How many ports are waited for."""
+        return len(self.wrong)
+
+
+class Kind(Protocol[ContentsOf]):
+    """How the steps of one kind are written and told to the subnet manager."""
+
+    @property
+    def tells_again(self) -> bool:
+        """Whether it does no harm to tell it twice."""
+
+    def check(self) -> None:
+        """Raise when the user asked to stop, or when nobody is left who could make progress."""
+
+    def verify(self) -> None:
+        """Raise where who is written to is not who was examined any more."""
+
+    def write(self, contents: ContentsOf, operation: Operation) -> list[FileEntry]:
+        """Write what a step says, each part after it is in the journal, and return the entries. Raises NotStored where
+        it is certain that it was not taken."""
+
+    def tell(self) -> None:
+        """Let the subnet manager read what was written."""
+
+
+class Proof(Protocol[Found]):
+    """What should be seen after a step, and how it is looked at."""
+
+    def look(self) -> Found:
+        """Read once, and compare."""
+
+    def begin_again(self, found: Found) -> None:
+        """Look from the start: the subnet manager was told once more. *found*: what was seen last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step(Generic[Contents, Found]):
+    """One step. ``contents``: what is written; ``images``: what it changes at ports, for the journal; ``has_news``:
+    there is something to read for the subnet manager, even if nothing had to be written."""
+
+    kind: Kind[Contents]
+    contents: Contents
+    proof: Proof[Found]
+    images: Iterable[Image] = ()
+    has_news: bool = True
+
+
+@dataclass(slots=True)
+class Made(Generic[Found]):
+    """A step that was made, proven or not. ``found``: what was seen last; ``images``, ``files``: its entries of the
+    journal."""
+
+    found: Found
+    images: list[Entry]
+    files: list[FileEntry]
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """Makes steps. ``wait``: seconds without progress after which the subnet manager is told again, or given up."""
+
+    operation: Operation
+    clock: Clock
+    wait: float
+
+    def make(self, step: Step[Contents, Found]) -> Made[Found]:
+        """Make a step, and return how it ended; `settle` notes it in the journal. Raises what stops it."""
+        kind, images = step.kind, self.operation.record_all(step.images)
+        kind.verify()
+        try:
+            files = kind.write(step.contents, self.operation)
+        except NotStored:
+            self.operation.record_all((), failed=images)
+            raise
+        if files or step.has_news:
+            kind.tell()
+        found = self.look(step.proof, kind.check)
+        if found.left and kind.tells_again:
+            kind.tell()
+            step.proof.begin_again(found)
+            found = self.look(step.proof, kind.check)
+        return Made(found, images, files)
+
+    def look(self, proof: Proof[Found], check: Callable[[], None]) -> Found:
+        """Look until nothing is left to wait for, or nothing came nearer for too long; return what was seen last."""
+        return look_until(proof.look, lambda found: found.left, self.clock, self.wait, check)
+
+    def settle(self, made: Made[Found], is_proven: bool, files_stay: bool = False) -> None:
+        """Note in the journal how a step ended. *files_stay*: where it is not proven its files stay as they are, and
+        are restored by the journal. Raises StoreError."""
+        if is_proven:
+            self.operation.record_all((), done=made.images)
+        else:
+            self.operation.record_all((), failed=made.images)
+        for entry in made.files:
+            if is_proven:
+                entry.done()
+            elif not files_stay:
+                entry.failed()

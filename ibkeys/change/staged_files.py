@@ -1,0 +1,111 @@
+"""Files of OpenSMs on all machines that are replaced together: all new ones are written first, beside the old ones.
+
+Then each takes its place within a short time. If something fails later, those that are in place get their former bytes
+back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from ibkeys.change.clock import REAL_TIME, Clock
+from ibkeys.change.opensm_files import NewFiles, OpensmFiles
+from ibkeys.errors import FileChanged, FileError, IbkeysError, Incomplete
+from ibkeys.host.replacing.staging import Staged
+from ibkeys.sm.files.opensm_file import OpensmFile
+from ibkeys.store.journal import FileEntry, Operation
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedFile:
+    """A file that has its new bytes. ``former``, ``after``: its bytes before and now."""
+
+    file: OpensmFile
+    former: bytes
+    after: bytes | None
+    entry: FileEntry
+
+
+@dataclass(slots=True)
+class StagedFiles(OpensmFiles):
+    """``say``: called with what is being done; ``window``: seconds after which a standby takes over from a master with
+    another file, None without standbys; ``placed``: the files that have their new bytes. Until all have read them there
+    may be several masters."""
+
+    say: Callable[[str], None] = lambda text: None
+    window: float | None = None
+    clock: Clock = REAL_TIME
+    placed: list[PlacedFile] = field(default_factory=list)
+
+    def check(self) -> None:
+        """Raise when the user asked to stop."""
+        self.asked_to_stop()
+
+    def write(self, contents: NewFiles, operation: Operation) -> list[FileEntry]:
+        """Replace the files. Raises Incomplete if that takes too long, FileError, FileChanged, HostNotReached."""
+        self.prepare()
+        with ExitStack() as stack:
+            ready = [self._stage(stack, file, new, operation) for file, new in contents]
+            self.check()
+            self.verify()
+            self._put(contents, ready)
+        self.verify_options = lambda: None  # they are other files now, and compared byte by byte
+        self.say("waiting until every OpenSM has read its file")
+        return [each.entry for each in self.placed]
+
+    def _stage(self, stack: ExitStack, file: OpensmFile, new: bytes | None, operation: Operation) -> Staged:
+        """Return a new file, complete and on disk, beside the old one, until *stack* is closed."""
+        assert new is not None  # none is removed
+        self.say(f"writing beside {file.name}")
+        kept = self.kept_of(file)
+        return stack.enter_context(file.machine.stage(operation, file.seen, new, contents=kept, rights=file.rights))
+
+    def _put(self, contents: NewFiles, ready: Sequence[Staged]) -> None:
+        began = self.clock.now()
+        for (file, after), staged in zip(contents, ready, strict=True):
+            self._refuse_late(began)
+            self.placed.append(PlacedFile(file, file.data, after, staged.entry))
+            try:
+                staged.put()
+            except FileError as error:
+                if not error.is_replaced:
+                    self.placed.pop()
+                raise
+            file.look_at(after)
+            for problem in file.not_seeing(after):
+                raise FileError(problem)
+        self._refuse_late(began)
+
+    def _refuse_late(self, began: float) -> None:
+        """Raise Incomplete if there is only as much of the polling time left as the rollback needs."""
+        taken = self.clock.now() - began
+        if self.window is not None and taken > self.window / 2:
+            raise Incomplete(
+                f"replacing the files took {taken:.1f} s, and a standby takes over after {self.window:g} s"
+            )
+
+    def put_back(self, operation: Operation) -> list[str]:
+        """Give each file its former bytes, and tell its OpenSMs; return what could not be done."""
+        problems, back = [], []
+        for each in reversed(self.placed):
+            try:
+                file = each.file
+                file.seen = file.machine.look(file.path)
+                if file.seen.data == each.former:
+                    each.entry.failed()
+                elif file.seen.data == each.after:
+                    file.restore(operation, each.former, each.entry, self.kept_of(file))
+                else:
+                    raise FileChanged(f"{file.name}: somebody else changed it in the meantime; it is left unchanged")
+                back.append(file)
+            except IbkeysError as error:
+                problems.append(str(error))
+        for file in back:
+            try:
+                for opensm in file.opensms:
+                    opensm.machine.signal(opensm.instance.process)
+            except IbkeysError as error:
+                problems.append(str(error))
+        return problems

@@ -1,0 +1,139 @@
+"""A step through a subnet manager: in which order it is made, when the manager is told again, what the journal says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from ibkeys.change.clock import Clock
+from ibkeys.change.runner import Made, Runner, Seen, Step
+from ibkeys.errors import NotStored, Refused
+from ibkeys.store.journal import FileEntry, FileImage, Image, Journal, Operation
+from ibkeys.store.origin import this_process
+
+WAIT = 5.0
+IMAGE = Image(1, 2, "node01", "ca", 1, 3, "PortInfo", 1, bytes(64), bytes(64))
+PATH = "/etc/opensm/opensm.conf"
+
+
+@dataclass
+class MadeUp:
+    """A kind of step and its proof: what is done is told in ``story``; ``shown``: how many ports are wrong in one look
+    after the other, the last one again and again."""
+
+    tells_again: bool = True
+    shown: list[int] = field(default_factory=lambda: [0])
+    refusal: Exception | None = None
+    writes: bool = True
+    story: list[str] = field(default_factory=list)
+    now: float = 0.0
+
+    def check(self) -> None:
+        """Nobody asks to stop."""
+
+    def verify(self) -> None:
+        self.story.append("verify")
+
+    def write(self, contents: str, operation: Operation) -> list[FileEntry]:
+        self.story.append(f"write {contents}")
+        if self.refusal is not None:
+            raise self.refusal
+        return [operation.record_file(FileImage(PATH, b"before", b"after"))] if self.writes else []
+
+    def tell(self) -> None:
+        self.story.append("tell")
+
+    def look(self) -> Seen[int]:
+        self.story.append("look")
+        wrong = self.shown.pop(0) if len(self.shown) > 1 else self.shown[0]
+        return Seen(dict.fromkeys(range(wrong), "wrong"))
+
+    def begin_again(self, found: Seen[int]) -> None:
+        self.story.append(f"again after {found.left}")
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def runner(self, operation: Operation) -> Runner:
+        return Runner(operation, Clock(lambda: self.now, self.sleep), WAIT)
+
+    def make(self, operation: Operation, *, has_news: bool = True) -> Made[Seen[int]]:
+        return self.runner(operation).make(Step(self, "it", self, [IMAGE], has_news))
+
+
+@pytest.fixture
+def operation(tmp_path: Path) -> Iterator[Operation]:
+    with Journal(tmp_path / "journal.db") as journal, journal.operation("apply", this_process()) as begun:
+        yield begun
+
+
+def statuses(operation: Operation) -> tuple[list[str], list[str]]:
+    """Return what the journal says of the ports, and of the files."""
+    assert operation.id is not None
+    ports, files = operation.journal.entries(operation.id), operation.journal.files(operation.id)
+    return [each.status for each in ports], [each.status for each in files]
+
+
+def test_a_step_is_verified_written_told_and_looked_at(operation: Operation) -> None:
+    kind = MadeUp(shown=[2, 1, 0])
+    made = kind.make(operation)
+    assert kind.story == ["verify", "write it", "tell", "look", "look", "look"]
+    assert made.found.left == 0
+    assert statuses(operation) == (["pending"], ["pending"])
+
+
+@pytest.mark.parametrize(("tells_again", "told"), [(True, 2), (False, 1)])
+def test_where_nothing_comes_nearer_it_is_told_once_more_if_that_does_no_harm(
+    operation: Operation, tells_again: bool, told: int
+) -> None:
+    kind = MadeUp(tells_again, [3])
+    assert kind.make(operation).found.left == 3
+    assert kind.story.count("tell") == told
+    assert kind.story.count("again after 3") == told - 1
+    assert kind.now == pytest.approx(told * WAIT)
+
+
+@pytest.mark.parametrize(("writes", "has_news", "told"), [(True, False, 1), (False, True, 1), (False, False, 0)])
+def test_it_is_told_where_there_is_something_to_read(
+    operation: Operation, writes: bool, has_news: bool, told: int
+) -> None:
+    kind = MadeUp(writes=writes)
+    kind.make(operation, has_news=has_news)
+    assert kind.story.count("tell") == told
+
+
+def test_without_news_it_is_told_where_something_is_wrong_all_the_same(operation: Operation) -> None:
+    kind = MadeUp(shown=[1], writes=False)
+    kind.make(operation, has_news=False)
+    assert kind.story.count("tell") == 1
+
+
+@pytest.mark.parametrize(("error", "status"), [(NotStored("not taken"), "failed"), (Refused("no", "stale"), "pending")])
+def test_what_is_certain_not_to_be_taken_has_failed_at_the_ports(
+    operation: Operation, error: Exception, status: str
+) -> None:
+    kind = MadeUp(refusal=error)
+    with pytest.raises(type(error)):
+        kind.make(operation)
+    assert statuses(operation) == ([status], [])
+    assert "tell" not in kind.story
+
+
+@pytest.mark.parametrize(
+    ("is_proven", "files_stay", "ports", "files"),
+    [
+        (True, False, "done", "done"),
+        (True, True, "done", "done"),
+        (False, False, "failed", "failed"),
+        (False, True, "failed", "pending"),
+    ],
+)
+def test_the_journal_says_how_a_step_ended(
+    operation: Operation, is_proven: bool, files_stay: bool, ports: str, files: str
+) -> None:
+    kind = MadeUp()
+    kind.runner(operation).settle(kind.make(operation), is_proven, files_stay)
+    assert statuses(operation) == ([ports], [files])
