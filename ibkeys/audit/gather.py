@@ -23,7 +23,7 @@ def look_at_store(path: Path | None, journal: Path | None, passphrase: Passphras
     Raises StoreError, StoreSealed."""
     if path is None or not is_there(path, "key store"):
         return None
-    with KeyStore(path, create=False, passphrase=passphrase) as store:
+    with KeyStore(path, create=False, upgrade=False, passphrase=passphrase) as store:
         rows: dict[int, list[StoredKey]] = {}
         for row in store.rows():
             rows.setdefault(row.port_guid, []).append(row)

@@ -83,7 +83,7 @@ def to_undo(journal: Journal, operation: int | None) -> Target:
         return known.back(known.named(operation))
     found = list(dict.fromkeys([*known.left(True), *known.waiting()]))
     ended = [each for each in known.records.values() if each.state != "undone" and each.undoes is None]
-    can_go_back = [each for each in ended if going_on(each).roll_back is not None]
+    can_go_back = [each for each in ended if going_on(each).roll_back is not None and known.back(each).is_last_run]
     if can_go_back and not found:
         newest = can_go_back[-1]
         raise UsageError(

@@ -14,6 +14,7 @@ from ibkeys.printable import counted
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import Runs
 from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.moving_runs import has_run_to_move
 from ibkeys.umad.probe import Check
 
 
@@ -139,6 +140,17 @@ def check_steps(store: KeyStore, folders: Iterable[Path]) -> Iterator[Check]:
                 "store's",
                 f"ibkeys mkey-import {folder}",
             )
+
+
+def check_run_to_move(store: KeyStore) -> Iterator[Check]:
+    """Yield a check where an earlier version left its last run of M_Keys in *store*."""
+    if has_run_to_move(store):
+        yield Check(
+            "M_Key run",
+            None,
+            "the last run of M_Keys of an earlier version is in the key store, and may be open",
+            "`ibkeys resume` moves it to the journal, and finishes it where it is open",
+        )
 
 
 def check_run(journal: Journal) -> Iterator[Check]:

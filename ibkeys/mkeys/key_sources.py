@@ -59,7 +59,7 @@ def load_ring(sources: KeySources) -> tuple[KeyRing, list[str]]:
     if sources.keystore is not None and is_there(sources.keystore, "key store"):
         from ibkeys.store.keys.keystore import KeyStore
 
-        with KeyStore(sources.keystore, create=False, passphrase=sources.passphrase) as store:
+        with KeyStore(sources.keystore, create=False, upgrade=False, passphrase=sources.passphrase) as store:
             add_store(ring, store)
             if sources.fallback is None:
                 ring.fallback = next(iter(store.subnet_keys()), NO_MKEY)

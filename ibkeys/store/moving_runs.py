@@ -12,12 +12,17 @@ from typing import Any, Final
 
 from ibkeys import jsonfile
 from ibkeys.errors import FileFormatError, UsageError
+from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import KEY_COMMANDS, Journal, OperationRecord, OperationState
 from ibkeys.store.journal.runs import RunOptions, RunPort, Runs
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.lock import exclusive
 from ibkeys.store.sqlite import guid_number
 
+IS_TO_BE_MOVED: Final = (
+    "the last run of M_Keys is still in the key store, where an earlier version kept it: omit --dry-run, and the "
+    "journal takes it over before anything is changed"
+)
 _STATES: Final[Mapping[str, OperationState]] = {"open": "open", "ended": "done", "undone": "undone"}
 _SETTINGS: Final = ("former", "wanted")
 
@@ -29,10 +34,7 @@ def move_run_between(keystore: Path | None, journal: Path | None, dry_run: bool)
         if not has_run_to_move(store):
             return
     if dry_run:
-        raise UsageError(
-            f"the last run of M_Keys is still in the key store ({keystore}), where an earlier version kept it: omit "
-            "--dry-run, and the journal takes it over before anything is changed"
-        )
+        raise UsageError(IS_TO_BE_MOVED)
     with exclusive(journal, keystore, command="resume"), KeyStore(keystore) as store, Journal(journal) as to:
         move_run(store, to)
 
@@ -59,26 +61,27 @@ def move_run(store: KeyStore, journal: Journal) -> None:
             via = None if kept["via"] is None else _with_names(store, jsonfile.loads(kept["via"].encode()))
         except (FileFormatError, LookupError, TypeError, ValueError):
             raise store.database.damage("the run of an earlier version cannot be read") from None
+        runs = Runs(journal)
         with journal.in_one_transaction():
-            operation = _operation_of(journal, kept)
-            if operation is not None:
-                Runs(journal).put(operation, options, ports, via)
+            if not any(runs.ports(number) == ports for number in runs.operations()):  # else a kill came in between
+                runs.put(_operation_of(journal, kept), options, ports, via)
     with store.database.transaction() as connection:
         connection.execute("DELETE FROM run_to_move")
 
 
-def _operation_of(journal: Journal, kept: Mapping[str, Any]) -> int | None:
-    """Return the operation of the run, a new one where this journal does not have it; None where the journal has the
-    run already, or has a newer one."""
-    last = Runs(journal).last()
-    if last is not None and last.started >= kept["started"]:
-        return None
+def _operation_of(journal: Journal, kept: Mapping[str, Any]) -> int:
+    """Return the operation of the run, a new one where this journal does not have it."""
+    moved = Runs(journal).operations()
     found = [
-        each for each in journal.list_operations() if each.command in KEY_COMMANDS and each.started >= kept["started"]
+        each
+        for each in journal.list_operations()
+        if each.command in KEY_COMMANDS and each.started >= kept["started"] and each.id not in moved
     ]
     known, state = _known(found, kept, journal.identity()), _STATES[kept["state"]]
     if known is None:
         return journal.add_earlier(kept["command"], kept["started"], state)
+    # An earlier version made each start of a run an operation: those before the last one have ended with it.
+    close_cut_off(journal, (known.command,), "done", kept["started"], but=known.id)
     if state != "done" and known.state != state and not known.is_half_undone:
         journal.set_state(known.id, state)
     return known.id

@@ -9,6 +9,7 @@ import pytest
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import Method
 from ibkeys.sim.subnet import Subnet
+from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.opensm import MKEY_FILE
 from tests.cli.conftest import KEY, Cli, between_commands
@@ -40,9 +41,12 @@ def test_after_a_loss_an_import_leaves_a_working_tool(
     assert shown(cli) == {("set", 2, 60)}
     for how in (("resume",), ("undo", "--dry-run")):
         went = cli(*how, *([] if "journal" in lost else [2]), "--yes")
-        assert (went.code, says in went.err) == (code, True) or "nothing to undo" in went.err, went.err
+        if lost == ("keys",) and "resume" in how:  # it has ended, whatever became of its keys
+            assert (went.code, "is not open" in went.err) == (3, True)
+        else:
+            assert (went.code, says in went.err) == (code, True) or "nothing to undo" in went.err, went.err
     if lost == ("keys",):
-        assert "`ibkeys mkey-rotate` begins a new run" in went.err
+        assert "`ibkeys mkey-rotate --same` begins a new run" in went.err
     number = 1 if "journal" in lost else 3
     for words in (("mkey-rotate", "--same"), ("undo", number), ("mkey-rotate", "--same")):
         went = cli(*words, "--yes")
@@ -61,6 +65,28 @@ def test_a_run_whose_keys_are_gone_is_named_and_its_record_can_end(cli: Cli, tmp
     assert cli("resume", 1, "--overtaken", "--dry-run").code == 1
     assert cli("resume", 1, "--overtaken", "--yes").code == 0
     assert cli("journal", "-f", "json").json["operations"][0]["state"] == "undone"
+
+
+def test_another_key_store_does_not_end_a_run_without_a_word(cli: Cli, tmp_path: Path) -> None:
+    """As with a name that was typed wrongly: the run is named, and its record does not say that it was done."""
+    assert cli("mkey-deploy", "--per-port", *LEVEL_2, "--first", 2, "--yes").code == 0
+    other = ("--keystore", tmp_path / "typo.db")
+    told = cli("resume", 1, "--overtaken", "--dry-run", *other)
+    assert (told.code, "does not have its keys: it was lost, or is another one" in told.err) == (1, True)
+    begun = cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes", *other)
+    assert "operation 1 (mkey-deploy" in begun.err
+    assert "the record of that run ends when this one begins" in begun.err
+    assert cli("journal", "-f", "json").json["operations"][0]["state"] == "undone"
+    for words in (("undo", 1), ("resume", 1)):
+        assert "is not the last run of M_Keys: only that one goes on or back; this one has ended" in cli(*words).error
+
+
+def test_a_run_that_may_still_go_back_is_never_passed_over(cli: Cli, tmp_path: Path) -> None:
+    assert cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes").code == 0
+    with Journal(tmp_path / "fabric.journal") as journal, journal.database.transaction() as connection:
+        connection.execute("UPDATE operations SET stage = 'unconfirmed'")
+    refused = cli("mkey-rotate", "--per-port", "--yes", "--keystore", tmp_path / "other.db")
+    assert (refused.code, "is rolled back unless someone confirms it" in refused.error) == (4, True)
 
 
 def cut_off_a_rotation(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[int, MKey]:

@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 
+from ibkeys.change.writer import Writer
 from ibkeys.cli.mkeys import run_request
+from ibkeys.errors import UsageError
+from ibkeys.mkeys.rollout.rest import plan_rest
 from ibkeys.store.journal import Journal
 from tests.cli.conftest import Cli, between_commands
 from tests.cli.rolling import LEVEL_2, keys_in, shown
+from tests.fabricsim import tool
 
 
 def operations(cli: Cli) -> list[tuple[Any, ...]]:
@@ -241,3 +245,31 @@ def test_a_run_that_another_command_begins_meanwhile_is_not_taken_for_the_one_th
     refused = cli(*words, "--yes")
     assert (refused.code, "another command has begun a run of M_Keys in the meantime" in refused.err) == (4, True)
     assert [each[1:3] for each in operations(cli)] == [("mkey-deploy", "done"), ("mkey-rotate", "done")]
+
+
+def test_undo_names_no_run_that_does_not_go_back(cli: Cli) -> None:
+    cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes")
+    cli("mkey-rotate", "--per-port", "--yes")
+    assert cli("undo", 2, "--yes").code == 0
+    refused = cli("undo", "--yes")
+    assert (refused.code, "nothing to undo" in refused.error) == (3, True)
+    refused = cli("undo", 1, "--yes")
+    assert (refused.code, "this one has ended" in refused.error) == (2, True)
+
+
+def test_a_finished_run_has_no_record_to_end(cli: Cli) -> None:
+    cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes")
+    refused = cli("resume", 1, "--overtaken", "--yes")
+    assert (refused.code, refused.error.endswith("operation 1 (mkey-deploy) has ended")) == (2, True)
+
+
+def test_a_run_that_is_being_undone_by_another_command_does_not_go_forward(cli: Cli, tmp_path: Path) -> None:
+    half_undone(cli, tmp_path)
+    stores = {"keystore": tmp_path / "fabric.keys", "journal": tmp_path / "fabric.journal"}
+    with (
+        between_commands(tmp_path) as net,
+        tool(net, **stores) as fabric,
+        Writer(fabric, "mkey-deploy") as writer,
+        pytest.raises(UsageError, match="is half rolled back: `ibkeys resume 1` finishes that"),
+    ):
+        plan_rest(writer)

@@ -13,7 +13,7 @@ import pytest
 from ibkeys.errors import StoreError, UsageError
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.journal import Journal
-from ibkeys.store.journal.runs import Runs
+from ibkeys.store.journal.runs import NewRunPort, RunOptions, Runs
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.schema import KEYSTORE_SCHEMA
 from ibkeys.store.moving_runs import has_run_to_move, move_run, move_run_between
@@ -125,3 +125,28 @@ def test_one_that_cannot_be_read_stays_where_it_is(tmp_path: Path) -> None:
             move_run(store, journal)
         assert has_run_to_move(store)
         assert journal.list_operations() == []
+
+
+def test_a_newer_run_of_another_key_store_in_the_same_journal_does_not_make_it_disappear(tmp_path: Path) -> None:
+    earlier_store(tmp_path / "keys.db", {})
+    with Journal(tmp_path / "journal.db") as journal:
+        number = journal.operation("mkey-deploy").put_on_disk()
+        Runs(journal).begin(number, RunOptions(), [NewRunPort(7, 8, 1)])
+        journal.set_state(number, "done")
+    with moved(tmp_path) as journal:
+        assert [(each.command, each.state) for each in journal.list_operations()] == [
+            ("mkey-deploy", "done"),
+            ("mkey-rotate", "open"),
+        ]
+        last = Runs(journal).last()
+        assert last is not None
+        assert (last.id, len(Runs(journal).ports(2))) == (1, 2)
+
+
+def test_its_earlier_starts_have_ended_with_its_last_one(tmp_path: Path) -> None:
+    with Journal(tmp_path / "journal.db") as journal:
+        for _ in range(2):
+            journal.operation("mkey-rotate").put_on_disk()
+    earlier_store(tmp_path / "keys.db", {})
+    with moved(tmp_path) as journal:
+        assert [each.state for each in journal.list_operations()] == ["done", "open"]

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ibkeys.cli import exits
 from ibkeys.cli.changing import end_overtaken
 from ibkeys.cli.changing import end_record as end_record_of
 from ibkeys.cli.left_locks import remove_left_locks
@@ -66,6 +67,8 @@ def end_record(request: RunRequest) -> int:
     with request.open_writer() as writer:
         close = partial(_close, request, writer)
         if is_without_keys(writer):
+            store = request.where.keystore or "in use"
+            exits.warn(f"the key store ({store}) does not have its keys: it was lost, or is another one", "note")
             return end_record_of(request.consent, close)
         return end_overtaken(
             request.consent,

@@ -68,9 +68,10 @@ class Asked:
 
         last, record = self.last, self.target.record
         if not self.target.is_last_run:
+            ends = f"`ibkeys resume {record.id} --overtaken` ends the record of this one"
             raise UsageError(
-                f"operation {record.id} ({record.command}) is not the last run of M_Keys: only that "
-                f"one goes on or back; `ibkeys resume {record.id} --overtaken` ends the record of this one"
+                f"operation {record.id} ({record.command}) is not the last run of M_Keys: only that one goes on or "
+                f"back; {ends if record.state == 'failed' or record.is_unfinished else 'this one has ended'}"
             )
         command = last.command if last is not None else record.command
         is_through_opensm = last is not None and last.via is not None

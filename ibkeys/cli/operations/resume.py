@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -20,6 +20,9 @@ from ibkeys.cli.options import Changing, Folding, SmHosts, ViaOptions, Where
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
+
+if TYPE_CHECKING:
+    from ibkeys.store.journal import OperationRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,8 @@ def _resume_keys(wanted: Asked, choices: _Choices) -> int:
         return _end_earlier(wanted)
     times = choices.sm_wait, choices.standby_wait, choices.open_while_rotating
     request = wanted.run_request(*times, choices.confirm_within)
+    if choices.overtaken and next_commands_of(wanted.target.record) is None:
+        raise _has_ended(wanted.target.record)
     if choices.overtaken:
         return end_record(request)
     if wanted.target.goes_back:
@@ -141,13 +146,17 @@ def _resume_enforcement(wanted: Asked, choices: _Choices) -> int:
     return request.take_back() if wanted.target.goes_back else request.finish()
 
 
+def _has_ended(record: OperationRecord) -> UsageError:
+    return UsageError(f"operation {record.id} ({record.command}) has ended")
+
+
 def _end_earlier(wanted: Asked) -> int:
     """End the record of a run of M_Keys that another one has followed. Only the journal is written."""
     from ibkeys.store.journal import Journal
 
     record = wanted.target.record
     if next_commands_of(record) is None:
-        raise UsageError(f"operation {record.id} ({record.command}) has ended")
+        raise _has_ended(record)
 
     def close() -> str:
         with Journal(journal_of(wanted.where)) as journal:

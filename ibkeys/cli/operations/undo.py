@@ -112,7 +112,7 @@ def _undo_keys(wanted: Asked, choices: _Choices) -> int:
     if choices.unconfirmed:
         return lower_level(request, record.id)
     if record.state == "undone":
-        by = f" by operation {record.undone_by}" if record.undone_by is not None else ""
+        by = f" by operation {record.undone_by}" if record.undone_by is not None else ", or its record was ended"
         raise StoreError(f"operation {record.id} ({record.command}) has already been undone{by}")
     if record.undoes is not None:
         raise UsageError(

@@ -234,7 +234,7 @@ def _store(name: str, path: Path | None, checks_of: Callable[[Path], Iterator[Ch
 
 
 def _key_store(passphrase: Passphrase | None, folders: list[Path], path: Path) -> Iterator[Check]:
-    from ibkeys.host.check import check_steps
+    from ibkeys.host.check import check_run_to_move, check_steps
     from ibkeys.store.keys.keystore import KeyStore
     from ibkeys.store.opensm import MKEY_FILE
 
@@ -242,7 +242,8 @@ def _key_store(passphrase: Passphrase | None, folders: list[Path], path: Path) -
         detail = _keys_in(store) if path.exists() else _MISSING
     yield _written_check("key store", path, detail)
     if path.exists():
-        with KeyStore(path, create=False, passphrase=passphrase) as store:
+        with KeyStore(path, create=False, upgrade=False, passphrase=passphrase) as store:
+            yield from check_run_to_move(store)
             yield from check_steps(store, [folder for folder in folders if (folder / MKEY_FILE).exists()])
 
 

@@ -17,7 +17,7 @@ from ibkeys.topology.model import Topology
 def key_of_last_run(writer: Writer) -> MKey | None:
     """Return the key that the last run gives all ports through OpenSM; None where it is of another kind, where there is
     none, and where its keys are gone with an earlier key store."""
-    with Journal.read(writer.fabric.stores.journal) as journal, writer.open_store() as store:
+    with writer.open_store() as store, Journal.read(writer.fabric.stores.journal) as journal:
         runs = Runs(journal)
         last = runs.last()
         if last is None or last.via is None or not has_keys_of(store, last, runs.ports(last.id)):

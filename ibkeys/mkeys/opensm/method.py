@@ -191,6 +191,11 @@ class _RunInProgress:
     def _settle(self, seen: SeenPorts) -> None:
         """Report the outcome for each port after the last step."""
         grown = 0
+        with self._store.in_one_transaction():
+            for guid, job in self._jobs.items():
+                left = job.returns_from if guid not in {*seen.silent, *seen.wrong} else None
+                if left is not None and self._store.get(left).state == "pending":
+                    self._store.abandon(left, "the run was rolled back")
         with self._operation.journal.in_one_transaction():
             for guid, job in self._jobs.items():
                 reason = str(seen.silent.get(guid) or seen.wrong.get(guid, ""))

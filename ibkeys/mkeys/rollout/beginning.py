@@ -58,7 +58,8 @@ def _name(store: KeyStore, job: Job) -> str | None:
 
 
 def _end_earlier(journal: Journal, but: int) -> None:
-    """Note that no run of M_Keys but that of operation *but* goes on or back any more. Raises StoreError."""
+    """Note that no run of M_Keys but that of operation *but* goes on or back any more. One that is open has lost its
+    keys: its record ends. Raises StoreError."""
     for each in journal.list_operations():
         if not each.is_of_keys or each.undoes is not None or each.id == but:
             continue
@@ -66,7 +67,7 @@ def _end_earlier(journal: Journal, but: int) -> None:
             journal.end_undos(each.id)
             journal.set_state(each.id, "undone")
         elif each.state in ("open", "failed"):
-            journal.set_state(each.id, "done")
+            journal.set_state(each.id, "done" if each.state == "failed" else "undone")
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from ibkeys.printable import counted, named
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import Run, RunOptions, RunPort, Runs
 from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.moving_runs import IS_TO_BE_MOVED, has_run_to_move
 from ibkeys.topology.nodes import Port
 
 
@@ -39,7 +40,8 @@ def last_run(writer: Writer) -> tuple[Run, list[RunPort]]:
     raise UsageError(
         f"the journal ({path or 'in memory'}) has no run of mkey-deploy, mkey-rotate or mkey-remove to continue"
     ).explained(
-        "If it was lost: every key is in the key store, and `ibkeys mkey-rotate` begins a new run.",
+        "If it was lost: every key is in the key store, and `ibkeys mkey-rotate` begins a new run "
+        "(--same, --per-port or --via opensm).",
         "An interrupted run may have left another level: `ibkeys mkey-show --all` shows it.",
     )
 
@@ -48,11 +50,11 @@ def last_run_with_keys(writer: Writer, store: KeyStore) -> tuple[Run, list[RunPo
     """As `last_run`. Raises KeyGone where *store* does not have the keys of the run: it was lost or replaced."""
     last, ports = last_run(writer)
     if not has_keys_of(store, last, ports):
-        via = " --via opensm" if last.via is not None else ""
+        how = " --via opensm" if last.via is not None else " --same" if last.options.same else " --per-port"
         raise KeyGone(
             f"the key store ({store.path or 'in memory'}) does not have the keys of {last.name}: it was lost or "
-            f"replaced since then; `ibkeys mkey-rotate{via}` begins a new run, `{command_that_closes(last)}` only ends "
-            "the record of this one"
+            f"replaced since then, or is another one; `ibkeys mkey-rotate{how}` begins a new run, "
+            f"`{command_that_closes(last)}` only ends the record of this one"
         ).explained(
             "Nothing was changed. `ibkeys mkey-import` takes the keys that OpenSM has.",
             "With a backup of it: `ibkeys keystore restore FILE`, and run this command again.",
@@ -78,7 +80,9 @@ def has_keys_of(store: KeyStore, run: Run, ports: Sequence[RunPort]) -> bool:
 
 def names_in(via: Mapping[str, Any] | None) -> set[str]:
     """Return the names of the keys of the whole subnet that a run through a subnet manager keeps."""
-    settings = () if via is None else (via.get("former"), via.get("wanted"), *via.get("earlier", ()))
+    earlier = [] if via is None else via.get("earlier", [])
+    settings = [] if via is None else [via.get("former"), via.get("wanted")]
+    settings += earlier if isinstance(earlier, list) else []
     return {str(each["key_name"]) for each in settings if isinstance(each, dict) and each.get("key_name") is not None}
 
 
@@ -105,12 +109,26 @@ def refuse_other_method(run: PlannedRun) -> None:
 
 def refuse_while_open(writer: Writer, store: KeyStore) -> None:
     """Raise Refused (``open-run``) while the last run is not finished, or its level may be rolled back, which only that
-    of the last run does: no other begins before. One whose keys are gone with an earlier key store never ends."""
+    of the last run does: no other begins before. One that is open and whose keys are gone never ends: it is passed
+    over, see `note_on_run_without_keys`. Raises UsageError in a dry run while the run of an earlier version is still in
+    the key store."""
+    if writer.dry_run and has_run_to_move(store):
+        raise UsageError(IS_TO_BE_MOVED)
     with Journal.read(writer.fabric.stores.journal) as journal:
-        runs = Runs(journal)
+        runs, records = Runs(journal), journal.list_operations()
         last = runs.last()
-        if last is None or not has_keys_of(store, last, runs.ports(last.id)):
-            return
+        has_keys = last is not None and has_keys_of(store, last, runs.ports(last.id))
+    of_keys = [each for each in records if each.is_of_keys and each.undoes is None]
+    if of_keys and of_keys[-1].state == "open" and (last is None or last.id < of_keys[-1].id):
+        number = of_keys[-1].id
+        raise Refused(
+            f"operation {number} ({of_keys[-1].command}) of an earlier version is open, and its run is in another key "
+            f"store: `ibkeys resume {number}` with that key store takes it over, `ibkeys resume {number} --overtaken` "
+            "only ends its record",
+            "open-run",
+        )
+    if last is None or (not has_keys and not last.operation.goes_back):
+        return
     operation = last.operation
     if operation.is_half_undone:
         raise Refused(
@@ -127,6 +145,20 @@ def refuse_while_open(writer: Writer, store: KeyStore) -> None:
     if last.is_open:
         ways = f"`ibkeys resume {last.id}` finishes it, `ibkeys undo {last.id}` rolls it back"
         raise Refused(f"{last.name} is not finished: {ways}; no other run can begin before that", "open-run")
+
+
+def note_on_run_without_keys(writer: Writer, store: KeyStore) -> list[str]:
+    """Return a note for the user where a new run ends the record of an open one, because *store* does not have the keys
+    of that: it may be another one."""
+    with Journal.read(writer.fabric.stores.journal) as journal:
+        runs = Runs(journal)
+        last = runs.last()
+        if last is None or not last.is_open or has_keys_of(store, last, runs.ports(last.id)):
+            return []
+    return [
+        f"{last.name} is not finished, and the key store {store.path or 'in memory'} does not have its keys: it was "
+        "lost or is another one (--keystore); the record of that run ends when this one begins"
+    ]
 
 
 def known_job(

@@ -365,11 +365,10 @@ class Journal(Store):
 
     def add_earlier(self, command: str, started: str, state: OperationState) -> int:
         """Put an operation of an earlier version on disk, of which is not known who began it, and return its id."""
-        finished = None if state == "open" else self.now()
         with self.database.transaction() as connection:
             cursor = connection.execute(
                 "INSERT INTO operations (command, state, started, finished) VALUES (?, ?, ?, ?)",
-                (command, state, started, finished),
+                (command, state, started, None if state == "open" else started),
             )
         return cast(int, cursor.lastrowid)
 

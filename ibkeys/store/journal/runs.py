@@ -177,12 +177,19 @@ class Runs:
 
     def last(self) -> Run | None:
         """Return the newest run, or None when there was never one."""
-        rows = self._database.query(f"SELECT {_RUN_COLUMNS} FROM runs ORDER BY operation DESC LIMIT 1", of="runs")
+        rows = self._database.query(
+            f"SELECT {_RUN_COLUMNS} FROM runs JOIN operations ON operation = id ORDER BY started DESC, id DESC LIMIT 1",
+            of="runs",
+        )
         if not rows:
             return None
         operation, same, protect, lease, at_once, first, max_failures, via = rows[0]
         options = RunOptions(bool(same), protect, lease, at_once, first, max_failures)
         return Run(self._journal.find(operation), options, self._via(via))
+
+    def operations(self) -> set[int]:
+        """Return the numbers of all operations that are runs."""
+        return {number for (number,) in self._database.query("SELECT operation FROM runs", of="runs")}
 
     def _via(self, text: str | None) -> Mapping[str, Any] | None:
         if text is None:
