@@ -35,8 +35,8 @@ class PortsNotStored(NotStored):
 @dataclass(slots=True)
 class TablesRun(Generic[Contents]):
     """One run over the steps of a course. ``in_vain``: what was done where the ports do not show it, in words;
-    ``undoes_fallback``: after a step that left most ports without a partition no port is named, for it is rolled back
-    at once; ``unread``: the subnet manager has something to read before the first step. ``last``: how the ports were
+    ``undoes_fallback``: a step after which OpenSM works without a policy is rolled back at once, so no port is named
+    then; ``unread``: the subnet manager has something to read before the first step. ``last``: how the ports were
     seen last."""
 
     course: Course[Contents]
