@@ -19,8 +19,8 @@ _KINDS: Final[Mapping[str, Kind]] = {
 }
 """Kinds by the command of an operation."""
 _IF_JOURNAL_IS_LOST: Final = (
-    "If the journal was lost: every M_Key is in the key store, and `ibkeys mkey-deploy` or `ibkeys mkey-rotate` begins "
-    "a new run, which finds what the ports have; `ibkeys smkey-rotate` finishes a change of sm_key and sa_key."
+    "If the journal was lost: every M_Key is in the key store, and mkey-deploy or mkey-rotate begins a new run, which "
+    "finds what the ports have; smkey-rotate finishes a change of sm_key and sa_key."
 )
 
 

@@ -1,8 +1,8 @@
 """Files of OpenSMs that are replaced one after the other while they run; then OpenSM is signalled.
 
 Before each signal, and before the first write of a step, the master must be the same process and still the one master,
-and nobody else may have written the files. The master is never stopped. Source: opensm osm_state_mgr.c; a running
-OpenSM, observed.
+and nobody else may have written the files: each is compared when it is replaced, and all before the signal. The master
+is never stopped. Source: opensm osm_state_mgr.c; a running OpenSM, observed.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ class OpensmFiles:
     def write(self, contents: NewFiles, operation: Operation) -> list[FileEntry]:
         """Replace the files; return the entries of those that held something else.
 
-        Where an OpenSM does not see its new file, all of them are restored. Raises as `OpensmFile.put`.
+        Where an OpenSM does not see its new file, all of them are restored; after any other error those that were
+        written stay, with pending entries. Raises as `OpensmFile.put`.
         """
         self.prepare()
         written: list[tuple[OpensmFile, bytes | None, FileEntry]] = []

@@ -1,8 +1,9 @@
-"""Making a step of a change through a subnet manager. Every such change makes its steps here.
+"""Making a step of a change through a subnet manager: forward, every such change makes its steps here.
 
-What the step changes is in the journal, synced; who is written to is still who was examined; then the files or calls,
-and the signal. The wire is read until it proves the step, or nothing came nearer for too long. Where a signal does no
-harm, one more is sent then: never more than two for one step. Which step is the next one is said by who makes them.
+1. What the step changes at ports is in the journal, on disk. 2. The subnet manager is still the one that was examined.
+3. The files are written, or the calls made. 4. It is signalled. 5. The ports are read until they prove the step, or
+nothing has improved for ``wait`` seconds. Where a second signal does no harm, it is sent then, once. The caller says
+which step comes next.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Place = TypeVar("Place")
 Contents = TypeVar("Contents")
 ContentsOf = TypeVar("ContentsOf", contravariant=True)
 OnStep = Callable[[str, int, int], None]
-"""Called with (step in words, ports that are as it wants, ports in total)."""
+"""Called with (step in words or, of an apply, the name of its phase; ports that are as it wants; ports in total)."""
 
 
 class Looked(Protocol):
@@ -92,8 +93,8 @@ class Step(Generic[Contents, Found]):
 
 @dataclass(slots=True)
 class Made(Generic[Found]):
-    """A step that was made, proven or not. ``found``: what was seen last; ``images``, ``files``: its entries of the
-    journal."""
+    """A step that was carried out; ``found``, what was seen last, says whether it is proven; ``images``, ``files``: its
+    entries of the journal."""
 
     found: Found
     images: list[Entry]
@@ -131,8 +132,8 @@ class Runner:
         return look_until(proof.look, lambda found: found.left, self.clock, self.wait, check)
 
     def settle(self, made: Made[Found], is_proven: bool, files_stay: bool = False) -> None:
-        """Note in the journal how a step ended. *files_stay*: where it is not proven its files stay as they are, and
-        are restored by the journal. Raises StoreError."""
+        """Note in the journal how a step ended. *files_stay*: a step that is not proven leaves its files
+        as written; their entries stay pending, so that an undo finds and restores them. Raises StoreError."""
         if is_proven:
             self.operation.record_all((), done=made.images)
         else:

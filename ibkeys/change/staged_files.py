@@ -1,7 +1,7 @@
 """Files of OpenSMs on all machines that are replaced together: all new ones are written first, beside the old ones.
 
-Then each takes its place within a short time. If something fails later, those that are in place get their former bytes
-back.
+Then each takes its place within a short time. If something fails later, the caller gives those that are in place their
+former bytes back (`StagedFiles.put_back`).
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class MKeyStep(Step):
         )
 
     def _way_back(self, begun: Run | None) -> str:
-        back = undo_of(begun.operation.id if begun is not None and begun.operation is not None else None)
+        back = undo_of(None if begun is None else begun.id)
         return f"{back}; later ibkeys mkey-remove --via opensm" if self.command == "mkey-deploy" else back
 
 

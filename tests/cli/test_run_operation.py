@@ -14,6 +14,7 @@ from ibkeys.mkeys.rollout.rest import plan_rest
 from ibkeys.store.journal import Journal
 from tests.cli.conftest import Cli, between_commands
 from tests.cli.rolling import LEVEL_2, keys_in, shown
+from tests.corpus import DATA
 from tests.fabricsim import tool
 
 
@@ -273,3 +274,13 @@ def test_a_run_that_is_being_undone_by_another_command_does_not_go_forward(cli: 
         pytest.raises(UsageError, match="is half rolled back: `ibkeys resume 1` finishes that"),
     ):
         plan_rest(writer)
+
+
+@pytest.mark.parametrize("word", ["resume", "undo"])
+def test_on_another_subnet_a_run_neither_goes_on_nor_back(cli: Cli, tmp_path: Path, word: str) -> None:
+    cli("mkey-deploy", "--per-port", *LEVEL_2, "--first", 2, "--yes")
+    before = operations(cli)
+    stores = ("--journal", tmp_path / "fabric.journal", "--keystore", tmp_path / "fabric.keys")
+    refused = cli(word, 1, "--yes", "--backend", f"sim:{DATA / 'fabrics' / 'dual-home.net'}", *stores)
+    assert (refused.code, "not one of the ports of operation 1" in refused.error) == (2, True)
+    assert operations(cli) == before

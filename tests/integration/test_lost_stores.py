@@ -34,6 +34,8 @@ def test_after_a_loss_every_command_goes_on(lost: tuple[str, ...]) -> None:
         assert "Traceback" not in served.ibkeys("doctor").stderr
         code, said = opensm.ibkeys("resume", *([] if "journal" in lost else ["3"]))
         assert code == dict.fromkeys(LOST, 3)[lost], said
+        code, said = opensm.ibkeys("undo", *([] if "journal" in lost else ["3"]))
+        assert code in (2, 3), said
         assert ("`ibkeys mkey-rotate --via opensm` begins a new run" in said) == (lost == LOST[0])
         code, said = opensm.ibkeys("mkey-rotate")
         assert code == 0, said

@@ -127,7 +127,8 @@ def test_under_losses_each_port_is_in_the_account_and_resume_finishes(served: Su
     summary = last["summary"]
     assert done.returncode in (0, 3)
     assert len(ports) == summary["done"] + summary["failed"] + summary["skipped"]
-    done = served.ibkeys("resume", "2", "--yes", "-f", "json")
+    if done.returncode == 3:
+        done = served.ibkeys("resume", "2", "--yes", "-f", "json")
     assert done.returncode == 0, done.stdout + done.stderr
     assert {port["m_key_state"] for port in served.mkeys().values()} == {"set"}
 

@@ -80,7 +80,7 @@ def test_a_whole_story(tmp_path: Path) -> None:
         watched.run(0, "plan", "--policy", over.url, "--out", over.served.folder / "again.json")
         said = watched.run(3, "apply", plan, "--via", over.url, "--yes", before=BROKEN)
         assert "ZeroDivisionError" in said
-        assert "Run._make" in said, "with its frames"
+        assert "UfmCalls._make" in said, "with its frames"
         watched.run(0, "resume", "--yes")
         assert stored(over.mock) == {0x10: {2: "full"}}
         over.mock.fails_from = over.mock.changes

@@ -1,9 +1,10 @@
 """The OpenSM carrier: policies take the place of the master's own, one after the other, and OpenSM writes the tables.
 
 One step: the former bytes are in the journal; the new file is beside the old one, complete and on disk, and takes its
-place, at the standbys first; SIGHUP; the ports are read until they are as predicted. Before each file and each signal
-it is checked again whether it is the same process, the same one master, and nobody else has written a file in the
-meantime. Source: osm_state_mgr.c, osm_pkey_mgr.c, osm_prtn_config.c; a running OpenSM, observed.
+place, at the standbys first; SIGHUP; the ports are read until they are as predicted. Before the first file of a step
+and before its signal it is checked again whether it is the same process and the same one master; before each file,
+whether nobody else has written it in the meantime. Source: osm_state_mgr.c, osm_pkey_mgr.c, osm_prtn_config.c; a
+running OpenSM, observed.
 """
 
 from __future__ import annotations

@@ -6,12 +6,11 @@ from ibkeys.change.writer import Writer
 from ibkeys.errors import UsageError
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.opensm.record import RunRecord
-from ibkeys.mkeys.rollout.earlier_run import has_keys_of, last_run, last_run_with_keys
+from ibkeys.mkeys.rollout.earlier_run import has_keys_of, last_run_with_keys
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.site import hosts_in
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import Runs
-from ibkeys.topology.model import Topology
 
 
 def key_of_last_run(writer: Writer) -> MKey | None:
@@ -39,27 +38,3 @@ def record_of_last_run(writer: Writer) -> RunRecord:
         if last.via is None:
             raise UsageError(f"{last.name} does not go through OpenSM, and is finished by own Sets")
         return RunRecord.of_json(last.via, store)
-
-
-def refuse_another_subnet(writer: Writer, found: Topology) -> None:
-    """Raise UsageError if the sweep found no port of the last run: on another subnet its key would go to an OpenSM that
-    sets what its options file says on every port.
-
-    Where the own adapter was swapped the subnet is the right one, and its ports are not found because no key goes over
-    a link that nobody knows. The SA may name what is behind it.
-    """
-    last, ports = last_run(writer)
-    there = {port.port_guid for port in found.end_ports()}
-    if not ports or any(port.port_guid in there for port in ports):
-        return
-    none = f"not one of the ports of {last.name}"
-    another = "name the port that leads to that subnet (-C, -P)"
-    behind = {each.named[0] for each in found.unasked if each.named is not None}
-    is_swapped = not behind or any(port.port_guid in behind for port in ports)
-    if not (found.troubles and is_swapped):
-        raise UsageError(f"{none} is on this subnet, so that run was on a different one: {another}").unchanged()
-    first = found.troubles[0]
-    raise UsageError(f"{none} was found by the sweep, which ended at {first.port}: {first.error}").explained(
-        "If the adapter of this host was replaced, follow what the error says about that port.",
-        f"If this is another subnet, {another}; nothing was changed.",
-    )

@@ -1,9 +1,9 @@
 """Carrying out the steps: write the options files, send SIGHUP, verify the ports, check guid2mkey, then the next step.
 
-Before each write and each signal it checks that the master is the same process, is still the only master, and that
-nobody else wrote its options file. The master is never stopped. If the run stops, the current step stays in the key
-store, and `ibkeys resume` repeats it from its start. Source: opensm osm_state_mgr.c, osm_lid_mgr.c; a running OpenSM,
-observed.
+Before the first write of a step, and before each signal, it checks that the master is the same process, is still the
+only master, and that nobody else wrote its options file. The master is never stopped. If the run stops, the current
+step stays in the journal, and `ibkeys resume` repeats it from its start. Source: opensm osm_state_mgr.c, osm_lid_mgr.c;
+a running OpenSM, observed.
 """
 
 from __future__ import annotations
@@ -253,7 +253,7 @@ class KeyRun:
         self.note(self.record)
 
     def _stop_standbys(self) -> None:
-        """Stop each standby that runs; what starts it again is in the key store before."""
+        """Stop each standby that runs; what starts it again is in the journal before."""
         helper = self._standbys()
         for manager in list(self._running):
             self.record.stopped.append(Standby.of(manager))

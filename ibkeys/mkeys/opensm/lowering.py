@@ -13,13 +13,12 @@ from typing import Final, Self
 from ibkeys.change.consent import Objection
 from ibkeys.change.writer import Writer
 from ibkeys.fabric.handle import PortHandle
-from ibkeys.mkeys.opensm.earlier import refuse_another_subnet
 from ibkeys.mkeys.opensm.managers import setting_in_options
 from ibkeys.mkeys.opensm.method import OpensmMethod
 from ibkeys.mkeys.opensm.planned import READING, ViaOpensm, method_again, reach_again
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.way_back import is_raised, level_to_fall_to, lower_level
-from ibkeys.mkeys.rollout.earlier_run import last_run, refuse_overtaken
+from ibkeys.mkeys.rollout.earlier_run import last_run, refuse_another_subnet, refuse_overtaken
 from ibkeys.mkeys.rollout.found_ports import reachable_ports
 from ibkeys.mkeys.rollout.going_back import return_of_last_run
 from ibkeys.store.journal import Journal, Operation

@@ -43,7 +43,7 @@ from ibkeys.mkeys.opensm.at_hand import (
     take_keys_that_opensm_gave,
 )
 from ibkeys.mkeys.opensm.course import Keys, course
-from ibkeys.mkeys.opensm.earlier import record_of_last_run, refuse_another_subnet
+from ibkeys.mkeys.opensm.earlier import record_of_last_run
 from ibkeys.mkeys.opensm.managers import AFTER_REPAIR, MIXED, find_key_managers, setting_in_options
 from ibkeys.mkeys.opensm.method import OpensmMethod, RunListener
 from ibkeys.mkeys.opensm.overtaken import files_of_absent, refuse_changed_files
@@ -52,7 +52,7 @@ from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_sa_key
 from ibkeys.mkeys.opensm.standbys import STANDBY_WAIT
 from ibkeys.mkeys.opensm.way_back import refuse_going_back, refuse_mixed_keys, refuse_to_wait, turn_back
 from ibkeys.mkeys.rollout.beginning import LastRun
-from ibkeys.mkeys.rollout.earlier_run import refuse_overtaken
+from ibkeys.mkeys.rollout.earlier_run import refuse_another_subnet, refuse_overtaken
 from ibkeys.mkeys.rollout.going_back import return_of_last_run
 from ibkeys.mkeys.rollout.new_keys import not_for
 from ibkeys.mkeys.rollout.new_run import plan_new_run
@@ -63,7 +63,7 @@ from ibkeys.printable import counted, named
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.instance import CHECK_FIRST
 from ibkeys.sm.managers import managers_of
-from ibkeys.sm.site import MASTER, Reached, hosts_in, reach, to_json
+from ibkeys.sm.site import KEPT_HOSTS, MASTER, Reached, hosts_in, reach, to_json
 from ibkeys.store.journal.runs import REMOVAL, RunOptions
 from ibkeys.topology.model import Topology
 
@@ -289,7 +289,7 @@ def reach_again(writer: Writer, through: ViaOpensm) -> tuple[RunRecord, list[Rea
     options files: a sweep with the keys of this key store would only count violations then."""
     record = record_of_last_run(writer)
     this_host, *others = through.hosts or [SmHost()]
-    reached = _reach_hosts(writer, [this_host, *(others or hosts_in({"sm_hosts": record.hosts}))])
+    reached = _reach_hosts(writer, [this_host, *(others or hosts_in({KEPT_HOSTS: record.hosts}))])
     refuse_changed_files(writer, record, options_files(reached, writer.fabric.own_guid))
     _take_keys(writer, reached)
     return record, reached

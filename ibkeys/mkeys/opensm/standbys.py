@@ -87,7 +87,7 @@ class Standby:
         return OpensmFile.at(self.machine_among(reached), self.conf, self.user).require()
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as the key store keeps it."""
+        """Return it as the journal keeps it."""
         return {
             "host": self.host,
             "guid": f"0x{self.guid:016x}",

@@ -1,6 +1,7 @@
-"""Starting a run: a new one, or an earlier one that is resumed or rolled back.
+"""Beginning a run: a new one, or the last one again, which is resumed or rolled back.
 
-The keys are put into the key store first, then the run into the journal.
+What the ports have, and the one new key where all get the same, is in the key store before the run is in the journal.
+Keys for single ports follow before each Set.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ class NewRun:
         return journal.operation(self.command, origin)
 
     def begin(self, writer: Writer, run: PlannedRun, operation: Operation) -> int:
-        """Store what the ports have, what the sweep saw of links and LIDs, and with one key for all that key; then put
-        the run into the journal. Return the number of its operation."""
+        """Put into the key store the keys that the ports have, the links and LIDs of the sweep, and the new key if all
+        ports get the same; then put the run into the journal, and end the record of earlier runs. Return the number of
+        its operation."""
         store = writer.keystore
         remember_topology(writer.fabric, store, run.found)
         with store.in_one_transaction():
@@ -57,11 +59,15 @@ def _name(store: KeyStore, job: Job) -> str | None:
     return store.name_of(ref)
 
 
-def _end_earlier(journal: Journal, but: int) -> None:
-    """Note that no run of M_Keys but that of operation *but* goes on or back any more. One that is open has lost its
-    keys: its record ends. Raises StoreError."""
+def _end_earlier(journal: Journal, newest: int) -> None:
+    """End the record of every run but that of operation *newest*: only the newest one goes on or back. Raises
+    StoreError.
+
+    One that had failures is done. One that is still open can be here only because its keys are gone: it is ``undone``,
+    the state of a record that was ended.
+    """
     for each in journal.list_operations():
-        if not each.is_of_keys or each.undoes is not None or each.id == but:
+        if not each.is_of_keys or each.undoes is not None or each.id == newest:
             continue
         if each.is_half_undone:
             journal.end_undos(each.id)
@@ -72,7 +78,8 @@ def _end_earlier(journal: Journal, but: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """The last run, taken up again. ``unused``: rows of keys that no port was sent, and none will be."""
+    """The last run, taken up again. ``unused``: rows of new keys that no port has got, and none
+    will."""
 
     last: Run
     unused: Sequence[int] = ()
@@ -87,7 +94,8 @@ class LastRun:
         return undo
 
     def begin(self, writer: Writer, run: PlannedRun, operation: Operation) -> int:
-        """Note with which bounds it goes on, and what the sweep saw of links and LIDs."""
+        """Note with which bounds it goes on, and the links and LIDs of the sweep; of a rollback, give up new keys that
+        were never sent."""
         store = writer.keystore
         remember_topology(writer.fabric, store, run.found)
         with store.in_one_transaction():

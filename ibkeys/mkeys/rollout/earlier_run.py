@@ -23,6 +23,7 @@ from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import Run, RunOptions, RunPort, Runs
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.moving_runs import IS_TO_BE_MOVED, has_run_to_move
+from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
 
 
@@ -108,9 +109,9 @@ def refuse_other_method(run: PlannedRun) -> None:
 
 
 def refuse_while_open(writer: Writer, store: KeyStore) -> None:
-    """Raise Refused (``open-run``) while the last run is not finished, or its level may be rolled back, which only that
-    of the last run does: no other begins before. One that is open and whose keys are gone never ends: it is passed
-    over, see `note_on_run_without_keys`. Raises UsageError in a dry run while the run of an earlier version is still in
+    """Raise Refused (``open-run``) while the last run is not finished or may still be rolled back: only the last run
+    can be, so no other begins before. One that is open and whose keys are gone never ends: it is passed over, see
+    `note_on_run_without_keys`. Raises UsageError in a dry run while the run of an earlier version is still in
     the key store."""
     if writer.dry_run and has_run_to_move(store):
         raise UsageError(IS_TO_BE_MOVED)
@@ -159,6 +160,30 @@ def note_on_run_without_keys(writer: Writer, store: KeyStore) -> list[str]:
         f"{last.name} is not finished, and the key store {store.path or 'in memory'} does not have its keys: it was "
         "lost or is another one (--keystore); the record of that run ends when this one begins"
     ]
+
+
+def refuse_another_subnet(writer: Writer, found: Topology) -> None:
+    """Raise UsageError if the sweep found no port of the last run: on another subnet nothing of it can go on or back,
+    and through OpenSM its key would go to one that sets what its options file says on every port.
+
+    Where the own adapter was swapped the subnet is the right one, and its ports are not found because no key goes over
+    a link that nobody knows. The SA may name what is behind it.
+    """
+    last, ports = last_run(writer)
+    there = {port.port_guid for port in found.end_ports()}
+    if not ports or any(port.port_guid in there for port in ports):
+        return
+    none = f"not one of the ports of {last.name}"
+    another = "name the port that leads to that subnet (-C, -P)"
+    behind = {each.named[0] for each in found.unasked if each.named is not None}
+    is_swapped = not behind or any(port.port_guid in behind for port in ports)
+    if not (found.troubles and is_swapped):
+        raise UsageError(f"{none} is on this subnet, so that run was on a different one: {another}").unchanged()
+    first = found.troubles[0]
+    raise UsageError(f"{none} was found by the sweep, which ended at {first.port}: {first.error}").explained(
+        "If the adapter of this host was replaced, follow what the error says about that port.",
+        f"If this is another subnet, {another}; nothing was changed.",
+    )
 
 
 def known_job(

@@ -15,6 +15,7 @@ from ibkeys.mkeys.rollout.earlier_run import (
     known_job,
     last_run_with_keys,
     name_not_found,
+    refuse_another_subnet,
     refuse_other_method,
     refuse_overtaken,
     with_bounds,
@@ -38,6 +39,7 @@ def plan_return(
     """
     run = return_of_last_run(writer, at_once, max_failures, progress)
     refuse_other_method(run)
+    refuse_another_subnet(writer, run.found)
     refuse_overtaken(run)
     describe(writer, run)
     return run

@@ -18,6 +18,7 @@ from ibkeys.mkeys.rollout.earlier_run import (
     known_job,
     last_run_with_keys,
     name_not_found,
+    refuse_another_subnet,
     refuse_other_method,
     refuse_overtaken,
     with_bounds,
@@ -47,6 +48,7 @@ def plan_rest(
     """
     run = rest_of_last_run(writer, at_once, max_failures, progress, first=first)
     refuse_other_method(run)
+    refuse_another_subnet(writer, run.found)
     refuse_overtaken(run)
     describe(writer, run, opensm_conf=opensm_conf)
     return run

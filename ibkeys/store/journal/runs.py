@@ -84,13 +84,14 @@ class Run:
 class RunPort:
     """One port of a run. ``sequence``: its place in the order of change, from 0.
 
-    ``waiting``: nothing was sent to it. ``sent``: its new key is on disk, and a Set may have been sent. ``done``: a Get
-    proved the new key. ``failed``: it has its old key, or its new one with another level or lease. ``skipped``: the run
-    leaves it alone. ``undone``: a Get proved that it was rolled back.
+    ``waiting``: nothing was sent to it. ``sent``: its new key is on disk, and the port may have it: a Set was sent, or
+    the key may be in OpenSM's options file. Through OpenSM a port that failed stays ``sent``, with the reason.
+    ``done``: a Get proved the new key. ``failed``: it has its old key, or its new one with another level or lease.
+    ``skipped``: the run leaves it alone. ``undone``: a Get proved that it was rolled back.
 
     ``key_name`` and ``old_name``: its new and its former key in the key store, None if there is none (yet);
-    ``old_name`` None of a port that was begun means that its M_Key was 0. ``old_protect_bits`` and
-    ``old_lease_period`` as before.
+    ``old_name`` None means M_Key 0 where ``old_protect_bits`` is known, else that it is not known what it had.
+    ``old_protect_bits`` and ``old_lease_period`` as before.
     """
 
     sequence: int
@@ -106,7 +107,7 @@ class RunPort:
 
     @property
     def is_begun(self) -> bool:
-        """Whether a Set may have been sent to it."""
+        """Whether it may have its new key."""
         return self.key_name is not None and self.state in ("sent", "done", "failed")
 
     @property
@@ -162,7 +163,7 @@ class Runs:
         self.put(operation, options, found, via)
 
     def put(self, operation: int, options: RunOptions, ports: Sequence[RunPort], via: Mapping[str, Any] | None) -> None:
-        """As `begin`, of a run that was begun elsewhere: what became of its *ports* is known."""
+        """As `begin`, of a run of an earlier version, of which is known what became of its *ports*."""
         bounds = options.at_once, options.first, options.max_failures
         kept = None if via is None else json.dumps(via)
         with self._database.transaction() as connection:
