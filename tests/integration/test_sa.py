@@ -50,7 +50,7 @@ os._exit(0)
 def ask(fabric: Ibsim, program: str, preload: dict[str, str] | None = None) -> Any:
     """Run *program* on the fabric; return its ``result``. *preload*: see `running_opensm`."""
     body = "".join(f"    {line}\n" for line in program.strip().splitlines())
-    command = [sys.executable, "-c", _CLIENT.format(program=body)]
+    command = [sys.executable, "-X", "faulthandler", "-c", _CLIENT.format(program=body)]
     done = subprocess.run(
         command if preload else fabric.arguments(command),
         cwd=fabric.folder,
