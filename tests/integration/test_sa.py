@@ -22,8 +22,8 @@ SA_KEY = 0x5A5A_0000_1234_0001
 CONF = f"sa_key 0x{SA_KEY:016x}\n"
 
 # What is asked in a process of its own, on libumad2sim: PROGRAM is the body of ask(fabric, records). It ends without
-# the end of libumad2sim: that frees what its own thread still uses where segments come in after the last answer, and
-# one in twenty such processes ended by SIGSEGV with all of its answer written.
+# closing its port, and without the end of libumad2sim: both free what its own thread still uses where segments come in
+# after the last answer, and one in twenty such processes ended by SIGSEGV.
 _CLIENT = """
 import json, os, sys
 import ibkeys
@@ -41,9 +41,9 @@ def failed(call):
 
 with ibkeys.open(timing=ibkeys.Timing(0.5, 1)) as fabric:
 {program}
-json.dump(result, sys.stdout)
-sys.stdout.flush()
-os._exit(0)
+    json.dump(result, sys.stdout)
+    sys.stdout.flush()
+    os._exit(0)
 """
 
 
