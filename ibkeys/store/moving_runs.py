@@ -64,7 +64,10 @@ def move_run(store: KeyStore, journal: Journal) -> None:
         runs = Runs(journal)
         with journal.in_one_transaction():
             if not any(runs.ports(number) == ports for number in runs.operations()):  # else a kill came in between
-                runs.put(_operation_of(journal, kept), options, ports, via)
+                number = _operation_of(journal, kept)
+                runs.put(number, options, ports, via)
+                if via is not None and via.get("goes_back") and kept["state"] == "open":
+                    journal.undo_of(number)  # it goes on as the undo that it is
     with store.database.transaction() as connection:
         connection.execute("DELETE FROM run_to_move")
 

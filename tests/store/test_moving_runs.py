@@ -150,3 +150,15 @@ def test_its_earlier_starts_have_ended_with_its_last_one(tmp_path: Path) -> None
     earlier_store(tmp_path / "keys.db", {})
     with moved(tmp_path) as journal:
         assert [each.state for each in journal.list_operations()] == ["done", "open"]
+
+
+def test_one_that_was_being_rolled_back_goes_on_as_an_undo(tmp_path: Path) -> None:
+    earlier_store(tmp_path / "keys.db", {"via": json.dumps({**VIA, "goes_back": True})})
+    with moved(tmp_path) as journal:
+        last = Runs(journal).last()
+        assert last is not None
+        assert last.operation.is_half_undone
+        assert [(each.command, each.state, each.undoes) for each in journal.list_operations()] == [
+            ("mkey-rotate", "open", None),
+            ("undo", "open", last.id),
+        ]

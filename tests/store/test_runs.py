@@ -44,7 +44,7 @@ def test_what_became_of_a_port() -> None:
     number = begin(journal, "mkey-rotate", RunOptions(), PORTS[:1])
     assert shared_key_name(runs.ports(number)) is None
     runs.note_keys(number, [PortKeys(0, None, OLD, KeySetting(MKey(1), 1, 30))])
-    assert (runs.ports(number)[0].has_found, runs.ports(number)[0].key_name) == (True, None)
+    assert (runs.ports(number)[0].old_protect_bits, runs.ports(number)[0].key_name) == (1, None)
     runs.note_keys(number, [PortKeys(0, NEW, OLD, KeySetting(MKey(1), 1, 30))])
     assert not runs.ports(number)[0].is_begun
     runs.mark(number, 0, "sent")

@@ -50,7 +50,7 @@ from ibkeys.mkeys.opensm.overtaken import files_of_absent, refuse_changed_files
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_sa_key
 from ibkeys.mkeys.opensm.standbys import STANDBY_WAIT
-from ibkeys.mkeys.opensm.way_back import refuse_going_back, refuse_mixed_keys, refuse_to_wait, turn_back
+from ibkeys.mkeys.opensm.way_back import refuse_mixed_keys, refuse_to_wait, turn_back
 from ibkeys.mkeys.rollout.beginning import LastRun
 from ibkeys.mkeys.rollout.earlier_run import refuse_another_subnet, refuse_overtaken
 from ibkeys.mkeys.rollout.going_back import return_of_last_run
@@ -182,7 +182,6 @@ def plan_rest(writer: Writer, through: ViaOpensm, progress: OnFound | None = Non
     refuse_another_subnet(writer, run.found)
     refuse_overtaken(run)
     _in_one_stage(run)
-    refuse_going_back(record)
     record.rewind({job.old for job in [*run.jobs, *run.already_set]})
     assert isinstance(run.beginning, LastRun)
     run.is_open = run.is_open or run.beginning.last.operation.goes_back  # the journal records that it stays

@@ -14,12 +14,6 @@ from ibkeys.mkeys.opensm.managers import MIXED
 from ibkeys.mkeys.opensm.record import RunRecord
 
 
-def refuse_going_back(record: RunRecord) -> None:
-    """Raise UsageError for a run that is being rolled back: it cannot continue forward from an intermediate state."""
-    if record.goes_back:
-        raise UsageError("the last run is being rolled back: `ibkeys resume` finishes that").unchanged()
-
-
 def refuse_mixed_keys(record: RunRecord, settings: Collection[KeySetting]) -> None:
     """Raise Refused (`MIXED`) if a run would turn back while ports have different keys: see `turn_back`.
 

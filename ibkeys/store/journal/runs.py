@@ -110,11 +110,6 @@ class RunPort:
         """Whether it may have its new key."""
         return self.key_name is not None and self.state in ("sent", "done", "failed")
 
-    @property
-    def has_found(self) -> bool:
-        """Whether it is known what it had before the run: ``old_name``, None of one without a key."""
-        return self.old_protect_bits is not None
-
 
 @dataclass(frozen=True, slots=True)
 class NewRunPort:
