@@ -16,6 +16,7 @@ from typing import Final
 
 from ibkeys.mad.const import PortState
 from ibkeys.sim.nodes import Port
+from ibkeys.store.journal import Journal
 from tests.fabricsim import swap_cables
 from tests.matrix.dying import DyingSite, main
 from tests.matrix.ways_out import until_done
@@ -90,6 +91,7 @@ class Cell(DyingSite):
         before = self.facts()
         code, text = self.run(self.anna, *words, *SHORT, "-v", may_die=False)
         self.check_ours(self.operation, before, self.facts(), text)
+        self.operation.note(before, self.facts())
         self.check(before, text)
         return code, text
 
@@ -172,7 +174,7 @@ class Cell(DyingSite):
         code, text = self.type(*command)
         if code == REFUSED:
             assert self.facts() == before, f"refused with a change: {text}"
-            if words[0] == "undo" and "--override stale" in text:
+            if words[0] in ("undo", "resume") and "--override stale" in text:
                 code, text = self.type(*command, "--override", "stale")
         self.said = text
         if "--overtaken" in words and code == 0:  # the ports stay half way: a new plan starts from there
@@ -187,7 +189,8 @@ class Cell(DyingSite):
         of others."""
         if self.pulled is not None:
             self.plug_in()
-            until_done(self.follow, self.ways[-1])
+            if self.is_open():
+                until_done(self.follow, self.ways[-1])
         wanted = {name: self.former[name] - {FORMER[1]} for name in self.former}
         for partition, numbers in PARTITIONS.items():
             for number in numbers:
@@ -201,6 +204,11 @@ class Cell(DyingSite):
         assert now in (former, wanted), f"{now} is neither {former} nor {wanted}: {self.said}"
         dropped = self.dropped() - self.dropped_before
         assert not dropped, f"leaf ports drop what their hosts have, {dropped}: {self.said}"
+
+    def is_open(self) -> bool:
+        """Whether the journal has an operation that has not ended."""
+        with Journal.read(self.anna.folder / "journal.db") as journal:
+            return any(each.is_unfinished for each in journal.list_operations())
 
     def dropped(self) -> set[tuple[str, int]]:
         """Return the P_Keys of hosts, besides those of others, that their leaf ports drop."""

@@ -112,7 +112,10 @@ class Cell(DyingSite):
         assert not (NOTHING in said and changed), f"the dry run said {NOTHING!r}: {text}"
         if code == REFUSED:
             assert not changed, f"refused with a change: {text}"
-        if code == USAGE and self.since == "key store lost":
+        if self.since == "journal lost" and WAYS[self.way]:  # a new run, which is made next, finds what the ports have
+            assert (code, "no operation is open" in text or "nothing to undo" in text) == (INCOMPLETE, True), text
+            assert not changed, text
+        elif code == USAGE and self.since == "key store lost":
             code, text = self.follow(self.anna, way_out(text, []))
             assert code == 0, text
         elif code in UNKNOWN:
