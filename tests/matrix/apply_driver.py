@@ -174,7 +174,8 @@ class Cell(DyingSite):
         code, text = self.type(*command)
         if code == REFUSED:
             assert self.facts() == before, f"refused with a change: {text}"
-            if words[0] in ("undo", "resume") and "--override stale" in text:
+            rolls_back = words[0] == ("resume" if self.kind == "undo" else "undo")
+            if (rolls_back or self.pulled is not None) and "--override stale" in text:
                 code, text = self.type(*command, "--override", "stale")
         self.said = text
         if "--overtaken" in words and code == 0:  # the ports stay half way: a new plan starts from there
