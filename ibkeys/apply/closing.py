@@ -37,8 +37,8 @@ class Ending:
     _outcome: tuple[int, OperationState] | None = None
 
     def refuse(self) -> None:
-        """Raise Refused (``overtaken``) if the record may end: somebody else has changed a file or port of the
-        operation, or the only ports that are left are gone.
+        """Raise Refused (``overtaken``) if the operation can only be closed: somebody else has changed one of its
+        files or ports, or the ports that are left to change have gone.
 
         Raises StoreError if there is none, and what `plan_resume` and `plan_undo` raise otherwise.
         """

@@ -134,7 +134,7 @@ class _Known:
         return list(dict.fromkeys(self.back(each.record) if goes_back else each for each in found))
 
     def waiting(self) -> list[Target]:
-        """Return those that wait to be confirmed, and those that are rolled back because nobody confirmed them."""
+        """Return the operations that wait to be confirmed, and those that are rolled back for want of it."""
         return [self.back(each) for each in self.records.values() if each.awaits_confirmation or each.is_going_back]
 
     def going_on(self, record: OperationRecord) -> Target:

@@ -56,10 +56,10 @@ class Kind(Protocol[ContentsOf]):
         """Whether it does no harm to tell it twice."""
 
     def check(self) -> None:
-        """Raise when the user asked to stop, or when nobody is left who could make progress."""
+        """Raise if the user asked to stop, or if no subnet manager is left that could make progress."""
 
     def verify(self) -> None:
-        """Raise where who is written to is not who was examined any more."""
+        """Raise if what is about to be written to is no longer what was examined."""
 
     def write(self, contents: ContentsOf, operation: Operation) -> list[FileEntry]:
         """Write what a step says, each part after it is in the journal, and return the entries. Raises NotStored where

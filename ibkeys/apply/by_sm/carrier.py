@@ -40,7 +40,7 @@ class CarrierBySm(Generic[CourseOf]):
         return look_at_all(self._writer, ports, by_port_guid=by_port_guid)
 
     def check(self, change: FabricChange) -> list[Objection]:
-        """What may be right for the subnet manager at this moment and wrong all the same."""
+        """Return the objections to the change: what the subnet manager would accept now but goes wrong later."""
         return list(self._course.objections)
 
     def phases(self, remaining: Remaining, survey: Survey) -> list[Phase]:
@@ -53,7 +53,7 @@ class CarrierBySm(Generic[CourseOf]):
         return self._course.breaks
 
     def _remaining(self) -> Remaining:
-        """Return what is left until the end of the course."""
+        """Return the changes that are still to be made, up to the tables after the last step."""
         remaining = self._course.remaining
         remaining.tables += [each for each in self._prediction.changed_to(self._course.end) if each.differs]
         remaining.enforcement += self._course.enforcement

@@ -1,6 +1,6 @@
-"""The course of a change through a subnet manager: what is given to it, step by step, and the tables after each.
+"""The steps of a change through a subnet manager: what each gives to it, and the tables that the ports have after it.
 
-Also what the user asks of it.
+Also the options of the user for such a change.
 """
 
 from __future__ import annotations

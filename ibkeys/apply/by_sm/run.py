@@ -1,4 +1,4 @@
-"""Making the course of a change of partitions, step by step, and what the journal and the user are told of each."""
+"""Make a change of partitions through a subnet manager, step by step; record each step and report it to the user."""
 
 from __future__ import annotations
 
@@ -34,10 +34,12 @@ class PortsNotStored(NotStored):
 
 @dataclass(slots=True)
 class TablesRun(Generic[Contents]):
-    """One run over the steps of a course. ``in_vain``: what was done where the ports do not show it, in words;
-    ``undoes_fallback``: a step after which OpenSM works without a policy is rolled back at once, so no port is named
-    then; ``unread``: the subnet manager has something to read before the first step. ``last``: how the ports were
-    seen last."""
+    """Makes the steps of a change, one after the other.
+
+    ``in_vain``: the words for a step that the ports do not show. ``undoes_fallback``: a step that left OpenSM
+    without a policy is rolled back at once, so its message names no port. ``unread``: the subnet manager has yet to
+    read something before the first step. ``last``: the ports at the last look.
+    """
 
     course: Course[Contents]
     prediction: Prediction
@@ -151,6 +153,6 @@ def stopped_by(carried: Carried, operation: Operation) -> Iterator[None]:
 
 
 def stale(error: FileChanged) -> Refused:
-    """Return the refusal of a file that somebody else changed, with what differs."""
+    """Return the Refused for a file that somebody else changed; it holds the lines that differ."""
     message = f"refused by interlock stale, which cannot be overridden: {error}"
     return Refused(message, "stale", error.difference, is_overtaken=True)

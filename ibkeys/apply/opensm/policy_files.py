@@ -28,7 +28,7 @@ class PolicyFiles(OpensmFiles):
     guards: Guards = field(default_factory=Guards)
 
     def write(self, contents: NewFiles, operation: Operation) -> list[FileEntry]:
-        """As `OpensmFiles.write`, when the guards know what is about to be written."""
+        """Tell the guards the new contents, then write them as `OpensmFiles.write` does."""
         self.guards.written({file.key: new for file, new in contents})
         return OpensmFiles.write(self, contents, operation)
 

@@ -65,7 +65,7 @@ class UfmCalls:
         return written
 
     def _verify(self, base: int) -> Stored:
-        """Read a partition again, and return it. Raises Refused (``stale``) where somebody else has changed it."""
+        """Read a partition again, and return it. Raises Refused (``stale``) if somebody else has changed it."""
         stored, entry = self.stored[base], self.ufm.partition(base)
         if stored.is_as(entry):
             return stored.with_settings(entry)
@@ -140,7 +140,7 @@ class UfmCalls:
             )
 
     def _lost(self, base: int, words: Words, entry: UfmPartition | None) -> dict[PortKey | None, str]:
-        """Return what UFM has not stored of *words*, by port: None for what is no port of the fabric."""
+        """Return the members of *words* that UFM has not stored, by port; under None what belongs to no known port."""
         if entry is not None and entry.is_untold:
             return {None: f"UFM reported success, but lists members of {base:#x} without their membership"}
         now = entry.words if entry is not None else {}

@@ -41,7 +41,7 @@ class Text:
 def render_text(
     text: Text, tables: Sequence[Table] = (), links: Sequence[tuple[str, str, str]] = (), *, version: str = ""
 ) -> str:
-    """Return a page. *tables*: below the text; *links*, of the first page: file, its title, and what is in it.
+    """Return a page. *tables*: shown below the text; *links*: file, title and contents of each further page.
 
     Raises UsageError if jinja2 is not installed.
     """

@@ -33,8 +33,8 @@ def is_unconfirmed(journal: Path, operation: int, start: int | None = None) -> b
 
 
 def may_go_back(journal: Path, operation: int, start: int | None = None) -> bool:
-    """Return whether an operation of the *journal* is rolled back now; if so, nobody can confirm it any more. *start*:
-    as in `is_unconfirmed`."""
+    """Return whether an operation of the *journal* is to be rolled back now. From then on it cannot be confirmed.
+    *start*: as in `is_unconfirmed`."""
     if not is_unconfirmed(journal, operation, start):
         return False
     # where the journal cannot be written, the command that rolls back says so
