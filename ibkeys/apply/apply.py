@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from ibkeys import jsonfile
-from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, apply_plan_of, keep_first, refuse_breaks
+from ibkeys.apply.apply_plan import NEW_PLAN, ApplyHooks, ApplyPlan, apply_plan_of, keep_first, refuse_breaks
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.carriers import Via, carrier_of
 from ibkeys.apply.direct import DirectCarrier
@@ -27,8 +27,6 @@ from ibkeys.plan.order import removals
 from ibkeys.printable import counted, named
 from ibkeys.store.journal import Journal, OperationRecord, PlanRecord
 from ibkeys.topology.port_id import PortKey
-
-NEW_PLAN: Final = "make a new plan (`ibkeys plan`)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from ibkeys.store.origin import Origin
 from ibkeys.topology.port_id import IDENTITY, PortKey
 
 APPLY: Final = "apply"
+NEW_PLAN: Final = "make a new plan (`ibkeys plan`)"
 _OTHER_WAYS: Final = {
     "no-room": "free an index first",
     "circle": "first apply a policy that reuses no partition",
@@ -240,13 +241,15 @@ def undo_plan_of(
     operation: int,
     hooks: ApplyHooks | None = None,
     is_open: bool = False,
+    is_undo: bool = False,
 ) -> ApplyPlan:
-    """Return the plan that restores what *operation* overwrote. *is_open*: as in `apply_plan_of`. Raises MKeyNeeded,
-    and what a sweep raises."""
+    """Return the plan that restores what *operation* overwrote. *is_open*: as in `apply_plan_of`; *is_undo*: the
+    operation is an undo itself. Raises MKeyNeeded, and what a sweep raises."""
     survey = carrier.survey(former.ports)
     remaining = carrier.state(former, survey)
     kept = "what somebody else wrote is kept, everything else is rolled back"
     advice = f"OpenSM would overwrite it; see `ibkeys journal {operation}`" if carrier.rewrites_tables else kept
+    advice = f"{advice}, or {NEW_PLAN}" if is_undo else advice
     plan = apply_plan_of(writer, carrier, remaining, survey, False, advice, is_open)
     plan.breaks = carrier.breaks(former, remaining)
     plan.undoes = operation

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ibkeys.errors import UsageError
+from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.mad.attributes import VIOLATION_COUNTERS, PortInfo
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
-from ibkeys.store.journal import Entry, FileEntry, FileImage, Image, Journal, OperationRecord
+from ibkeys.plan.document_reader import loads
+from ibkeys.store.journal import Entry, FileEntry, FileImage, Image, Journal, OperationRecord, PlanRecord
 from ibkeys.topology.enforcement import ENFORCEMENT_BITS, Enforcement
 from ibkeys.topology.port_id import PortKey
 
@@ -78,6 +79,7 @@ class Former:
     ``changed``: which bits any Set of it changed, inbound and outbound; the others are not its own. ``files``: those
     that it replaced, in that order. ``drifted``: the GUIDs of the end ports that differed from the SM's policy when it
     began; None: the journal does not say. ``found_files``: the SHA-256 of what was in the files that it would replace.
+    ``peers``: what each port was linked to when its plan was made, empty for an operation without plan.
     """
 
     tables: dict[PortKey, FormerTable] = field(default_factory=dict)
@@ -88,6 +90,7 @@ class Former:
     counters: int = 0
     drifted: frozenset[int] | None = None
     found_files: frozenset[str] = frozenset()
+    peers: dict[PortKey, PortKey | None] = field(default_factory=dict)
 
     @property
     def ports_of_tables(self) -> list[PortKey]:
@@ -129,7 +132,9 @@ def former_in(journal: Journal, record: OperationRecord) -> Former:
     """
     former = _former_of(record.command, journal.entries(record.id))
     former.files = [entry.image for entry in journal.files(record.id) if entry.status != "failed"]
-    kept = _kept(journal, record)
+    first = _first_of(journal, record)
+    former.peers = _peers(journal.plan_of(first.id))
+    kept = journal.options_of(first.id)  # who reads the permissions says that they are damaged
     former.drifted = _drifted(kept)
     former.found_files = frozenset(map(str, kept.get(KEPT_FILES, ())))
     for relative in journal.relatives(record.id):
@@ -142,10 +147,21 @@ def former_in(journal: Journal, record: OperationRecord) -> Former:
     return former
 
 
-def _kept(journal: Journal, record: OperationRecord) -> Mapping[str, Any]:
+def _first_of(journal: Journal, record: OperationRecord) -> OperationRecord:
+    """Return the operation that *record* undoes, or repeats; itself if it is no undo."""
     while record.undoes is not None:
         record = journal.find(record.undoes)
-    return journal.options_of(record.id)  # who reads the permissions says that they are damaged
+    return record
+
+
+def _peers(memory: PlanRecord | None) -> dict[PortKey, PortKey | None]:
+    """Return what each port of a plan was linked to, None where the plan does not know."""
+    if memory is None:
+        return {}
+    try:
+        return loads(memory.document, "the plan in the journal", bound=False).peers
+    except FileFormatError:
+        return {}  # an undo needs the images alone; `resume` says that the plan is damaged
 
 
 def _drifted(kept: Mapping[str, Any]) -> frozenset[int] | None:

@@ -113,20 +113,22 @@ def remaining_of(plan: PartitionPlan, survey: Survey, former: Former | None = No
     for change in plan.enforcement:
         if change.before != change.after:
             _add_enforcement(remaining, change, survey, former)
-    _note_moved_links(remaining, plan, survey)
+    peers = plan.peers
+    for key in ports_of(plan):
+        if key in survey.targets and _is_elsewhere(survey.targets[key], peers[key]):
+            _note_other_link(remaining, survey.targets[key])
     return remaining
 
 
-def _note_moved_links(remaining: Remaining, plan: PartitionPlan, survey: Survey) -> None:
-    """Note as foreign each port that is linked to another port than when the plan was made: a leaf port would enforce
-    what is meant for a host that is elsewhere. A link that is down leads nowhere, and cuts nobody."""
-    peers = {table.port.key: table.peer for table in plan.tables} | {
-        change.port.key: change.peer for change in plan.enforcement
-    }
-    for key in ports_of(plan):
-        target = survey.targets.get(key)
-        if target is not None and None not in (peers[key], target.peer) and target.peer != peers[key]:
-            remaining.foreign.append((target.id, f"it is linked to {target.port.peer} now"))
+def _is_elsewhere(target: Target, peer: PortKey | None) -> bool:
+    """Return whether a port is linked to another one than *peer*. A link that is down leads nowhere: it cuts nobody."""
+    return None not in (peer, target.peer) and target.peer != peer
+
+
+def _note_other_link(remaining: Remaining, target: Target) -> None:
+    """Note as foreign a port that is linked to another port than when the plan was made: a leaf port would enforce what
+    is meant for a host that is elsewhere."""
+    remaining.foreign.append((target.id, f"it is linked to {target.port.peer} now"))
 
 
 def _add_table(remaining: Remaining, table: TableChange, survey: Survey, former: Former | None) -> None:
@@ -190,31 +192,40 @@ def _put(table: dict[int, PKey], index: int, key: PKey) -> None:
 
 
 def remaining_of_undo(former: Former, survey: Survey) -> Remaining:
-    """Return what there is to do to have what was there before, byte for byte. What is foreign stays as it is."""
+    """Return what there is to do to have what was there before, byte for byte. What is foreign stays as it is.
+
+    A leaf port that is linked to another host than then lets that host talk as before at least: none of its P_Keys is
+    taken away, and no enforcement is switched on.
+    """
     remaining = Remaining()
     for key in former.ports:
         target = survey.targets.get(key)
         if target is None:
             remaining.leave_out(former.names[key], survey.missing[key])
             continue
+        is_of_another = target.port.is_external and _is_elsewhere(target, former.peers.get(key))
+        if is_of_another:
+            _note_other_link(remaining, target)
         if key in former.tables:
-            _undo_table(remaining, target, former.tables[key])
+            _undo_table(remaining, target, former.tables[key], only_adds=is_of_another)
         if key in former.bits:
-            _undo_bits(remaining, key, target, former)
+            _undo_bits(remaining, key, target, former, only_off=is_of_another)
     return remaining
 
 
-def _undo_bits(remaining: Remaining, key: PortKey, target: Target, former: Former) -> None:
+def _undo_bits(remaining: Remaining, key: PortKey, target: Target, former: Former, only_off: bool) -> None:
     now, found = target.enforcement, former.bits[key]
     inbound, outbound = (name in former.changed[key] for name in ENFORCEMENT_BITS)
     back = Enforcement(found.inbound if inbound else now.inbound, found.outbound if outbound else now.outbound)
     if back != found:
         remaining.foreign.append((target.id, "an enforcement bit that the operation did not write changed"))
+    if only_off:
+        back = Enforcement(now.inbound and back.inbound, now.outbound and back.outbound)
     if back != now:
         remaining.enforcement.append(EnforcementChange(target.id, now, back))
 
 
-def _undo_table(remaining: Remaining, target: Target, table: FormerTable) -> None:
+def _undo_table(remaining: Remaining, target: Target, table: FormerTable, only_adds: bool = False) -> None:
     values, overwritten, left = target.values, table.before, table.left
     before, after, surprises = target.table, target.table, []
     gone = [index for index, value in overwritten.items() if index >= len(values) and valid_or_0(value)]
@@ -226,6 +237,8 @@ def _undo_table(remaining: Remaining, target: Target, table: FormerTable) -> Non
         have = values[index]
         if valid_or_0(have) not in {valid_or_0(value), *left.get(index, ())}:
             surprises.append(f"index {index} is {PKey(have)}")
+            continue
+        if only_adds and valid_or_0(have):
             continue
         _put(after, index, PKey(value))
         if value and not value & PARTITION_MASK:

@@ -72,7 +72,8 @@ def plan_undo(
     try:
         if overwritten_by is not None:
             raise _overwritten(operation, overwritten_by)
-        plan = undo_plan_of(writer, carrier, former, operation, hooks, record.is_unfinished and record.is_of_plan)
+        can_end = record.is_unfinished and record.is_of_plan
+        plan = undo_plan_of(writer, carrier, former, operation, hooks, can_end, record.undoes is not None)
         plan.can_be_closed = record.is_of_plan
         if unconfirmed and carrier.rewrites_tables and plan.remaining.kept and not writer.dry_run:
             raise overwriting(plan.remaining.kept_in_words(), operation)

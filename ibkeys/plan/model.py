@@ -166,6 +166,12 @@ class PartitionPlan:
             if not change.port.is_external:
                 raise FileFormatError(f"enforcement[{number}]: {change.port} is not an external port of a switch")
 
+    @property
+    def peers(self) -> dict[PortKey, PortKey | None]:
+        """What each of its ports was linked to when it was made, None where that is not known."""
+        tables = {table.port.key: table.peer for table in self.tables}
+        return tables | {change.port.key: change.peer for change in self.enforcement}
+
     def _check_policy(self) -> None:
         text, sm = self.policy.text, self.sm_options
         if text is not None and hashlib.sha256(text).hexdigest() != self.policy.digest:

@@ -17,7 +17,7 @@ from ibkeys.store.origin import this_process
 from ibkeys.store.paths import StorePaths
 from tests.apply.applying import MORE, apply, interrupted_at, opened, resume, state_of, undo
 from tests.apply.lab import Lab
-from tests.fabricsim import writer
+from tests.fabricsim import swap_cables, writer
 from tests.plan.plans import entries
 
 
@@ -142,6 +142,25 @@ def test_a_run_that_goes_back_by_itself_names_each_port_that_could_not_be_given_
     assert nobody is None
     assert summary.startswith("2 ports could not be written: ")
     assert "`ibkeys resume 2` finishes it" in summary
+
+
+def test_a_leaf_port_with_another_host_than_then_loses_nothing_and_enforces_nothing_new(
+    lab: Lab, stores: StorePaths
+) -> None:
+    lab.put({2: entries(0xFFFF), 3: entries(0xFFFF)}, "io")
+    plan = lab.plan({2: entries(0xFFFF, 0x8001), 3: entries(0xFFFF, 0x8002)}, {2: "", 3: "io"})
+    moved = r"stale: 2 ports .*port 2 \(it is linked to 'node03 .* now\), .*port 3 \(it is linked to 'node02 .* now\)"
+    with opened(lab, stores) as fabric:
+        apply(fabric, plan)
+        swap_cables(lab.host(2), lab.host(3), lab.net)
+        before = lab.image()
+        with pytest.raises(Refused, match=moved):
+            undo(fabric, 1)
+        assert lab.image() == before
+        undo(fabric, 1, "stale")
+        assert [lab.host(number).p_keys[1] for number in (2, 3)] == [0, 0]
+        assert [lab.leaf(number).p_keys[1] for number in (2, 3)] == [0x8002, 0x8001]
+        assert [lab.leaf(number).outbound_enforcement for number in (2, 3)] == [1, 0]
 
 
 def test_resume_does_not_overwrite_an_enforcement_bit_that_somebody_else_set(lab: Lab, stores: StorePaths) -> None:

@@ -174,7 +174,7 @@ class Cell(DyingSite):
         code, text = self.type(*command)
         if code == REFUSED:
             assert self.facts() == before, f"refused with a change: {text}"
-            rolls_back = words[0] == ("resume" if self.kind == "undo" else "undo")
+            rolls_back = words[:2] == ["undo", "1"] or words[0] == ("resume" if self.kind == "undo" else "undo")
             if (rolls_back or self.pulled is not None) and "--override stale" in text:
                 code, text = self.type(*command, "--override", "stale")
         self.said = text
