@@ -17,26 +17,20 @@ from ibkeys.apply.by_sm.course import Settings
 from ibkeys.apply.by_sm.run import stale, stopped_by
 from ibkeys.apply.by_sm.steps import Prediction, expectations
 from ibkeys.apply.by_sm.wanted import foreign_ports, overwriting
-from ibkeys.apply.by_sm.watch import PortsProof
+from ibkeys.apply.by_sm.watch import PortsProof, Watched
 from ibkeys.apply.carrier import Assignment, Carried, Failed, WentBack
 from ibkeys.apply.former import KEPT_DRIFT, KEPT_FILES, Former, former_in
 from ibkeys.apply.opensm.course import Planning, PolicyCourse, parsed
 from ibkeys.apply.opensm.former_managers import KEPT_MANAGERS
 from ibkeys.apply.opensm.guards import KEPT_GUARDS, Guards, end_guards
 from ibkeys.apply.opensm.interlocks import set_aside
-from ibkeys.apply.opensm.policy_files import (
-    Way,
-    digest_of,
-    distinct,
-    steps_back,
-    ways_in,
-    where_it_is,
-)
+from ibkeys.apply.opensm.policy_files import FormerFiles, Way, digest_of, distinct, ways_in, where_it_is
 from ibkeys.apply.opensm.site import Site, find_site
 from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey, read_again
 from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.next_commands import KEEPS_IT
+from ibkeys.change.runner import Step
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileChanged, FileError, IbkeysError, Refused, UsageError
 from ibkeys.partitions.model import Policy
@@ -45,7 +39,7 @@ from ibkeys.printable import named
 from ibkeys.sm.files.journaled import clean_up
 from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
 from ibkeys.sm.site import KEPT_HOSTS, Reached, to_json
-from ibkeys.store.journal import FileEntry, Operation
+from ibkeys.store.journal import Operation
 from ibkeys.topology.port_id import PortKey
 
 
@@ -195,37 +189,22 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         if files is None:
             return WentBack(failed, is_refused=True)
         touched = {(entry.image.node_guid, entry.image.port) for entry in operation.journal.entries(operation.id)}
+        targets = self._prediction.survey.targets
+        kind = FormerFiles(self._site.master, ways, failed)
         with operation.journal.undo_of(operation.id, self._writer.origin) as undo:
-            entries, may_tell = self._put_former(undo, files, ways, failed)
             try:
-                if may_tell:
-                    if entries:
-                        self._signal()
-                    failed += self._prove_back(undo, read, touched, is_told=bool(entries))
+                if self._course.files[-1] in files:
+                    runner = self._runner(undo)
+                    made = runner.make(self._step_back(kind, files, read, touched))
+                    failed += [(targets[key].id, wrong) for key, wrong in made.found.wrong.items()]
+                    failed += [(targets[key].id, str(error)) for key, error in made.found.silent.items()]
+                    runner.settle(made, is_proven=not failed, files_stay=True)
+                else:  # the master keeps its policy, so nothing is told to it
+                    kind.write(files, undo)
             except IbkeysError as error:
                 failed.append((None, str(error)))
-            if not failed:
-                for entry in entries:
-                    entry.done()
             undo.outcome = "open" if failed else "done"
         return WentBack(failed)
-
-    def _put_former(
-        self, undo: Operation, files: Sequence[OpensmFile], ways: Mapping[FileKey, Way], failed: list[Failed]
-    ) -> tuple[list[FileEntry], bool]:
-        """Restore what can be restored. Return the files that were restored, and whether OpenSM may be signalled:
-        whether the master's is as it was."""
-        entries: list[FileEntry] = []
-        may_tell = bool(files) and files[-1] is self._course.files[-1]
-        for file in files:
-            try:
-                for content in steps_back([file], ways, at_once=True):
-                    entry = file.put(undo, content[file.key])
-                    entries += [entry] if entry is not None else []
-            except IbkeysError as error:
-                failed.append((None, str(error)))
-                may_tell = may_tell and file is not files[-1]
-        return entries, may_tell
 
     def _looked_at_again(self, ways: Mapping[FileKey, Way], failed: list[Failed]) -> list[OpensmFile] | None:
         """Return the files that the operation wrote and that can be read. None if somebody else changed one of them:
@@ -249,28 +228,16 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         failed += [(None, problem) for problem in self.disarm(confirmed=False)]
         return None
 
-    def _signal(self) -> None:
-        """Let the master read its policy."""
-        master = self._site.master
-        master.machine.signal(master.instance.process)
-
-    def _prove_back(
-        self, undo: Operation, read: Policy | None, touched: Collection[PortKey], is_told: bool
-    ) -> Iterator[Failed]:
-        """Yield the ports that do not return to what the former policy says, which is in its place. *touched*: the
-        ports that the operation changed. Ports elsewhere that drifted from the policy that OpenSM has *read* are not
-        examined. *is_told*: whether OpenSM was signalled; else it is only where a port is not as it was."""
-        former, survey = parsed(self._course.files[-1].seen.data), self._prediction.survey
-        silent = read_again(self._writer, survey.targets.values())
+    def _step_back(
+        self, kind: FormerFiles, files: Sequence[OpensmFile], read: Policy | None, touched: Collection[PortKey]
+    ) -> Step[Sequence[OpensmFile], Watched]:
+        """Return the step by which the ports get what the former policy says. *touched*: the ports that the operation
+        changed. Ports elsewhere that drifted from the policy that OpenSM has *read* are not examined."""
+        survey, former = self._prediction.survey, parsed(kind.ways[files[-1].key][0])
         prediction = Prediction(survey, self._site.options, self._site.manager.guid)
-        before = dict(prediction.now)
         set_aside(prediction, read, former, touched)
         [tables] = prediction.follow([former])
-        expected = expectations(tables, before, (), prediction)
-        changing = [key for key, entries in tables.items() if entries != before[key] and key not in silent]
-        if changing and not is_told:
-            self._signal()
+        expected = expectations(tables, prediction.now, (), prediction)
+        changing = [key for key, entries in tables.items() if entries != prediction.now[key]]
         proof = PortsProof(self._writer, survey.targets, expected, changing)
-        seen = self._runner(undo).look(proof, lambda: None)
-        yield from ((survey.targets[key].id, wrong) for key, wrong in seen.wrong.items())
-        yield from ((survey.targets[key].id, str(error)) for key, error in seen.silent.items())
+        return Step(kind, files, proof, has_news=bool(changing))

@@ -9,12 +9,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
+from ibkeys.apply.carrier import Failed
 from ibkeys.apply.opensm.guards import Guards
 from ibkeys.change.opensm_files import NewFiles, OpensmFiles
-from ibkeys.errors import FileChanged
+from ibkeys.errors import FileChanged, IbkeysError
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, difference
 from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
+from ibkeys.sm.site import Running
 from ibkeys.store.journal import FileEntry, FileImage, Operation
 
 Way = tuple[bytes | None, ...]
@@ -31,6 +34,44 @@ class PolicyFiles(OpensmFiles):
         """Tell the guards the new contents, then write them as `OpensmFiles.write` does."""
         self.guards.written({file.key: new for file, new in contents})
         return OpensmFiles.write(self, contents, operation)
+
+
+@dataclass(frozen=True, slots=True)
+class FormerFiles:
+    """The former policies on their way back, because nobody confirmed the new ones, or OpenSM takes none of them.
+
+    One file that cannot be restored hinders no other: it is noted in ``failed``. Nothing stops this on the way.
+    """
+
+    tells_again: ClassVar[bool] = True
+
+    master: Running
+    ways: Mapping[FileKey, Way]
+    failed: list[Failed]
+
+    def check(self) -> None:
+        """Raise nothing: there is nothing better to go back to."""
+
+    def verify(self) -> None:
+        """Raise nothing: the files were looked at, and the signal goes to the very process that was examined."""
+
+    def write(self, contents: Sequence[OpensmFile], operation: Operation) -> list[FileEntry]:
+        """Restore what can be restored, and return the entries of the files that held something else. Raises what
+        hinders the last one, which is the master's."""
+        entries: list[FileEntry | None] = []
+        for file in contents:
+            try:
+                new = steps_back([file], self.ways, at_once=True)
+                entries += [file.put(operation, each[file.key]) for each in new]
+            except IbkeysError as error:
+                if file is contents[-1]:
+                    raise
+                self.failed.append((None, str(error)))
+        return [entry for entry in entries if entry is not None]
+
+    def tell(self) -> None:
+        """Let the master read its policy. Raises HostRefused, HostNotReached."""
+        self.master.machine.signal(self.master.instance.process)
 
 
 def digest_of(data: bytes | None) -> str:
