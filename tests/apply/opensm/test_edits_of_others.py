@@ -147,6 +147,24 @@ def test_an_unconfirmed_run_whose_file_is_back_already_signals_nobody(bench: Ben
     assert not {"signal", "replace"} & {*bench.opensm.host.log}
 
 
+def test_an_unconfirmed_run_whose_first_signal_is_not_heard_signals_again(bench: Bench) -> None:
+    def unheard(run: FinishedApply) -> None:
+        bench.opensm.is_deaf = True
+        bench.opensm.host.log.clear()
+
+        def once_more(word: str) -> None:
+            bench.opensm.is_deaf = bench.opensm.host.log.count("signal") < 2
+
+        bench.opensm.host.before_each = once_more
+        unconfirmed(run)
+
+    bench.apply(MORE, hooks=ApplyHooks(ended=unheard))
+    assert bench.done.gone_back
+    assert not bench.done.failed
+    assert bench.opensm.host.log.count("signal") == 2
+    assert bench.states() == {1: "undone", 2: "done"}
+
+
 def test_an_unconfirmed_run_does_not_overwrite_a_port_that_somebody_else_changed(bench: Bench) -> None:
     def changed(run: FinishedApply) -> None:
         put(bench.opensm.net.port("node02 mlx4_0", 1), {0: 0x7FFF, 1: 0x8099})
