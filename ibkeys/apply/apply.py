@@ -14,6 +14,8 @@ from ibkeys.apply.carriers import Via, carrier_of
 from ibkeys.apply.direct import DirectCarrier
 from ibkeys.apply.former import former_in
 from ibkeys.apply.remaining import ports_of
+from ibkeys.apply.survey import Survey
+from ibkeys.change.consent import Objection
 from ibkeys.change.next_commands import KEEPS_IT, going_on
 from ibkeys.change.open_operations import not_open
 from ibkeys.change.writer import Writer
@@ -38,7 +40,7 @@ class Permissions:
     first: int | None = None
 
 
-_FIRST: Final = ("active-sm", "stale")
+_FIRST: Final = ("open-operation", "active-sm", "stale")
 """Interlocks that are named before a missing permission, because giving the permission would not help."""
 
 
@@ -61,9 +63,11 @@ def plan_apply(
     apply_plan = apply_plan_of(writer, carrier, remaining, survey, plan.options.disconnect_unconfigured, NEW_PLAN)
     apply_plan.digest = plan_digest(plan)
     apply_plan.breaks = carrier.breaks(plan, remaining)
+    if apply_plan.phases:
+        apply_plan.objections[:0] = _objections_to_open_operations(writer, survey)
     permissions = permissions or Permissions()
     _permit(writer, apply_plan, permissions)
-    apply_plan.notes += [*_problem_notes(plan, carrier), *_unfinished_notes(writer)]
+    apply_plan.notes += _problem_notes(plan, carrier)
     if apply_plan.phases:
         found = {table.port.key: table for table in remaining.tables}
         kept = replace(plan, tables=tuple(found.get(table.port.key, table) for table in plan.tables))
@@ -107,12 +111,17 @@ def _problem_notes(plan: PartitionPlan, carrier: Carrier) -> list[str]:
     return [f"the plan names {counted(len(problems), 'problem')}, the first: {problems[0].message}"]
 
 
-def _unfinished_notes(writer: Writer) -> list[str]:
+def _objections_to_open_operations(writer: Writer, survey: Survey) -> list[Objection]:
+    """Return an objection for each apply, or undo of one, that is open on this subnet: a node was found that it was
+    at."""
+    here = {node.guid for node in survey.topology.nodes} if survey.topology is not None else set()
     with Journal.read(writer.fabric.stores.journal) as journal:
-        return [
-            f"operation {record.id} of the journal ({record.command}) was never finished: {going_on(record)}"
-            for record in not_ended(journal)
-        ]
+        found = [(record, journal.nodes_of(record.id)) for record in not_ended(journal)]
+    return [
+        Objection("open-operation", f"operation {record.id} ({record.command}) is open: {going_on(record)}")
+        for record, nodes in found
+        if nodes & here
+    ]
 
 
 def unfinished(journal: Journal) -> list[OperationRecord]:

@@ -22,6 +22,7 @@ INTERLOCKS: Final = {
     "sm-wipes-keys": "M_Keys that are missing in an opensm.conf, so that its OpenSM would remove or replace them",
     "weak-key": "an M_Key that is easy to guess by audit rule MK007",
     "lease-0": "ProtectBits 2 or 3 with lease 0, or a lease not above the SM's sweep interval",
+    "open-operation": "an apply while another one, or its undo, is open on the same subnet",
     "stale": "overwriting what changed since it was shown",
     "standby-differs": "a change through the master OpenSM alone, while another SM has or may have a different policy",
     "self-takeover": "a policy that newly uses SELF while another SM may take over: SELF would then be that SM's port",

@@ -53,10 +53,15 @@ class NextCommands:
     close: str | None = None
 
     def __str__(self) -> str:
+        close = f"`{self.close}` only ends its record, {_IF_NO_WAY}" if self.close else ""
+        return ", ".join(filter(None, (self.in_short, close)))
+
+    @property
+    def in_short(self) -> str:
+        """As text, without what only ends the record."""
         finish = f"`{self.finish}` finishes it" if self.finish else ""
         roll_back = f"`{self.roll_back}` rolls it back" if self.roll_back else ""
-        close = f"`{self.close}` only ends its record, {_IF_NO_WAY}" if self.close else ""
-        return ", ".join(filter(None, (finish, roll_back, close)))
+        return ", ".join(filter(None, (finish, roll_back)))
 
 
 def next_commands(command: str, operation: int, undoes: int | None) -> NextCommands:

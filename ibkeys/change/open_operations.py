@@ -97,6 +97,14 @@ def to_undo(journal: Journal, operation: int | None) -> Target:
     return _only(found)
 
 
+def open_operations(journal: Journal) -> list[OperationRecord]:
+    """Return the operations that something is left of, and those that wait to be confirmed, the oldest first. Of an
+    undo that was cut off it is the operation that is undone."""
+    known = _Known(journal)
+    found = {each.id: each.record for each in [*known.left(), *known.waiting()]}
+    return [found[number] for number in sorted(found)]
+
+
 def not_open(record: OperationRecord) -> StoreError:
     """Return the error for an operation that `ibkeys resume` would finish, and that is not open."""
     ended = "it was undone" if record.state == "undone" else f"`ibkeys undo {record.id}` rolls it back"

@@ -105,14 +105,23 @@ class ShownChange(ABC):
         """Say the outcome for the change, *applied* or not, and return the exit code."""
 
 
-def writer_of(fabric: Fabric, command: str, consent: Changing) -> Writer:
+def writer_of(fabric: Fabric, command: str, consent: Changing, goes_on: int | None = None) -> Writer:
     """Return the writer of a changing command, with what the user agreed to, and what the journal says was asked for.
+    Each operation that is open is named on standard error, but for the one that it *goes_on* with.
 
     Raises UsageError for an interlock that there is not.
     """
     from ibkeys.change.consent import Consent
+    from ibkeys.change.next_commands import next_commands_of
+    from ibkeys.change.open_operations import open_operations
     from ibkeys.change.writer import Writer
+    from ibkeys.store.journal import Journal
 
+    with Journal.read(fabric.stores.journal) as journal:
+        for each in open_operations(journal):
+            commands = next_commands_of(each)
+            if each.id != goes_on and commands is not None:
+                exits.note(f"operation {each.id} ({each.command}) is open: {commands.in_short}")
     agreed = Consent(consent.force, frozenset(consent.override))
     return Writer(fabric, command, agreed, consent.dry_run, given_options())
 

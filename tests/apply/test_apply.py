@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -145,6 +146,33 @@ def test_a_port_that_is_gone_is_stale_and_left_out_when_that_is_overridden(lab: 
         resume(fabric)
     assert lab.host(3).p_keys[2] == 0x8002
     assert state_of(stores) == "done"
+
+
+def test_an_apply_is_refused_while_another_one_is_open_on_the_same_subnet(lab: Lab, stores: StorePaths) -> None:
+    plan = lab.plan({2: entries(0xFFFF, 0x8001), 5: entries(0xFFFF, 0x8001)})
+    with opened(lab, stores) as fabric:
+        with pytest.raises(KeyboardInterrupt):
+            apply(fabric, plan, check=interrupted_at(6))
+        before, another = lab.image(), lab.plan({3: entries(0xFFFF, 0x8002)})
+        open_one = "operation 1 (apply) is open: `ibkeys resume 1` finishes it, `ibkeys undo 1` rolls it back"
+        with pytest.raises(Refused, match=re.escape(f"refused by interlock open-operation: {open_one}")):
+            apply(fabric, another)
+        assert lab.image() == before
+        apply(fabric, another, "open-operation")
+    assert lab.host(3).p_keys[1] == 0x8002
+    assert [state_of(stores, number) for number in (1, 2)] == ["open", "done"]
+
+
+def test_an_apply_on_another_subnet_may_be_open(lab: Lab, stores: StorePaths) -> None:
+    with opened(lab, stores) as fabric, pytest.raises(KeyboardInterrupt):
+        apply(fabric, lab.plan({2: entries(0xFFFF, 0x8001), 5: entries(0xFFFF, 0x8001)}), check=interrupted_at(6))
+    other = Lab()
+    for node in other.net.nodes:  # the same fabric, made of other hardware
+        node.guid += 0x100000
+    plan = other.plan({2: entries(0xFFFF, 0x8001)})
+    with opened(other, stores) as fabric:
+        apply(fabric, plan)
+    assert [state_of(stores, number) for number in (1, 2)] == ["open", "done"]
 
 
 def test_a_host_that_was_plugged_in_elsewhere_is_stale(lab: Lab, stores: StorePaths) -> None:

@@ -194,7 +194,9 @@ def test_canary_then_resume_then_undo(cli: Cli, tmp_path: Path) -> None:
     assert result.out.endswith("partly done: operation 1 is still open; `ibkeys resume 1` continues it\n")
     assert (pkeys(cli, 2)[1], 1 in pkeys(cli, 5)) == ("0x8001", False)
     again = cli("apply", plan, "--yes", "--dry-run")
-    assert "operation 1 of the journal (apply) was never finished" in again.err
+    assert (
+        "refused: by interlock open-operation: operation 1 (apply) is open: `ibkeys resume 1` finishes it" in again.err
+    )
     result = cli("resume", "--yes")
     assert (result.code, pkeys(cli, 5)[1]) == (0, "0x8001")
     result = cli("undo", 1, "--yes")

@@ -104,7 +104,10 @@ class EnforcementRequest:
     def _writer(self, command: str) -> Iterator[Writer]:
         if is_simulated(self.where):
             raise UsageError("a simulated subnet has no OpenSM on any host")
-        with open_fabric(self.where, changing=True) as fabric, writer_of(fabric, command, self.consent) as writer:
+        with (
+            open_fabric(self.where, changing=True) as fabric,
+            writer_of(fabric, command, self.consent, self.begun.id) as writer,
+        ):
             yield writer
 
     def _carry_out(self, writer: Writer, plan: EnforcementPlan) -> int:

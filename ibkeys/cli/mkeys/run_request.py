@@ -75,7 +75,10 @@ class RunRequest:
         from ibkeys.store.journal import Journal
         from ibkeys.store.journal.runs import Runs
 
-        with open_fabric(self.where, changing=True) as fabric, writer_of(fabric, self.command, self.consent) as writer:
+        with (
+            open_fabric(self.where, changing=True) as fabric,
+            writer_of(fabric, self.command, self.consent, self.earlier) as writer,
+        ):
             if self.earlier is not None:
                 with Journal.read(fabric.stores.journal) as journal:
                     last = Runs(journal).last()

@@ -103,7 +103,7 @@ class Asked:
 
         where, consent = self.where, self.consent
         each = gives_each(self.folding, self.format)
-        with open_fabric(where, changing=True) as fabric, writer_of(fabric, "undo", consent) as writer:
+        with open_fabric(where, changing=True) as fabric, writer_of(fabric, "undo", consent, self.target.id) as writer:
             interrupts, bar = Interrupts(), Bar(where.debug)
             settings = Settings(sm_wait, allow_break, at_once=at_once)
             via = Via(None, settings, hosts_of(where, self.sm_hosts), open_ufm=partial(open_ufm, given=self.ufm))

@@ -157,7 +157,10 @@ def end_record(asked: ApplyRequest) -> int:
     """End the record of an earlier apply, because somebody else has changed what it set, or its ports are gone."""
     from ibkeys.apply.closing import Ending
 
-    with open_fabric(asked.where, changing=True) as fabric, writer_of(fabric, "apply", asked.consent) as writer:
+    with (
+        open_fabric(asked.where, changing=True) as fabric,
+        writer_of(fabric, "apply", asked.consent, asked.operation) as writer,
+    ):
         ending = Ending(writer, asked.via(), operation=asked.operation, say=exits.note)
         return end_overtaken(
             asked.consent,
@@ -185,7 +188,7 @@ def carry_out(asked: ApplyRequest, confirm_within: int | None) -> int:
             run = ApplyHooks(interrupts.check, bar)
             if confirm_within is not None:
                 _arm(run, confirm_within, interrupts, bar, guardian)
-            with writer_of(fabric, "apply", consent) as writer:
+            with writer_of(fabric, "apply", consent, asked.operation) as writer:
                 apply_plan = _plan(asked, writer, document, run)
                 shown = ManyPortsChange(writer, apply_plan, consent, asked.format, asked.each, interrupts, bar)
                 return shown.carry_out()

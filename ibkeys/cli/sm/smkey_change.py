@@ -135,7 +135,11 @@ class SmKeyRequest:
     def _writer(self) -> Iterator[Writer]:
         from ibkeys.smkeys.begun import COMMAND
 
-        with open_fabric(self.where, changing=True) as fabric, writer_of(fabric, COMMAND, self.consent) as writer:
+        goes_on = None if self.begun is None else self.begun.id
+        with (
+            open_fabric(self.where, changing=True) as fabric,
+            writer_of(fabric, COMMAND, self.consent, goes_on) as writer,
+        ):
             yield writer
 
     def _plan(self, writer: Writer, given: Mapping[Kind, SMKey], interrupts: Interrupts) -> KeyChange:

@@ -311,6 +311,11 @@ class Journal(Store):
         )
         return {guid_number(guid): (name, node_type) for guid, name, node_type in rows}
 
+    def nodes_of(self, operation: int) -> set[int]:
+        """Return the GUIDs of the nodes that an operation was at."""
+        query = "SELECT DISTINCT node_guid FROM entries WHERE operation = ?"
+        return {guid_number(guid) for (guid,) in self.database.query(query, (operation,), of="entries")}
+
     def files(self, operation: int) -> list[FileEntry]:
         """Return the files of an operation in the order they were recorded. Raises StoreError for an unknown id."""
         self._require(operation)
