@@ -15,7 +15,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.errors import StoreError, UsageError
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.site import hosts_in, reach
-from ibkeys.store.journal import Journal, OperationRecord, PlanRecord
+from ibkeys.store.journal import PlanRecord
 from ibkeys.ufm.rest import Ufm
 
 
@@ -81,10 +81,3 @@ def carrier_of(writer: Writer, via: Via, record: PlanRecord | None = None) -> Ca
     if via.name not in (None, name):
         raise UsageError(f"the operation was started through {name}; omit --via to continue it")
     return make(writer, via, kept)
-
-
-def record_of(journal: Journal, record: OperationRecord) -> PlanRecord | None:
-    """Return the plan of an operation; of an undo that of what it gave back. None where there is none."""
-    while record.undoes is not None:
-        record = journal.find(record.undoes)
-    return journal.plan_of(record.id)

@@ -11,7 +11,8 @@ from typing import Final
 from ibkeys.apply.apply import Permissions, last_unfinished, not_ended, plan_resume
 from ibkeys.apply.apply_plan import ApplyPlan
 from ibkeys.apply.carrier import Carrier
-from ibkeys.apply.carriers import Via, record_of
+from ibkeys.apply.carriers import Via
+from ibkeys.apply.former import record_of
 from ibkeys.apply.opensm.guards import end_guards
 from ibkeys.apply.undo import plan_undo
 from ibkeys.change.interlocks.overtaken import OVERTAKEN

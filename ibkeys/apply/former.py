@@ -132,9 +132,8 @@ def former_in(journal: Journal, record: OperationRecord) -> Former:
     """
     former = _former_of(record.command, journal.entries(record.id))
     former.files = [entry.image for entry in journal.files(record.id) if entry.status != "failed"]
-    first = _first_of(journal, record)
-    former.peers = _peers(journal.plan_of(first.id))
-    kept = journal.options_of(first.id)  # who reads the permissions says that they are damaged
+    former.peers = _peers(record_of(journal, record))
+    kept = journal.options_of(first_of(journal, record).id)  # who reads the permissions says that they are damaged
     former.drifted = _drifted(kept)
     former.found_files = frozenset(map(str, kept.get(KEPT_FILES, ())))
     for relative in journal.relatives(record.id):
@@ -147,11 +146,16 @@ def former_in(journal: Journal, record: OperationRecord) -> Former:
     return former
 
 
-def _first_of(journal: Journal, record: OperationRecord) -> OperationRecord:
+def first_of(journal: Journal, record: OperationRecord) -> OperationRecord:
     """Return the operation that *record* undoes, or repeats; itself if it is no undo."""
     while record.undoes is not None:
         record = journal.find(record.undoes)
     return record
+
+
+def record_of(journal: Journal, record: OperationRecord) -> PlanRecord | None:
+    """Return the plan of an operation; of an undo that of what it gave back. None where there is none."""
+    return journal.plan_of(first_of(journal, record).id)
 
 
 def _peers(memory: PlanRecord | None) -> dict[PortKey, PortKey | None]:

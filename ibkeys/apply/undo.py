@@ -9,9 +9,9 @@ from __future__ import annotations
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, refuse_breaks, undo_plan_of
 from ibkeys.apply.by_sm.wanted import overwriting
 from ibkeys.apply.carrier import Carrier
-from ibkeys.apply.carriers import Via, carrier_of, record_of
+from ibkeys.apply.carriers import Via, carrier_of
 from ibkeys.apply.confirm import note_refused
-from ibkeys.apply.former import Former, former_in
+from ibkeys.apply.former import Former, former_in, record_of
 from ibkeys.apply.opensm.guards import end_guards
 from ibkeys.change.next_commands import CLOSE, KEEPS_IT, next_commands
 from ibkeys.change.writer import Writer

@@ -9,6 +9,7 @@ from typing import Final, Literal
 from ibkeys.change.next_commands import THROUGH_OPENSM, going_on, next_commands_of
 from ibkeys.errors import StoreError, UsageError
 from ibkeys.store.journal import Journal, OperationRecord
+from ibkeys.store.journal.records import KEY_COMMANDS
 from ibkeys.store.journal.runs import Runs
 
 Kind = Literal["partitions", "keys", "sm-keys", "enforcement", "other"]
@@ -97,12 +98,13 @@ def to_undo(journal: Journal, operation: int | None) -> Target:
     return _only(found)
 
 
-def open_operations(journal: Journal) -> list[OperationRecord]:
+def open_beside(journal: Journal, command: str) -> list[OperationRecord]:
     """Return the operations that something is left of, and those that wait to be confirmed, the oldest first. Of an
-    undo that was cut off it is the operation that is undone."""
-    known = _Known(journal)
-    found = {each.id: each.record for each in [*known.left(), *known.waiting()]}
-    return [found[number] for number in sorted(found)]
+    undo that was cut off it is the operation that is undone. Those of the same kind as *command* are left out: it is
+    refused for them, or goes on with one."""
+    known, kind = _Known(journal), "partitions" if command == "apply" else _kind_of(command)
+    found = {each.id: each for each in [*known.left(), *known.waiting()]}
+    return [found[number].record for number in sorted(found) if kind == "other" or found[number].kind != kind]
 
 
 def not_open(record: OperationRecord) -> StoreError:
@@ -162,9 +164,11 @@ class _Known:
 
 
 def _kind(record: OperationRecord) -> Kind:
-    if record.is_of_keys:
-        return "keys"
-    return "partitions" if record.is_of_plan else _KINDS.get(record.began, "other")
+    return "partitions" if record.is_of_plan else _kind_of(record.began)
+
+
+def _kind_of(command: str) -> Kind:
+    return "keys" if command in KEY_COMMANDS else _KINDS.get(command, "other")
 
 
 def _only(found: Sequence[Target]) -> Target:

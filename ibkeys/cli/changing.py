@@ -107,18 +107,19 @@ class ShownChange(ABC):
 
 def writer_of(fabric: Fabric, command: str, consent: Changing, goes_on: int | None = None) -> Writer:
     """Return the writer of a changing command, with what the user agreed to, and what the journal says was asked for.
-    Each operation that is open is named on standard error, but for the one that it *goes_on* with.
+    Each operation that is open is named on standard error, but for the one that it *goes_on* with and those for which
+    it is refused.
 
     Raises UsageError for an interlock that there is not.
     """
     from ibkeys.change.consent import Consent
     from ibkeys.change.next_commands import next_commands_of
-    from ibkeys.change.open_operations import open_operations
+    from ibkeys.change.open_operations import open_beside
     from ibkeys.change.writer import Writer
     from ibkeys.store.journal import Journal
 
     with Journal.read(fabric.stores.journal) as journal:
-        for each in open_operations(journal):
+        for each in open_beside(journal, command):
             commands = next_commands_of(each)
             if each.id != goes_on and commands is not None:
                 exits.note(f"operation {each.id} ({each.command}) is open: {commands.in_short}")

@@ -30,7 +30,7 @@ def test_a_later_apply_is_not_taken_back_with_the_one_that_was_killed(
     with opened(lab, stores) as fabric:
         with pytest.raises(KeyboardInterrupt):
             apply(fabric, lab.plan(MORE), check=interrupted_at(moment))
-        apply(fabric, lab.plan(MORE))
+        apply(fabric, lab.plan(MORE), "open-operation")
         done = lab.image()
         assert may_go_back(stores.journal, 1)  # the time of the first is over
         with pytest.raises(Refused, match=r"operation 2 of the journal changed the same .*`ibkeys undo 2` first"):

@@ -197,8 +197,12 @@ def test_canary_then_resume_then_undo(cli: Cli, tmp_path: Path) -> None:
     assert (
         "refused: by interlock open-operation: operation 1 (apply) is open: `ibkeys resume 1` finishes it" in again.err
     )
+    beside = cli("pkey-set", "-G", f"{Lab().host(3).guid:#x}", "5=0x8030", "--dry-run")
+    note = "ibkeys: note: operation 1 (apply) is open: `ibkeys resume 1` finishes it, `ibkeys undo 1` rolls it back\n"
+    assert beside.err.startswith(note)
     result = cli("resume", "--yes")
     assert (result.code, pkeys(cli, 5)[1]) == (0, "0x8001")
+    assert "is open" not in result.err
     result = cli("undo", 1, "--yes")
     assert result.out.endswith("done, verified by a fresh read; `ibkeys undo 2` repeats it\n")
     assert [pkeys(cli, lid) for lid in (2, 5)] == [{0: "0xffff"}] * 2

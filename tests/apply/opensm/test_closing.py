@@ -58,7 +58,7 @@ def test_an_apply_that_cannot_go_on_either_is_closed_where_its_undo_is_overtaken
 
 def test_one_that_a_later_apply_replaced_is_closed_alone(cut_off: Bench) -> None:
     bench = cut_off
-    bench.apply(MORE)
+    bench.apply(MORE, "open-operation")
     assert bench.states() == {1: "open", 2: "done"}
     bench.assert_overtaken()
     bench.close()
@@ -117,10 +117,8 @@ def test_one_that_somebody_else_overtook_is_closed(cut_off_redo: Bench) -> None:
 
 def test_it_is_named_when_another_apply_begins(cut_off_redo: Bench) -> None:
     bench = cut_off_redo
-    bench.apply(MORE)
-    assert [
-        note for note in bench.done.notes if note.startswith("operation 2 of the journal (undo) was never finished")
-    ]
+    with pytest.raises(Refused, match=r"open-operation: operation 2 \(undo\) is open: `ibkeys undo 2` rolls it back"):
+        bench.apply(MORE)
 
 
 def test_a_port_that_somebody_else_set_counts_too(cut_off: Bench) -> None:
