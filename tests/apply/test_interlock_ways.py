@@ -189,7 +189,19 @@ def test_what_does_not_answer_behind_a_port_may_be_the_sm(silent: str) -> None:
 @pytest.mark.parametrize("former", [0, 1, 2])
 def test_what_is_cut_off_already_is_not_cut_again(level: int, former: int) -> None:
     """A change that takes nothing away, or gives something back, is not refused."""
-    same = cuts(SaReachability(True, True, former), SaReachability(True, True, level), lambda: "SM")
+    same = cuts(
+        SaReachability(Enforcement(True, True), former), SaReachability(Enforcement(True, True), level), lambda: "SM"
+    )
     assert bool(same) == (level < former)
-    assert cuts(SaReachability(True, True, former), SaReachability(False, False, level), lambda: "SM") == []
-    assert cuts(SaReachability(True, False, 1), SaReachability(True, False, 1), lambda: "switch") == []
+    assert (
+        cuts(
+            SaReachability(Enforcement(True, True), former),
+            SaReachability(Enforcement(False, False), level),
+            lambda: "SM",
+        )
+        == []
+    )
+    assert (
+        cuts(SaReachability(Enforcement(True, False), 1), SaReachability(Enforcement(True, False), 1), lambda: "switch")
+        == []
+    )

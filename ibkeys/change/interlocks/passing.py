@@ -15,6 +15,7 @@ from typing import Final, Literal
 
 from ibkeys.change.writer import Writer
 from ibkeys.keys.pkey import PKey
+from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.nodes import Port
 
 FarEnd = Literal["end port", "SM", "switch", "unknown"]
@@ -40,29 +41,31 @@ MEANING: Final[dict[Cut, str]] = {
 class SaReachability:
     """Enforcement of a switch port, and its membership in the default partition: 0 none, 1 limited, 2 full."""
 
-    inbound: bool
-    outbound: bool
+    bits: Enforcement
     level: int
 
     @classmethod
-    def of(cls, inbound: bool, outbound: bool, table: Iterable[PKey]) -> SaReachability:
+    def of(cls, bits: Enforcement, table: Iterable[PKey]) -> SaReachability:
         """Return the reachability that a table and the enforcement bits give."""
-        return cls(inbound, outbound, max((2 if key.is_full else 1 for key in table if key.is_default), default=0))
+        return cls(bits, max((2 if key.is_full else 1 for key in table if key.is_default), default=0))
 
 
 def cuts(before: SaReachability, after: SaReachability, far: Callable[[], FarEnd]) -> list[Cut]:
     """Return what a change cuts off that was not cut off before. *far* is asked only where it matters."""
-    enforces = after.inbound or after.outbound
-    enables = (after.inbound and not before.inbound) or (after.outbound and not before.outbound)
-    loses = after.level < before.level
-    if not enforces or not (enables or loses) or after.level == 2:
+    is_enabled, loses = enables(before.bits, after.bits), after.level < before.level
+    if not any(after.bits.bits) or not (is_enabled or loses) or after.level == 2:
         return []
     if after.level == 0:
         return ["SA"]
     if far() == "end port":
         return []
     found: list[Cut] = ["limited by table"] if loses else []
-    return [*found, "limited by enforcement"] if enables else found
+    return [*found, "limited by enforcement"] if is_enabled else found
+
+
+def enables(before: Enforcement, after: Enforcement) -> bool:
+    """Return whether enforcement is switched on in one direction or both."""
+    return (after.inbound and not before.inbound) or (after.outbound and not before.outbound)
 
 
 def far_end(writer: Writer, port: Port) -> FarEnd:

@@ -17,6 +17,7 @@ from ibkeys.change.interlocks.passing import (
     Cut,
     SaReachability,
     cuts,
+    enables,
     far_end,
     far_end_by_sweep,
     port_in_sweep,
@@ -31,7 +32,7 @@ from ibkeys.keys.pkey import DEFAULT_FULL, PKey
 from ibkeys.mad.attributes import NodeInfo, PortInfo, SwitchInfo
 from ibkeys.mad.const import NodeType, PortPhysicalState
 from ibkeys.printable import counted, named
-from ibkeys.topology.enforcement import ENFORCEMENT_BITS, Enforcement
+from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.nodes import Port
 from ibkeys.topology.port_id import PortId, PortKey
 
@@ -77,8 +78,8 @@ def _no_longer_passed(writer: Writer, port: Port, before: Entries, after: Entrie
     info = port.port_info
     if info is None:
         return []
-    bits = Enforcement.of(info).bits
-    was, will_be = SaReachability.of(*bits, before.values()), SaReachability.of(*bits, after.values())
+    bits = Enforcement.of(info)
+    was, will_be = SaReachability.of(bits, before.values()), SaReachability.of(bits, after.values())
     found = cuts(was, will_be, lambda: far_end_by_sweep(writer, port))
     return [Objection(INTERLOCK_OF[cut], f"{port}: {MEANING[cut]}") for cut in found]
 
@@ -90,43 +91,39 @@ def objections_to_enforcement(
 
     *switch*: None for a router port, which is always linked to a switch: it has the one table of its own.
     """
-    found = []
     table = port.read_p_keys() if switch is None or switch.partition_enforcement_cap else ()
+    blind = []
     if not any(key.is_valid for key in table):
-        found.append(
-            Objection(
-                "enforce-blind",
-                f"the P_Key table of {port} is empty: enforcement would drop all packets of the attached "
-                "node except SMPs",
-            )
+        text = (
+            f"the P_Key table of {port} is empty: enforcement would drop all packets of the attached node except SMPs"
         )
+        blind.append(text)
     elif not any(key.is_default for key in table):
-        found.append(
-            Objection(
-                "enforce-blind",
-                f"the P_Key table of {port} lacks the default partition: enforcement cuts the attached node off "
-                "from the SA",
-            )
+        blind.append(
+            f"the P_Key table of {port} lacks the default partition: enforcement cuts the attached node off from the SA"
         )
+    limited: list[Objection] = []
     if switch is not None and shown.port_physical_state == PortPhysicalState.LINK_UP:
-        peer = _peer_objection(writer, port)
-        found += peer or _limited_before_the_sm(writer, port, shown, changes, table)
-    return found
+        at_peer = _blind_at_peer(writer, port)
+        if at_peer:
+            blind.append(at_peer)
+        else:
+            limited = _limited_before_the_sm(writer, port, shown, changes, table)
+    return [*(Objection("enforce-blind", text) for text in blind), *limited]
 
 
 def _limited_before_the_sm(
     writer: Writer, port: PortHandle, shown: PortInfo, changes: dict[str, int], table: Sequence[PKey]
 ) -> list[Objection]:
-    (was_in, now_in), (was_out, now_out) = (
-        (bool(getattr(shown, name)), bool(changes.get(name, getattr(shown, name)))) for name in ENFORCEMENT_BITS
-    )
-    before, after = SaReachability.of(was_in, was_out, table), SaReachability.of(now_in, now_out, table)
+    was, now = Enforcement.of(shown), Enforcement.of(shown.replace(**changes))
+    before, after = SaReachability.of(was, table), SaReachability.of(now, table)
     found = cuts(before, after, lambda: far_end_by_sweep(writer, port.port))
     return [Objection(INTERLOCK_OF[cut], f"{port}: {MEANING[cut]}") for cut in found if cut != "SA"]
 
 
-def _peer_objection(writer: Writer, port: PortHandle) -> list[Objection]:
-    """Enforcement belongs between a switch and an end port; a peer that cannot be asked may be a switch."""
+def _blind_at_peer(writer: Writer, port: PortHandle) -> str:
+    """Return what enforcement does at this link, "" where it belongs: between a switch and an end port. A peer that
+    cannot be asked may be a switch."""
     ring = port.fabric.ring
     if not isinstance(port.route, DirectedAddress) or ring.by_guid:
         # A sweep proves the link, so that the far end is asked with its own key.
@@ -138,22 +135,16 @@ def _peer_objection(writer: Writer, port: PortHandle) -> list[Objection]:
         except IbkeysError:
             peer = None
     if peer is None:
-        return [
-            Objection(
-                "enforce-blind",
-                f"the node at the far end of {port} does not answer; if it is a switch, enforcement cuts "
-                "off the nodes behind it",
-            )
-        ]
+        return (
+            f"the node at the far end of {port} does not answer; if it is a switch, enforcement cuts off the nodes "
+            "behind it"
+        )
     if peer == NodeType.SWITCH:
-        return [
-            Objection(
-                "enforce-blind",
-                f"{port} is a link between switches: enforcement there drops packets of every partition that "
-                "its table lacks",
-            )
-        ]
-    return []
+        return (
+            f"{port} is a link between switches: enforcement there drops packets of every partition that its table "
+            "lacks"
+        )
+    return ""
 
 
 def _peer_by_discovery(writer: Writer, port: PortHandle) -> int | None:
@@ -249,23 +240,15 @@ def _enforcing(
         if not target.port.is_external:
             continue
         table, change = planned.get(key), changing.get(key)
-        now, bits = target.enforcement, change.after if change is not None else target.enforcement
-        before = SaReachability.of(
-            now.inbound, now.outbound, (table.before if table is not None else target.table).values()
-        )
-        after = SaReachability.of(
-            bits.inbound, bits.outbound, (table.after if table is not None else target.table).values()
-        )
+        bits = change.after if change is not None else target.enforcement
+        entries = (table.before, table.after) if table is not None else (target.table, target.table)
+        before = SaReachability.of(target.enforcement, entries[0].values())
+        after = SaReachability.of(bits, entries[1].values())
         for cut in cuts(before, after, partial(far_end, writer, target.port)):
             found[cut].append(target.id)
-        if change is not None and _enables(change) and far_end(writer, target.port) == "switch":
+        if change is not None and enables(change.before, change.after) and far_end(writer, target.port) == "switch":
             between.append(target.id)
     return [
         *(each for cut, ports in found.items() for each in _about(INTERLOCK_OF[cut], ports, f"{MEANING[cut]},")),
         *_about("enforce-blind", between, "enforcement on a link between switches"),
     ]
-
-
-def _enables(change: EnforcementChange) -> bool:
-    before, after = change.before, change.after
-    return (after.inbound and not before.inbound) or (after.outbound and not before.outbound)
