@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from ibkeys.keys.pkey import (
     DEFAULT_INBOUND_CHECK,
@@ -123,9 +123,7 @@ class Reach:
                 self.unread.append(port)
                 continue
             profile = _profile(port, self._between[inbound_check])
-            group = groups.get(profile)
-            if group is None:
-                group = groups[profile] = Group(profile)
+            group = groups.setdefault(profile, Group(profile))
             group.ports.append(port)
             self._profiles[port] = group.profile
             self.ports.append(port)
@@ -213,12 +211,9 @@ class Reach:
         return PairCounts(pairs // 2, one_way, unknown // 2)
 
     def talking_pairs(self, within: Collection[int] = ()) -> Iterator[tuple[Port, Port]]:
-        """Yield every pair of different end ports that can talk (*within*: in these partitions), each once. There may
+        """Return every pair of different end ports that can talk (*within*: in these partitions), each once. There may
         be very many."""
-        for number, port in enumerate(self.ports):
-            later = self.reached(self._profiles[port], within).both >> (number + 1)
-            for other in numbers_in(later):
-                yield port, self.ports[number + 1 + other]
+        return self._pairs_in("both", within)
 
     def one_way_pairs(self, within: Collection[int] = ()) -> Iterator[tuple[Port, Port]]:
         """Yield every (sender, receiver) of which packets get through that way, and the two cannot talk (*within*: in
@@ -228,10 +223,14 @@ class Reach:
                 yield port, self.ports[other]
 
     def unknown_pairs(self, within: Collection[int] = ()) -> Iterator[tuple[Port, Port]]:
-        """Yield every pair of different end ports of which the route decides what they can do (*within*: in these
+        """Return every pair of different end ports of which the route decides what they can do (*within*: in these
         partitions), each once."""
+        return self._pairs_in("unknown", within)
+
+    def _pairs_in(self, name: Literal["both", "unknown"], within: Collection[int]) -> Iterator[tuple[Port, Port]]:
+        """Yield every pair of which one is in that field of the other's `Reached`, each once."""
         for number, port in enumerate(self.ports):
-            later = self.reached(self._profiles[port], within).unknown >> (number + 1)
+            later = getattr(self.reached(self._profiles[port], within), name) >> (number + 1)
             for other in numbers_in(later):
                 yield port, self.ports[number + 1 + other]
 

@@ -13,8 +13,8 @@ switches, which is any cable of a tree, this is exact.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cache, cached_property
 
 Edge = tuple[int, int]
 """From one switch to another, by their numbers."""
@@ -33,7 +33,8 @@ class SwitchGraph:
 
     def __init__(self, beside: Sequence[Collection[int]]) -> None:
         self.beside = beside
-        self._block_of: dict[Edge, int] = {}
+        self.block_of: Callable[[Edge], int] = cache(self._find_block)
+        """Returns the number of the block that a link is in."""
 
     @cached_property
     def blocks(self) -> list[frozenset[int]]:
@@ -96,14 +97,9 @@ class SwitchGraph:
                 found[switch].append(number)
         return found
 
-    def block_of(self, edge: Edge) -> int:
-        """Return the number of the block that a link is in."""
-        found = self._block_of.get(edge)
-        if found is None:
-            one, other = edge
-            found = next(number for number in self.blocks_of[one] if other in self.blocks[number])
-            self._block_of[edge] = found
-        return found
+    def _find_block(self, edge: Edge) -> int:
+        one, other = edge
+        return next(number for number in self.blocks_of[one] if other in self.blocks[number])
 
 
 class Routes:
@@ -124,7 +120,8 @@ class Routes:
         self._doubtful: dict[int, list[Edge]] = {}
         for edge in doubtful:
             self._doubtful.setdefault(graph.block_of(edge), []).append(edge)
-        self._sure: dict[int, int] = {}
+        self.sure: Callable[[int], int] = cache(self._find_sure)
+        """Returns the switches that packets from a switch get to on every route, itself among them."""
 
     def back(self) -> Routes:
         """Return the routes of the same packets, from the receiver's end."""
@@ -137,21 +134,18 @@ class Routes:
     def may(self, start: int) -> int:
         """Return the switches that packets from *start* may get to, itself among them, and those to which no link is
         known."""
-        return self._reached[self._group_of[start]] | self._graph.elsewhere[start]
+        group_of, reached = self._groups
+        return reached[group_of[start]] | self._graph.elsewhere[start]
 
-    def sure(self, start: int) -> int:
-        """Return the switches that packets from *start* get to on every route, itself among them."""
-        found = self._sure.get(start)
-        if found is None:
-            found = 1 << start
-            waiting = [(start, -1)]
-            while waiting:
-                entry, came_by = waiting.pop()
-                for number in self._graph.blocks_of[entry]:
-                    for leave in self._exits(number, entry) if number != came_by else ():
-                        found |= 1 << leave
-                        waiting.append((leave, number))
-            self._sure[start] = found
+    def _find_sure(self, start: int) -> int:
+        found = 1 << start
+        waiting = [(start, -1)]
+        while waiting:
+            entry, came_by = waiting.pop()
+            for number in self._graph.blocks_of[entry]:
+                for leave in self._exits(number, entry) if number != came_by else ():
+                    found |= 1 << leave
+                    waiting.append((leave, number))
         return found
 
     def _exits(self, block: int, entry: int) -> Collection[int]:
@@ -194,19 +188,10 @@ class Routes:
         return found
 
     @cached_property
-    def _group_of(self) -> list[int]:
-        """The number of each switch's group; packets may get from each switch of a group to each other one."""
-        return self._groups[0]
-
-    @cached_property
-    def _reached(self) -> list[int]:
-        """The switches that each group may reach, as a set."""
-        return self._groups[1]
-
-    @cached_property
     def _groups(self) -> tuple[list[int], list[int]]:
-        """Return the group of each switch, and what each group reaches: strongly connected components (Tarjan, 1972),
-        those that others lead to first."""
+        """The number of each switch's group, and the switches that each group may reach, as a set. Packets may get from
+        each switch of a group to each other one: strongly connected components (Tarjan, 1972), those that others lead
+        to first."""
         beside = self._open
         group_of = [-1] * len(beside)
         reached: list[int] = []
