@@ -173,36 +173,34 @@ def forbidden(data: AuditInput, verdict: Verdict) -> None:
     for port in data.reach.virtualized:
         verdict.unknown(port, VIRTUAL_TABLES)
     found = deviating_classes(data)
-    accused = 0
+    accused = concerned = 0
     for each in found:
-        for at in each.ports:
-            accused |= 1 << at
-    concerned = accused
-    for each in found:
-        concerned |= each.partners
-    if sum(len(each.ports) * each.partners.bit_count() for each in found) <= LISTED_PAIRS:
+        accused |= each.ports
+        concerned |= each.ports | each.partners
+    if sum(each.ports.bit_count() * each.partners.bit_count() for each in found) <= LISTED_PAIRS:
         _say_pairs(verdict, found, accused)
     else:
-        for each, at, way in _by_port(found):
-            partners = Partners(data.reach.ports, getattr(each.found, way)).without(at)
-            _say(verdict, each, data.reach.ports[at], partners, way)
+        for each, at, way, others in _by_port(found):
+            _say(verdict, each, data.reach.ports[at], Partners(data.reach.ports, others), way)
     unknown = {*data.reach.unread, *data.reach.virtualized}
     seen = {data.reach.ports[at] for at in numbers_in(concerned)} | unknown
     verdict.passed = sum(port not in seen for port in data.end_ports)
 
 
-def _by_port(found: Iterable[Deviating]) -> Iterator[tuple[Deviating, int, ReachedField]]:
-    """Yield the places of the accused with each way in which they have partners."""
+def _by_port(found: Iterable[Deviating]) -> Iterator[tuple[Deviating, int, ReachedField, int]]:
+    """Yield the places of the accused with each way in which they have partners, and the places of these."""
     for each in found:
-        for at in each.ports:
-            yield from ((each, at, way) for way in WAYS if getattr(each.found, way) & ~(1 << at))
+        for at in numbers_in(each.ports):
+            for way, partners in zip(WAYS, each.found, strict=True):
+                if others := partners & ~(1 << at):
+                    yield each, at, way, others
 
 
 def _say_pairs(verdict: Verdict, found: Sequence[Deviating], accused: int) -> None:
     """Say each pair by itself, once: where both ports are accused by the first of them, one way by the sender."""
     reach = verdict.data.reach
-    for each, at, way in _by_port(found):
-        for other in numbers_in(getattr(each.found, way) & ~(1 << at)):
+    for each, at, way, others in _by_port(found):
+        for other in numbers_in(others):
             by_the_other = accused >> other & 1 and (way == "by" or (way != "to" and other < at))
             if not by_the_other:
                 _say(verdict, each, reach.ports[at], Partners(reach.ports, 1 << other), way)
