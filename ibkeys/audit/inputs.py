@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from ibkeys.partitions.model import Policy
 from ibkeys.reach.reach import Reach
 from ibkeys.store.keys.keystore import KeyState
 from ibkeys.topology.enforcement import leaf_of
+from ibkeys.topology.matching import MatchKey, match_key, ports_of
 from ibkeys.topology.model import Topology, Trouble
 from ibkeys.topology.moves import Moves
 from ibkeys.topology.nodes import Port
@@ -168,29 +169,17 @@ class AuditInput:
         return self._troubles.get((port, attribute))
 
     @cached_property
-    def _tables(self) -> dict[bytes, Table]:
-        return {}
+    def _table_of(self) -> Callable[[bytes], Table]:
+        return cache(Table.of)
 
     def table(self, port: Port) -> Table | None:
         """Return a port's P_Key table; None when it was not read."""
-        raw = port.p_key_raw
-        if raw is None:
-            return None
-        table = self._tables.get(raw)
-        if table is None:
-            table = self._tables[raw] = Table.of(raw)
-        return table
+        return self._table_of(port.p_key_raw) if port.p_key_raw is not None else None
 
     @cached_property
-    def _identities(self) -> dict[Port, Mapping[str, Any]]:
-        return {}
-
-    def identity(self, port: Port) -> Mapping[str, Any]:
-        """Return the keys that every port carries in every document, made once."""
-        identity = self._identities.get(port)
-        if identity is None:
-            identity = self._identities[port] = port.identity()
-        return identity
+    def identity(self) -> Callable[[Port], Mapping[str, Any]]:
+        """Returns the keys that every port carries in every document, made once."""
+        return cache(Port.identity)
 
     @cached_property
     def planes(self) -> list[list[Port]]:
@@ -255,14 +244,13 @@ class AuditInput:
         return uncertain_partitions(self.policy, knows_sm=self.master is not None)
 
     @cached_property
-    def _baseline(self) -> dict[tuple[int, int, int], Port]:
+    def _baseline(self) -> dict[MatchKey, Port]:
         assert self.baseline is not None
-        ports = self.baseline.fabric.ports()
-        return {(port.node.guid, port.node.twin, port.num): port for port in ports}
+        return ports_of(self.baseline.fabric)
 
     def before(self, port: Port) -> Port | None:
         """Return the port as the baseline has it; None when it is not in it."""
-        return self._baseline.get((port.node.guid, port.node.twin, port.num))
+        return self._baseline.get(match_key(port))
 
     @cached_property
     def moves(self) -> Moves:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
 from ibkeys.audit.findings import GROUPS, Profile, Severity
-from ibkeys.audit.inputs import AuditInput, number
+from ibkeys.audit.inputs import AuditInput, Table, number
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.mad.fields import NumberRow
 from ibkeys.topology.enforcement import as_shown
@@ -158,6 +158,13 @@ class Verdict:
             if port.hides_p_keys and self.passed > passed:
                 self.passed = passed
                 self.unknown(port, VIRTUAL_TABLES, {"VirtualizationInfo": {"state": port.virtual_ports}})
+
+    def end_port_tables(self) -> Iterator[tuple[Port, Table]]:
+        """Yield the end ports with their P_Key tables, as `with_tables` does."""
+        for port in self.with_tables(self.data.end_ports):
+            table = self.data.table(port)
+            assert table is not None
+            yield port, table
 
     def note_if_empty(self, note: str) -> None:
         """Say in *note* what there was nothing of, where no subject passes and none is against the rule or unknown."""

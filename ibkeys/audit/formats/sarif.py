@@ -120,16 +120,11 @@ def _rule(result: RuleResult, report: Report, text: Mapping[str, Any]) -> dict[s
             "result": result.result,
             "passed": result.passed,
             "note": clean(result.note) or None,
-            "waived": [_waived(subject) for subject in words.subjects(result, "waived")],
+            "waived": [*map(words.told, words.subjects(result, "waived"))],
             "security-severity": _SCORES[result.severity],
             "tags": ["security", "infiniband", GROUPS[result.group]],
         },
     }
-
-
-def _waived(subject: Subject) -> str:
-    """Return what is waived, where, why and until when."""
-    return clean(f"{words.place(subject.identity)}: {subject.message} ({subject.waiver or 'waived'})")
 
 
 # --- what is not a finding --------------------------------------------------------------------------------------------
