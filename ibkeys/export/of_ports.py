@@ -40,13 +40,13 @@ def m_keys(data: AuditInput) -> Iterator[Family]:
         "ibkeys_mkey_ports",
         "End ports by what they show of their M_Key, and by M_KeyProtectBits.",
         ("m_key_state", "protect_level"),
-        _STATES,
+        dict.fromkeys(_STATES, 0),
     )
     leases = Family(
         "ibkeys_mkey_lease_ports",
         "End ports with M_KeyProtectBits above 0, by their M_Key lease; unknown: PortInfo was not read.",
         ("lease",),
-        (("none",), ("finite",), ("unknown",)),
+        {("none",): 0, ("finite",): 0, ("unknown",): 0},
     )
     shortest: int | None = None
     for port in data.end_ports:
@@ -74,7 +74,7 @@ def enforcement(data: AuditInput) -> Iterator[Family]:
         "ibkeys_enforcement_ports",
         "External switch ports by partition enforcement; unknown: PortInfo was not read.",
         ("direction", "state"),
-        product(_DIRECTIONS, states),
+        dict.fromkeys(product(_DIRECTIONS, states), 0),
     )
     for port in data.external_ports:
         for direction, row in _DIRECTIONS.items():

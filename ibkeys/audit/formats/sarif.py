@@ -137,11 +137,7 @@ def _invocation(report: Report, exit_code: int, left_out: int) -> dict[str, Any]
         "exitCode": exit_code,
         # when the fabric was read: an audit of a snapshot is made of what was true then
         **({"startTimeUtc": report.taken} if _UTC.fullmatch(report.taken) else {}),
-        "toolExecutionNotifications": [
-            *_not_read(report),
-            *_unknown(report),
-            *_left_out(left_out),
-        ],
+        "toolExecutionNotifications": list(_notifications(report, left_out)),
     }
 
 
@@ -153,25 +149,19 @@ def _notification(id: str, level: str, text: str) -> dict[str, Any]:
     }
 
 
-def _not_read(report: Report) -> Iterator[dict[str, Any]]:
+def _notifications(report: Report, left_out: int) -> Iterator[dict[str, Any]]:
+    """Yield what was not read, each rule that is unknown, be it of some ports only, and that results are left out."""
     for trouble in report.coverage.troubles:
         location = logical_location(trouble)
         places = {"locations": [location]} if location else {}
         yield _notification(NOT_READ, "error", words.trouble_text(trouble)) | places
-
-
-def _unknown(report: Report) -> Iterator[dict[str, Any]]:
-    """Yield a notification for each rule that is unknown, be it of some ports only."""
     for index, result in enumerate(report.results):
         if result.result == "unknown" or words.subjects(result, "unknown"):
             reasons = "; ".join(words.unknown_reasons(result, "see the other notifications"))
             text = clean(f"{result.rule} {result.title}: unknown: {reasons}")
             yield _notification(UNKNOWN, "warning", text) | {"associatedRule": {"id": result.rule, "index": index}}
-
-
-def _left_out(count: int) -> Iterator[dict[str, Any]]:
-    if count:
-        text = f"{words.count(count, 'result')} left out, the least severe: GitHub takes {MOST:,}; -f json has all"
+    if left_out:
+        text = f"{words.count(left_out, 'result')} left out, the least severe: GitHub takes {MOST:,}; -f json has all"
         yield _notification(LEFT_OUT, "warning", text)
 
 

@@ -45,11 +45,15 @@ def devices(data: AuditInput, verdict: Verdict) -> None:
 )
 def guids(data: AuditInput, verdict: Verdict) -> Verdict:
     """HY002: duplicate or unknown GUID."""
-    places = _places(data)
+    places: dict[int, list[Port]] = {}
+    for port in data.end_ports:
+        if port.guid:
+            places.setdefault(port.guid, []).append(port)
     known = data.inventory
     for port in data.end_ports:
         evidence = {"NodeInfo": {"node_guid": f"0x{port.node.guid:016x}", "port_guid": f"0x{port.guid:016x}"}}
-        others = [each for each in places.get(port.guid, ()) if each is not port and not _is_plane(each, port)]
+        # the planes of one XDR port carry one GUID, and are ports of one CA
+        others = [each for each in places.get(port.guid, ()) if each.node is not port.node]
         if others:
             route = ",".join(map(str, (0, *others[0].agent_path)))
             message = f"port GUID 0x{port.guid:016x} is used by {others[0]} (route {route}) too"
@@ -65,19 +69,6 @@ def guids(data: AuditInput, verdict: Verdict) -> Verdict:
             data, "no GUID is used twice; an inventory (--inventory) would show whether all belong here"
         )
     return verdict
-
-
-def _places(data: AuditInput) -> dict[int, list[Port]]:
-    found: dict[int, list[Port]] = {}
-    for port in data.end_ports:
-        if port.guid:
-            found.setdefault(port.guid, []).append(port)
-    return {guid: ports for guid, ports in found.items() if len(ports) > 1}
-
-
-def _is_plane(a: Port, b: Port) -> bool:
-    """Two planes of one XDR port carry its GUID, and are ports of one CA."""
-    return a.node is b.node and not a.node.is_switch
 
 
 @rule(
