@@ -85,11 +85,10 @@ def guids(data: AuditInput, verdict: Verdict) -> Verdict:
 def incomplete(data: AuditInput, verdict: Verdict) -> None:
     """HY003: audit incomplete."""
     for trouble in data.fabric.troubles:
-        evidence = {trouble.attribute or "SMP": {"reading": trouble.reading}}
         if trouble.reading in ("not-asked", "not-in-file"):
-            verdict.unknown_of(trouble, evidence)
+            verdict.unknown_of(trouble)
         else:
-            verdict.fail_of(trouble, trouble.error, evidence)
+            verdict.fail_of(trouble, trouble.error)
     incomplete_ports = {trouble.port for trouble in data.fabric.troubles}
     verdict.passed = sum(port not in incomplete_ports for port in data.fabric.ports())
 
