@@ -148,7 +148,8 @@ class _Four(NamedTuple):
 
 
 def _p_keys(port: Port, said: _Four, file: ReadByTheSm, least: int) -> Iterator[Value]:
-    facts = Facts(file, not port.is_known_inactive, _has_room(port))
+    has_room = port.occupied is None or port.capacity is None or len(port.occupied) < port.capacity
+    facts = Facts(file, not port.is_known_inactive, has_room)
     partitions = said.partitions()
     if not partitions and port.is_end_port:
         yield Value(port, "pkey", None, said.members(0), judge(said.members(0), facts))
@@ -167,7 +168,3 @@ def _is_comparable(words: FourViews, least: int) -> bool:
     """Whether at least *least* sources know a value, so that it is compared. *least* is 2: what only one source knows
     need not be managed. It is 1 where the SA was asked and failed, because the SA may know the value too."""
     return sum(word is not None for word in words) >= least
-
-
-def _has_room(port: Port) -> bool:
-    return port.occupied is None or port.capacity is None or len(port.occupied) < port.capacity

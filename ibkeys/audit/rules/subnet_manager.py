@@ -11,6 +11,7 @@ from ibkeys.host.opensm_process import OpensmConfig
 from ibkeys.mad.attributes import SMInfo
 from ibkeys.mad.const import SMState
 from ibkeys.topology.nodes import Port
+from ibkeys.topology.subnet_manager import sm_state_name
 
 _NOT_ASKED: Final = "the SA was not queried (--probe-sa)"
 
@@ -39,7 +40,7 @@ def masters(data: AuditInput, verdict: Verdict) -> None:
     count = sum(info.sm_state == SMState.MASTER for _, info in found)
     for port, info in found:
         evidence = {SMInfo.name: {"guid": f"0x{info.guid:016x}", "sm_state": info.sm_state, "priority": info.priority}}
-        state = _state(info.sm_state)
+        state = sm_state_name(info.sm_state)
         if data.sm_guids is not None and info.guid not in data.sm_guids:
             verdict.fail(port, f"a subnet manager ({state}) that is not on the list of --sm-guids", evidence)
         elif count > 1 and info.sm_state == SMState.MASTER:
@@ -50,13 +51,6 @@ def masters(data: AuditInput, verdict: Verdict) -> None:
             )
         else:
             verdict.passed += 1
-
-
-def _state(number: int) -> str:
-    try:
-        return SMState(number).name.lower().replace("_", " ")
-    except ValueError:
-        return f"state {number}"
 
 
 @rule(
