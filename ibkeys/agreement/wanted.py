@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from ibkeys.agreement.said import NOTHING, PortView, Protection, by_partition
+from ibkeys.agreement.said import NOTHING, PortView, Protection
 from ibkeys.keys.pkey import PKey
 from ibkeys.partitions.membership import end_ports_of, resolve, uncertain_partitions
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.opensm_tables import place_leaf
 from ibkeys.plan.model import Enforce
+from ibkeys.reach.forms import by_partition
 from ibkeys.topology.enforcement import Enforcement, leaf_of
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port

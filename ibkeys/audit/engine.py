@@ -179,7 +179,7 @@ def coverage_of(data: AuditInput, part: Part | None, undecided: Iterable[Mapping
 
 def _who_was_there(data: AuditInput, trouble: Trouble) -> str:
     """Name who was behind a port when the baseline was taken: a port that does not answer cannot give its name."""
-    if data.baseline is None or not trouble.is_behind:
+    if not trouble.is_behind:
         return ""
     port = data.before(trouble.port)
     return f"; in the baseline {port.peer} was there" if port is not None and port.peer is not None else ""

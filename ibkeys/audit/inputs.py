@@ -18,6 +18,7 @@ from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.fields import NumberRow
 from ibkeys.partitions.membership import EndPort, PortKind, Resolution, resolve, uncertain_partitions
 from ibkeys.partitions.model import Policy
+from ibkeys.reach.forms import by_partition
 from ibkeys.reach.reach import Reach
 from ibkeys.store.keys.keystore import KeyState
 from ibkeys.topology.enforcement import leaf_of
@@ -89,12 +90,9 @@ class Table:
         """Take a table apart."""
         values = struct.unpack(f">{len(raw) // 2}H", raw)
         entries = {index: value for index, value in enumerate(values) if value & PARTITION_MASK}
-        bases: dict[int, set[int]] = {}
-        for value in entries.values():
-            bases.setdefault(value & PARTITION_MASK, set()).add(value)
         return cls(
             entries,
-            {base: frozenset(keys) for base, keys in bases.items()},
+            by_partition(entries.values()),
             tuple(index for index, value in enumerate(values) if value == FULL_BIT),
             tuple(value for value, count in Counter(entries.values()).items() if count > 1),
         )
@@ -239,17 +237,15 @@ class AuditInput:
     @cached_property
     def uncertain_bases(self) -> frozenset[int]:
         """Partitions whose members are not known: the policy does not say them, or they depend on where the SM is."""
-        if self.policy is None:
-            return frozenset()
+        assert self.policy is not None
         return uncertain_partitions(self.policy, knows_sm=self.master is not None)
 
     @cached_property
     def _baseline(self) -> dict[MatchKey, Port]:
-        assert self.baseline is not None
-        return ports_of(self.baseline.fabric)
+        return ports_of(self.baseline.fabric) if self.baseline is not None else {}
 
     def before(self, port: Port) -> Port | None:
-        """Return the port as the baseline has it; None when it is not in it."""
+        """Return the port as the baseline has it; None when it is not in it, or there is none."""
         return self._baseline.get(match_key(port))
 
     @cached_property

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -170,13 +171,13 @@ def _notifications(report: Report, left_out: int) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """A subject that fails: its rule, the rule's ``index`` among all, its ``number`` among those at this port.
+    """A subject that fails: its rule, the rule's ``index`` among all, and what it is ``called`` between runs.
     ``subject`` None: a rule that fails without naming any."""
 
     result: RuleResult
     index: int
     subject: Subject | None
-    number: int
+    called: tuple[str, ...]
 
     @property
     def severity(self) -> Severity:
@@ -185,36 +186,27 @@ class _Failure:
 
 def _failures(report: Report) -> Iterator[_Failure]:
     for index, result in enumerate(report.results):
-        counts: dict[str, int] = {}
+        counts: Counter[str] = Counter()
         for subject in words.subjects(result, "fail"):
-            name = _name(subject)
-            counts[name] = counts.get(name, 0) + 1
-            yield _Failure(result, index, subject, counts[name])
+            # a file has no identity but its name, which the message begins with
+            name = words.qualified_name(subject.identity) or subject.message
+            counts[name] += 1
+            yield _Failure(result, index, subject, (result.rule, name, str(counts[name])))
         if result.result == "fail" and not result.subjects:
-            yield _Failure(result, index, None, 1)
-
-
-def _name(subject: Subject) -> str:
-    # a file has no identity but its name, which the message begins with
-    return words.qualified_name(subject.identity) or subject.message
+            yield _Failure(result, index, None, (result.rule,))
 
 
 def _result(one: _Failure, root: str) -> dict[str, Any]:
-    subject, rule = one.subject, one.result.rule
-    if subject is None:
-        digest = _digest(rule)
-        message = clean(f"{one.result.title}: {words.summary(one.result)}")
-    else:
-        digest = _digest(rule, _name(subject), str(one.number))
-        message = _message(subject)
+    subject, rule = one.subject, one.result
+    message = _message(subject) if subject is not None else clean(f"{rule.title}: {words.summary(rule)}")
     return {
-        "ruleId": rule,
+        "ruleId": rule.rule,
         "ruleIndex": one.index,
         "kind": "fail",
         "level": LEVELS[one.severity],
         "message": {"text": message},
         "locations": [location_of(subject, root)],
-        "partialFingerprints": dict.fromkeys(FINGERPRINTS, digest),
+        "partialFingerprints": dict.fromkeys(FINGERPRINTS, _digest(one.called)),
         "properties": {"severity": one.severity, **(_read(subject) if subject is not None else {})},
     }
 
@@ -233,5 +225,5 @@ def _message(subject: Subject) -> str:
     return clean(subject.message if at == words.FABRIC_OR_HOST else f"{subject.message} ({at})")
 
 
-def _digest(*parts: str) -> str:
+def _digest(parts: tuple[str, ...]) -> str:
     return hashlib.sha256("\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()[:32]

@@ -8,14 +8,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, FULL_BIT, PARTITION_MASK
-from ibkeys.reach.forms import Standing, Traffic, form, traffic
+from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK
+from ibkeys.reach.forms import FULL, LIMITED, Standing, Traffic, forms_in, traffic
 from ibkeys.reach.reach import Reach
 from ibkeys.topology.names.folded import FoldedNames
 from ibkeys.topology.nodes import Port
 
 T = TypeVar("T")
 
+_KINDS: Final = {FULL: "full", LIMITED: "limited", FULL | LIMITED: "both"}
 MOST: Final = 400
 """Rows and columns that a picture shows; each still has the size of a letter."""
 
@@ -116,22 +117,13 @@ def _columns(reach: Reach, called: FoldedNames, chosen: Collection[int]) -> Iter
 
 def _unchecked(port: Port, partition: int) -> Traffic:
     """Return what would leave a port and arrive at it if no switch port checked anything."""
-    holds = 0
-    for _, key in port.occupied or ():
-        if key & PARTITION_MASK == partition:
-            holds |= form(key)
-    return traffic(Standing(holds, None, None), DEFAULT_INBOUND_CHECK)
+    return traffic(Standing(forms_in(port)[partition], None, None), DEFAULT_INBOUND_CHECK)
 
 
 def _kinds(port: Port, chosen: Collection[int]) -> tuple[tuple[int, str], ...]:
     """Return the partitions a port is in, and as what."""
-    kinds: dict[int, str] = {}
-    for _, key in port.occupied or ():
-        partition = key & PARTITION_MASK
-        if not chosen or partition in chosen:
-            kind = "full" if key & FULL_BIT else "limited"
-            kinds[partition] = kind if kinds.get(partition, kind) == kind else "both"
-    return tuple(sorted(kinds.items()))
+    forms = sorted(forms_in(port).items())
+    return tuple((partition, _KINDS[held]) for partition, held in forms if not chosen or partition in chosen)
 
 
 def _largest(things: Sequence[T], sizes: Sequence[int]) -> list[T]:

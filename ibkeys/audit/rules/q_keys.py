@@ -57,7 +57,7 @@ def constraint_errors(data: AuditInput, verdict: Verdict) -> None:
         if not any(counts.values()):
             verdict.passed += 1
             continue
-        known = data.before(leaf) if data.baseline is not None else None
+        known = data.before(leaf)
         before = data.baseline.constraint_errors.get(known) if data.baseline is not None and known else None
         listed = ", ".join(f"{name} {value}" for name, value in counts.items() if value)
         if before is None or before.received is None or before.transmitted is None:
