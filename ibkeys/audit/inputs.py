@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.host.facts import HostFacts
+from ibkeys.host.opensm_process import OpensmConfig
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, FULL_BIT, PARTITION_MASK, InboundCheck
 from ibkeys.mad.attributes import PortInfo
@@ -197,6 +198,13 @@ class AuditInput:
     def reach(self) -> Reach:
         """Who can talk to whom."""
         return Reach(self.fabric, inbound_check=self.inbound_check)
+
+    @property
+    def running_configs(self) -> Sequence[OpensmConfig] | None:
+        """The configurations of an OpenSM that runs on this host, for a file that nobody runs by proves nothing; None
+        where none runs, or that is not known."""
+        facts = self.host.facts if self.host is not None else None
+        return facts.opensm_configs if facts is not None and facts.opensm_processes else None
 
     # --- subnet managers ---------------------------------------------------------------------------------------------
 

@@ -21,16 +21,9 @@ from functools import cached_property
 from itertools import chain
 from typing import Final, Literal, NamedTuple
 
-from ibkeys.keys.pkey import (
-    DEFAULT_INBOUND_CHECK,
-    INBOUND_CHECKS,
-    InboundCheck,
-    PKey,
-    match_in_table,
-    match_inbound,
-)
+from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, INBOUND_CHECKS, InboundCheck, PKey
 from ibkeys.reach.between import Between, SwitchLinks
-from ibkeys.reach.forms import LIMITED, Standing, Traffic, forms_in, keys_of, traffic
+from ibkeys.reach.forms import LIMITED, Standing, Traffic, forms_in, keys_of, passing, traffic
 from ibkeys.reach.raw import RawPackets
 from ibkeys.reach.routes import numbers_in
 from ibkeys.reach.sets import PartitionReach, PartitionSets, ReachedField
@@ -256,12 +249,11 @@ class Reach:
             leaf = leaf_of(port)
             if leaf is None:
                 continue
-            for key in keys_of(partition, holds) if inbound is not None else ():
-                if match_inbound(key, keys_of(partition, inbound or 0), self.inbound_check) is None:
+            if inbound is not None:
+                for key in keys_of(partition, holds & ~passing(inbound, self.inbound_check)):
                     yield Check(leaf, "inbound", PKey(key), None)
-            for key in keys_of(partition, sent) if outbound is not None else ():
-                taken = match_in_table(key, keys_of(partition, holds)) is not None
-                if taken and match_in_table(key, keys_of(partition, outbound or 0)) is None:
+            if outbound is not None:
+                for key in keys_of(partition, sent & passing(holds, "membership") & ~passing(outbound, "membership")):
                     yield Check(leaf, "outbound", PKey(key), None)
 
     def stops_between_switches(self, within: Collection[int] = ()) -> Iterator[Check]:

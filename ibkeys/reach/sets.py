@@ -21,9 +21,9 @@ class PartitionReach(NamedTuple):
     both: int
     to: int
     by: int
-    may_both: int = 0
-    may_to: int = 0
-    may_by: int = 0
+    may_both: int
+    may_to: int
+    may_by: int
 
     def of(self, name: ReachedField) -> int:
         """Return the ports in a field of `ibkeys.reach.reach.Reached`."""
@@ -46,27 +46,12 @@ class PartitionSets:
         self._ports_at: Callable[[int], int] = cache(self._find_ports)
 
     def _find_reached(self, mine: Traffic, place: int) -> PartitionReach:
-        return self._on_any_route(mine) if self._places is None else self._by_routes(self._places, mine, place)
-
-    def _on_any_route(self, mine: Traffic) -> PartitionReach:
-        both = to = by = 0
-        for other, ports in self.members.items():
-            match mine.sends_to(other), other.sends_to(mine):
-                case True, True:
-                    both |= ports
-                case True, False:
-                    to |= ports
-                case False, True:
-                    by |= ports
-        return PartitionReach(both, to, by)
-
-    def _by_routes(self, places: Places, mine: Traffic, place: int) -> PartitionReach:
         to = may_to = by = may_by = 0
         for other, ports in self.members.items():
             for forms, is_back in ((mine.leaves & other.arrives, False), (other.leaves & mine.arrives, True)):
                 if not forms:
                     continue
-                rows = places.reached(place, forms, is_back)
+                rows = self._places.reached(place, forms, is_back) if self._places is not None else None
                 sure, may = (ports, ports) if rows is None else (ports & self._ports_at(row) for row in rows)
                 if is_back:
                     by, may_by = by | sure, may_by | may

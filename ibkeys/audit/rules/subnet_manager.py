@@ -7,7 +7,6 @@ from typing import Final
 from ibkeys.audit.inputs import AuditInput
 from ibkeys.audit.rule import Evidence, Verdict, rule
 from ibkeys.fabric.probes import BULK, WILDCARD, WITH_DEFAULT_KEY, WITHOUT_KEY
-from ibkeys.host.opensm_process import OpensmConfig
 from ibkeys.mad.attributes import SMInfo
 from ibkeys.mad.const import SMState
 from ibkeys.topology.nodes import Port
@@ -69,7 +68,7 @@ def masters(data: AuditInput, verdict: Verdict) -> None:
 )
 def default_keys(data: AuditInput, verdict: Verdict) -> Verdict:
     """SM002: default SM_Key or SA_Key."""
-    for config in _running_configs(data):
+    for config in data.running_configs or ():
         defaults = ["sm_key"] if config.sm_key_default else []
         defaults += ["sa_key"] if config.sa_key_default else []
         evidence: Evidence = {"file": {"path": str(config.file.path), "defaults": defaults}}
@@ -115,13 +114,6 @@ def _judge_ufm(verdict: Verdict) -> None:
         verdict.unknown(None, f"{ufm.url}: of UFM's SM {', '.join(unsure)}", evidence, labels=labels)
     else:
         verdict.passed += 1
-
-
-def _running_configs(data: AuditInput) -> list[OpensmConfig]:
-    """The configurations of an OpenSM that runs on this host; a file that nobody runs by proves nothing."""
-    if data.host is None or not data.host.facts.opensm_processes:
-        return []
-    return list(data.host.facts.opensm_configs)
 
 
 @rule(
