@@ -66,10 +66,8 @@ class SwitchLinks:
         """For each check 1 if its table was read, else 0."""
         ports = [port for node in self._switches for port in node.ports.values()]
         between = [port for port in ports if _is_between(port)]
-        self.is_open = not any(self._checks_of(port, direction) for port in between for direction in _BITS)
-        """Whether no port between switches checks anything, for sure."""
-        if not self.is_open:
-            self._read(between)
+        if any(self._checks_of(port, direction) for port in between for direction in _BITS):
+            self._read(between)  # else nothing is stopped between switches, wherever links lead that were not read
 
     def _read(self, between: Sequence[Port]) -> None:
         links: dict[Edge, list[LinkChecks]] = {}
@@ -166,8 +164,6 @@ class Between:
         self._places: Callable[[bytes, bytes], Places | None] = cache(self._find_places)
 
     def _places_of(self, partition: int) -> Places | None:
-        if self._links.is_open:
-            return None
         return self._places(self._stopped(partition, LIMITED), self._stopped(partition, FULL))
 
     def _find_places(self, stopped_limited: bytes, stopped_full: bytes) -> Places | None:
@@ -177,7 +173,7 @@ class Between:
     def crossing(self, source: Port, destination: Port, key: PKey) -> Crossing:
         """Return whether packets with *key* get from the switch of an end port to that of another one."""
         start, end = (self._links.number_of(port) for port in (source, destination))
-        if self._links.is_open or start is None or end is None or start == end:
+        if start is None or end is None or start == end:
             return _PASSES
         routes = self._routes_of(key & PARTITION_MASK, form(key))
         if routes is None:
@@ -197,7 +193,7 @@ class Between:
         perhaps, as sets; None: all, for sure. Only the limited one is asked about: both readings of the inbound check
         treat a full one alike.
         """
-        start = self._links.number_of(port) if not self._links.is_open else None
+        start = self._links.number_of(port)
         routes = self._routes_of(partition, LIMITED) if start is not None else None
         if start is None or routes is None or routes.sure(start).bit_count() == len(self._links.number):
             return None

@@ -65,6 +65,6 @@ class Names:
     def switch_port(self, lid: int, num: int) -> End:
         """Return the external port *num* of the switch with *lid*, as far as it is known."""
         port = self.by_lid(lid)
-        if port is None or not port.node.is_switch or num not in port.node.ports:
-            return End(lid=lid or None, port=num) if port is None else self._end_of(port)
-        return self._end_of(port.node.ports[num])
+        if port is None:
+            return End(lid=lid or None, port=num)
+        return self._end_of(port.node.ports.get(num, port) if port.node.is_switch else port)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ibkeys.audit.pictures.key_sets import Keys, key_text, letter
+from ibkeys.audit.pictures.key_sets import Keys, by_use, key_text, letter
 from ibkeys.audit.pictures.svg import listed
 from ibkeys.printable import clean, counted
 from ibkeys.topology.model import Topology
@@ -38,10 +37,8 @@ def fabric_dot(fabric: Topology, names: Mapping[int, str] | None = None) -> str:
     """
     ids = {node: f"n{index}" for index, node in enumerate(fabric.nodes)}
     held = {node: _keys(node) for node in fabric.nodes}
-    usage = Counter(keys for keys in held.values() if keys)
-    # the sets that most nodes have come first: they get the clearest colours
-    order = sorted(usage, key=lambda keys: (-usage[keys], keys))
-    looks = {keys: (letter(index), _look(index)) for index, keys in enumerate(order)}
+    usage = by_use(held.values())
+    looks = {keys: (letter(index), _look(index)) for index, keys in enumerate(usage)}
     lines = [
         "graph fabric {",
         '  graph [overlap=false, splines=true, fontname="sans-serif"];',

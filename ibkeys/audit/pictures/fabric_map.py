@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final, Literal, get_args
 
 from ibkeys.audit.findings import SEVERITIES, Report, Severity
-from ibkeys.audit.pictures.key_sets import Keys, key_text, letter
+from ibkeys.audit.pictures.key_sets import Keys, by_use, key_text, letter
 from ibkeys.keys.pkey import PARTITION_MASK
 from ibkeys.topology.model import Topology
 from ibkeys.topology.names.folded import FoldedNames, in_order, natural, ranges
@@ -88,7 +88,7 @@ def worst_findings(report: Report) -> Findings:
 def fabric_map(fabric: Topology, names: Mapping[int, str] | None = None, findings: Findings | None = None) -> FabricMap:
     """Return the map of *fabric*, whose P_Key tables were read. *names*: partition → what to call it. *findings*: what
     `worst_findings` says; without it the map has no such colouring."""
-    letters = {keys: letter(index) for index, keys in enumerate(_sets(fabric))}
+    letters = {keys: letter(index) for index, keys in enumerate(by_use(map(_keys, fabric.end_ports())))}
     looks = partial(_looks, letters=letters, findings=findings or {})
     made = FabricMap(legend=_legend(fabric, letters, names or {}, findings is not None))
     made.partitions = {word: tuple(sorted({key & PARTITION_MASK for key in keys})) for keys, word in letters.items()}
@@ -195,12 +195,6 @@ def _level(port: Port) -> str:
     if info is None:
         return UNREAD
     return NO_KEY if port.m_key_state == "zero" else str(info.m_key_protect_bits)
-
-
-def _sets(fabric: Topology) -> list[Keys]:
-    """Return the sets of P_Keys, those of most ports first: they get the clearest colours."""
-    usage = Counter(keys for port in fabric.end_ports() if (keys := _keys(port)))
-    return sorted(usage, key=lambda keys: (-usage[keys], keys))
 
 
 def _legend(
