@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ibkeys.agreement.causes import Cause, Facts, FourViews, ReadByTheSm, State, Verdict, judge
 from ibkeys.agreement.said import NOTHING, PortView, said_by_node, said_by_sa
 from ibkeys.agreement.sm_file import SmFile
-from ibkeys.agreement.wanted import SmContext, wanted
+from ibkeys.agreement.wanted import wanted
 from ibkeys.fabric.sa_view import SaView
 from ibkeys.mad.records import PKeyTableRecord
 from ibkeys.partitions.model import Policy
@@ -105,10 +105,10 @@ def _values(inputs: Inputs) -> Iterator[Value]:
     both = inputs.allow_both or (sm is not None and sm.allow_both)
     policy: Mapping[Port, PortView] = {}
     if inputs.policy is not None:
-        policy = wanted(inputs.policy, found, SmContext(sm_guid, both, enforce))
+        policy = wanted(inputs.policy, found, sm_guid, allow_both=both, enforce=enforce)
     file: Mapping[Port, PortView] = {}
     if sm is not None:
-        file = wanted(sm.policy, found, SmContext(sm_guid, sm.allow_both, enforce, sm.protection))
+        file = wanted(sm.policy, found, sm_guid, allow_both=sm.allow_both, enforce=enforce, protection=sm.protection)
     least = 1 if inputs.sa_failures else 2
     leaves = {leaf for port in found.end_ports() if (leaf := leaf_of(port)) is not None}
     for port in found.ports():
@@ -124,8 +124,7 @@ def _values(inputs: Inputs) -> Iterator[Value]:
             yield from _option(port, "enforcement", said.enforcement(), by_options, least)
 
 
-@dataclass(frozen=True, slots=True)
-class _Four:
+class _Four(NamedTuple):
     """What the four sources say about one port."""
 
     policy: PortView
@@ -134,11 +133,11 @@ class _Four:
     node: PortView
 
     def members(self, partition: int) -> FourViews:
-        return FourViews(*(said.of(partition) for said in self._all))
+        return FourViews(*(said.of(partition) for said in self))
 
     def partitions(self) -> list[int]:
         """Return the partitions that any source names."""
-        return sorted({partition for said in self._all for partition in (*(said.keys or ()), *said.uncertain)})
+        return sorted({partition for said in self for partition in (*(said.keys or ()), *said.uncertain)})
 
     def enforcement(self) -> FourViews:
         """Return the words on the enforcement bits; they are an option of the SM, of which no policy says anything."""
@@ -147,13 +146,10 @@ class _Four:
     def protection(self) -> FourViews:
         return FourViews(None, self.sm_file.protection, self.sa.protection, self.node.protection)
 
-    @property
-    def _all(self) -> tuple[PortView, PortView, PortView, PortView]:
-        return self.policy, self.sm_file, self.sa, self.node
-
 
 def _p_keys(port: Port, said: _Four, file: ReadByTheSm, least: int) -> Iterator[Value]:
-    facts = Facts(file, not port.is_known_inactive, _has_room(port))
+    has_room = port.occupied is None or port.capacity is None or len(port.occupied) < port.capacity
+    facts = Facts(file, not port.is_known_inactive, has_room)
     partitions = said.partitions()
     if not partitions and port.is_end_port:
         yield Value(port, "pkey", None, said.members(0), judge(said.members(0), facts))
@@ -172,7 +168,3 @@ def _is_comparable(words: FourViews, least: int) -> bool:
     """Whether at least *least* sources know a value, so that it is compared. *least* is 2: what only one source knows
     need not be managed. It is 1 where the SA was asked and failed, because the SA may know the value too."""
     return sum(word is not None for word in words) >= least
-
-
-def _has_room(port: Port) -> bool:
-    return port.occupied is None or port.capacity is None or len(port.occupied) < port.capacity

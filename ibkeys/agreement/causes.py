@@ -8,9 +8,9 @@ that osm_sa_pkey_record.c shows; it is not read again while nothing of the port 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 Column = Literal["policy", "sm_file", "sa", "node"]
 COLUMNS: Final[tuple[Column, ...]] = ("policy", "sm_file", "sa", "node")
@@ -46,17 +46,13 @@ IN_WORDS: Final[Mapping[Cause, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FourViews:
+class FourViews(NamedTuple):
     """What each source says about one value; None: not known."""
 
     policy: Hashable | None
     sm_file: Hashable | None
     sa: Hashable | None
     node: Hashable | None
-
-    def __iter__(self) -> Iterator[Hashable | None]:
-        return iter((self.policy, self.sm_file, self.sa, self.node))
 
     @property
     def pattern(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Final, get_args
 
 from ibkeys.agreement.agreement import Agreement, Value
@@ -27,23 +27,14 @@ def to_json(agreement: Agreement, values: Iterable[Value]) -> dict[str, Any]:
         "sa": {name: {"outcome": each.outcome, "detail": each.detail or None} for name, each in view.answers.items()}
         if view is not None
         else None,
-        "values": [_value(each) for each in values],
+        "values": [_shown(each, _json, list) for each in values],
         "summary": {**{state: states[state] for state in _STATES}, "causes": dict(agreement.causes())},
     }
 
 
 def to_row(value: Value) -> dict[str, Any]:
     """Return a value with each of its words as one text, None for what is not known."""
-    words = {column: _text(word) for column, word in zip(COLUMNS, value.words, strict=True)}
-    return (
-        _described(value)
-        | words
-        | {
-            "state": value.verdict.state,
-            "apart": " ".join(value.verdict.differing),
-            "causes": " ".join(value.verdict.causes),
-        }
-    )
+    return _shown(value, _text, " ".join)
 
 
 def _sm_file(sm: SmFile) -> dict[str, Any]:
@@ -61,21 +52,20 @@ def _sm_file(sm: SmFile) -> dict[str, Any]:
     }
 
 
-def _value(value: Value) -> dict[str, Any]:
-    words: dict[str, Any] = {column: _json(word) for column, word in zip(COLUMNS, value.words, strict=True)}
+def _shown(
+    value: Value, word_as: Callable[[Hashable | None], Any], list_as: Callable[[Iterable[str]], Any]
+) -> dict[str, Any]:
+    """Return a value, with each word and each list in the form that is wanted."""
     verdict = value.verdict
     return {
-        **_described(value),
-        **words,
+        **value.port.identity(),
+        "what": value.what,
+        "partition": f"0x{value.partition:04x}" if value.partition is not None else None,
+        **{column: word_as(word) for column, word in zip(COLUMNS, value.words, strict=True)},
         "state": verdict.state,
-        "apart": list(verdict.differing),
-        "causes": list(verdict.causes),
+        "apart": list_as(verdict.differing),
+        "causes": list_as(verdict.causes),
     }
-
-
-def _described(value: Value) -> dict[str, Any]:
-    partition = f"0x{value.partition:04x}" if value.partition is not None else None
-    return {**value.port.identity(), "what": value.what, "partition": partition}
 
 
 def _json(word: Hashable | None) -> Any:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 from ibkeys.fabric.sa_view import SaView
-from ibkeys.keys.pkey import PARTITION_MASK
 from ibkeys.mad.attributes import PKeyTable, PortInfo
+from ibkeys.reach.forms import by_partition
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.nodes import Port
 
@@ -52,15 +52,6 @@ class PortView:
 
 
 NOTHING: Final = PortView()
-
-
-def by_partition(keys: Iterable[int]) -> dict[int, Members]:
-    """Return P_Keys by their partition; empty entries are left out."""
-    found: dict[int, set[int]] = {}
-    for key in keys:
-        if key & PARTITION_MASK:
-            found.setdefault(key & PARTITION_MASK, set()).add(int(key))
-    return {partition: frozenset(members) for partition, members in found.items()}
 
 
 def said_by_node(port: Port) -> PortView:

@@ -3,39 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
-from ibkeys.agreement.said import NOTHING, PortView, Protection, by_partition
+from ibkeys.agreement.said import NOTHING, PortView, Protection
 from ibkeys.keys.pkey import PKey
 from ibkeys.partitions.membership import end_ports_of, resolve, uncertain_partitions
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.opensm_tables import place_leaf
 from ibkeys.plan.model import Enforce
+from ibkeys.reach.forms import by_partition
 from ibkeys.topology.enforcement import Enforcement, leaf_of
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
 
-
-@dataclass(frozen=True, slots=True)
-class SmContext:
-    """The settings with which an SM turns a policy into tables. ``sm_port_guid``: its port, None if it is not known.
-    ``allow_both``: its allow_both_pkeys. ``enforce``: what its leaf ports enforce; ``protection``: how it guards
-    M_Keys; None if that is not known.
-    """
-
-    sm_port_guid: int | None
-    allow_both: bool = False
-    enforce: Enforce | None = None
-    protection: Protection | None = None
-
-
 _OFF: Final = PortView(None, Enforcement(False, False))
 
 
-def wanted(policy: Policy | None, found: Topology, means: SmContext) -> Mapping[Port, PortView]:
+def wanted(
+    policy: Policy | None,
+    found: Topology,
+    sm_port_guid: int | None,
+    *,
+    allow_both: bool,
+    enforce: Enforce | None,
+    protection: Protection | None = None,
+) -> Mapping[Port, PortView]:
     """Return what *policy* wants of every end port and of the switch port before it. None: there is no file, so every
     port is a full member; this is also the case with a file that OpenSM refuses.
+
+    The rest are settings with which an SM turns a policy into tables. *sm_port_guid*: its port, None if it is not
+    known. *allow_both*: its allow_both_pkeys. *enforce*: what its leaf ports enforce; *protection*: how it guards
+    M_Keys; None if that is not known.
 
     Source: opensm osm_prtn.c, osm_pkey_mgr.c: a leaf port gets the P_Keys of its end port, without a limited one whose
     full one is there. It gets none if nothing is enforced. Ports between switches enforce nothing.
@@ -43,21 +42,20 @@ def wanted(policy: Policy | None, found: Topology, means: SmContext) -> Mapping[
     uncertain, left_open = frozenset[int](), frozenset[int]()
     if policy is not None:
         left_open = policy.open_partitions
-        uncertain = uncertain_partitions(policy, knows_sm=means.sm_port_guid is not None) - left_open
-    members = resolve(
-        policy, end_ports_of(found.end_ports()), means.sm_port_guid, means.allow_both, emulate_fallback=True
-    ).by_port
+        uncertain = uncertain_partitions(policy, knows_sm=sm_port_guid is not None) - left_open
+    end_ports = end_ports_of(found.end_ports())
+    members = resolve(policy, end_ports, sm_port_guid, allow_both, emulate_fallback=True).by_port
     said: dict[Port, PortView] = {}
-    if means.enforce is not None:
+    if enforce is not None:
         said = {port: _OFF for port in found.ports() if port.is_external and port.peer and port.peer.is_external}
     for port in found.end_ports():
         if not port.guid:
             continue
         keys = members.get(port.guid, ())
-        said[port] = PortView(by_partition(keys), protection=means.protection, uncertain=uncertain, left_open=left_open)
+        said[port] = PortView(by_partition(keys), protection=protection, uncertain=uncertain, left_open=left_open)
         leaf = leaf_of(port)
         if leaf is not None:
-            of_leaf = _of_leaf(leaf, keys, means.enforce)
+            of_leaf = _of_leaf(leaf, keys, enforce)
             said[leaf] = replace(of_leaf, uncertain=uncertain, left_open=left_open)
     return said
 

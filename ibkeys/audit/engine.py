@@ -143,7 +143,11 @@ def _undecided_by(data: AuditInput, results: Sequence[RuleResult]) -> Iterator[M
         return
     for port in data.reach.deciding():
         error = "it stops P_Keys on a link between switches, or may: on which routes is not known, for none are read"
-        yield {**data.identity(port), "attribute": "LinearForwardingTable", "reading": "not-asked", "error": error}
+        yield _unread(data.identity(port), "LinearForwardingTable", "not-asked", error)
+
+
+def _unread(identity: Mapping[str, Any], attribute: str, reading: str, error: str) -> Mapping[str, Any]:
+    return {**identity, "attribute": attribute, "reading": reading, "error": error}
 
 
 def coverage_of(data: AuditInput, part: Part | None, undecided: Iterable[Mapping[str, Any]]) -> Coverage:
@@ -152,22 +156,12 @@ def coverage_of(data: AuditInput, part: Part | None, undecided: Iterable[Mapping
     ports = [port for port in fabric.ports() if part is None or part.is_about(port)]
     missing = [trouble for trouble in fabric.troubles if part is None or part.concerns(trouble)]
     unreadable = {trouble.port for trouble in missing if not trouble.is_behind}
-    troubles: list[Mapping[str, Any]] = [
-        {
-            **data.identity(trouble.port),
-            "attribute": trouble.attribute,
-            "reading": trouble.reading,
-            "error": trouble.error + _who_was_there(data, trouble),
-        }
-        for trouble in missing
+    troubles = [
+        _unread(data.identity(each.port), each.attribute, each.reading, each.error + _who_was_there(data, each))
+        for each in missing
     ]
     troubles += [
-        {
-            **NO_IDENTITY,
-            "attribute": "SA",
-            "reading": "not-asked",
-            "error": f"the SA could not be queried ({question}): {probe.detail}",
-        }
+        _unread(NO_IDENTITY, "SA", "not-asked", f"the SA could not be queried ({question}): {probe.detail}")
         for question, probe in data.snapshot.sa_probes.items()
         if probe.answer == "failed"
     ]
@@ -185,7 +179,7 @@ def coverage_of(data: AuditInput, part: Part | None, undecided: Iterable[Mapping
 
 def _who_was_there(data: AuditInput, trouble: Trouble) -> str:
     """Name who was behind a port when the baseline was taken: a port that does not answer cannot give its name."""
-    if data.baseline is None or not trouble.is_behind:
+    if not trouble.is_behind:
         return ""
     port = data.before(trouble.port)
     return f"; in the baseline {port.peer} was there" if port is not None and port.peer is not None else ""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ibkeys.audit.inputs import HostView, StoredPort, StoreView
 from ibkeys.errors import IbkeysError
-from ibkeys.host.facts import HostFacts, host_facts
+from ibkeys.host.facts import host_facts
 from ibkeys.host.opensm_here import own_socket
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.journal import Journal
@@ -56,11 +56,7 @@ def look_at_host(keystore: Path | None, security_keys: Iterable[Path] = ()) -> H
     OpenSMs of another simulated subnet than this process is on are none of this fabric's.
     """
     socket = own_socket()
-    return view_of(host_facts(keystore=keystore, security_keys=security_keys, socket=socket))
-
-
-def view_of(facts: HostFacts) -> HostView:
-    """Return *facts* with the GUIDs that the files guid2mkey name."""
+    facts = host_facts(keystore=keystore, security_keys=security_keys, socket=socket)
     paths = [each.file.path for each in facts.key_files if each.kind == MKEY_FILE]
     return HostView(facts, {path: _guids(path) for path in paths})
 

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
 
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.host.facts import HostFacts
+from ibkeys.host.opensm_process import OpensmConfig
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, FULL_BIT, PARTITION_MASK, InboundCheck
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.fields import NumberRow
 from ibkeys.partitions.membership import EndPort, PortKind, Resolution, resolve, uncertain_partitions
 from ibkeys.partitions.model import Policy
+from ibkeys.reach.forms import by_partition
 from ibkeys.reach.reach import Reach
 from ibkeys.store.keys.keystore import KeyState
 from ibkeys.topology.enforcement import leaf_of
+from ibkeys.topology.matching import MatchKey, match_key, ports_of
 from ibkeys.topology.model import Topology, Trouble
 from ibkeys.topology.moves import Moves
 from ibkeys.topology.nodes import Port
@@ -88,12 +91,9 @@ class Table:
         """Take a table apart."""
         values = struct.unpack(f">{len(raw) // 2}H", raw)
         entries = {index: value for index, value in enumerate(values) if value & PARTITION_MASK}
-        bases: dict[int, set[int]] = {}
-        for value in entries.values():
-            bases.setdefault(value & PARTITION_MASK, set()).add(value)
         return cls(
             entries,
-            {base: frozenset(keys) for base, keys in bases.items()},
+            by_partition(entries.values()),
             tuple(index for index, value in enumerate(values) if value == FULL_BIT),
             tuple(value for value, count in Counter(entries.values()).items() if count > 1),
         )
@@ -168,29 +168,17 @@ class AuditInput:
         return self._troubles.get((port, attribute))
 
     @cached_property
-    def _tables(self) -> dict[bytes, Table]:
-        return {}
+    def _table_of(self) -> Callable[[bytes], Table]:
+        return cache(Table.of)
 
     def table(self, port: Port) -> Table | None:
         """Return a port's P_Key table; None when it was not read."""
-        raw = port.p_key_raw
-        if raw is None:
-            return None
-        table = self._tables.get(raw)
-        if table is None:
-            table = self._tables[raw] = Table.of(raw)
-        return table
+        return self._table_of(port.p_key_raw) if port.p_key_raw is not None else None
 
     @cached_property
-    def _identities(self) -> dict[Port, Mapping[str, Any]]:
-        return {}
-
-    def identity(self, port: Port) -> Mapping[str, Any]:
-        """Return the keys that every port carries in every document, made once."""
-        identity = self._identities.get(port)
-        if identity is None:
-            identity = self._identities[port] = port.identity()
-        return identity
+    def identity(self) -> Callable[[Port], Mapping[str, Any]]:
+        """Returns the keys that every port carries in every document, made once."""
+        return cache(Port.identity)
 
     @cached_property
     def planes(self) -> list[list[Port]]:
@@ -210,6 +198,13 @@ class AuditInput:
     def reach(self) -> Reach:
         """Who can talk to whom."""
         return Reach(self.fabric, inbound_check=self.inbound_check)
+
+    @property
+    def running_configs(self) -> Sequence[OpensmConfig] | None:
+        """The configurations of an OpenSM that runs on this host, for a file that nobody runs by proves nothing; None
+        where none runs, or that is not known."""
+        facts = self.host.facts if self.host is not None else None
+        return facts.opensm_configs if facts is not None and facts.opensm_processes else None
 
     # --- subnet managers ---------------------------------------------------------------------------------------------
 
@@ -250,19 +245,16 @@ class AuditInput:
     @cached_property
     def uncertain_bases(self) -> frozenset[int]:
         """Partitions whose members are not known: the policy does not say them, or they depend on where the SM is."""
-        if self.policy is None:
-            return frozenset()
+        assert self.policy is not None
         return uncertain_partitions(self.policy, knows_sm=self.master is not None)
 
     @cached_property
-    def _baseline(self) -> dict[tuple[int, int, int], Port]:
-        assert self.baseline is not None
-        ports = self.baseline.fabric.ports()
-        return {(port.node.guid, port.node.twin, port.num): port for port in ports}
+    def _baseline(self) -> dict[MatchKey, Port]:
+        return ports_of(self.baseline.fabric) if self.baseline is not None else {}
 
     def before(self, port: Port) -> Port | None:
-        """Return the port as the baseline has it; None when it is not in it."""
-        return self._baseline.get((port.node.guid, port.node.twin, port.num))
+        """Return the port as the baseline has it; None when it is not in it, or there is none."""
+        return self._baseline.get(match_key(port))
 
     @cached_property
     def moves(self) -> Moves:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
 from ibkeys.audit.findings import GROUPS, Profile, Severity
-from ibkeys.audit.inputs import AuditInput, number
+from ibkeys.audit.inputs import AuditInput, Table, number
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.mad.fields import NumberRow
 from ibkeys.topology.enforcement import as_shown
@@ -88,7 +88,7 @@ class Verdict:
         """Begin a verdict on every node: nodes that were not identified make it unknown."""
         verdict = cls(data)
         for trouble in data.hidden:
-            verdict.unknown_of(trouble, {"NodeInfo": {"reading": trouble.reading}})
+            verdict.unknown_of(trouble)
         return verdict
 
     @classmethod
@@ -120,13 +120,13 @@ class Verdict:
         """Say that nothing can be said about a subject, and why."""
         self.findings.append(RuleFinding(port, "unknown", message, evidence or {}, labels=labels))
 
-    def fail_of(self, trouble: Trouble, message: str, evidence: Evidence) -> None:
+    def fail_of(self, trouble: Trouble, message: str) -> None:
         """Say that it is against the rule that something was not read."""
-        self.findings.append(RuleFinding(trouble.port, "fail", message, evidence, trouble=trouble))
+        self.findings.append(RuleFinding(trouble.port, "fail", message, _reading(trouble), trouble=trouble))
 
-    def unknown_of(self, trouble: Trouble, evidence: Evidence) -> None:
+    def unknown_of(self, trouble: Trouble) -> None:
         """Say that nothing can be said because something was not read."""
-        self.findings.append(RuleFinding(trouble.port, "unknown", trouble.error, evidence, trouble=trouble))
+        self.findings.append(RuleFinding(trouble.port, "unknown", trouble.error, _reading(trouble), trouble=trouble))
 
     def unread(self, port: Port, attribute: str) -> None:
         """Say that nothing can be said about a port because one of its attributes was not read; SwitchInfo is asked of
@@ -158,6 +158,13 @@ class Verdict:
             if port.hides_p_keys and self.passed > passed:
                 self.passed = passed
                 self.unknown(port, VIRTUAL_TABLES, {"VirtualizationInfo": {"state": port.virtual_ports}})
+
+    def end_port_tables(self) -> Iterator[tuple[Port, Table]]:
+        """Yield the end ports with their P_Key tables, as `with_tables` does."""
+        for port in self.with_tables(self.data.end_ports):
+            table = self.data.table(port)
+            assert table is not None
+            yield port, table
 
     def note_if_empty(self, note: str) -> None:
         """Say in *note* what there was nothing of, where no subject passes and none is against the rule or unknown."""
@@ -262,6 +269,10 @@ class rule(RuleFacts):
             return begun
 
         return Rule(check=check, **{each.name: getattr(self, each.name) for each in fields(RuleFacts)})
+
+
+def _reading(trouble: Trouble) -> Evidence:
+    return {trouble.attribute or "SMP": {"reading": trouble.reading}}
 
 
 def port_info(data: AuditInput, port: Port, *rows: NumberRow) -> dict[str, Mapping[str, Any]]:

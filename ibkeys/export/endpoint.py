@@ -134,9 +134,7 @@ def serving(listen: Listen, guard: Guard, page: Callable[[], bytes | None]) -> I
 
 
 class _Server(ThreadingHTTPServer):
-    daemon_threads = True
     block_on_close = False
-    allow_reuse_address = True
 
     def __init__(self, listen: Listen, guard: Guard, page: Callable[[], bytes | None]) -> None:
         self.address_family = listen.family

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 
 from ibkeys.printable import clean
 
@@ -16,11 +16,11 @@ class Family:
     choose any name.
     """
 
-    def __init__(self, name: str, help: str, labels: Labels = (), zeros: Iterable[Labels] = ()) -> None:
+    def __init__(self, name: str, help: str, labels: Labels = (), values: Mapping[Labels, float] | None = None) -> None:
         self.name = name
         self.help = help
         self.labels = labels
-        self._values: dict[Labels, float] = dict.fromkeys(zeros, 0)
+        self._values = dict(values or {})
 
     def add(self, *labels: str, value: float = 1) -> None:
         """Add *value* to the series with these label values, which begins at 0."""
@@ -46,6 +46,4 @@ class Family:
 
 def of_one(name: str, help: str, value: float) -> Family:
     """Return a metric of one series without labels."""
-    family = Family(name, help)
-    family.put(value=value)
-    return family
+    return Family(name, help, (), {(): value})

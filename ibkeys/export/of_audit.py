@@ -7,25 +7,24 @@ from itertools import product
 
 from ibkeys.audit.findings import RESULTS, SEVERITIES, Report
 from ibkeys.audit.inputs import AuditInput
-from ibkeys.export.family import Family, of_one
+from ibkeys.export.family import Family, Labels, of_one
 from ibkeys.export.of_ports import NODE_TYPES
 
 
 def coverage(data: AuditInput, report: Report) -> Iterator[Family]:
     """Yield how many nodes there are, and how much of them was read."""
-    nodes = Family("ibkeys_nodes", "Nodes that were found.", ("node_type",), ((each,) for each in NODE_TYPES))
+    zeros: dict[Labels, float] = {(each,): 0 for each in NODE_TYPES}
+    nodes = Family("ibkeys_nodes", "Nodes that were found.", ("node_type",), zeros)
     for node in data.fabric.nodes:
         nodes.add(node.type_name)
     yield nodes
-    ports = Family(
+    seen = report.coverage
+    yield Family(
         "ibkeys_coverage_ports",
         "Ports by how much of them was read; silent: ports behind which nothing answered.",
         ("reading",),
+        {("read",): seen.read, ("unreadable",): seen.unreadable, ("silent",): seen.silent},
     )
-    ports.put("read", value=report.coverage.read)
-    ports.put("unreadable", value=report.coverage.unreadable)
-    ports.put("silent", value=report.coverage.silent)
-    yield ports
 
 
 def partitions(data: AuditInput, report: Report) -> Iterator[Family]:
@@ -50,7 +49,7 @@ def rules(report: Report) -> Iterator[Family]:
         "ibkeys_audit_rules",
         "Audit rules by severity and result.",
         ("severity", "result"),
-        product(SEVERITIES, RESULTS),
+        dict.fromkeys(product(SEVERITIES, RESULTS), 0),
     )
     findings = Family(
         "ibkeys_audit_findings",

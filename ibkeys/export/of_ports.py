@@ -40,31 +40,24 @@ def m_keys(data: AuditInput) -> Iterator[Family]:
         "ibkeys_mkey_ports",
         "End ports by what they show of their M_Key, and by M_KeyProtectBits.",
         ("m_key_state", "protect_level"),
-        _STATES,
+        dict.fromkeys(_STATES, 0),
     )
-    leases = Family(
+    read = [port for port in data.end_ports if port.info is not None]
+    unread = len(data.end_ports) - len(read)
+    states.put(*_UNREADABLE, value=unread)
+    for port in read:
+        states.add(port.m_key_state, str(protect_bits(port)))
+    yield states
+    leases = [number(port, PortInfo.m_key_lease_period) for port in read if protect_bits(port)]
+    finite = [seconds for seconds in leases if seconds]
+    yield Family(
         "ibkeys_mkey_lease_ports",
         "End ports with M_KeyProtectBits above 0, by their M_Key lease; unknown: PortInfo was not read.",
         ("lease",),
-        (("none",), ("finite",), ("unknown",)),
+        {("none",): len(leases) - len(finite), ("finite",): len(finite), ("unknown",): unread},
     )
-    shortest: int | None = None
-    for port in data.end_ports:
-        if port.info is None:
-            states.add(*_UNREADABLE)
-            leases.add("unknown")
-            continue
-        level = protect_bits(port)
-        states.add(port.m_key_state, str(level))
-        if level:
-            seconds = number(port, PortInfo.m_key_lease_period)
-            leases.add("finite" if seconds else "none")
-            if seconds and (shortest is None or seconds < shortest):
-                shortest = seconds
-    yield states
-    yield leases
-    if shortest is not None:
-        yield of_one("ibkeys_mkey_lease_min_seconds", "The shortest M_Key lease above 0.", shortest)
+    if finite:
+        yield of_one("ibkeys_mkey_lease_min_seconds", "The shortest M_Key lease above 0.", min(finite))
 
 
 def enforcement(data: AuditInput) -> Iterator[Family]:
@@ -74,7 +67,7 @@ def enforcement(data: AuditInput) -> Iterator[Family]:
         "ibkeys_enforcement_ports",
         "External switch ports by partition enforcement; unknown: PortInfo was not read.",
         ("direction", "state"),
-        product(_DIRECTIONS, states),
+        dict.fromkeys(product(_DIRECTIONS, states), 0),
     )
     for port in data.external_ports:
         for direction, row in _DIRECTIONS.items():

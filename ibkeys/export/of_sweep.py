@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ibkeys.export.family import Family, of_one
+from ibkeys.export.family import Family, Labels, of_one
 from ibkeys.version import __version__
 
 
@@ -26,9 +26,7 @@ class Sweep:
 
 def sweep_families(sweep: Sweep) -> Iterator[Family]:
     """Yield what is to be said of *sweep*."""
-    build = Family("ibkeys_build_info", "The version of ibkeys; the value is 1.", ("version",))
-    build.put(__version__)
-    yield build
+    yield Family("ibkeys_build_info", "The version of ibkeys; the value is 1.", ("version",), {(__version__,): 1})
     yield of_one("ibkeys_sweep_last_run_timestamp_seconds", "Time of the last sweep, failed or not.", sweep.run)
     if sweep.last_success is not None:
         yield of_one(
@@ -42,7 +40,5 @@ def sweep_families(sweep: Sweep) -> Iterator[Family]:
     if sweep.duration is not None:
         yield of_one("ibkeys_sweep_duration_seconds", "Duration of the sweep.", sweep.duration)
     if sweep.answered is not None and sweep.lost is not None:
-        smps = Family("ibkeys_sweep_smps", "SMPs with an answer, and without one.", ("outcome",))
-        smps.put("answered", value=sweep.answered)
-        smps.put("lost", value=sweep.lost)
-        yield smps
+        smps: dict[Labels, float] = {("answered",): sweep.answered, ("lost",): sweep.lost}
+        yield Family("ibkeys_sweep_smps", "SMPs with an answer, and without one.", ("outcome",), smps)

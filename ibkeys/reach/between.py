@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import Final, NamedTuple
 
 from ibkeys.keys.pkey import PARTITION_MASK, InboundCheck, PKey
@@ -56,22 +56,18 @@ class SwitchLinks:
     def __init__(self, fabric: Topology, checks_of: Callable[[Port, Direction], LinkChecks] | None = None) -> None:
         self._checks_of = checks_of if checks_of is not None else _checks_of
         self._switches = [node for node in fabric.nodes if node.is_switch]
-        self.checking: dict[Edge, list[LinkChecks]] = {}
-        """By pair of switches, if any link between them checks: the checks of each of its links."""
         self.checks: list[CheckingPort] = []
-        """Every check of ``checking``; its number is its index here."""
-        self.numbered: dict[Edge, list[tuple[int, ...]]] = {}
-        """As ``checking``, with the numbers of the checks."""
+        """Every check on a link; its number is its index here."""
+        self.numbered: dict[Edge, list[range]] = {}
+        """By pair of switches, if any link between them checks: the numbers of the checks of each of its links."""
         self._holding: dict[int, list[tuple[int, int]]] = {}
         """By partition: the checks whose tables hold its P_Keys, by number, and which forms."""
         self._read_checks = b""
         """For each check 1 if its table was read, else 0."""
         ports = [port for node in self._switches for port in node.ports.values()]
         between = [port for port in ports if _is_between(port)]
-        self.is_open = not any(self._checks_of(port, direction) for port in between for direction in _BITS)
-        """Whether no port between switches checks anything, for sure."""
-        if not self.is_open:
-            self._read(between)
+        if any(self._checks_of(port, direction) for port in between for direction in _BITS):
+            self._read(between)  # else nothing is stopped between switches, wherever links lead that were not read
 
     def _read(self, between: Sequence[Port]) -> None:
         links: dict[Edge, list[LinkChecks]] = {}
@@ -88,20 +84,17 @@ class SwitchLinks:
                 links.setdefault((here, there), []).append(checks_of(port, "outbound"))
                 links.setdefault((there, here), []).append(checks_of(port, "inbound"))
         self._edges = links.keys()
-        self.checking = {edge: each for edge, each in links.items() if any(each)}
-        self._number_checks()
-
-    def _number_checks(self) -> None:
-        for edge, links in self.checking.items():
-            numbered = []
-            for link in links:
-                numbered.append(tuple(range(len(self.checks), len(self.checks) + len(link))))
-                self.checks += link
-            self.numbered[edge] = numbered
+        self.numbered = {edge: [self._number(link) for link in each] for edge, each in links.items() if any(each)}
         for number, each in enumerate(self.checks):
             for partition, forms in (each.forms or {}).items():
                 self._holding.setdefault(partition, []).append((number, forms))
         self._read_checks = bytes(each.forms is not None for each in self.checks)
+
+    def _number(self, link: LinkChecks) -> range:
+        """Take the checks of a link into ``checks``, and return their numbers."""
+        first = len(self.checks)
+        self.checks += link
+        return range(first, len(self.checks))
 
     def stopped(self, partition: int, key_form: int, check: InboundCheck) -> bytes:
         """Return which of ``checks`` stop packets with a form of a partition's P_Key: 1 for each that does, 0 for each
@@ -135,8 +128,8 @@ class SwitchLinks:
     @cached_property
     def unread_edges(self) -> frozenset[Edge]:
         """The links with a port of which it could not be read what it stops."""
-        every = self.checking.items()
-        return frozenset(edge for edge, links in every if any(each.forms is None for link in links for each in link))
+        every, read = self.numbered.items(), self._read_checks
+        return frozenset(edge for edge, links in every if not all(read[each] for link in links for each in link))
 
     @cached_property
     def unread(self) -> list[Port]:
@@ -164,30 +157,23 @@ class Between:
     def __init__(self, links: SwitchLinks, check: InboundCheck) -> None:
         self._links = links
         self.inbound_check: InboundCheck = check
-        self._places: dict[tuple[bytes, bytes], Places | None] = {}
-        self._by_partition: dict[int, Places | None] = {}
-        self._routes: dict[bytes, Routes | None] = {}
-        self._stopped_by_key: dict[tuple[int, int], bytes] = {}
-
-    def places(self, partition: int) -> Places | None:
-        """Return how the packets of a partition get from switch to switch; None if nothing stops any on any route."""
-        if self._links.is_open:
-            return None
-        if partition not in self._by_partition:
-            self._by_partition[partition] = self._places_of(partition)
-        return self._by_partition[partition]
+        self.places: Callable[[int], Places | None] = cache(self._places_of)
+        """Returns how the packets of a partition get from switch to switch; None if nothing stops any on any route."""
+        self._stopped: Callable[[int, int], bytes] = cache(partial(links.stopped, check=check))
+        self._routes: Callable[[bytes], Routes | None] = cache(self._find_routes)
+        self._places: Callable[[bytes, bytes], Places | None] = cache(self._find_places)
 
     def _places_of(self, partition: int) -> Places | None:
-        kind = self._stopped(partition, LIMITED), self._stopped(partition, FULL)
-        if kind not in self._places:
-            limited, full = (self._routes_of(partition, each) for each in (LIMITED, FULL))
-            self._places[kind] = Places(self._links, limited, full) if limited is not None else None
-        return self._places[kind]
+        return self._places(self._stopped(partition, LIMITED), self._stopped(partition, FULL))
+
+    def _find_places(self, stopped_limited: bytes, stopped_full: bytes) -> Places | None:
+        limited = self._routes(stopped_limited)
+        return Places(self._links, limited, self._routes(stopped_full)) if limited is not None else None
 
     def crossing(self, source: Port, destination: Port, key: PKey) -> Crossing:
         """Return whether packets with *key* get from the switch of an end port to that of another one."""
         start, end = (self._links.number_of(port) for port in (source, destination))
-        if self._links.is_open or start is None or end is None or start == end:
+        if start is None or end is None or start == end:
             return _PASSES
         routes = self._routes_of(key & PARTITION_MASK, form(key))
         if routes is None:
@@ -207,7 +193,7 @@ class Between:
         perhaps, as sets; None: all, for sure. Only the limited one is asked about: both readings of the inbound check
         treat a full one alike.
         """
-        start = self._links.number_of(port) if not self._links.is_open else None
+        start = self._links.number_of(port)
         routes = self._routes_of(partition, LIMITED) if start is not None else None
         if start is None or routes is None or routes.sure(start).bit_count() == len(self._links.number):
             return None
@@ -237,13 +223,6 @@ class Between:
         """Return what `SwitchLinks.stopped` does, kept."""
         return self._stopped(key & PARTITION_MASK, form(key))
 
-    def _stopped(self, partition: int, key_form: int) -> bytes:
-        kind = partition, key_form
-        found = self._stopped_by_key.get(kind)
-        if found is None:
-            found = self._stopped_by_key[kind] = self._links.stopped(partition, key_form, self.inbound_check)
-        return found
-
     def _stopping_on(
         self, edges: Iterable[Edge], key: PKey
     ) -> tuple[tuple[tuple[Port, Direction], ...], tuple[Port, ...]]:
@@ -257,10 +236,7 @@ class Between:
 
     def _routes_of(self, partition: int, key_form: int) -> Routes | None:
         """Return the routes of packets with one form of a partition's P_Key; None if nothing stops them anywhere."""
-        stopped = self._stopped(partition, key_form)
-        if stopped not in self._routes:
-            self._routes[stopped] = self._find_routes(stopped)
-        return self._routes[stopped]
+        return self._routes(self._stopped(partition, key_form))
 
     def _find_routes(self, stopped: bytes) -> Routes | None:
         closed, doubtful = set(), set()
@@ -292,7 +268,7 @@ class Places:
                 self._first.append(switch)
             self._place.append(place)
         self._firsts = sum(1 << switch for switch in self._first[1:])
-        self._row: dict[int, int] = {}
+        self._places_in: Callable[[int], int] = cache(self._find_places_in)
 
     def place(self, port: Port) -> int:
         """Return the place of the switch that an end port is on."""
@@ -312,14 +288,9 @@ class Places:
         first = self._first[place]
         return self._places_in(routes.sure(first)), self._places_in(routes.may(first))
 
-    def _places_in(self, switches: int) -> int:
+    def _find_places_in(self, switches: int) -> int:
         """Return the places that a set of switches is, with that of the end ports on no switch."""
-        row = self._row.get(switches)
-        if row is None:
-            row = self._row[switches] = 1 | sum(
-                1 << self._place[switch] for switch in numbers_in(switches & self._firsts)
-            )
-        return row
+        return 1 | sum(1 << self._place[switch] for switch in numbers_in(switches & self._firsts))
 
 
 def _is_between(port: Port) -> bool:

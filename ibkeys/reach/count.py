@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ibkeys.keys.pkey import PARTITION_MASK, PKey
+from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK, PKey
 
 Keys = frozenset[PKey]
 
@@ -30,8 +30,8 @@ def count_reach(changes: Sequence[tuple[Keys, Keys]]) -> ReachCounts:
     for at, change in enumerate(changes):
         groups[change] = groups.get(change, 0) | 1 << at
     before, after = (
-        _Members((keys, ports) for (keys, _), ports in groups.items()),
-        _Members((keys, ports) for (_, keys), ports in groups.items()),
+        Members((keys, ports) for (keys, _), ports in groups.items()),
+        Members((keys, ports) for (_, keys), ports in groups.items()),
     )
     gained = lost = 0
     for (old, new), ports in groups.items():
@@ -46,23 +46,24 @@ def _ordered_pairs(ports: int, others: int) -> int:
     return ports.bit_count() * others.bit_count() - (ports & others).bit_count()
 
 
-class _Members:
-    """The members of each partition as bits: all of them, and the full ones."""
+class Members:
+    """The members of each partition as sets of ports, a bit for each: all of them, and the full ones. *groups*: P_Keys
+    with the ports that have them."""
 
-    def __init__(self, groups: Iterable[tuple[Keys, int]]) -> None:
+    def __init__(self, groups: Iterable[tuple[Iterable[int], int]]) -> None:
         self.everybody: dict[int, int] = {}
         self.full: dict[int, int] = {}
         for keys, ports in groups:
             for key in keys:
                 base = key & PARTITION_MASK
                 self.everybody[base] = self.everybody.get(base, 0) | ports
-                if key.is_full:
+                if key & FULL_BIT:
                     self.full[base] = self.full.get(base, 0) | ports
 
-    def reached_by(self, keys: Keys) -> int:
+    def reached_by(self, keys: Iterable[int]) -> int:
         """Return the ports that a port with *keys* may talk to."""
         reached = 0
         for key in keys:
-            members: Mapping[int, int] = self.everybody if key.is_full else self.full
+            members = self.everybody if key & FULL_BIT else self.full
             reached |= members.get(key & PARTITION_MASK, 0)
         return reached

@@ -9,7 +9,7 @@ from typing import Literal
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, InboundCheck
 from ibkeys.reach.reach import Profile, Reach
 from ibkeys.reach.routes import numbers_in
-from ibkeys.topology.matching import MatchKey, match_key, unseen_end_ports
+from ibkeys.topology.matching import match_key, unseen_end_ports
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
 
@@ -86,11 +86,13 @@ def compare_reach(
     groups: dict[tuple[Profile, Profile], list[Port]] = {}
     unread, comparable = [], 0
     for at, port in enumerate(ports):
-        profiles = _profiles(old, new, old_ports, port)
-        if profiles is None:
+        if match_key(port) not in old_ports:
+            continue
+        profiles = old.profile(old_ports[match_key(port)]), new.profile(port)
+        if profiles[0] is None or profiles[1] is None:
             unread.append(port)
-        elif profiles:
-            groups.setdefault(profiles, []).append(port)
+        else:
+            groups.setdefault((profiles[0], profiles[1]), []).append(port)
             comparable |= 1 << at
     unseen = [*unseen_end_ports(before, after), *unseen_end_ports(after, before)]
     unread += unseen
@@ -132,14 +134,3 @@ def _gains(change: Change, members: list[Port], own: int, found: int, ports: lis
     others = [ports[at] for at in numbers_in(found & ~own)]
     if others:
         yield Gain(change, members, others, len(members) * len(others))
-
-
-def _profiles(
-    old: Reach, new: Reach, old_ports: dict[MatchKey, Port], port: Port
-) -> tuple[Profile, Profile] | tuple[()] | None:
-    """Return a port's profiles before and after; () for one that was not there, None where one could not be read."""
-    former = old_ports.get(match_key(port))
-    if former is None:
-        return ()
-    before, after = old.profile(former), new.profile(port)
-    return (before, after) if before is not None and after is not None else None

@@ -8,7 +8,7 @@ of some pair that matches do: to talk in a partition is to send and to be sent t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -71,6 +71,15 @@ def forms_in(port: Port) -> dict[int, int]:
         partition = key & PARTITION_MASK
         forms[partition] = forms.get(partition, 0) | form(key)
     return forms
+
+
+def by_partition(keys: Iterable[int]) -> dict[int, frozenset[int]]:
+    """Return P_Keys by their partition; empty entries are left out."""
+    found: dict[int, set[int]] = {}
+    for key in keys:
+        if key & PARTITION_MASK:
+            found.setdefault(key & PARTITION_MASK, set()).add(int(key))
+    return {partition: frozenset(members) for partition, members in found.items()}
 
 
 def form(key: int) -> int:

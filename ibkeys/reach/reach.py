@@ -19,18 +19,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
-from ibkeys.keys.pkey import (
-    DEFAULT_INBOUND_CHECK,
-    INBOUND_CHECKS,
-    InboundCheck,
-    PKey,
-    match_in_table,
-    match_inbound,
-)
+from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, INBOUND_CHECKS, InboundCheck, PKey
 from ibkeys.reach.between import Between, SwitchLinks
-from ibkeys.reach.forms import LIMITED, Standing, Traffic, forms_in, keys_of, traffic
+from ibkeys.reach.forms import LIMITED, Standing, Traffic, forms_in, keys_of, passing, traffic
 from ibkeys.reach.raw import RawPackets
 from ibkeys.reach.routes import numbers_in
 from ibkeys.reach.sets import PartitionReach, PartitionSets, ReachedField
@@ -123,9 +116,7 @@ class Reach:
                 self.unread.append(port)
                 continue
             profile = _profile(port, self._between[inbound_check])
-            group = groups.get(profile)
-            if group is None:
-                group = groups[profile] = Group(profile)
+            group = groups.setdefault(profile, Group(profile))
             group.ports.append(port)
             self._profiles[port] = group.profile
             self.ports.append(port)
@@ -213,12 +204,9 @@ class Reach:
         return PairCounts(pairs // 2, one_way, unknown // 2)
 
     def talking_pairs(self, within: Collection[int] = ()) -> Iterator[tuple[Port, Port]]:
-        """Yield every pair of different end ports that can talk (*within*: in these partitions), each once. There may
+        """Return every pair of different end ports that can talk (*within*: in these partitions), each once. There may
         be very many."""
-        for number, port in enumerate(self.ports):
-            later = self.reached(self._profiles[port], within).both >> (number + 1)
-            for other in numbers_in(later):
-                yield port, self.ports[number + 1 + other]
+        return self._pairs_in("both", within)
 
     def one_way_pairs(self, within: Collection[int] = ()) -> Iterator[tuple[Port, Port]]:
         """Yield every (sender, receiver) of which packets get through that way, and the two cannot talk (*within*: in
@@ -228,10 +216,14 @@ class Reach:
                 yield port, self.ports[other]
 
     def unknown_pairs(self, within: Collection[int] = ()) -> Iterator[tuple[Port, Port]]:
-        """Yield every pair of different end ports of which the route decides what they can do (*within*: in these
+        """Return every pair of different end ports of which the route decides what they can do (*within*: in these
         partitions), each once."""
+        return self._pairs_in("unknown", within)
+
+    def _pairs_in(self, name: Literal["both", "unknown"], within: Collection[int]) -> Iterator[tuple[Port, Port]]:
+        """Yield every pair of which one is in that field of the other's `Reached`, each once."""
         for number, port in enumerate(self.ports):
-            later = self.reached(self._profiles[port], within).unknown >> (number + 1)
+            later = getattr(self.reached(self._profiles[port], within), name) >> (number + 1)
             for other in numbers_in(later):
                 yield port, self.ports[number + 1 + other]
 
@@ -257,12 +249,11 @@ class Reach:
             leaf = leaf_of(port)
             if leaf is None:
                 continue
-            for key in keys_of(partition, holds) if inbound is not None else ():
-                if match_inbound(key, keys_of(partition, inbound or 0), self.inbound_check) is None:
+            if inbound is not None:
+                for key in keys_of(partition, holds & ~passing(inbound, self.inbound_check)):
                     yield Check(leaf, "inbound", PKey(key), None)
-            for key in keys_of(partition, sent) if outbound is not None else ():
-                taken = match_in_table(key, keys_of(partition, holds)) is not None
-                if taken and match_in_table(key, keys_of(partition, outbound or 0)) is None:
+            if outbound is not None:
+                for key in keys_of(partition, sent & passing(holds, "membership") & ~passing(outbound, "membership")):
                     yield Check(leaf, "outbound", PKey(key), None)
 
     def stops_between_switches(self, within: Collection[int] = ()) -> Iterator[Check]:

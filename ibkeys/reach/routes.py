@@ -13,8 +13,8 @@ switches, which is any cable of a tree, this is exact.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cache, cached_property
 
 Edge = tuple[int, int]
 """From one switch to another, by their numbers."""
@@ -28,12 +28,33 @@ def numbers_in(members: int) -> Iterator[int]:
         members ^= lowest
 
 
+def reached_from(beside: Sequence[Collection[int]]) -> list[int]:
+    """Return for each switch the set of those to which links lead from it, over others too, itself among them.
+    *beside*: for each switch those that its links lead to.
+
+    Each round carries what was reached at least one link further, so there are few in a network that is not deep.
+    """
+    reached = [1 << switch for switch in range(len(beside))]
+    grows = True
+    while grows:
+        grows = False
+        for switch, others in enumerate(beside):
+            found = reached[switch]
+            for other in others:
+                found |= reached[other]
+            if found != reached[switch]:
+                reached[switch] = found
+                grows = True
+    return reached
+
+
 class SwitchGraph:
     """Switches by number, with those that each is linked to. Each link goes both ways."""
 
     def __init__(self, beside: Sequence[Collection[int]]) -> None:
         self.beside = beside
-        self._block_of: dict[Edge, int] = {}
+        self.block_of: Callable[[Edge], int] = cache(self._find_block)
+        """Returns the number of the block that a link is in."""
 
     @cached_property
     def blocks(self) -> list[frozenset[int]]:
@@ -71,21 +92,7 @@ class SwitchGraph:
     def elsewhere(self) -> list[int]:
         """For each switch the set of those to which no chain of known links leads from it."""
         every = (1 << len(self.beside)) - 1
-        found = [0] * len(self.beside)
-        for start in range(len(self.beside)):
-            if found[start]:
-                continue
-            waiting, connected = [start], {start}
-            while waiting:
-                new = set(self.beside[waiting.pop()]) - connected
-                connected |= new
-                waiting += new
-            others = every & ~sum(1 << each for each in connected)
-            for each in connected if others else ():
-                found[each] = others
-            if not others:
-                break
-        return found
+        return [every & ~reached for reached in reached_from(self.beside)]
 
     @cached_property
     def blocks_of(self) -> list[list[int]]:
@@ -96,14 +103,9 @@ class SwitchGraph:
                 found[switch].append(number)
         return found
 
-    def block_of(self, edge: Edge) -> int:
-        """Return the number of the block that a link is in."""
-        found = self._block_of.get(edge)
-        if found is None:
-            one, other = edge
-            found = next(number for number in self.blocks_of[one] if other in self.blocks[number])
-            self._block_of[edge] = found
-        return found
+    def _find_block(self, edge: Edge) -> int:
+        one, other = edge
+        return next(number for number in self.blocks_of[one] if other in self.blocks[number])
 
 
 class Routes:
@@ -124,7 +126,8 @@ class Routes:
         self._doubtful: dict[int, list[Edge]] = {}
         for edge in doubtful:
             self._doubtful.setdefault(graph.block_of(edge), []).append(edge)
-        self._sure: dict[int, int] = {}
+        self.sure: Callable[[int], int] = cache(self._find_sure)
+        """Returns the switches that packets from a switch get to on every route, itself among them."""
 
     def back(self) -> Routes:
         """Return the routes of the same packets, from the receiver's end."""
@@ -137,21 +140,17 @@ class Routes:
     def may(self, start: int) -> int:
         """Return the switches that packets from *start* may get to, itself among them, and those to which no link is
         known."""
-        return self._reached[self._group_of[start]] | self._graph.elsewhere[start]
+        return self._reached[start] | self._graph.elsewhere[start]
 
-    def sure(self, start: int) -> int:
-        """Return the switches that packets from *start* get to on every route, itself among them."""
-        found = self._sure.get(start)
-        if found is None:
-            found = 1 << start
-            waiting = [(start, -1)]
-            while waiting:
-                entry, came_by = waiting.pop()
-                for number in self._graph.blocks_of[entry]:
-                    for leave in self._exits(number, entry) if number != came_by else ():
-                        found |= 1 << leave
-                        waiting.append((leave, number))
-            self._sure[start] = found
+    def _find_sure(self, start: int) -> int:
+        found = 1 << start
+        waiting = [(start, -1)]
+        while waiting:
+            entry, came_by = waiting.pop()
+            for number in self._graph.blocks_of[entry]:
+                for leave in self._exits(number, entry) if number != came_by else ():
+                    found |= 1 << leave
+                    waiting.append((leave, number))
         return found
 
     def _exits(self, block: int, entry: int) -> Collection[int]:
@@ -194,53 +193,6 @@ class Routes:
         return found
 
     @cached_property
-    def _group_of(self) -> list[int]:
-        """The number of each switch's group; packets may get from each switch of a group to each other one."""
-        return self._groups[0]
-
-    @cached_property
     def _reached(self) -> list[int]:
-        """The switches that each group may reach, as a set."""
-        return self._groups[1]
-
-    @cached_property
-    def _groups(self) -> tuple[list[int], list[int]]:
-        """Return the group of each switch, and what each group reaches: strongly connected components (Tarjan, 1972),
-        those that others lead to first."""
-        beside = self._open
-        group_of = [-1] * len(beside)
-        reached: list[int] = []
-        depth: dict[int, int] = {}
-        low: dict[int, int] = {}
-        kept: list[int] = []
-        for root in range(len(beside)):
-            if root in depth:
-                continue
-            depth[root] = low[root] = len(depth)
-            kept.append(root)
-            path = [(root, iter(beside[root]))]
-            while path:
-                at, rest = path[-1]
-                for other in rest:
-                    if other not in depth:
-                        depth[other] = low[other] = len(depth)
-                        kept.append(other)
-                        path.append((other, iter(beside[other])))
-                        break
-                    if group_of[other] < 0:
-                        low[at] = min(low[at], low[other])
-                else:
-                    path.pop()
-                    if path:
-                        low[path[-1][0]] = min(low[path[-1][0]], low[at])
-                    if low[at] == depth[at]:
-                        cut = kept.index(at)
-                        bits = 0
-                        for switch in kept[cut:]:
-                            group_of[switch] = len(reached)
-                            bits |= 1 << switch
-                        for group in {group_of[other] for switch in kept[cut:] for other in beside[switch]}:
-                            bits |= reached[group] if group < len(reached) else 0
-                        reached.append(bits)
-                        del kept[cut:]
-        return group_of, reached
+        """For each switch the set of those that packets from it may get to by known links."""
+        return reached_from(self._open)

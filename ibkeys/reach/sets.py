@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from functools import cache
 from typing import Literal, NamedTuple
 
 from ibkeys.reach.between import Places
@@ -20,9 +21,9 @@ class PartitionReach(NamedTuple):
     both: int
     to: int
     by: int
-    may_both: int = 0
-    may_to: int = 0
-    may_by: int = 0
+    may_both: int
+    may_to: int
+    may_by: int
 
     def of(self, name: ReachedField) -> int:
         """Return the ports in a field of `ibkeys.reach.reach.Reached`."""
@@ -31,45 +32,26 @@ class PartitionReach(NamedTuple):
         return {"both": self.both, "to": self.to, "by": self.by}[name]
 
 
-@dataclass(slots=True)
 class PartitionSets:
-    """The ports of one partition as sets. ``places``: how its packets get from switch to switch, None where nothing
-    between switches stops any; ``members``: the ports by their traffic; ``at``: by the place of their switch. The
-    answers are kept: ``reached``, and in ``ports`` those at a set of places."""
+    """The ports of one partition as sets. *places*: how its packets get from switch to switch, None where nothing
+    between switches stops any; ``members``: the ports by their traffic; ``at``: by the place of their switch. Answers
+    are kept, so all ports have to be in these before the first question."""
 
-    places: Places | None
-    members: dict[Traffic, int] = field(default_factory=dict)
-    at: dict[int, int] = field(default_factory=dict)
-    reached: dict[tuple[Traffic, int], PartitionReach] = field(default_factory=dict)
-    ports: dict[int, int] = field(default_factory=dict)
+    def __init__(self, places: Places | None) -> None:
+        self._places = places
+        self.members: dict[Traffic, int] = {}
+        self.at: dict[int, int] = {}
+        self.reached_by: Callable[[Traffic, int], PartitionReach] = cache(self._find_reached)
+        """Returns what a port of a traffic reaches, whose switch is at a place."""
+        self._ports_at: Callable[[int], int] = cache(self._find_ports)
 
-    def reached_by(self, mine: Traffic, place: int) -> PartitionReach:
-        """Return what a port of this traffic reaches, whose switch is at *place*."""
-        found = self.reached.get((mine, place))
-        if found is None:
-            found = self._on_any_route(mine) if self.places is None else self._by_routes(self.places, mine, place)
-            self.reached[mine, place] = found
-        return found
-
-    def _on_any_route(self, mine: Traffic) -> PartitionReach:
-        both = to = by = 0
-        for other, ports in self.members.items():
-            match mine.sends_to(other), other.sends_to(mine):
-                case True, True:
-                    both |= ports
-                case True, False:
-                    to |= ports
-                case False, True:
-                    by |= ports
-        return PartitionReach(both, to, by)
-
-    def _by_routes(self, places: Places, mine: Traffic, place: int) -> PartitionReach:
+    def _find_reached(self, mine: Traffic, place: int) -> PartitionReach:
         to = may_to = by = may_by = 0
         for other, ports in self.members.items():
             for forms, is_back in ((mine.leaves & other.arrives, False), (other.leaves & mine.arrives, True)):
                 if not forms:
                     continue
-                rows = places.reached(place, forms, is_back)
+                rows = self._places.reached(place, forms, is_back) if self._places is not None else None
                 sure, may = (ports, ports) if rows is None else (ports & self._ports_at(row) for row in rows)
                 if is_back:
                     by, may_by = by | sure, may_by | may
@@ -78,12 +60,9 @@ class PartitionSets:
         both = to & by
         return PartitionReach(both, to & ~both, by & ~both, may_to & may_by & ~both, may_to & ~to, may_by & ~by)
 
-    def _ports_at(self, row: int) -> int:
+    def _find_ports(self, row: int) -> int:
         """Return the ports at a set of places."""
-        found = self.ports.get(row)
-        if found is None:
-            found = 0
-            for place in numbers_in(row):
-                found |= self.at.get(place, 0)
-            self.ports[row] = found
+        found = 0
+        for place in numbers_in(row):
+            found |= self.at.get(place, 0)
         return found

@@ -21,12 +21,13 @@ LARGEST: Final[dict[Kind, int]] = {
     "xmit-constraint-errors": 0xFF,
 }
 """Where each counter stops (IBA 14.2.5.6, 16.1.3.5)."""
-TOLD_BY: Final[dict[Kind, Kind]] = {
-    "bad-m_key": "m_key-violations",
-    "bad-p_key": "p_key-violations",
-    "bad-q_key": "q_key-violations",
+TOLD_BY: Final[dict[Kind, tuple[Kind, ...]]] = {
+    "bad-m_key": ("m_key-violations",),
+    "bad-p_key": ("p_key-violations",),
+    "bad-q_key": ("q_key-violations",),
+    "bad-p_key-at-switch": ("rcv-constraint-errors", "xmit-constraint-errors"),
 }
-"""Which counter of the same port a trap has counted in already. Of a switch's port there are two: see `counted_by`."""
+"""In which counters of the same port a trap has counted already; of a switch's port in one of two."""
 KEPT_ROUNDS: Final = 100
 """The last values of a port that is no longer found are kept for so many sweeps."""
 KEPT_AT_LEAST: Final = 10_000
@@ -46,10 +47,7 @@ def counted_by(event: Event) -> list[Counter]:
     at = event.at
     if at.node_guid is None or at.port is None:
         return []
-    kinds: list[Kind] = [TOLD_BY[event.kind]] if event.kind in TOLD_BY else []
-    if event.kind == "bad-p_key-at-switch":
-        kinds = ["rcv-constraint-errors", "xmit-constraint-errors"]
-    return [(at.node_guid, 0, at.port, kind) for kind in kinds]
+    return [(at.node_guid, 0, at.port, kind) for kind in TOLD_BY.get(event.kind, ())]
 
 
 class Counters:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
 from ibkeys.watch.event import End
@@ -20,12 +23,13 @@ class Names:
         self.misses = 0
         self._by_lid: dict[int, Port] = {}
         self._by_guid: dict[int, Port] = {}
-        self._ends: dict[Port, End] = {}
+        self._end_of: Callable[[Port], End] = End.of
 
     def learn(self, found: Topology) -> None:
         """Take what a sweep found in place of what was known. A port that is not believed comes last."""
         self.misses = 0
-        self._by_lid, self._by_guid, self._ends = {}, {}, {}
+        self._by_lid, self._by_guid = {}, {}
+        self._end_of = cache(End.of)  # made once for each port: in a burst of traps the same few are asked for
         for port in sorted(found.end_ports(), key=lambda each: each not in found.doubtful):
             if port.guid:
                 self._by_guid.setdefault(port.guid, port)
@@ -58,15 +62,9 @@ class Names:
             return self._end_of(found)
         return End(port_guid=gid & _INTERFACE_ID or None, lid=lid or None)
 
-    def _end_of(self, port: Port) -> End:
-        end = self._ends.get(port)
-        if end is None:  # made once for each port: in a burst of traps the same few are asked for
-            end = self._ends[port] = End.of(port)
-        return end
-
     def switch_port(self, lid: int, num: int) -> End:
         """Return the external port *num* of the switch with *lid*, as far as it is known."""
         port = self.by_lid(lid)
-        if port is None or not port.node.is_switch or num not in port.node.ports:
-            return End(lid=lid or None, port=num) if port is None else self._end_of(port)
-        return self._end_of(port.node.ports[num])
+        if port is None:
+            return End(lid=lid or None, port=num)
+        return self._end_of(port.node.ports.get(num, port) if port.node.is_switch else port)

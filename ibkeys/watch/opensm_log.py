@@ -13,6 +13,7 @@ taken, and of them numbers only. The M_Key that ``Reporting Security Notice "Bad
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from ipaddress import AddressValueError, IPv6Address
@@ -115,15 +116,12 @@ def add_bad_key(notice: LogNotice, line: str) -> LogNotice | None:
 def read_reporting(line: str) -> LogNotice | None:
     """Return what a line ``Reporting ... Notice`` says about a security trap, None for any other line."""
     if found := _REPORTING_KEY.fullmatch(line):
-        when, thread, which, lid, guid, lid1, lid2, key, gid1, gid2 = found.groups()
-        notice = LogNotice(when, thread, _TRAP_OF[which], int(lid), int(guid, 16), 0)
-        notice = replace(notice, lid1=int(lid1), lid2=int(lid2), key=int(key, 16), is_whole=True)
-        return _checked(_with_gids(notice, gid1, gid2))
+        when, thread, which, lid, guid, *packet = found.groups()
+        return _with_packet(LogNotice(when, thread, _TRAP_OF[which], int(lid), int(guid, 16)), *packet)
     if found := _REPORTING_AT_SWITCH.fullmatch(line):
-        when, thread, lid, guid, port, lid1, lid2, key, gid1, gid2 = found.groups()
+        when, thread, lid, guid, port, *packet = found.groups()
         notice = LogNotice(when, thread, TrapNumber.BAD_P_KEY_SWITCH_PORT, int(lid), int(guid, 16), int(port))
-        notice = replace(notice, lid1=int(lid1), lid2=int(lid2), key=int(key, 16), is_whole=True)
-        return _checked(_with_gids(notice, gid1, gid2))
+        return _with_packet(notice, *packet)
     if found := _REPORTING_M_KEY.fullmatch(line):
         when, thread, lid, guid, *smp = found.groups()
         method, attribute, modifier = (int(each, 16) for each in smp)
@@ -139,11 +137,12 @@ def read_reporting(line: str) -> LogNotice | None:
 _TRAP_OF: Final = {"P": TrapNumber.BAD_P_KEY, "Q": TrapNumber.BAD_Q_KEY}
 
 
-def _with_gids(notice: LogNotice, gid1: str, gid2: str) -> LogNotice:
-    try:
-        return replace(notice, gid1=int(IPv6Address(gid1)), gid2=int(IPv6Address(gid2)))
-    except AddressValueError:
-        return notice
+def _with_packet(notice: LogNotice, lid1: str, lid2: str, key: str, gid1: str, gid2: str) -> LogNotice | None:
+    """Return *notice* with what its line says of the packet, as `_checked`; GIDs that are none are left out."""
+    notice = replace(notice, lid1=int(lid1), lid2=int(lid2), key=int(key, 16), is_whole=True)
+    with suppress(AddressValueError):
+        notice = replace(notice, gid1=int(IPv6Address(gid1)), gid2=int(IPv6Address(gid2)))
+    return _checked(notice)
 
 
 def _checked(notice: LogNotice) -> LogNotice | None:

@@ -87,11 +87,8 @@ def _sentences(report: Report, fail_on: Severity | None) -> Iterator[str]:
     summary, coverage = report.summary, report.coverage
     if report.looked_at is not None:
         yield f"A part of the fabric: {report.looked_at}; nothing below applies to the other ports."
-    by_severity = [
-        f"{number} {severity}"
-        for severity in SEVERITIES
-        if (number := sum(each.result == "fail" and each.severity == severity for each in report.results))
-    ]
+    failed = Counter(each.severity for each in report.results if each.result == "fail")
+    by_severity = [f"{failed[severity]} {severity}" for severity in SEVERITIES if failed[severity]]
     if by_severity:
         limit = f"; the audit fails from {fail_on}" if fail_on is not None else ""
         yield f"{count(summary['fail'], 'rule fails', 'rules fail')}: {', '.join(by_severity)}{limit}."

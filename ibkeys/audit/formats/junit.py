@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final
 from xml.etree import ElementTree
 
-from ibkeys.audit.findings import GROUPS, Report, RuleResult, Severity, Subject
+from ibkeys.audit.findings import GROUPS, Report, RuleResult, Severity
 from ibkeys.audit.formats import words
 from ibkeys.audit.formats.words import Texts
 from ibkeys.printable import clean
@@ -65,7 +65,7 @@ def _rule(suite: ElementTree.Element, result: RuleResult, texts: Texts, fail_on:
         element.text = "\n".join([f"{said} ({below})", *_lines(result, texts)])
     else:
         what = "not applicable" if result.result == "n/a" else result.result
-        reason = result.note or "; ".join(_told(subject) for subject in result.subjects)
+        reason = result.note or "; ".join(map(words.told, result.subjects))
         ElementTree.SubElement(case, "skipped", message=clean(f"{what}: {reason}" if reason else what))
 
 
@@ -73,17 +73,12 @@ def _lines(result: RuleResult, texts: Texts) -> Iterator[str]:
     """Yield one line for each subject, those that fail first, then what to do."""
     for word in ("fail", "unknown", "waived"):
         for subject in words.subjects(result, word):
-            yield f"{'' if word == 'fail' else word + ': '}{_told(subject)}"
+            yield f"{'' if word == 'fail' else word + ': '}{words.told(subject)}"
     why = texts.get(result.rule, {}).get("why")
     if why:
         yield clean(f"why: {why}")
     if result.remedy:
         yield clean(f"remedy: {result.remedy}")
-
-
-def _told(subject: Subject) -> str:
-    waiver = f" ({subject.waiver})" if subject.waiver else ""
-    return clean(f"{words.place(subject.identity)}: {subject.message}{waiver}")
 
 
 def _coverage(suite: ElementTree.Element, report: Report) -> None:

@@ -36,45 +36,32 @@ def render_matrix(matrix: Matrix, made: FabricMap, *, source: str = "", version:
         source=source,
         version=version,
         heading=f"{count(len(matrix.rows), 'partition')}, {count(matrix.ports, 'port')}",
-        **_matrix_values(matrix),
-        **_map_values(made),
+        matrix=matrix,
+        cell=CELL,
+        parts=[(markup(labels), markup(band)) for labels, band in matrix_parts(matrix)],
+        columns=_columns(matrix),
+        rows=[_row(row, matrix) for row in matrix.rows],
+        count=count,
+        map=markup(map_part(made)) if made.boxes else "",
+        map_left_out=made.left_out,
+        colourings=[_colouring(made, colouring) for colouring in made.legend],
     )
 
 
-def _matrix_values(matrix: Matrix) -> dict[str, Any]:
+def _colouring(made: FabricMap, colouring: Colouring) -> dict[str, Any]:
+    """Return what the words of a colouring mean that the map has, those of P_Keys with their partitions: a script shows
+    on the map who is in one."""
+    shown = {box.looks.by(colouring) for box in made.boxes}
+    partitions = made.partitions if colouring == "partition" else {}
     return {
-        "matrix": matrix,
-        "cell": CELL,
-        "parts": [(markup(labels), markup(band)) for labels, band in matrix_parts(matrix)],
-        "columns": _columns(matrix),
-        "rows": [_row(row, matrix) for row in matrix.rows],
-        "count": count,
-    }
-
-
-def _map_values(made: FabricMap) -> dict[str, Any]:
-    shown = {colouring: {box.looks.by(colouring) for box in made.boxes} for colouring in made.legend}
-    return {
-        "map": markup(map_part(made)) if made.boxes else "",
-        "map_left_out": made.left_out,
-        "colourings": [
-            {
-                "name": colouring,
-                "label": _COLOURED_BY[colouring],
-                "words": [
-                    (word, class_of(colouring, word), meaning, _partitions(made, colouring, word))
-                    for word, meaning in legend
-                    if word in shown[colouring]
-                ],
-            }
-            for colouring, legend in made.legend.items()
+        "name": colouring,
+        "label": _COLOURED_BY[colouring],
+        "words": [
+            (word, class_of(colouring, word), meaning, " ".join(map(str, partitions.get(word, ()))))
+            for word, meaning in made.legend[colouring]
+            if word in shown
         ],
     }
-
-
-def _partitions(made: FabricMap, colouring: Colouring, word: str) -> str:
-    """Return the partitions of a letter, for the script that shows on the map who is in one."""
-    return " ".join(map(str, made.partitions.get(word, ()))) if colouring == "partition" else ""
 
 
 def _columns(matrix: Matrix) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -120,16 +121,11 @@ def _rule(result: RuleResult, report: Report, text: Mapping[str, Any]) -> dict[s
             "result": result.result,
             "passed": result.passed,
             "note": clean(result.note) or None,
-            "waived": [_waived(subject) for subject in words.subjects(result, "waived")],
+            "waived": [*map(words.told, words.subjects(result, "waived"))],
             "security-severity": _SCORES[result.severity],
             "tags": ["security", "infiniband", GROUPS[result.group]],
         },
     }
-
-
-def _waived(subject: Subject) -> str:
-    """Return what is waived, where, why and until when."""
-    return clean(f"{words.place(subject.identity)}: {subject.message} ({subject.waiver or 'waived'})")
 
 
 # --- what is not a finding --------------------------------------------------------------------------------------------
@@ -142,11 +138,7 @@ def _invocation(report: Report, exit_code: int, left_out: int) -> dict[str, Any]
         "exitCode": exit_code,
         # when the fabric was read: an audit of a snapshot is made of what was true then
         **({"startTimeUtc": report.taken} if _UTC.fullmatch(report.taken) else {}),
-        "toolExecutionNotifications": [
-            *_not_read(report),
-            *_unknown(report),
-            *_left_out(left_out),
-        ],
+        "toolExecutionNotifications": list(_notifications(report, left_out)),
     }
 
 
@@ -158,25 +150,19 @@ def _notification(id: str, level: str, text: str) -> dict[str, Any]:
     }
 
 
-def _not_read(report: Report) -> Iterator[dict[str, Any]]:
+def _notifications(report: Report, left_out: int) -> Iterator[dict[str, Any]]:
+    """Yield what was not read, each rule that is unknown, be it of some ports only, and that results are left out."""
     for trouble in report.coverage.troubles:
         location = logical_location(trouble)
         places = {"locations": [location]} if location else {}
         yield _notification(NOT_READ, "error", words.trouble_text(trouble)) | places
-
-
-def _unknown(report: Report) -> Iterator[dict[str, Any]]:
-    """Yield a notification for each rule that is unknown, be it of some ports only."""
     for index, result in enumerate(report.results):
         if result.result == "unknown" or words.subjects(result, "unknown"):
             reasons = "; ".join(words.unknown_reasons(result, "see the other notifications"))
             text = clean(f"{result.rule} {result.title}: unknown: {reasons}")
             yield _notification(UNKNOWN, "warning", text) | {"associatedRule": {"id": result.rule, "index": index}}
-
-
-def _left_out(count: int) -> Iterator[dict[str, Any]]:
-    if count:
-        text = f"{words.count(count, 'result')} left out, the least severe: GitHub takes {MOST:,}; -f json has all"
+    if left_out:
+        text = f"{words.count(left_out, 'result')} left out, the least severe: GitHub takes {MOST:,}; -f json has all"
         yield _notification(LEFT_OUT, "warning", text)
 
 
@@ -185,13 +171,13 @@ def _left_out(count: int) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """A subject that fails: its rule, the rule's ``index`` among all, its ``number`` among those at this port.
+    """A subject that fails: its rule, the rule's ``index`` among all, and what it is ``called`` between runs.
     ``subject`` None: a rule that fails without naming any."""
 
     result: RuleResult
     index: int
     subject: Subject | None
-    number: int
+    called: tuple[str, ...]
 
     @property
     def severity(self) -> Severity:
@@ -200,36 +186,27 @@ class _Failure:
 
 def _failures(report: Report) -> Iterator[_Failure]:
     for index, result in enumerate(report.results):
-        counts: dict[str, int] = {}
+        counts: Counter[str] = Counter()
         for subject in words.subjects(result, "fail"):
-            name = _name(subject)
-            counts[name] = counts.get(name, 0) + 1
-            yield _Failure(result, index, subject, counts[name])
+            # a file has no identity but its name, which the message begins with
+            name = words.qualified_name(subject.identity) or subject.message
+            counts[name] += 1
+            yield _Failure(result, index, subject, (result.rule, name, str(counts[name])))
         if result.result == "fail" and not result.subjects:
-            yield _Failure(result, index, None, 1)
-
-
-def _name(subject: Subject) -> str:
-    # a file has no identity but its name, which the message begins with
-    return words.qualified_name(subject.identity) or subject.message
+            yield _Failure(result, index, None, (result.rule,))
 
 
 def _result(one: _Failure, root: str) -> dict[str, Any]:
-    subject, rule = one.subject, one.result.rule
-    if subject is None:
-        digest = _digest(rule)
-        message = clean(f"{one.result.title}: {words.summary(one.result)}")
-    else:
-        digest = _digest(rule, _name(subject), str(one.number))
-        message = _message(subject)
+    subject, rule = one.subject, one.result
+    message = _message(subject) if subject is not None else clean(f"{rule.title}: {words.summary(rule)}")
     return {
-        "ruleId": rule,
+        "ruleId": rule.rule,
         "ruleIndex": one.index,
         "kind": "fail",
         "level": LEVELS[one.severity],
         "message": {"text": message},
         "locations": [location_of(subject, root)],
-        "partialFingerprints": dict.fromkeys(FINGERPRINTS, digest),
+        "partialFingerprints": dict.fromkeys(FINGERPRINTS, _digest(one.called)),
         "properties": {"severity": one.severity, **(_read(subject) if subject is not None else {})},
     }
 
@@ -248,5 +225,5 @@ def _message(subject: Subject) -> str:
     return clean(subject.message if at == words.FABRIC_OR_HOST else f"{subject.message} ({at})")
 
 
-def _digest(*parts: str) -> str:
+def _digest(parts: tuple[str, ...]) -> str:
     return hashlib.sha256("\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()[:32]

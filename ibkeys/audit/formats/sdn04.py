@@ -64,21 +64,15 @@ def partitions_document(data: AuditInput, site: Site, tenancies: Sequence[Tenanc
 
 def _status(members: int, unread: int) -> dict[str, Any]:
     """Return whether a partition is on the wire, and where it was seen."""
+    on_wire: bool | None
     if members:
-        return {
-            "status": "active",
-            "on_wire": True,
-            "source": "P_KeyTable",
-            "detail": f"{counted(members, 'port')} with a P_Key of it",
-        }
-    if unread:
-        return {
-            "status": "unknown",
-            "on_wire": None,
-            "source": "P_KeyTable",
-            "detail": f"no port that was read has it; the tables of {counted(unread, 'port')} were not read",
-        }
-    return {"status": "missing", "on_wire": False, "source": "P_KeyTable", "detail": "no port has it"}
+        status, on_wire, detail = "active", True, f"{counted(members, 'port')} with a P_Key of it"
+    elif unread:
+        status, on_wire = "unknown", None
+        detail = f"no port that was read has it; the tables of {counted(unread, 'port')} were not read"
+    else:
+        status, on_wire, detail = "missing", False, "no port has it"
+    return {"status": status, "on_wire": on_wire, "source": "P_KeyTable", "detail": detail}
 
 
 def _members(data: AuditInput) -> dict[int, int]:
@@ -103,12 +97,12 @@ def keys_document(data: AuditInput, site: Site) -> dict[str, Any]:
         "keys": {
             "p_key": _p_keys(data, len(partitions)),
             "management_key": _m_keys(data),
-            "aggregation_management_key": _null(
+            "aggregation_management_key": _key(
                 "class 0x0B", "its layout is not public, so it is not queried; the aggregation manager's file has it"
             ),
             "vendor_specific_key": _class_keys(data, "vs"),
             "congestion_control_key": _class_keys(data, "cc"),
-            "node2node_key": _null(
+            "node2node_key": _key(
                 "class 0x0C", "it is only in NeighborsInfo, which shows keys of other nodes too and is not queried"
             ),
             "manager2node_key": _class_keys(data, "n2n"),
@@ -116,18 +110,18 @@ def keys_document(data: AuditInput, site: Site) -> dict[str, Any]:
     }
 
 
-def _null(source: str, why: str) -> dict[str, Any]:
-    return {"configured": None, "source": source, "detail": why}
+def _key(source: str, detail: str, configured: bool | None = None) -> dict[str, Any]:
+    """Return one kind of key; None: whether it is configured was not seen, and *detail* says why."""
+    return {"configured": configured, "source": source, "detail": detail}
 
 
 def _p_keys(data: AuditInput, partitions: int) -> dict[str, Any]:
     source, unread = "P_KeyTable of all end ports", _unread_tables(data)
     if partitions:
-        detail = f"{counted(partitions, 'partition')} besides the default one"
-        return {"configured": True, "source": source, "detail": detail}
+        return _key(source, f"{counted(partitions, 'partition')} besides the default one", configured=True)
     if unread:
-        return _null(source, f"none seen; {counted(unread, 'port')} not read")
-    return {"configured": False, "source": source, "detail": "no port has a partition but the default one"}
+        return _key(source, f"none seen; {counted(unread, 'port')} not read")
+    return _key(source, "no port has a partition but the default one", configured=False)
 
 
 def _m_keys(data: AuditInput) -> dict[str, Any]:
@@ -135,22 +129,21 @@ def _m_keys(data: AuditInput) -> dict[str, Any]:
     source = "PortInfo.M_Key of all end ports"
     ports = _by_state((port.m_key_state, port) for port in data.end_ports)
     if "zero" in ports:
-        return {"configured": False, "source": source, "detail": f"not set on {_named(ports['zero'])}"}
+        return _key(source, f"not set on {_named(ports['zero'])}", configured=False)
     holders: dict[int, set[int]] = {}
     for port in ports.get("set", ()):
         if port.port_info is not None:
             holders.setdefault(port.port_info.m_key, set()).add(port.guid or id(port))
     shared = max(map(len, holders.values()), default=0)
     if shared > 1:
-        return {"configured": False, "source": source, "detail": f"{shared} ports have one and the same key"}
+        return _key(source, f"{shared} ports have one and the same key", configured=False)
     unread = len(ports.get("unreadable", ())) + len(data.hidden)
     if unread or not ports:
-        return _null(source, f"{counted(unread, 'port')} not read")
+        return _key(source, f"{counted(unread, 'port')} not read")
     if "hidden" in ports:
         on = _named(ports["hidden"])
-        return _null(source, f"set, but it is not known whether each port has its own key: hidden on {on}")
-    detail = f"set on {counted(len(data.end_ports), 'port')}, each its own"
-    return {"configured": True, "source": source, "detail": detail}
+        return _key(source, f"set, but it is not known whether each port has its own key: hidden on {on}")
+    return _key(source, f"set on {counted(len(data.end_ports), 'port')}, each its own", configured=True)
 
 
 def _class_keys(data: AuditInput, name: ClassName) -> dict[str, Any]:
@@ -158,20 +151,20 @@ def _class_keys(data: AuditInput, name: ClassName) -> dict[str, Any]:
     of = KEY_CLASSES[name]
     source = f"{of.key_info.name} (class 0x{of.mgmt_class:02x}) of all end ports"
     if data.snapshot.class_keys is None:
-        return _null(source, "not queried: --class-keys queries it")
+        return _key(source, "not queried: --class-keys queries it")
     readings = [each for each in data.snapshot.class_keys if each.of == name]
     ports = _by_state((each.state, each.port) for each in readings)
     if "zero" in ports:
-        return {"configured": False, "source": source, "detail": f"not set on {_named(ports['zero'])}"}
+        return _key(source, f"not set on {_named(ports['zero'])}", configured=False)
     for state, words in _UNSEEN.items():
         if state in ports:
-            return _null(source, f"{words}: {_named(ports[state])}")
+            return _key(source, f"{words}: {_named(ports[state])}")
     if data.hidden:
-        return _null(source, f"{counted(len(data.hidden), 'port')} not read")
+        return _key(source, f"{counted(len(data.hidden), 'port')} not read")
     answered = [each for each in readings if each.state in ANSWERED]
     if not answered:
-        return _null(source, "no port has this class")
-    return {"configured": True, "source": source, "detail": _how_set(answered)}
+        return _key(source, "no port has this class")
+    return _key(source, _how_set(answered), configured=True)
 
 
 _UNSEEN: Final = {

@@ -61,6 +61,12 @@ def m_key_text(subject: Subject) -> str:
     return "" if subject.m_key_used is None else "with M_Key" if subject.m_key_used else "without M_Key"
 
 
+def told(subject: Subject) -> str:
+    """Return where something was found, what, and why it is waived, where it is."""
+    waiver = f" ({subject.waiver})" if subject.waiver else ""
+    return clean(f"{place(subject.identity)}: {subject.message}{waiver}")
+
+
 def subjects(result: RuleResult, *wanted: Result) -> list[Subject]:
     """Return the subjects of a rule with one of these results."""
     return [subject for subject in result.subjects if subject.result in wanted]

@@ -8,14 +8,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, FULL_BIT, PARTITION_MASK
-from ibkeys.reach.forms import Standing, Traffic, form, traffic
+from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK
+from ibkeys.reach.forms import FULL, LIMITED, Standing, Traffic, forms_in, traffic
 from ibkeys.reach.reach import Reach
 from ibkeys.topology.names.folded import FoldedNames
 from ibkeys.topology.nodes import Port
 
 T = TypeVar("T")
 
+_KINDS: Final = {FULL: "full", LIMITED: "limited", FULL | LIMITED: "both"}
 MOST: Final = 400
 """Rows and columns that a picture shows; each still has the size of a letter."""
 
@@ -91,50 +92,38 @@ def lay_out(reach: Reach, names: Mapping[int, str] | None = None, chosen: Collec
 
 def _columns(reach: Reach, called: FoldedNames, chosen: Collection[int]) -> Iterator[Column]:
     """Yield the groups of ports that are in some partition of those *chosen*; such as differ in others only are one."""
-    known: dict[tuple[tuple[tuple[int, str], ...], tuple[tuple[int, Traffic, int], ...]], list[Port]] = {}
+    found: dict[tuple[tuple[tuple[int, str], ...], tuple[tuple[int, Traffic, int], ...] | None], list[Port]] = {}
     for group in reach.groups:
         decides = sorted(
             (partition, traffic(standing, reach.inbound_check), standing.place)
             for partition, standing in group.profile
             if not chosen or partition in chosen
         )
-        known.setdefault((_kinds(group.ports[0], chosen), tuple(decides)), []).extend(group.ports)
-    for (keys, passing), ports in known.items():
-        if keys:
+        found.setdefault((_kinds(group.ports[0], chosen), tuple(decides)), []).extend(group.ports)
+    for port in reach.unread:
+        found.setdefault((_kinds(port, chosen), None), []).append(port)
+    for (keys, passing), ports in found.items():
+        if not keys:
+            continue
+        names = tuple(called.words(port.identity() for port in ports))
+        if passing is None:
+            yield Column(keys, tuple(ports), names, None)
+        else:
             stopped = tuple(partition for partition, each, _ in passing if each != _unchecked(ports[0], partition))
             traffics = {partition: each for partition, each, _ in passing}
             places = {partition: place for partition, _, place in passing}
-            yield Column(keys, tuple(ports), _names(called, ports), traffics, stopped, places)
-    unknown: dict[tuple[tuple[int, str], ...], list[Port]] = {}
-    for port in reach.unread:
-        unknown.setdefault(_kinds(port, chosen), []).append(port)
-    for keys, ports in unknown.items():
-        if keys:
-            yield Column(keys, tuple(ports), _names(called, ports), None)
+            yield Column(keys, tuple(ports), names, traffics, stopped, places)
 
 
 def _unchecked(port: Port, partition: int) -> Traffic:
     """Return what would leave a port and arrive at it if no switch port checked anything."""
-    holds = 0
-    for _, key in port.occupied or ():
-        if key & PARTITION_MASK == partition:
-            holds |= form(key)
-    return traffic(Standing(holds, None, None), DEFAULT_INBOUND_CHECK)
+    return traffic(Standing(forms_in(port)[partition], None, None), DEFAULT_INBOUND_CHECK)
 
 
 def _kinds(port: Port, chosen: Collection[int]) -> tuple[tuple[int, str], ...]:
     """Return the partitions a port is in, and as what."""
-    kinds: dict[int, str] = {}
-    for _, key in port.occupied or ():
-        partition = key & PARTITION_MASK
-        if not chosen or partition in chosen:
-            kind = "full" if key & FULL_BIT else "limited"
-            kinds[partition] = kind if kinds.get(partition, kind) == kind else "both"
-    return tuple(sorted(kinds.items()))
-
-
-def _names(called: FoldedNames, ports: Sequence[Port]) -> tuple[str, ...]:
-    return tuple(called.words(port.identity() for port in ports))
+    forms = sorted(forms_in(port).items())
+    return tuple((partition, _KINDS[held]) for partition, held in forms if not chosen or partition in chosen)
 
 
 def _largest(things: Sequence[T], sizes: Sequence[int]) -> list[T]:

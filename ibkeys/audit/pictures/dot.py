@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ibkeys.audit.pictures.key_sets import Keys, key_text, letter
+from ibkeys.audit.pictures.key_sets import Keys, by_use, key_text, letter
 from ibkeys.audit.pictures.svg import listed
 from ibkeys.printable import clean, counted
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Node, Port
+
+Looks = Mapping[Keys, tuple[str, str]]
+"""Set of P_Keys → its letter, and the attributes of a node that has it; those of most nodes first."""
 
 PALETTE: Final = ("#56b4e9", "#e69f00", "#009e73", "#f0e442", "#cc79a7", "#d55e00", "#0072b2")
 """Okabe and Ito, Color Universal Design (2008)."""
@@ -18,6 +21,8 @@ STYLES: Final = ("filled", "filled,dashed", "filled,bold")
 """When the colours are used up, the outline changes; after that, the letter alone tells."""
 REST: Final = "#d9d9d9"
 _SHAPES: Final = {"switch": "box", "ca": "ellipse", "router": "diamond"}
+_UNREAD: Final = "?", 'style="filled,dotted", fillcolor="#ffffff"'
+_NO_KEY: Final = "no P_Key", 'style="filled", fillcolor="#ffffff"'
 _LISTED: Final = 6
 _MOST_NAME: Final = 40
 _MOST_SETS: Final = 60
@@ -32,19 +37,16 @@ def fabric_dot(fabric: Topology, names: Mapping[int, str] | None = None) -> str:
     """
     ids = {node: f"n{index}" for index, node in enumerate(fabric.nodes)}
     held = {node: _keys(node) for node in fabric.nodes}
-    usage = Counter(keys for keys in held.values() if keys)
-    # the sets that most nodes have come first: they get the clearest colours
-    order = sorted(usage, key=lambda keys: (-usage[keys], keys))
-    letters = {keys: letter(index) for index, keys in enumerate(order)}
-    looks = {keys: _look(index) for index, keys in enumerate(order)}
+    usage = by_use(held.values())
+    looks = {keys: (letter(index), _look(index)) for index, keys in enumerate(usage)}
     lines = [
         "graph fabric {",
         '  graph [overlap=false, splines=true, fontname="sans-serif"];',
         '  node [fontname="sans-serif", fontsize=10];',
         '  edge [fontname="sans-serif", fontsize=8, color="#707070"];',
-        *(f"  {ids[node]} [{_node(node, held[node], letters, looks)}];" for node in fabric.nodes),
+        *(f"  {ids[node]} [{_node(node, held[node], looks)}];" for node in fabric.nodes),
         *_edges(fabric, ids),
-        *_legend(order, usage, letters, looks, names or {}, any(keys is None for keys in held.values())),
+        *_legend(usage, looks, names or {}, any(keys is None for keys in held.values())),
         "}",
     ]
     return "\n".join(lines) + "\n"
@@ -62,12 +64,10 @@ def _keys(node: Node) -> Keys | None:
     return tuple(sorted(found))
 
 
-def _node(node: Node, keys: Keys | None, letters: Mapping[Keys, str], looks: Mapping[Keys, str]) -> str:
+def _node(node: Node, keys: Keys | None, looks: Looks) -> str:
     name = node.description or f"0x{node.guid:016x}"
-    tag = "?" if keys is None else letters.get(keys, "no P_Key")
     shape = _SHAPES.get(node.type_name, "hexagon")
-    look = 'style="filled,dotted", fillcolor="#ffffff"' if keys is None else 'style="filled", fillcolor="#ffffff"'
-    look = looks.get(keys, look) if keys is not None else look
+    tag, look = _UNREAD if keys is None else looks.get(keys, _NO_KEY)
     tooltip = f"{node.type_name} 0x{node.guid:016x}"
     return f"label={_quoted(_cut(name), tag)}, shape={shape}, {look}, tooltip={_quoted(tooltip)}"
 
@@ -84,30 +84,23 @@ def _edges(fabric: Topology, ids: Mapping[Node, str]) -> Iterator[str]:
             yield f'  {ids[node]} -- {ids[peer.node]} [taillabel="{port.num}", headlabel="{peer.num}"];'
 
 
-def _legend(
-    order: Sequence[Keys],
-    usage: Mapping[Keys, int],
-    letters: Mapping[Keys, str],
-    looks: Mapping[Keys, str],
-    names: Mapping[int, str],
-    unread: bool,
-) -> Iterator[str]:
+def _legend(usage: Mapping[Keys, int], looks: Looks, names: Mapping[int, str], unread: bool) -> Iterator[str]:
     yield "  subgraph cluster_legend {"
     yield '    label="P_Keys"; fontsize=11; color="#a0a0a0";'
-    for index, keys in enumerate(order[:_MOST_SETS]):
+    for index, (keys, (tag, look)) in enumerate(itertools.islice(looks.items(), _MOST_SETS)):
         nodes = counted(usage[keys], "node")
         said = listed([key_text(key, names) for key in keys], _LISTED)
-        yield f"    l{index} [label={_quoted(f'{letters[keys]}: {said} ({nodes})')}, shape=box, {looks[keys]}];"
-    if len(order) > _MOST_SETS:
-        yield f'    more [label="and {len(order) - _MOST_SETS:,} more sets", shape=plaintext];'
+        yield f"    l{index} [label={_quoted(f'{tag}: {said} ({nodes})')}, shape=box, {look}];"
+    if len(looks) > _MOST_SETS:
+        yield f'    more [label="and {len(looks) - _MOST_SETS:,} more sets", shape=plaintext];'
     # one below the other, in this order
-    chain = [f"l{index}" for index in range(min(len(order), _MOST_SETS))]
-    chain += ["more"] * (len(order) > _MOST_SETS) + ["unread"] * unread
+    chain = [f"l{index}" for index in range(min(len(looks), _MOST_SETS))]
+    chain += ["more"] * (len(looks) > _MOST_SETS) + ["unread"] * unread
     if len(chain) > 1:
         yield f"    {' -- '.join(chain)} [style=invis];"
     if unread:
-        yield '    unread [label="?: not read", shape=box, style="filled,dotted", fillcolor="#ffffff"];'
-    if not order and not unread:
+        yield f'    unread [label="{_UNREAD[0]}: not read", shape=box, {_UNREAD[1]}];'
+    if not looks and not unread:
         yield '    none [label="no P_Keys", shape=plaintext];'
     yield "  }"
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Literal, get_args
 
 from ibkeys.audit.findings import SEVERITIES, Report, Severity
-from ibkeys.audit.pictures.key_sets import Keys, key_text, letter
+from ibkeys.audit.pictures.key_sets import Keys, by_use, key_text, letter
 from ibkeys.keys.pkey import PARTITION_MASK
 from ibkeys.topology.model import Topology
 from ibkeys.topology.names.folded import FoldedNames, in_order, natural, ranges
@@ -42,6 +43,10 @@ class Looks:
         """Return what the box shows in one colouring."""
         shown: str = getattr(self, colouring)
         return shown
+
+
+LooksOf = Callable[[Port, Iterable[Port]], Looks]
+"""Returns the looks of a port; its findings are those of all ports that stand for it."""
 
 
 @dataclass(slots=True)
@@ -83,23 +88,22 @@ def worst_findings(report: Report) -> Findings:
 def fabric_map(fabric: Topology, names: Mapping[int, str] | None = None, findings: Findings | None = None) -> FabricMap:
     """Return the map of *fabric*, whose P_Key tables were read. *names*: partition → what to call it. *findings*: what
     `worst_findings` says; without it the map has no such colouring."""
-    sets = _sets(fabric)
-    made = FabricMap(legend=_legend(fabric, sets, names or {}, findings))
-    letters = {keys: letter(index) for index, keys in enumerate(sets)}
+    letters = {keys: letter(index) for index, keys in enumerate(by_use(map(_keys, fabric.end_ports())))}
+    looks = partial(_looks, letters=letters, findings=findings or {})
+    made = FabricMap(legend=_legend(fabric, letters, names or {}, findings is not None))
     made.partitions = {word: tuple(sorted({key & PARTITION_MASK for key in keys})) for keys, word in letters.items()}
-    called = FoldedNames(port.identity() for port in fabric.end_ports())
     levels = _levels(fabric)
     usage = Counter(node.description for node in levels)
     places: dict[Node, int] = {}
     for node in sorted(levels, key=lambda node: (levels[node], natural(node.description or ""), node.guid)):
         places[node] = len(made.boxes)
-        looks = _looks(node.port(0), node.ports.values(), letters, findings or {})
-        made.boxes.append(Box([_switch_name(node, usage)], 1, looks, levels[node]))
+        own = looks(node.port(0), node.ports.values())
+        made.boxes.append(Box([_switch_name(node, usage)], 1, own, levels[node]))
     for node, place in places.items():
         for port in node.ports.values():
             if port.peer is not None and places.get(port.peer.node, -1) > place:
                 made.links[place, places[port.peer.node]] += 1
-    _add_hosts(made, fabric, places, letters, called, findings or {})
+    _add_hosts(made, fabric, places, looks)
     return made
 
 
@@ -111,20 +115,14 @@ def _switch_name(node: Node, usage: Mapping[str | None, int]) -> str:
     return node.description if usage[node.description] == 1 else f"{guid} {node.description}"
 
 
-def _add_hosts(
-    made: FabricMap,
-    fabric: Topology,
-    places: Mapping[Node, int],
-    letters: Mapping[Keys, str],
-    called: FoldedNames,
-    findings: Findings,
-) -> None:
+def _add_hosts(made: FabricMap, fabric: Topology, places: Mapping[Node, int], looks_of: LooksOf) -> None:
+    called = FoldedNames(port.identity() for port in fabric.end_ports())
     groups: dict[tuple[int, Looks], list[Port]] = {}
     for port in fabric.end_ports():
         if not port.node.is_switch:
             leaf = port.peer.node if port.peer is not None else None
             place = places.get(leaf, len(places)) if leaf is not None else len(places)
-            groups.setdefault((place, _looks(port, (port,), letters, findings)), []).append(port)
+            groups.setdefault((place, looks_of(port, (port,))), []).append(port)
     _add_silent(made, places)
     ordered = sorted(groups.items(), key=lambda item: (item[0][0], in_order(item[1][0].identity())))
     for (place, looks), ports in ordered[:MOST]:
@@ -199,19 +197,13 @@ def _level(port: Port) -> str:
     return NO_KEY if port.m_key_state == "zero" else str(info.m_key_protect_bits)
 
 
-def _sets(fabric: Topology) -> list[Keys]:
-    """Return the sets of P_Keys, those of most ports first: they get the clearest colours."""
-    usage = Counter(keys for port in fabric.end_ports() if (keys := _keys(port)))
-    return sorted(usage, key=lambda keys: (-usage[keys], keys))
-
-
 def _legend(
-    fabric: Topology, sets: Sequence[Keys], names: Mapping[int, str], findings: Findings | None
+    fabric: Topology, letters: Mapping[Keys, str], names: Mapping[int, str], has_findings: bool
 ) -> dict[Colouring, list[tuple[str, str]]]:
     tables = [_keys(port) for port in fabric.end_ports()]
     legend: dict[Colouring, list[tuple[str, str]]] = {
         "partition": [
-            *((letter(index), ", ".join(key_text(key, names) for key in keys)) for index, keys in enumerate(sets)),
+            *((word, ", ".join(key_text(key, names) for key in keys)) for keys, word in letters.items()),
             *([(CLEAN, "no P_Key")] if () in tables else []),
             *([(UNREAD, "not read")] if None in tables else []),
         ],
@@ -221,7 +213,7 @@ def _legend(
             (UNREAD, "not read"),
         ],
     }
-    if findings is not None:
+    if has_findings:
         severities: list[Any] = [(severity, f"a {severity} rule fails") for severity in SEVERITIES]
         legend["finding"] = [*severities, (CLEAN, "no rule fails")]
     return legend

@@ -20,7 +20,7 @@ def judge_counters(verdict: Verdict, port: Port, rows: Sequence[NumberRow]) -> N
 
     0 passes with and without one. A counter that is lower than before was cleared, so all of it is new.
     """
-    before = verdict.data.before(port) if verdict.data.baseline is not None else None
+    before = verdict.data.before(port)
     rose, unclear = [], []
     evidence: dict[str, Any] = {}
     for row in rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from ibkeys.audit.inputs import AuditInput, number
@@ -62,15 +63,13 @@ def off(data: AuditInput, verdict: Verdict) -> None:
         )
 
 
-def _enforcing_leaves(verdict: Verdict) -> list[tuple[Port, Port]]:
-    """Return the leaf ports that enforce, each with its end port; those not read are unknown."""
-    found = []
+def enforcing_leaves(verdict: Verdict) -> Iterator[tuple[Port, Port]]:
+    """Yield the leaf ports that enforce, each with its end port; those not read are unknown."""
     for leaf, port in verdict.data.leaf_links:
         if leaf.info is None:
             verdict.unread(leaf, PortInfo.name)
         elif enforces(leaf):
-            found.append((leaf, port))
-    return found
+            yield leaf, port
 
 
 @rule(
@@ -89,7 +88,7 @@ def _enforcing_leaves(verdict: Verdict) -> list[tuple[Port, Port]]:
 )
 def tables_differ(data: AuditInput, verdict: Verdict) -> None:
     """SE002: leaf table differs from node table."""
-    for leaf, port in _enforcing_leaves(verdict):
+    for leaf, port in list(enforcing_leaves(verdict)):  # those not read are told of first
         mine, theirs = data.table(leaf), data.table(port)
         if mine is None or theirs is None:
             verdict.unread(leaf if mine is None else port, "P_KeyTable")
@@ -125,12 +124,9 @@ def _p_keys(keys: frozenset[int]) -> list[str]:
 )
 def between_switches(data: AuditInput, verdict: Verdict) -> None:
     """SE003: enforcement on a link between switches."""
-    for port in data.external_ports:
-        if port.peer is None or not port.peer.node.is_switch:
-            continue
-        if port.info is None:
-            verdict.unread(port, PortInfo.name)
-        elif enforces(port):
+    between = (port for port in data.external_ports if port.peer is not None and port.peer.node.is_switch)
+    for port in verdict.with_port_info(between):
+        if enforces(port):
             message = (
                 f"it enforces towards the switch port {port.peer}: packets of partitions that are not in its table are "
                 "dropped"

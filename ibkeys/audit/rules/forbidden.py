@@ -10,11 +10,12 @@ classes that deviate.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from ibkeys.audit.inputs import AuditInput
-from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
+from ibkeys.keys.pkey import FULL_BIT
+from ibkeys.reach.count import Members
 from ibkeys.reach.forms import keys_of
 from ibkeys.reach.reach import Profile, Reached
 from ibkeys.reach.routes import numbers_in
@@ -37,20 +38,16 @@ class Partners:
     def __len__(self) -> int:
         return self.places.bit_count()
 
-    def without(self, port: int) -> Partners:
-        """Return the others of the port at place *port*."""
-        return Partners(self.of, self.places & ~(1 << port))
-
 
 @dataclass(slots=True)
 class Deviating:
-    """A class that reaches others although the policy forbids it: ``found``, its forbidden partners; ``ports`` are its
-    own places.
+    """A class that reaches others although the policy forbids it: ``found``, its forbidden partners; ``ports``, its own
+    places; all are sets of places.
     """
 
     profile: Profile
     wanted: frozenset[int]
-    ports: list[int] = field(default_factory=list)
+    ports: int = 0
     found: Reached = _NOBODY
 
     @property
@@ -73,57 +70,20 @@ def deviating_classes(data: AuditInput) -> list[Deviating]:
     """
     reach = data.reach
     classes: dict[tuple[Profile, frozenset[int]], Deviating] = {}
-    allowed = _Allowed()
     for at, port in enumerate(reach.ports):
         wanted = data.wanted.get(port.guid, _NOTHING)
         profile = reach.profile(port)
         assert profile is not None
-        each = classes.get((profile, wanted))
-        if each is None:
-            each = classes[(profile, wanted)] = Deviating(profile, wanted)
-        each.ports.append(at)
-        allowed.add(at, wanted)
+        classes.setdefault((profile, wanted), Deviating(profile, wanted)).ports |= 1 << at
+    allowed = Members((each.wanted, each.ports) for each in classes.values())
     found = []
     for each in classes.values():
         if not each.deviates:
             continue
         others = ~allowed.reached_by(each.wanted)
-        if len(each.ports) == 1:
-            others &= ~(1 << each.ports[0])
+        if each.ports.bit_count() == 1:
+            others &= ~each.ports
         each.found = Reached(*(ports & others for ports in reach.reached(each.profile)))
         if each.partners:
             found.append(each)
     return found
-
-
-class _Allowed:
-    """Who may talk to whom by the policy: the members of each partition as sets of places."""
-
-    def __init__(self) -> None:
-        self._all: dict[int, list[int]] = {}
-        self._full: dict[int, list[int]] = {}
-        self._sets: dict[tuple[int, bool], int] = {}
-
-    def add(self, at: int, wanted: frozenset[int]) -> None:
-        for key in wanted:
-            base = key & PARTITION_MASK
-            self._all.setdefault(base, []).append(at)
-            if key & FULL_BIT:
-                self._full.setdefault(base, []).append(at)
-
-    def reached_by(self, wanted: frozenset[int]) -> int:
-        reached = 0
-        for key in wanted:
-            reached |= self._members(key & PARTITION_MASK, bool(key & FULL_BIT))
-        return reached
-
-    def _members(self, base: int, of_full: bool) -> int:
-        found = self._sets.get((base, of_full))
-        if found is None:
-            bits = bytearray()
-            for at in (self._all if of_full else self._full).get(base, ()):
-                if at >> 3 >= len(bits):
-                    bits.extend(bytes((at >> 3) + 1 - len(bits)))
-                bits[at >> 3] |= 1 << (at & 7)
-            found = self._sets[(base, of_full)] = int.from_bytes(bits, "little")
-        return found

@@ -45,11 +45,15 @@ def devices(data: AuditInput, verdict: Verdict) -> None:
 )
 def guids(data: AuditInput, verdict: Verdict) -> Verdict:
     """HY002: duplicate or unknown GUID."""
-    places = _places(data)
+    places: dict[int, list[Port]] = {}
+    for port in data.end_ports:
+        if port.guid:
+            places.setdefault(port.guid, []).append(port)
     known = data.inventory
     for port in data.end_ports:
         evidence = {"NodeInfo": {"node_guid": f"0x{port.node.guid:016x}", "port_guid": f"0x{port.guid:016x}"}}
-        others = [each for each in places.get(port.guid, ()) if each is not port and not _is_plane(each, port)]
+        # the planes of one XDR port carry one GUID, and are ports of one CA
+        others = [each for each in places.get(port.guid, ()) if each.node is not port.node]
         if others:
             route = ",".join(map(str, (0, *others[0].agent_path)))
             message = f"port GUID 0x{port.guid:016x} is used by {others[0]} (route {route}) too"
@@ -67,19 +71,6 @@ def guids(data: AuditInput, verdict: Verdict) -> Verdict:
     return verdict
 
 
-def _places(data: AuditInput) -> dict[int, list[Port]]:
-    found: dict[int, list[Port]] = {}
-    for port in data.end_ports:
-        if port.guid:
-            found.setdefault(port.guid, []).append(port)
-    return {guid: ports for guid, ports in found.items() if len(ports) > 1}
-
-
-def _is_plane(a: Port, b: Port) -> bool:
-    """Two planes of one XDR port carry its GUID, and are ports of one CA."""
-    return a.node is b.node and not a.node.is_switch
-
-
 @rule(
     id="HY003",
     title="audit incomplete",
@@ -94,11 +85,10 @@ def _is_plane(a: Port, b: Port) -> bool:
 def incomplete(data: AuditInput, verdict: Verdict) -> None:
     """HY003: audit incomplete."""
     for trouble in data.fabric.troubles:
-        evidence = {trouble.attribute or "SMP": {"reading": trouble.reading}}
         if trouble.reading in ("not-asked", "not-in-file"):
-            verdict.unknown_of(trouble, evidence)
+            verdict.unknown_of(trouble)
         else:
-            verdict.fail_of(trouble, trouble.error, evidence)
+            verdict.fail_of(trouble, trouble.error)
     incomplete_ports = {trouble.port for trouble in data.fabric.troubles}
     verdict.passed = sum(port not in incomplete_ports for port in data.fabric.ports())
 

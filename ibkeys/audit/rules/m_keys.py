@@ -130,9 +130,8 @@ def shared(data: AuditInput, verdict: Verdict) -> None:
 
 def _sm_cannot_do_better(data: AuditInput) -> bool:
     """Whether OpenSM runs here, and none of its configurations knows m_key_per_port: upstream has one key for all."""
-    if data.host is None or not data.host.facts.opensm_processes:
-        return False
-    return not any(config.m_key_per_port for config in data.host.facts.opensm_configs)
+    configs = data.running_configs
+    return configs is not None and not any(config.m_key_per_port for config in configs)
 
 
 @rule(
@@ -177,11 +176,9 @@ def lease(data: AuditInput, verdict: Verdict) -> None:
 
 def sweep_interval(data: AuditInput) -> int | None:
     """Return the SM's sweep interval in seconds: as given, else that of an OpenSM that runs here; None: not known."""
-    if data.thresholds.sweep_interval is not None or data.host is None:
+    if data.thresholds.sweep_interval is not None:
         return data.thresholds.sweep_interval
-    if not data.host.facts.opensm_processes:
-        return None
-    return next((config.sweep_interval for config in data.host.facts.opensm_configs), None)
+    return next((config.sweep_interval for config in data.running_configs or ()), None)
 
 
 @rule(

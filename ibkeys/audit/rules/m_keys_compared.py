@@ -134,10 +134,9 @@ def not_auditable(data: AuditInput, verdict: Verdict) -> None:
     for trouble in data.fabric.troubles:
         if trouble.attribute not in ("NodeInfo", "PortInfo"):
             continue
-        evidence = {trouble.attribute: {"reading": trouble.reading}}
         if trouble.reading == "not-asked":
-            verdict.unknown_of(trouble, evidence)
+            verdict.unknown_of(trouble)
         else:
             where = "the link is up, but " if trouble.is_behind else f"{trouble.attribute}: "
-            verdict.fail_of(trouble, where + trouble.error, evidence)
+            verdict.fail_of(trouble, where + trouble.error)
     verdict.passed = sum(port.info is not None for port in data.end_ports)

@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Final
 
 from ibkeys.audit.inputs import AuditInput, Table
-from ibkeys.audit.rule import VIRTUAL_TABLES, Judge, Verdict, p_keys, rule
+from ibkeys.audit.rule import VIRTUAL_TABLES, Evidence, Verdict, p_keys, rule
 from ibkeys.audit.rules import p_keys_policy as pk_policy
 from ibkeys.keys.pkey import FULL_BIT
 from ibkeys.partitions.model import DEFAULT_PARTITION
 from ibkeys.printable import counted
 from ibkeys.reach.forms import LIMITED
+from ibkeys.reach.reach import Membership
 from ibkeys.topology.enforcement import leaf_of
 from ibkeys.topology.nodes import Port
 
 _EMPTY: Final[frozenset[int]] = frozenset()
-
-
-def _tables(verdict: Verdict) -> Iterator[tuple[Port, Table]]:
-    """Yield the end ports with their tables; those not read are unknown."""
-    for port in verdict.with_tables(verdict.data.end_ports):
-        table = verdict.data.table(port)
-        assert table is not None
-        yield port, table
-
-
-def _of_one_table(judge: Callable[[Verdict, Port, Table], None]) -> Judge:
-    """Return the judge that looks at the table of each end port by itself."""
-
-    def judge_all(_: AuditInput, verdict: Verdict) -> None:
-        for port, table in _tables(verdict):
-            judge(verdict, port, table)
-
-    return judge_all
 
 
 @rule(
@@ -59,7 +41,7 @@ def full_default(data: AuditInput, verdict: Verdict) -> None:
     named = pk_policy.named_full_in_default(data)
     exempt = (data.sm_guids or _EMPTY) | named
     full = DEFAULT_PARTITION | FULL_BIT
-    for port, table in _tables(verdict):
+    for port, table in verdict.end_port_tables():
         if port.node.type_name != "ca" or port in data.sm_ports or port.guid in exempt:
             continue
         if full in table.bases.get(DEFAULT_PARTITION, ()):
@@ -98,18 +80,17 @@ def _what_default_reaches(data: AuditInput, port: Port) -> str:
     remedy="Choose one in the policy and apply it.",
     false_positives="Sites with virtual functions that need both (--allow-both-pkeys with a policy that says so).",
 )
-@_of_one_table
-def both_forms(verdict: Verdict, port: Port, table: Table) -> None:
+def both_forms(data: AuditInput, verdict: Verdict) -> None:
     """PK006: full and limited P_Key of one partition."""
-    data = verdict.data
-    wanted = data.wanted.get(port.guid, _EMPTY) if data.policy is not None else _EMPTY
-    double = [base for base, keys in table.bases.items() if len(keys) > 1 and not {base, base | FULL_BIT} <= wanted]
-    if double:
-        entries = [(index, key) for index, key in table.entries.items() if key & DEFAULT_PARTITION in double]
-        listed = ", ".join(f"0x{base:04x}" for base in double)
-        verdict.fail(port, f"full and limited member of {listed} at once: it acts as a full one", p_keys(*entries))
-    else:
-        verdict.passed += 1
+    for port, table in verdict.end_port_tables():
+        wanted = data.wanted.get(port.guid, _EMPTY) if data.policy is not None else _EMPTY
+        double = [base for base, keys in table.bases.items() if len(keys) > 1 and not {base, base | FULL_BIT} <= wanted]
+        if double:
+            entries = [(index, key) for index, key in table.entries.items() if key & DEFAULT_PARTITION in double]
+            listed = ", ".join(f"0x{base:04x}" for base in double)
+            verdict.fail(port, f"full and limited member of {listed} at once: it acts as a full one", p_keys(*entries))
+        else:
+            verdict.passed += 1
 
 
 @rule(
@@ -148,29 +129,26 @@ def odd_entries(data: AuditInput, verdict: Verdict) -> None:
     remedy="Move it with a plan, in a maintenance window: running QPs keep their index.",
     false_positives="Hosts whose driver needs the tenant's P_Key at index 0 (WinOF): indx0 in the policy says so.",
 )
-@_of_one_table
-def index_0(verdict: Verdict, port: Port, table: Table) -> None:
+def index_0(data: AuditInput, verdict: Verdict) -> None:
     """PK008: unexpected P_Key at index 0."""
-    data = verdict.data
-    if not port.capacity:
-        return
-    first = table.entries.get(0)
-    wanted = data.resolution.index0.get(port.guid) if data.resolution is not None else None
-    if first is None:
-        verdict.fail(port, "index 0 is empty: software that takes its P_Key from index 0 cannot send", p_keys((0, 0)))
-    elif first & DEFAULT_PARTITION == (wanted.partition if wanted is not None else DEFAULT_PARTITION):
-        verdict.passed += 1
-    elif wanted is not None:
-        message = f"index 0 holds 0x{first:04x}, the policy wants {wanted} there (indx0)"
-        verdict.fail(port, message, p_keys((0, first)))
-    elif data.policy is None:
-        message = (
-            f"index 0 holds 0x{first:04x}, not the default partition; a policy (--policy) would show whether it should"
-        )
-        verdict.unknown(port, message, p_keys((0, first)))
-    else:
-        message = f"index 0 holds 0x{first:04x}, not the default partition, and the policy has no indx0 for this port"
-        verdict.fail(port, message, p_keys((0, first)))
+    for port, table in verdict.end_port_tables():
+        if not port.capacity:
+            continue
+        first = table.entries.get(0, 0)
+        holds, evidence = f"index 0 holds 0x{first:04x}", p_keys((0, first))
+        wanted = data.resolution.index0.get(port.guid) if data.resolution is not None else None
+        if first == 0:
+            verdict.fail(port, "index 0 is empty: software that takes its P_Key from index 0 cannot send", evidence)
+        elif first & DEFAULT_PARTITION == (wanted.partition if wanted is not None else DEFAULT_PARTITION):
+            verdict.passed += 1
+        elif wanted is not None:
+            verdict.fail(port, f"{holds}, the policy wants {wanted} there (indx0)", evidence)
+        elif data.policy is None:
+            why = "not the default partition; a policy (--policy) would show whether it should"
+            verdict.unknown(port, f"{holds}, {why}", evidence)
+        else:
+            why = "not the default partition, and the policy has no indx0 for this port"
+            verdict.fail(port, f"{holds}, {why}", evidence)
 
 
 @rule(
@@ -183,17 +161,17 @@ def index_0(verdict: Verdict, port: Port, table: Table) -> None:
     remedy="Remove P_Keys that nobody needs.",
     false_positives="Old HCAs and switch ports 0 with very small tables.",
 )
-@_of_one_table
-def nearly_full(verdict: Verdict, port: Port, table: Table) -> None:
+def nearly_full(data: AuditInput, verdict: Verdict) -> None:
     """PK009: table nearly full."""
-    capacity, used = port.capacity, len(table.entries)
-    if not capacity:
-        return
-    if used < verdict.data.thresholds.fill * capacity:
-        verdict.passed += 1
-        return
-    evidence = {"NodeInfo": {"partition_cap": capacity}, "P_KeyTable": {"used": used}}
-    verdict.fail(port, f"{used} of {capacity} entries in use", evidence)
+    for port, table in verdict.end_port_tables():
+        capacity, used = port.capacity, len(table.entries)
+        if not capacity:
+            continue
+        if used < data.thresholds.fill * capacity:
+            verdict.passed += 1
+        else:
+            evidence = {"NodeInfo": {"partition_cap": capacity}, "P_KeyTable": {"used": used}}
+            verdict.fail(port, f"{used} of {capacity} entries in use", evidence)
 
 
 @rule(
@@ -210,7 +188,7 @@ def nearly_full(verdict: Verdict, port: Port, table: Table) -> None:
 def index_moved(data: AuditInput, verdict: Verdict) -> None:
     """PK010: index moved."""
     assert data.baseline is not None
-    for port, table in _tables(verdict):
+    for port, table in verdict.end_port_tables():
         before = data.before(port)
         if before is None and not data.baseline.fabric.troubles:
             continue  # it came since then
@@ -262,22 +240,22 @@ def connects_no_ports(data: AuditInput, verdict: Verdict) -> None:
         verdict.unknown(port, VIRTUAL_TABLES)
     complete = not unread and not data.hidden and not data.reach.virtualized
     for each in data.reach.memberships():
-        label = (f"0x{each.partition:04x}",)
-        members = each.members
+        name, members = f"0x{each.partition:04x}", each.members
         if each.full and len(members) > 1:
             verdict.passed += 1
             continue
         if len(members) == 1:
-            problem = f"partition {label[0]} has one member, which has no port to talk to"
+            problem = f"partition {name} has one member, which has no port to talk to"
         else:
-            problem = (
-                f"partition {label[0]} has {counted(len(members), 'member')}, all limited: none can talk to another"
-            )
-        evidence = {"partition": {"number": label[0], "full": len(each.full), "limited": len(each.limited)}}
+            problem = f"partition {name} has {counted(len(members), 'member')}, all limited: none can talk to another"
         if complete:
-            verdict.fail(members[0], problem, evidence, labels=label)
+            verdict.fail(members[0], problem, _members(each), labels=(name,))
         else:
-            verdict.unknown(members[0], f"{problem}, as far as tables were read", evidence, labels=label)
+            verdict.unknown(members[0], f"{problem}, as far as tables were read", _members(each), labels=(name,))
+
+
+def _members(each: Membership) -> Evidence:
+    return {"partition": {"number": f"0x{each.partition:04x}", "full": len(each.full), "limited": len(each.limited)}}
 
 
 @rule(
@@ -305,11 +283,10 @@ def without_owner(data: AuditInput, verdict: Verdict) -> Verdict:
         if each.partition in owned:
             verdict.passed += 1
             continue
-        members, label = each.members, f"0x{each.partition:04x}"
+        name, members = f"0x{each.partition:04x}", each.members
         where = counted(len(members), "port")
-        evidence = {"partition": {"number": label, "full": len(each.full), "limited": len(each.limited)}}
-        message = f"partition {label} is in the tables of {where}, but in no policy or registry"
-        verdict.fail(members[0], message, evidence, labels=(label,))
+        message = f"partition {name} is in the tables of {where}, but in no policy or registry"
+        verdict.fail(members[0], message, _members(each), labels=(name,))
     return verdict
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, get_args
 
 from ibkeys.audit.inputs import BETWEEN_SWITCHES, AuditInput, Table
-from ibkeys.audit.rule import VIRTUAL_TABLES, Verdict, p_keys, rule
+from ibkeys.audit.rule import VIRTUAL_TABLES, Evidence, Verdict, p_keys, rule
 from ibkeys.audit.rules.forbidden import Deviating, Partners, deviating_classes
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
 from ibkeys.partitions.model import DEFAULT_PARTITION
@@ -36,37 +36,46 @@ def named_full_in_default(data: AuditInput) -> frozenset[int]:
 
 def _wanted(verdict: Verdict) -> Iterator[tuple[Port, Table, frozenset[int]]]:
     """Yield the end ports with their table and what the policy gives them; those not read are unknown."""
-    for port in verdict.with_tables(verdict.data.end_ports):
-        table = verdict.data.table(port)
-        assert table is not None
+    for port, table in verdict.end_port_tables():
         yield port, table, verdict.data.wanted.get(port.guid, frozenset())
 
 
-def _why_uncertain(data: AuditInput, bases: Iterable[int]) -> str:
-    is_open = data.policy is not None and all(data.policy.leaves_open(base) for base in bases)
-    return _LEFT_OPEN if is_open else _UNLESS_SM
+def _fail(
+    verdict: Verdict,
+    port: Port,
+    keys: Collection[int],
+    message: str,
+    evidence: Evidence,
+    partners: Iterable[Port] = (),
+) -> None:
+    """Fail a port for P_Keys, or partitions; it is unknown where of none of these it is known who belongs there."""
+    data = verdict.data
+    if not all(key & PARTITION_MASK in data.uncertain_bases for key in keys):
+        verdict.fail(port, message, evidence, partners=partners)
+    elif data.policy is not None and all(map(data.policy.leaves_open, keys)):
+        verdict.unknown(port, message + _LEFT_OPEN, evidence)
+    else:
+        verdict.unknown(port, message + _UNLESS_SM, evidence)
 
 
 def _judge(
     verdict: Verdict, port: Port, wrong: list[tuple[int, int]], message: str, *, in_policy: bool = False
 ) -> None:
-    """Fail a port for (index, P_Key) entries; it is unknown where it is not known who belongs there.
+    """Fail a port for (index, P_Key) entries, those aside of which it is not known who belongs there: for these alone
+    it is unknown.
 
     *in_policy*: the policy defines their partitions, and the evidence says in which line.
     """
-    uncertain = verdict.data.uncertain_bases
-    certain = [(index, key) for index, key in wrong if key & PARTITION_MASK not in uncertain]
-    listed = ", ".join(f"0x{key:04x}" for _, key in certain or wrong)
-    evidence = p_keys(*(certain or wrong))
-    if in_policy and wrong:
-        evidence["policy"] = _line_of(verdict.data, (certain or wrong)[0][1])
-    if certain:
-        verdict.fail(port, f"{listed}: {message}", evidence)
-    elif wrong:
-        why = _why_uncertain(verdict.data, (key for _, key in wrong))
-        verdict.unknown(port, f"{listed}: {message}{why}", evidence)
-    else:
+    if not wrong:
         verdict.passed += 1
+        return
+    uncertain = verdict.data.uncertain_bases
+    told = [(index, key) for index, key in wrong if key & PARTITION_MASK not in uncertain] or wrong
+    keys = [key for _, key in told]
+    evidence = p_keys(*told)
+    if in_policy:
+        evidence["policy"] = _line_of(verdict.data, keys[0])
+    _fail(verdict, port, keys, f"{', '.join(f'0x{key:04x}' for key in keys)}: {message}", evidence)
 
 
 def _line_of(data: AuditInput, key: int) -> dict[str, Any]:
@@ -116,13 +125,8 @@ def missing(data: AuditInput, verdict: Verdict) -> None:
             verdict.passed += 1
             continue
         lacking = [f"0x{key:04x}" for key in gone]
-        listed = ", ".join(lacking)
         evidence = {**p_keys(*table.entries.items()), "policy": {**_line_of(data, gone[0]), "missing": lacking}}
-        if all(key & PARTITION_MASK in data.uncertain_bases for key in gone):
-            why = _why_uncertain(data, gone)
-            verdict.unknown(port, f"{listed}: in the policy, and not in the table{why}", evidence)
-        else:
-            verdict.fail(port, f"{listed}: in the policy, and not in the table", evidence)
+        _fail(verdict, port, gone, f"{', '.join(lacking)}: in the policy, and not in the table", evidence)
 
 
 def _serves(key: int) -> frozenset[int]:
@@ -173,36 +177,34 @@ def forbidden(data: AuditInput, verdict: Verdict) -> None:
     for port in data.reach.virtualized:
         verdict.unknown(port, VIRTUAL_TABLES)
     found = deviating_classes(data)
-    accused = 0
+    accused = concerned = 0
     for each in found:
-        for at in each.ports:
-            accused |= 1 << at
-    concerned = accused
-    for each in found:
-        concerned |= each.partners
-    if sum(len(each.ports) * each.partners.bit_count() for each in found) <= LISTED_PAIRS:
+        accused |= each.ports
+        concerned |= each.ports | each.partners
+    if sum(each.ports.bit_count() * each.partners.bit_count() for each in found) <= LISTED_PAIRS:
         _say_pairs(verdict, found, accused)
     else:
-        for each, at, way in _by_port(found):
-            partners = Partners(data.reach.ports, getattr(each.found, way)).without(at)
-            _say(verdict, each, data.reach.ports[at], partners, way)
+        for each, at, way, others in _by_port(found):
+            _say(verdict, each, data.reach.ports[at], Partners(data.reach.ports, others), way)
     unknown = {*data.reach.unread, *data.reach.virtualized}
     seen = {data.reach.ports[at] for at in numbers_in(concerned)} | unknown
     verdict.passed = sum(port not in seen for port in data.end_ports)
 
 
-def _by_port(found: Iterable[Deviating]) -> Iterator[tuple[Deviating, int, ReachedField]]:
-    """Yield the places of the accused with each way in which they have partners."""
+def _by_port(found: Iterable[Deviating]) -> Iterator[tuple[Deviating, int, ReachedField, int]]:
+    """Yield the places of the accused with each way in which they have partners, and the places of these."""
     for each in found:
-        for at in each.ports:
-            yield from ((each, at, way) for way in WAYS if getattr(each.found, way) & ~(1 << at))
+        for at in numbers_in(each.ports):
+            for way, partners in zip(WAYS, each.found, strict=True):
+                if others := partners & ~(1 << at):
+                    yield each, at, way, others
 
 
 def _say_pairs(verdict: Verdict, found: Sequence[Deviating], accused: int) -> None:
     """Say each pair by itself, once: where both ports are accused by the first of them, one way by the sender."""
     reach = verdict.data.reach
-    for each, at, way in _by_port(found):
-        for other in numbers_in(getattr(each.found, way) & ~(1 << at)):
+    for each, at, way, others in _by_port(found):
+        for other in numbers_in(others):
             by_the_other = accused >> other & 1 and (way == "by" or (way != "to" and other < at))
             if not by_the_other:
                 _say(verdict, each, reach.ports[at], Partners(reach.ports, 1 << other), way)
@@ -243,10 +245,8 @@ def _say(verdict: Verdict, each: Deviating, port: Port, partners: Partners, way:
         )
     if way == "unknown":
         verdict.unknown(port, message, evidence)
-    elif all(base in data.uncertain_bases for base in bases):
-        verdict.unknown(port, message + _why_uncertain(data, bases), evidence)
     else:
-        verdict.fail(port, message, evidence, partners=partners)
+        _fail(verdict, port, bases, message, evidence, partners)
 
 
 def _what_may_stop(data: AuditInput, bases: Collection[int]) -> str:

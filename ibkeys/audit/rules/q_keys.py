@@ -7,7 +7,7 @@ from typing import Final
 from ibkeys.audit.inputs import AuditInput
 from ibkeys.audit.rule import Verdict, rule
 from ibkeys.audit.rules.counters import judge_counters
-from ibkeys.audit.rules.enforcement import enforces
+from ibkeys.audit.rules.enforcement import enforcing_leaves
 from ibkeys.mad.attributes import PortInfo
 
 SATURATED: Final = 0xFF
@@ -46,12 +46,7 @@ def violations(data: AuditInput, verdict: Verdict) -> None:
 )
 def constraint_errors(data: AuditInput, verdict: Verdict) -> None:
     """QK002: switch drops by enforcement."""
-    for leaf, port in data.leaf_links:
-        if leaf.info is None:
-            verdict.unread(leaf, PortInfo.name)
-            continue
-        if not enforces(leaf):
-            continue
+    for leaf, port in enforcing_leaves(verdict):
         errors = data.snapshot.constraint_errors.get(leaf)
         if errors is None or errors.received is None or errors.transmitted is None:
             why = errors.error if errors is not None and errors.error else "they were not queried"
@@ -62,7 +57,7 @@ def constraint_errors(data: AuditInput, verdict: Verdict) -> None:
         if not any(counts.values()):
             verdict.passed += 1
             continue
-        known = data.before(leaf) if data.baseline is not None else None
+        known = data.before(leaf)
         before = data.baseline.constraint_errors.get(known) if data.baseline is not None and known else None
         listed = ", ".join(f"{name} {value}" for name, value in counts.items() if value)
         if before is None or before.received is None or before.transmitted is None:

@@ -7,10 +7,10 @@ from typing import Final
 from ibkeys.audit.inputs import AuditInput
 from ibkeys.audit.rule import Evidence, Verdict, rule
 from ibkeys.fabric.probes import BULK, WILDCARD, WITH_DEFAULT_KEY, WITHOUT_KEY
-from ibkeys.host.opensm_process import OpensmConfig
 from ibkeys.mad.attributes import SMInfo
 from ibkeys.mad.const import SMState
 from ibkeys.topology.nodes import Port
+from ibkeys.topology.subnet_manager import sm_state_name
 
 _NOT_ASKED: Final = "the SA was not queried (--probe-sa)"
 
@@ -39,7 +39,7 @@ def masters(data: AuditInput, verdict: Verdict) -> None:
     count = sum(info.sm_state == SMState.MASTER for _, info in found)
     for port, info in found:
         evidence = {SMInfo.name: {"guid": f"0x{info.guid:016x}", "sm_state": info.sm_state, "priority": info.priority}}
-        state = _state(info.sm_state)
+        state = sm_state_name(info.sm_state)
         if data.sm_guids is not None and info.guid not in data.sm_guids:
             verdict.fail(port, f"a subnet manager ({state}) that is not on the list of --sm-guids", evidence)
         elif count > 1 and info.sm_state == SMState.MASTER:
@@ -50,13 +50,6 @@ def masters(data: AuditInput, verdict: Verdict) -> None:
             )
         else:
             verdict.passed += 1
-
-
-def _state(number: int) -> str:
-    try:
-        return SMState(number).name.lower().replace("_", " ")
-    except ValueError:
-        return f"state {number}"
 
 
 @rule(
@@ -75,7 +68,7 @@ def _state(number: int) -> str:
 )
 def default_keys(data: AuditInput, verdict: Verdict) -> Verdict:
     """SM002: default SM_Key or SA_Key."""
-    for config in _running_configs(data):
+    for config in data.running_configs or ():
         defaults = ["sm_key"] if config.sm_key_default else []
         defaults += ["sa_key"] if config.sa_key_default else []
         evidence: Evidence = {"file": {"path": str(config.file.path), "defaults": defaults}}
@@ -121,13 +114,6 @@ def _judge_ufm(verdict: Verdict) -> None:
         verdict.unknown(None, f"{ufm.url}: of UFM's SM {', '.join(unsure)}", evidence, labels=labels)
     else:
         verdict.passed += 1
-
-
-def _running_configs(data: AuditInput) -> list[OpensmConfig]:
-    """The configurations of an OpenSM that runs on this host; a file that nobody runs by proves nothing."""
-    if data.host is None or not data.host.facts.opensm_processes:
-        return []
-    return list(data.host.facts.opensm_configs)
 
 
 @rule(
