@@ -34,6 +34,7 @@ from ibkeys.sim.agents.request import (
 )
 from ibkeys.sim.deliveries import Drop
 from ibkeys.sim.nodes import BLOCK_SIZE, GUID_CAP_BYTE, KEY, Node, Port
+from ibkeys.sim.physical.power import TAKEN_OVER_BY_SWITCHES
 from ibkeys.sim.traps import Traps
 
 
@@ -50,16 +51,6 @@ def _get_switch_info(request: Request) -> Answer:
     return INVALID if request.modifier else OK, bytes(info)
 
 
-_TAKEN_OVER: Final = (
-    SwitchInfo.default_port,
-    SwitchInfo.default_multicast_primary_port,
-    SwitchInfo.default_multicast_not_primary_port,
-    SwitchInfo.life_time_value,
-    SwitchInfo.optimized_sl_to_vl_mapping_programming,
-)
-"""What a switch takes from a Set as it is."""
-
-
 def _set_switch_info(request: Request) -> Answer:
     info, data = request.switch_info(), request.data
     if request.modifier:
@@ -69,7 +60,7 @@ def _set_switch_info(request: Request) -> Answer:
         SwitchInfo.linear_fdb_top.copy(data, info)
     else:
         status = INVALID
-    for row in _TAKEN_OVER:
+    for row in TAKEN_OVER_BY_SWITCHES:
         row.copy(data, info)
     if wanted.port_state_change:  # a written 1 clears it, a written 0 leaves it
         SwitchInfo.port_state_change.patch(info, 0)
