@@ -21,7 +21,7 @@ from ibkeys.sim.server.attachments import Attachments
 from ibkeys.sim.server.clients import Clients
 from ibkeys.sim.server.credentials import own_users
 from ibkeys.sim.server.loop import Loop
-from ibkeys.sim.server.outbox import Watch
+from ibkeys.sim.server.outbox import Outbox, Watch
 from ibkeys.sim.server.steering import Steering
 from ibkeys.sim.server.traffic import Traffic
 from ibkeys.sim.subnet import Subnet
@@ -81,7 +81,8 @@ class Server(Closing):
             self._control.close()
             raise
         attaching = None if allow_others else self._users
-        self._traffic = Traffic(subnet.carrier, self.clients, self._loop, self._counts, attaching, watch)
+        outbox = Outbox(self.clients, self._loop, self._counts, watch)
+        self._traffic = Traffic(subnet.carrier, self.clients, self._loop, outbox, self._counts, attaching, watch)
         self._attachments = Attachments(
             subnet,
             self.clients,
