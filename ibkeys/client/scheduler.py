@@ -305,7 +305,8 @@ class Scheduler:
         node.taken -= 1
         self._fail(request, part, Failure(attempts))
         if node.alive_at < first_sent and not node.silent and request.envelope.method != SET:
-            self._give_up(node)
+            node.silent = True
+            self._empty_queue(node)
         self._serve(node)
 
     def _account(self, node: NodeState, sent: float, now: float) -> None:
@@ -319,11 +320,6 @@ class Scheduler:
     def _end_at_limit(self, node: NodeState) -> None:
         """Note which limit *node* has reached, and fail what is queued for it."""
         node.spent = node.spent or ("node_time" if node.busy > self._node_time else "node_smps")
-        self._empty_queue(node)
-
-    def _give_up(self, node: NodeState) -> None:
-        """Note that *node* is silent, and fail what is queued for it."""
-        node.silent = True
         self._empty_queue(node)
 
     def _empty_queue(self, node: NodeState) -> None:
