@@ -23,6 +23,7 @@ from ibkeys.mad.const import MAD_SIZE, SMP_CLASSES, Method, MgmtClass
 from ibkeys.mad.sa import ACTIVE
 from ibkeys.mad.smp import HEADER_SIZE
 from ibkeys.sim.deliveries import Delivery, Drop
+from ibkeys.sim.faults import is_local
 from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.state.file import StateFile
 from ibkeys.sim.subnet import Subnet
@@ -176,7 +177,7 @@ class SimulatedPort(Closing):
         subnet = self.subnet
         now = subnet.now
         outcome = subnet.send(mad, self.home, out.lid)
-        if outcome is Drop.M_KEY and _is_to_own_port(mad):
+        if outcome is Drop.M_KEY and is_local(mad):
             if self.local_refusal == "einval":
                 return False
             if self.local_refusal == "silent":
@@ -268,10 +269,6 @@ class SimulatedPort(Closing):
 def _is_answer(mad: bytes) -> bool:
     """Whether the kernel takes *mad* for an answer to a request (mad.c: ib_response_mad)."""
     return bool(mad[at.METHOD] & at.RESPONSE) or mad[at.METHOD] == Method.TRAP_REPRESS
-
-
-def _is_to_own_port(mad: bytes) -> bool:
-    return mad[at.MGMT_CLASS] == MgmtClass.SUBN_DIRECTED_ROUTE and mad[at.HOP_COUNT] == 0
 
 
 def _is_segment(mad: bytes) -> bool:
