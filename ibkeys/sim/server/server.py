@@ -108,7 +108,7 @@ class Server(Closing):
             if now >= next_tick:
                 self._loop.guarded(self._tick)
                 next_tick = now + TICK
-            waits = next_tick - now, self._loop.run_due(now), self.steering.play_due(), self._run_timers()
+            waits = next_tick - now, self._loop.run_due(), self.steering.play_due(), self._run_timers()
             self._loop.poll(min(wait for wait in waits if wait is not None))
             self._loop.guarded(self._attachments.detach_leaving)
 
