@@ -64,8 +64,8 @@ def _end_port_fields(port: Port, wanted: PortInfo) -> bool:
     for row in _TAKEN_OVER_BY_END_PORTS:
         row.copy(data, info)
     switch = port.node.switch_info
-    may_have_more_lids = switch is None or SwitchInfo.enhanced_port0.decode(switch)
-    valid = _take(port, wanted, not wanted.lmc or bool(may_have_more_lids), PortInfo.lmc)
+    has_one_lid = switch is not None and not SwitchInfo.enhanced_port0.decode(switch)  # a base switch port 0
+    valid = _take(port, wanted, not (wanted.lmc and has_one_lid), PortInfo.lmc)
     valid &= _take(port, wanted, 0 < wanted.lid <= MAX_UNICAST_LID, PortInfo.lid)
     is_sm_lid = 0 < wanted.master_sm_lid <= MAX_UNICAST_LID
     valid &= _take(port, wanted, is_sm_lid, PortInfo.master_sm_lid, PortInfo.master_sm_sl)

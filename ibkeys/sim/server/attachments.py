@@ -61,7 +61,8 @@ class Attachments:
                 return
             except OSError:
                 continue  # UDP: an earlier reply found nobody
-            reply = self._reply(raw, address) if self._may_attach(user) else self._turn_away(raw, user)
+            may_attach = self.users is None or user in self.users
+            reply = self._reply(raw, address) if may_attach else self._turn_away(raw, user)
             if reply is None or not address:
                 self.counts["malformed"] += 1
                 continue
@@ -71,9 +72,6 @@ class Attachments:
                 self.counts["lost"] += 1
             if self.clients.leaving:
                 self.detach_leaving()
-
-    def _may_attach(self, user: int) -> bool:
-        return self.users is None or user in self.users
 
     def _turn_away(self, raw: bytes, user: int) -> bytes | None:
         """Refuse a request of another user with a reply, because a program without a reply waits forever."""
