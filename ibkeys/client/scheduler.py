@@ -68,7 +68,6 @@ class Scheduler:
     def __init__(
         self,
         max_window: int | None = None,
-        per_node: int = PER_NODE,
         first_tid: int | None = None,
         *,
         node_time: float = float("inf"),
@@ -77,7 +76,7 @@ class Scheduler:
         """*max_window*: the user's own bound on requests in flight (`Window`). *node_time*: seconds during which SMPs
         to one node may be on their way, and *node_smps* how many, until `forget_nodes`."""
         self.window = Window(max_window)
-        self._per_node = min(per_node, self.window.most)
+        self._per_node = min(PER_NODE, self.window.most)
         self._tid = random.getrandbits(31) if first_tid is None else first_tid
         self._nodes: dict[Hashable, NodeState] = {}
         # Each part of a submitted request is in the queue of its node, in _ready, or outstanding. _open counts them.
