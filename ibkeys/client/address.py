@@ -10,6 +10,8 @@ from ibkeys.keys import guid as guids
 from ibkeys.keys.number import NOT_SHOWN, parse_number, quoted
 from ibkeys.mad.const import MAX_HOPS, MAX_UNICAST_LID
 
+_NO_LIDS: Final = {0: "0 means that no LID was assigned", 0xFFFF: "0xffff is the permissive LID"}
+
 
 @dataclass(frozen=True, slots=True)
 class LidAddress:
@@ -24,9 +26,9 @@ class LidAddress:
                 f"LID: a number of more than 16 bits is not a LID; unicast LIDs are 1 to {MAX_UNICAST_LID}"
             )
         if not 1 <= self.lid <= MAX_UNICAST_LID:
+            why = _NO_LIDS.get(self.lid, "it is a multicast LID")
             raise AddressError(
-                f"LID {self.lid} is not the address of a port: {_why_no_lid(self.lid)}; unicast LIDs are 1 to "
-                f"{MAX_UNICAST_LID}"
+                f"LID {self.lid} is not the address of a port: {why}; unicast LIDs are 1 to {MAX_UNICAST_LID}"
             )
 
     def __str__(self) -> str:
@@ -79,14 +81,6 @@ class NameAddress:
 
 Address = LidAddress | DirectedAddress | GuidAddress | NameAddress
 LOCAL: Final = DirectedAddress(())
-
-
-def _why_no_lid(lid: int) -> str:
-    if lid == 0:
-        return "0 means that no LID was assigned"
-    if lid == 0xFFFF:
-        return "0xffff is the permissive LID"
-    return "it is a multicast LID" if 0xC000 <= lid < 0xFFFF else "it does not fit"
 
 
 def parse_lid(text: str) -> LidAddress:

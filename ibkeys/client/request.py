@@ -121,6 +121,7 @@ class Envelope:
         return Request(self, attribute.attribute_id, modifiers, is_list=True)
 
 
+@dataclass(slots=True, eq=False, repr=False, init=False)
 class Request:
     """One MAD to be answered, or one for each of several AttributeModifiers: its parts, numbered from 0.
 
@@ -132,20 +133,13 @@ class Request:
     A `Requests` of `ibkeys.umad.requests` is something else: a batch of MADs, each of them a part of one of these.
     """
 
-    __slots__ = (
-        "attribute_id",
-        "begun",
-        "envelope",
-        "failed",
-        "is_list",
-        "missing",
-        "modifiers",
-        "outcomes",
-        "owner",
-        "place",
-        "retries",
-        "state",
-    )
+    envelope: Envelope
+    attribute_id: int
+    modifiers: Sequence[int]
+    is_list: bool
+    retries: int
+    outcomes: list[PartOutcome]
+    failed: bool
     # The scheduler's own: what it knows of the node, how many parts it has begun to send, and how many have not ended.
     state: NodeState
     begun: int
@@ -164,7 +158,7 @@ class Request:
         self.retries = envelope.retries
         self.begun = 0
         self.missing = len(modifiers)
-        self.outcomes: list[PartOutcome] = [None] * self.missing
+        self.outcomes = [None] * self.missing
         self.failed = False
 
     @classmethod
@@ -195,21 +189,19 @@ class Request:
         return mad_of(self.envelope.record, 0, self.attribute_id, self.modifiers[part])
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class NodeState:
     """What the scheduler knows of one node. ``taken``: parts of its requests in flight or next to go, at most
     ``limit``; ``queue``: requests with further parts, None until there is one. ``asked``: attempts that have ended;
     ``busy``: seconds during which one was on its way, ``until`` the end of the last one; ``spent``: the limit that it
     has reached."""
 
-    __slots__ = ("alive_at", "asked", "busy", "limit", "queue", "silent", "spent", "taken", "until")
-
-    def __init__(self) -> None:
-        self.queue: deque[Request] | None = None
-        self.taken = 0
-        self.limit = 1
-        self.alive_at = -1.0
-        self.silent = False
-        self.asked = 0
-        self.busy = 0.0
-        self.until = float("-inf")
-        self.spent = ""
+    queue: deque[Request] | None = None
+    taken: int = 0
+    limit: int = 1
+    alive_at: float = -1.0
+    silent: bool = False
+    asked: int = 0
+    busy: float = 0.0
+    until: float = float("-inf")
+    spent: str = ""

@@ -57,17 +57,12 @@ def failure_error(request: Request, part: int, failure: Failure) -> IbkeysError:
             f"{what}: the device had no room for it (errno {failure.errno}) in all attempts", failure.errno
         )
     if failure.errno:
+        who = ": the kernel refused to send it"
+        cause = "the route does not start on this port, or the address is not valid"
         if request.mad[at.MGMT_CLASS] == MgmtClass.SUBN_DIRECTED_ROUTE and not request.mad[at.HOP_COUNT]:
-            return SendRefused(
-                f"{what} (the local port): the local driver refused it (errno {failure.errno}): "
-                "a wrong M_Key, or an attribute that it does not support",
-                failure.errno,
-            )
-        return SendRefused(
-            f"{what}: the kernel refused to send it (errno {failure.errno}): the route does not start on this port, "
-            "or the address is not valid",
-            failure.errno,
-        )
+            who = " (the local port): the local driver refused it"
+            cause = "a wrong M_Key, or an attribute that it does not support"
+        return SendRefused(f"{what}{who} (errno {failure.errno}): {cause}", failure.errno)
     if failure.silent and not failure.attempts:
         return NoReply(f"{what}: not sent, because the node did not answer before", 0, request.envelope.timeout)
     timeout = request.envelope.timeout

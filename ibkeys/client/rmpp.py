@@ -123,9 +123,8 @@ class Receiver:
             return self._acknowledge(mad) if number <= self._acknowledged else None
         if number > self._max_segments:
             return self._stop(mad)
-        problem = self._check_lengths(number, length, flags, len(mad))
-        if problem is not None:
-            return self._abort(mad, problem)
+        if not self._fits(number, length, flags, len(mad)):
+            return self._abort(mad, RmppStatus.INCONSISTENT_LENGTH)
         if self._expected > self._max_segments:
             return self._stop(mad)
         end = SA_HEADER_SIZE + (self._last_length if flags & LAST else SA_DATA_SIZE)
@@ -138,29 +137,27 @@ class Receiver:
             return self._acknowledge(mad)
         return None
 
-    def _check_lengths(self, number: int, length: int, flags: int, size: int) -> RmppStatus | None:
-        """Note what a new segment says about the whole; returns the status to abort with when it contradicts itself."""
-        last = bool(flags & LAST)
+    def _fits(self, number: int, length: int, flags: int, size: int) -> bool:
+        """Note what a new segment says about the whole; returns whether its length and number agree with that."""
+        is_last = bool(flags & LAST)
         if number == 1 and length:
             if length < RMPP_OVERHEAD:
-                return RmppStatus.INCONSISTENT_LENGTH
+                return False
             self._expected, self._promised = -(-length // RMPP_PAYLOAD), length
         if self._last and number > self._last:
-            return RmppStatus.INCONSISTENT_LENGTH
-        if self._expected and (number > self._expected or (last and number != self._expected)):
-            return RmppStatus.INCONSISTENT_LENGTH
-        if self._expected and not last and number == self._expected:
-            return RmppStatus.INCONSISTENT_LENGTH
-        if not last:
-            return None if size >= MAD_SIZE else RmppStatus.INCONSISTENT_LENGTH
+            return False
+        if self._expected and (number > self._expected or is_last != (number == self._expected)):
+            return False
+        if not is_last:
+            return size >= MAD_SIZE
         if any(early > number for early in self._early):
-            return RmppStatus.INCONSISTENT_LENGTH
+            return False
         if not RMPP_OVERHEAD <= length <= RMPP_PAYLOAD or SA_HEADER_SIZE + length - RMPP_OVERHEAD > size:
-            return RmppStatus.INCONSISTENT_LENGTH
+            return False
         if self._promised and self._promised != (number - 1) * RMPP_PAYLOAD + length:
-            return RmppStatus.INCONSISTENT_LENGTH
+            return False
         self._last, self._last_length = number, length - RMPP_OVERHEAD
-        return None
+        return True
 
     # --- what goes back ------------------------------------------------------------------------------------------
 

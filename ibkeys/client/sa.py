@@ -13,7 +13,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from ibkeys.client.gmp import GmpPath, gmp_path
@@ -68,34 +68,26 @@ class _Answer:
     data: bytes
 
 
+@dataclass(eq=False, repr=False)
 class SaClient:
     """Asks the SA at one LID. Not thread-safe; the port must not be used by anybody else during a question.
 
-    *sm_lid*, *pkey_index*: by default those of the local port, examined when the first question is asked. *limits*:
-    how long one answer may be, and may take.
+    ``sm_lid``, ``pkey_index``: by default those of the local port, examined when the first question is asked.
+    ``limits``: how long one answer may be, and may take.
     ``statistics`` counts its MADs, apart from those of SMPs; acknowledgements are in ``sent``.
     """
 
-    def __init__(
-        self,
-        umad: UmadPort,
-        timing: Timing | None = None,
-        sm_key: SMKey = NO_SM_KEY,
-        sm_lid: int | None = None,
-        pkey_index: int | None = None,
-        limits: Limits | None = None,
-    ) -> None:
-        self.timing = timing or Timing()
-        self.limits = limits or Limits()
-        self.statistics = Statistics()
-        self._umad = umad
-        self.sm_key = sm_key
-        self.sm_lid = sm_lid
-        self.pkey_index = pkey_index
-        self._way: tuple[GmpPath, int] | None = None
-        self._tid = random.getrandbits(31)
-        self._finished: dict[int, Receiver] = {}
-        self._came: deque[Incoming] = deque()
+    _umad: UmadPort
+    timing: Timing = field(default_factory=Timing)
+    sm_key: SMKey = NO_SM_KEY
+    sm_lid: int | None = None
+    pkey_index: int | None = None
+    limits: Limits = field(default_factory=Limits)
+    statistics: Statistics = field(default_factory=Statistics)
+    _way: tuple[GmpPath, int] | None = None
+    _tid: int = field(default_factory=lambda: random.getrandbits(31))
+    _finished: dict[int, Receiver] = field(default_factory=dict)
+    _came: deque[Incoming] = field(default_factory=deque)
 
     def class_port_info(self) -> ClassPortInfo:
         """Get ClassPortInfo: the cheapest sign that the SA is there. Raises as `get`, never for lack of trust."""

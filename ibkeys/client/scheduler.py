@@ -68,7 +68,6 @@ class Scheduler:
     def __init__(
         self,
         max_window: int | None = None,
-        per_node: int = PER_NODE,
         first_tid: int | None = None,
         *,
         node_time: float = float("inf"),
@@ -77,7 +76,7 @@ class Scheduler:
         """*max_window*: the user's own bound on requests in flight (`Window`). *node_time*: seconds during which SMPs
         to one node may be on their way, and *node_smps* how many, until `forget_nodes`."""
         self.window = Window(max_window)
-        self._per_node = min(per_node, self.window.most)
+        self._per_node = min(PER_NODE, self.window.most)
         self._tid = random.getrandbits(31) if first_tid is None else first_tid
         self._nodes: dict[Hashable, NodeState] = {}
         # Each part of a submitted request is in the queue of its node, in _ready, or outstanding. _open counts them.
@@ -305,7 +304,8 @@ class Scheduler:
         node.taken -= 1
         self._fail(request, part, Failure(attempts))
         if node.alive_at < first_sent and not node.silent and request.envelope.method != SET:
-            self._give_up(node)
+            node.silent = True
+            self._empty_queue(node)
         self._serve(node)
 
     def _account(self, node: NodeState, sent: float, now: float) -> None:
@@ -319,11 +319,6 @@ class Scheduler:
     def _end_at_limit(self, node: NodeState) -> None:
         """Note which limit *node* has reached, and fail what is queued for it."""
         node.spent = node.spent or ("node_time" if node.busy > self._node_time else "node_smps")
-        self._empty_queue(node)
-
-    def _give_up(self, node: NodeState) -> None:
-        """Note that *node* is silent, and fail what is queued for it."""
-        node.silent = True
         self._empty_queue(node)
 
     def _empty_queue(self, node: NodeState) -> None:

@@ -235,8 +235,8 @@ class SmpClient:
         scheduler, port = self._scheduler, self.port
         receive, answered, hand_over = receiver(port), scheduler.answered, self._hand_over
         while True:
-            if scheduler.finished:
-                self._hand_out_failures()
+            while scheduler.finished:  # a part of each failed last: no reply ended it
+                hand_over(scheduler.finished.popleft())
             between()
             if scheduler.idle:
                 return
@@ -277,12 +277,6 @@ class SmpClient:
                 scheduler.timed_out(to_int(mad[own_id]), now)
             else:
                 scheduler.statistics.strays += 1
-
-    def _hand_out_failures(self) -> None:
-        """Hand over the requests of which a part failed last: no reply ended them."""
-        finished = self._scheduler.finished
-        while finished:
-            self._hand_over(finished.popleft())
 
     def _hand_over(self, request: Request) -> None:
         """Give what came of a request to the task that waits for it; one that waits for several goes on with the last

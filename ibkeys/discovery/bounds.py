@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from ibkeys.client.limits import Limits
 from ibkeys.printable import counted, named
 from ibkeys.topology.model import Topology, Trouble
-
-_NAMED: Final = 3
-"""Nodes that a note names."""
 
 
 class Bounds:
@@ -51,5 +47,5 @@ def limit_notes(fabric: Topology, limits: Limits) -> list[str]:
 
 def _left_out(troubles: Sequence[Trouble]) -> str:
     nodes = list(dict.fromkeys(trouble.port.node for trouble in troubles))
-    names = named([repr(node.description) if node.description else f"0x{node.guid:016x}" for node in nodes], _NAMED)
+    names = named([repr(node.description) if node.description else f"0x{node.guid:016x}" for node in nodes])
     return f"{counted(len(troubles), 'thing')} at {names} {'was' if len(troubles) == 1 else 'were'} not read"

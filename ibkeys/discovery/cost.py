@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from ibkeys.mad.attributes import NodeDescription, NodeInfo, PKeyTable, PortInfo, SwitchInfo
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
 from ibkeys.mad.decode import attribute_name
 from ibkeys.topology.model import Topology
-
-_NEEDED: Final = (NodeInfo, NodeDescription, SwitchInfo, PortInfo, PKeyTable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +50,11 @@ def cost_of(fabric: Topology, p_keys: bool, before: Mapping[int, int], after: Ma
             name = attribute_name(number, mgmt_class) if mgmt_class else attribute_name(number)
             sent[name or f"attribute 0x{number:04x}"] = count - before.get(attribute, 0)
     ports = list(fabric.ports())
-    counts = {
-        NodeInfo: 1 + sum(port.peer is not None for node in fabric.nodes for port in node.ports.values()) // 2,
-        NodeDescription: len(fabric.nodes),
-        SwitchInfo: sum(node.is_switch for node in fabric.nodes),
-        PortInfo: len(ports),
-        PKeyTable: sum(-(-(port.capacity or 0) // P_KEYS_PER_BLOCK) for port in ports) if p_keys else 0,
+    least = {
+        NodeInfo.name: 1 + sum(port.peer is not None for node in fabric.nodes for port in node.ports.values()) // 2,
+        NodeDescription.name: len(fabric.nodes),
+        SwitchInfo.name: sum(node.is_switch for node in fabric.nodes),
+        PortInfo.name: len(ports),
+        PKeyTable.name: sum(-(-(port.capacity or 0) // P_KEYS_PER_BLOCK) for port in ports) if p_keys else 0,
     }
-    return SweepCost(sent, {attribute.name: counts[attribute] for attribute in _NEEDED})
+    return SweepCost(sent, least)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from ibkeys.client.request import Envelope
@@ -31,38 +32,29 @@ _OFTEN: Final = 64
 """Ports that are read from one call of the sweep's progress to the next."""
 
 
+@dataclass(eq=False, repr=False)
 class PortReader:
     """Reads nodes and ports on behalf of one sweep, into what it has ``found``.
 
-    ``own_info``: PortInfo of the local port where it was read already, else empty. *go_on*: called with each port whose
-    PortInfo came, before the rest of it is read: a link shows in it.
+    ``go_on``: called with each port whose PortInfo came, before the rest of it is read: a link shows in it.
+    ``own_info``: PortInfo of the local port where it was read already, else empty.
     """
 
-    def __init__(
-        self,
-        client: SmpClient,
-        ring: KeyRing,
-        found: Topology,
-        gmps: LinkGmps,
-        wanted: Wanted,
-        go_on: Callable[[Port], None],
-        progress: OnFound | None,
-    ) -> None:
-        self.own_info = b""
-        self._client = client
-        self._ring = ring
-        self._found = found
-        self._gmps = gmps
-        self._wanted = wanted
-        self._go_on = go_on
-        self._progress = progress
-        self._ports_read = 0
-        self._gets_to: dict[Port, tuple[MKey, Envelope]] = {}
+    client: SmpClient
+    ring: KeyRing
+    found: Topology
+    gmps: LinkGmps
+    wanted: Wanted
+    go_on: Callable[[Port], None]
+    progress: OnFound | None
+    own_info: bytes = b""
+    _ports_read: int = 0
+    _gets_to: dict[Port, tuple[MKey, Envelope]] = field(default_factory=dict)
 
     def name(self, port: Port, problems: Sequence[Problem]) -> None:
         """Name as errors what *port* cannot be."""
-        for field, text in problems:
-            self._found.troubles.append(Trouble(port, text, field))
+        for wrong, text in problems:
+            self.found.troubles.append(Trouble(port, text, wrong))
 
     def read_node(self, own: Port) -> Task:
         """Task: read NodeDescription and, of a switch, SwitchInfo of the node of *own*, the end port that is asked."""
@@ -72,7 +64,7 @@ class PortReader:
         answers: list[Outcome] = yield [gets.ask(attribute) for attribute in asked]
         for attribute, answer in zip(asked, answers, strict=True):
             if isinstance(answer, IbkeysError):
-                self._found.troubles.append(Trouble.of(own, attribute.name, answer))
+                self.found.troubles.append(Trouble.of(own, attribute.name, answer))
             elif attribute is NodeDescription:
                 node.description_raw = answer
                 node.description = NodeDescription(answer).node_description
@@ -85,7 +77,7 @@ class PortReader:
         infos: list[Outcome] = yield gets.ask_each(PortInfo, [port.num for port in ports])
         for port, info in zip(ports, infos, strict=True):
             if isinstance(info, IbkeysError):
-                self._found.troubles.append(Trouble.of(port, PortInfo.name, info))
+                self.found.troubles.append(Trouble.of(port, PortInfo.name, info))
             else:
                 port.info = info
                 self._take_info(port)
@@ -101,7 +93,7 @@ class PortReader:
         try:
             yield from self._read_end_port_info(port, gets)
         except IbkeysError as error:
-            self._found.troubles.append(Trouble.of(port, PortInfo.name, error))
+            self.found.troubles.append(Trouble.of(port, PortInfo.name, error))
         else:
             self._take_info(port)
         yield from self._read_p_keys([port], gets)
@@ -114,26 +106,26 @@ class PortReader:
         problems = port_problems(port)
         if problems:
             self.name(port, problems)
-        self._go_on(port)
+        self.go_on(port)
 
     def _read_p_keys(self, ports: Sequence[Port], gets: Envelope) -> Task:
         """Task: read the P_Key tables of *ports*, as `read_p_key_tables` takes them, where they are wanted."""
-        if self._wanted.p_keys:
+        if self.wanted.p_keys:
             for port, problem in (yield from read_p_key_tables(ports, gets)):
-                self._found.troubles.append(Trouble.of(port, PKeyTable.name, problem))
+                self.found.troubles.append(Trouble.of(port, PKeyTable.name, problem))
 
     def _count(self, ports: int) -> None:
         """So many more *ports* were read."""
         before, self._ports_read = self._ports_read, self._ports_read + ports
-        if self._progress and before // _OFTEN != self._ports_read // _OFTEN:
-            self._progress(len(self._found.nodes), self._ports_read)
+        if self.progress and before // _OFTEN != self._ports_read // _OFTEN:
+            self.progress(len(self.found.nodes), self._ports_read)
 
     def _read_end_port_info(self, port: Port, gets: Envelope) -> Task:
         """Task: read PortInfo of an end port, with another of its keys where it hides the one that it has."""
         if port.agent_path == ():  # the local port: it may have been read already
             known, self.own_info = self.own_info, b""
             port.info = known or (yield gets.ask(PortInfo, port.num))
-            self._gmps.start(port)
+            self.gmps.start(port)
         else:
             port.info = yield gets.ask(PortInfo, port.num)
         if port.m_key_state == "hidden":
@@ -142,27 +134,27 @@ class PortReader:
     def _uncover(self, port: Port) -> Task:
         """Task: a port at level 1 hides its key, so it is not the one sent; try the others that it may have. A Get with
         a wrong key counts nothing at level 1."""
-        for other in self._ring.others_for(port.guid, port.m_key):
-            info: bytes = yield self._client.get_along(port.agent_path, PortInfo, port.num, port.node, other)
+        for other in self.ring.others_for(port.guid, port.m_key):
+            info: bytes = yield self.client.get_along(port.agent_path, PortInfo, port.num, port.node, other)
             if PortInfo(info).m_key:
                 port.info, port.m_key = info, other
                 return
 
     def _read_identity(self, port: Port) -> Task:
         """Task: read what else an end port tells of itself: its GUIDs, virtual ports, the subnet manager behind it."""
-        if self._wanted.guid_info:
+        if self.wanted.guid_info:
             problem = yield from read_guid_info(port, self._gets(port))
             if problem is not None:
-                self._found.troubles.append(Trouble.of(port, GUIDInfo.name, problem))
-        if self._wanted.p_keys and port.can_have_virtual_ports:
+                self.found.troubles.append(Trouble.of(port, GUIDInfo.name, problem))
+        if self.wanted.p_keys and port.can_have_virtual_ports:
             problem = yield from read_virtualization(port, self._gets(port))
             if problem is not None:
-                self._found.troubles.append(Trouble.of(port, VirtualizationInfo.name, problem))
-        if self._wanted.sm_info and port.is_sm:
+                self.found.troubles.append(Trouble.of(port, VirtualizationInfo.name, problem))
+        if self.wanted.sm_info and port.is_sm:
             try:
                 port.sm_info = yield self._gets(port).ask(SMInfo)
             except IbkeysError as error:
-                self._found.troubles.append(Trouble.of(port, SMInfo.name, error))
+                self.found.troubles.append(Trouble.of(port, SMInfo.name, error))
 
     def _gets(self, port: Port) -> Envelope:
         """Return how the agent of *port* is asked. What the ports of a switch have in common is made once for each key
@@ -170,5 +162,5 @@ class PortReader:
         own = port.end_port
         known = self._gets_to.get(own)
         if known is None or known[0] is not own.m_key:
-            known = self._gets_to[own] = (own.m_key, gets_to(self._client, port))
+            known = self._gets_to[own] = (own.m_key, gets_to(self.client, port))
         return known[1]

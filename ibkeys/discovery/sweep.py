@@ -112,15 +112,19 @@ class Sweep:
             self._arrive(info, path, near, key)
 
     def ask_again(self, near: Port) -> Task:
-        """Task: ask the far end of *near* once more, with whatever keys the ring has for the port that is proven there.
+        """Task: ask the far end of *near* with whatever keys the ring has for the port that is proven there.
 
-        Where none is, nothing is sent.
+        Where none is, nothing is sent to it. Returns None if it was asked; else why the port that is known there was
+        not proven, "" if none is known.
         """
         far = self.ring.expected_behind(near.link_end)
-        if far is not None:
-            proof = yield from self._prover.prove(near, far)
-            if proof.is_known:
-                yield from self._ask_far_end(near, self.ring.key_of(far[0]), far, proof)
+        if far is None:
+            return ""
+        proof = yield from self._prover.prove(near, far)
+        if not proof.is_known:
+            return proof.reason
+        yield from self._ask_proven(near, far, proof)
+        return None
 
     def _ask(self, path: tuple[int, ...], guid: int, key: MKey, retries: int | None = None) -> Task:
         """Task: get NodeInfo with *key*, or with the further keys that the port *guid* may have; return it and the key.
@@ -183,17 +187,10 @@ class Sweep:
         return self._probe_known(near)
 
     def _probe_known(self, near: Port) -> Task:
-        """Task: prove the link that is known behind *near*, and ask who is at its far end."""
-        ring = self.ring
-        far = ring.expected_behind(near.link_end)
-        if far is None:
-            self._unproven.put_off(near)
-            return
-        proof = yield from self._prover.prove(near, far)
-        if proof.is_known:
-            yield from self._ask_proven(near, far, proof)
-            return
-        self._unproven.put_off(near, proof.reason)
+        """Task: ask who is at the far end of the link that is known behind *near*; put off what is not proven."""
+        doubt = yield from self.ask_again(near)
+        if doubt is not None:
+            self._unproven.put_off(near, doubt)
 
     def _ask_proven(self, near: Port, far: LinkEnd, proof: LinkProof) -> Task:
         """Task: ask the far end of a link that is proven to lead to *far*, with the key of the port that is there."""

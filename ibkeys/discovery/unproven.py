@@ -7,6 +7,7 @@ others were asked; then it is identified without SMPs to it, or left alone, and 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from ibkeys.client.smp import SmpClient, Task
 from ibkeys.discovery.identity import FoundNodes
@@ -24,34 +25,27 @@ AskFarEnd = Callable[[Port, LinkProof | None, int | None], Task]
 the first (None: as any other question)."""
 
 
+@dataclass(eq=False, repr=False)
 class UnprovenPlaces:
     """The ports of one sweep behind which nobody was asked yet. ``doubts``: why the known end was not proven there.
 
     ``provokes``: ask once, without a key, also where a protected port may be.
     """
 
-    def __init__(
-        self,
-        client: SmpClient,
-        ring: KeyRing,
-        nodes: FoundNodes,
-        prover: LinkProver,
-        gmps: LinkGmps,
-        ask_far_end: AskFarEnd,
-        provokes: bool,
-    ) -> None:
-        self._client = client
-        self._ring = ring
-        self._nodes = nodes
-        self._prover = prover
-        self._gmps = gmps
-        self._ask_far_end = ask_far_end
-        self._provokes = provokes
-        self._protected = ring.protected() if ring.has_keys else set()
-        self._waiting: list[Port] = []
-        self._left: dict[Port, LinkProof] = {}
-        self._open_ends: set[Port] = set()
-        self.doubts: dict[Port, str] = {}
+    client: SmpClient
+    ring: KeyRing
+    nodes: FoundNodes
+    prover: LinkProver
+    gmps: LinkGmps
+    ask_far_end: AskFarEnd
+    provokes: bool
+    doubts: dict[Port, str] = field(default_factory=dict)
+    _waiting: list[Port] = field(default_factory=list)
+    _left: dict[Port, LinkProof] = field(default_factory=dict)
+    _open_ends: set[Port] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._protected = self.ring.protected() if self.ring.has_keys else set()
 
     def put_off(self, near: Port, doubt: str = "") -> None:
         """Delay the query of the far end of *near*. *doubt*: why the port that is known there was not proven."""
@@ -71,10 +65,10 @@ class UnprovenPlaces:
             waiting = [near for near in self._waiting if near.peer is None]
             self._waiting = []
             self._open_ends = self._find_open_ends() if waiting else set()
-            if waiting and self._provokes and not self._all_found():
-                self._client.run([self._ask_far_end(near, None, 0) for near in waiting])
+            if waiting and self.provokes and not self._all_found():
+                self.client.run([self.ask_far_end(near, None, 0) for near in waiting])
             elif waiting:
-                self._client.run([self._ask_or_identify(near) for near in waiting])
+                self.client.run([self._ask_or_identify(near) for near in waiting])
             elif self._left and before != (before := self._progress()):
                 self._waiting, self._left = list(self._left), {}
             else:
@@ -83,15 +77,15 @@ class UnprovenPlaces:
 
     def _all_found(self) -> bool:
         """Whether each protected port was found where it is known."""
-        return self._protected <= self._nodes.proven
+        return self._protected <= self.nodes.proven
 
     def _progress(self) -> tuple[int, int]:
         """What has to have changed for another look at places that were not asked to be worth it."""
-        return len(self._nodes.proven), sum(port.peer is None for port in self._left)
+        return len(self.nodes.proven), sum(port.peer is None for port in self._left)
 
     def _ask_or_identify(self, near: Port) -> Task:
-        if self._all_found() and (self._provokes or not self._may_be_found_switch(near)):
-            yield from self._ask_far_end(near, None, 0 if self._provokes else None)
+        if self._all_found() and (self.provokes or not self._may_be_found_switch(near)):
+            yield from self.ask_far_end(near, None, 0 if self.provokes else None)
         else:
             yield from self._identify(near)
 
@@ -103,8 +97,8 @@ class UnprovenPlaces:
         """Return the ports of protected switches that were found where another link may end: which have a link or could
         not be read, and of which no far end is known. Port 0 stands for those that were left out."""
         ends = set()
-        for node in self._nodes.found.nodes:
-            if node.is_switch and self._ring.is_protected(node.port(0).guid):
+        for node in self.nodes.found.nodes:
+            if node.is_switch and self.ring.is_protected(node.port(0).guid):
                 for num in range(1, node.num_ports + 1):
                     port = node.ports.get(num)
                     if port is None or (port.peer is None and (port.info is None or port.is_linked)):
@@ -115,28 +109,28 @@ class UnprovenPlaces:
         """Task: find out who is behind *near* without asking there, and ask once where it is not a protected port."""
         path = near.node.path if near.node.is_switch else ()
         try:
-            near.info = yield self._client.get_along(path, PortInfo, near.num, near.node, near.end_port.m_key)
+            near.info = yield self.client.get_along(path, PortInfo, near.num, near.node, near.end_port.m_key)
         except IbkeysError as error:
             self._left[near] = LinkProof(False, None, f"the port before it could not be read again: {error}")
             return
-        yield from self._gmps.read_counter(near)  # before it is said who is there: --settle keeps both
-        proof: LinkProof = yield from self._prover.identify(near)
+        yield from self.gmps.read_counter(near)  # before it is said who is there: --settle keeps both
+        proof: LinkProof = yield from self.prover.identify(near)
         if near.peer is not None or self._join(near, proof):
             return
         if proof.found is None:
-            proven = self._nodes.proven
-            may_ask = self._protected <= proven | self._ring.settled and not self._may_be_found_switch(near)
+            proven = self.nodes.proven
+            may_ask = self._protected <= proven | self.ring.settled and not self._may_be_found_switch(near)
         else:
-            may_ask = not self._ring.is_protected(proof.found[0])
+            may_ask = not self.ring.is_protected(proof.found[0])
         if may_ask:
-            yield from self._ask_far_end(near, proof, 0)
+            yield from self.ask_far_end(near, proof, 0)
         else:
             self._left[near] = proof
 
     def _join(self, near: Port, proof: LinkProof) -> bool:
         """Join *near* with the port of a protected switch that was found, where the SA names it behind *near*: then
         nobody needs to be asked. Returns whether it did."""
-        switch = self._nodes.switch_named(proof)
+        switch = self.nodes.switch_named(proof)
         port = switch.ports.get(proof.found[1]) if switch is not None and proof.found is not None else None
         if port is None or port is near or port.peer is not None or not port.is_linked:
             return False
@@ -145,13 +139,13 @@ class UnprovenPlaces:
 
     def _name_left(self) -> None:
         """Put the places that were not asked among what could not be read, each with the reason and the way on."""
-        found, proven = self._nodes.found, self._nodes.proven
+        found, proven = self.nodes.found, self.nodes.proven
         found.missing = frozenset(self._protected - proven)
-        missing = len(found.missing - self._ring.settled)
+        missing = len(found.missing - self.ring.settled)
         for near, proof in self._left.items():
             if near.peer is not None:
                 continue
-            known = self._ring.expected_behind(near.link_end)
+            known = self.ring.expected_behind(near.link_end)
             is_found = proof.found is not None and proof.found[0] in proven
             text = _why_not_asked(known, proof, self.doubts.get(near, ""), missing, is_found)
             found.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ibkeys.mad.fields import Layout
 from ibkeys.mad.performance import PortCounters, PortCountersExtended
 
 
@@ -16,11 +15,6 @@ class Counters:
 
     def add(self, name: str, count: int = 1) -> None:
         """Add to a counter, by its name in `PortCounters` or `PortCountersExtended`; it sticks at its largest value."""
-        _add(self.basic, PortCounters, name, count)
-        _add(self.extended, PortCountersExtended, name, count)
-
-
-def _add(buffer: bytearray, layout: type[Layout], name: str, count: int) -> None:
-    row = layout.rows.get(name)
-    if row is not None:
-        row.patch(buffer, min(row.decode(buffer) + count, row.max))
+        for buffer, rows in ((self.basic, PortCounters.rows), (self.extended, PortCountersExtended.rows)):
+            if name in rows:
+                rows[name].patch(buffer, min(rows[name].decode(buffer) + count, rows[name].max))

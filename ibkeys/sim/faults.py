@@ -101,14 +101,14 @@ class Faults:
                 return True
         # Two throws for each exchange, so that `drop` is the share of exchanges lost, not of single packets.
         lost = self.drop > 0 and self.random.random() < 1 - (1 - self.drop) ** 0.5
-        return lost and not (self.drop < 1 and _is_local(request))
+        return lost and not (self.drop < 1 and is_local(request))
 
     def spoil(self, reply: bytes) -> list[tuple[float, bytes]]:
         """Return what arrives of *reply* as (extra seconds, bytes)."""
         arriving = [(self._extra(), self._corrupted(reply))]
         if self.duplicate and self.random.random() < self.duplicate:
             arriving.append((self._extra(), self._corrupted(reply)))
-        if _is_local(reply) and max(self.delay, self.duplicate, self.corrupt) < 1:
+        if is_local(reply) and max(self.delay, self.duplicate, self.corrupt) < 1:
             return [(0.0, reply)]
         return arriving
 
@@ -125,6 +125,6 @@ class Faults:
         return bytes(spoiled)
 
 
-def _is_local(mad: bytes) -> bool:
+def is_local(mad: bytes) -> bool:
     """Whether a program asks its own port: that is on no wire where SMPs get lost. At 100 % it suffers as all do."""
     return mad[at.MGMT_CLASS] == MgmtClass.SUBN_DIRECTED_ROUTE and mad[at.HOP_COUNT] == 0

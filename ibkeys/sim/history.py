@@ -5,12 +5,17 @@ Nodes and ports write into it, so it knows them only by their places: the index 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from ibkeys.errors import UsageError
 
 MAX_EVENTS: Final = 20_000
+
+
+def earliest(times: Iterable[float | None]) -> float | None:
+    """Return the first of *times*, None standing for never."""
+    return min((time for time in times if time is not None), default=None)
 
 
 class Event(NamedTuple):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from ibkeys.errors import UsageError
 from ibkeys.mad.const import SMState
 from ibkeys.sim.agents.sa import SubnetAdministration
+from ibkeys.sim.history import earliest
 from ibkeys.sim.nodes import Node, Port, SubnetManager
 
 
@@ -43,10 +44,7 @@ class Managers:
 
     def next_timer(self) -> float | None:
         """Return the time at which an SA sends a segment again, None when none waits."""
-        if not self._sas:
-            return None
-        timers = (sa.next_timer() for sa in self._sas.values())
-        return min((timer for timer in timers if timer is not None), default=None)
+        return earliest(sa.next_timer() for sa in self._sas.values()) if self._sas else None
 
     def resend(self) -> Iterator[tuple[Port, Port, bytes]]:
         """Yield what was not acknowledged in time and goes out again: the SA's port, the requester's, the MAD."""

@@ -266,10 +266,6 @@ class SubnetManager:
     act_count: int = 0
 
 
-def _no_routes(_: Node) -> bytearray:
-    return bytearray()
-
-
 @dataclass(slots=True, eq=False)
 class Node:
     """One node. ``ports[n]`` is port n; a CA or router has no ``ports[0]``, so that entry repeats port 1.
@@ -292,7 +288,7 @@ class Node:
     revision: int = 0xA1
     enforcement_capacity: int = 0
     ports: list[Port] = field(default_factory=list)
-    first_routes: Callable[[Node], bytearray] = _no_routes
+    first_routes: Callable[[Node], bytearray] = lambda _: bytearray()
     switch_info: bytearray | None = None
     routes: bytearray | None = None
     tables: dict[tuple[int, int], bytes] | None = None

@@ -50,17 +50,8 @@ def link_state_change(port: Port) -> Notice:
     return notice.with_details(LinkStateDetails.new(lid_addr=port.lid))
 
 
-def capability_change(port: Port) -> Notice:
-    """Return trap 144: the CapabilityMask of *port* changed."""
-    return _local_change(port)
-
-
-def description_change(port: Port) -> Notice:
-    """Return trap 144: the NodeDescription behind *port* changed."""
-    return _local_change(port, other_local_changes=1, node_description_change=1)
-
-
-def _local_change(port: Port, **flags: int) -> Notice:
+def local_change(port: Port, **flags: int) -> Notice:
+    """Return trap 144: something about *port* changed. *flags*: what, where it is not the CapabilityMask."""
     details = CapabilityChangeDetails.new(lid_addr=port.lid, capability_mask=port.capability_mask, **flags)
     return _notice(port, NoticeType.INFORMATIONAL, TrapNumber.CAPABILITY_CHANGE).with_details(details)
 

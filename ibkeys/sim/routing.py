@@ -101,25 +101,17 @@ def hops(port: Port, lid: int) -> tuple[list[tuple[Port, Port]], Port | None]:
     passed: list[tuple[Port, Port]] = []
     if port.covers(lid):
         return passed, port
-    out = port
-    if port.node.is_switch:
-        next_out = _egress(port.node, lid)
-        if next_out is None:
-            return passed, None
-        out = next_out
-    while len(passed) < MAX_LID_HOPS:
+    out = _egress(port.node, lid) if port.node.is_switch else port
+    while out is not None and len(passed) < MAX_LID_HOPS:
         peer = out.peer
         if peer is None or out.state < PortState.ACTIVE or peer.state < PortState.ARMED:
-            return passed, None
+            break
         passed.append((out, peer))
         node = peer.node
-        end = node.ports[0] if node.is_switch else peer
+        end = node.arrival_port(peer.number)
         if end.covers(lid):
             return passed, end
-        next_out = _egress(node, lid) if node.is_switch else None
-        if next_out is None:
-            return passed, None
-        out = next_out
+        out = _egress(node, lid) if node.is_switch else None
     return passed, None
 
 

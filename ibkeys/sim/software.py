@@ -60,7 +60,7 @@ class Software:
         if mask != port.capability_mask:
             port.capability_mask = mask
             if mask & _TELLS_OF_CAPABILITIES:
-                self._traps.send(port, notices.capability_change(port))
+                self._traps.send(port, notices.local_change(port))
 
     def set_description(self, node: Node, text: str) -> None:
         """Change NodeDescription, as software on the node does; trap 144 with its flag says so. Raises UsageError."""
@@ -72,4 +72,5 @@ class Software:
         node.touch()
         for port in node.end_ports:
             if port.capability_mask & _TELLS_OF_ITS_NAME:
-                self._traps.send(port, notices.description_change(port))
+                notice = notices.local_change(port, other_local_changes=1, node_description_change=1)
+                self._traps.send(port, notice)

@@ -22,7 +22,7 @@ from ibkeys.sim import packets, routing
 from ibkeys.sim.agents.sa import SubnetAdministration
 from ibkeys.sim.deliveries import Delivery, Drop, Outcome
 from ibkeys.sim.faults import Faults
-from ibkeys.sim.history import Event, History
+from ibkeys.sim.history import Event, History, earliest
 from ibkeys.sim.mad_carrier import MadCarrier
 from ibkeys.sim.managers import Managers
 from ibkeys.sim.netfile.build import Links, PortGuids, build
@@ -239,8 +239,7 @@ class Subnet:
 
     def next_timer(self) -> float | None:
         """Return the time (of `now`) at which `run_timers` has something to do, None when nothing waits."""
-        timers = self.traps.repeats.next_time(), self.carrier.next_sa_timer()
-        return min((timer for timer in timers if timer is not None), default=None)
+        return earliest((self.traps.repeats.next_time(), self.carrier.next_sa_timer()))
 
     def run_timers(self) -> None:
         """Do what is due: repeat traps and segments. A server in real time calls it; other callers need not."""

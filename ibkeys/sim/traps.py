@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -131,8 +132,8 @@ class Repeats:
 
     def __init__(self) -> None:
         self._waiting: dict[tuple[Port, int], _Waiting] = {}
-        self._timers: list[tuple[float, int, Port, int]] = []
-        self._sequence = 0
+        self._timers: list[tuple[float, int, _Waiting]] = []
+        self._order = itertools.count()
 
     def __len__(self) -> int:
         """How many traps wait for a TrapRepress now."""
@@ -143,15 +144,13 @@ class Repeats:
         due = now + max(spacing(port), self.SHORTEST)
         waiting = self._waiting.get((port, number))
         if waiting is None:
-            waiting = self._waiting[port, number] = _Waiting(mad, due, now + self.LONGEST, self.MOST)
-            self._set_timer(waiting, port, number)
+            waiting = self._waiting[port, number] = _Waiting(port, number, mad, due, now + self.LONGEST, self.MOST)
+            self._set_timer(waiting)
         else:  # its timer stands, and finds the later time when it fires
             waiting.mad, waiting.due, waiting.until, waiting.left = mad, due, now + self.LONGEST, self.MOST
 
-    def _set_timer(self, waiting: _Waiting, port: Port, number: int) -> None:
-        self._sequence += 1
-        waiting.timer = self._sequence
-        heapq.heappush(self._timers, (waiting.due, self._sequence, port, number))
+    def _set_timer(self, waiting: _Waiting) -> None:
+        heapq.heappush(self._timers, (waiting.due, next(self._order), waiting))
 
     def repress(self, port: Port, mad: bytes) -> bool:
         """Stop what the TrapRepress *mad* answers; returns whether that was repeated here.
@@ -172,43 +171,43 @@ class Repeats:
 
     def next_time(self) -> float | None:
         """Return the time at which `due` has something to say, None when nothing is repeated."""
-        while self._timers and self._of(self._timers[0]) is None:
+        while self._timers and not self._still_waits(self._timers[0][2]):
             heapq.heappop(self._timers)
         return self._timers[0][0] if self._timers else None
 
-    def _of(self, timer: tuple[float, int, Port, int]) -> _Waiting | None:
-        """Return what a timer is for, None for one whose trap was repressed."""
-        waiting = self._waiting.get((timer[2], timer[3]))
-        return waiting if waiting is not None and waiting.timer == timer[1] else None
+    def _still_waits(self, waiting: _Waiting) -> bool:
+        """Whether what a timer is for was not repressed."""
+        return self._waiting.get((waiting.port, waiting.number)) is waiting
 
     def due(self, now: float) -> list[tuple[Port, bytes]]:
         """Return the traps to send again now."""
         again: list[tuple[Port, bytes]] = []
         while self._timers and self._timers[0][0] <= now:
-            timer = heapq.heappop(self._timers)
-            waiting, port, number = self._of(timer), timer[2], timer[3]
-            if waiting is None:
+            waiting = heapq.heappop(self._timers)[2]
+            port = waiting.port
+            if not self._still_waits(waiting):
                 continue
             if waiting.due > now:
-                self._set_timer(waiting, port, number)
+                self._set_timer(waiting)
             elif waiting.is_over(now) or port.state != PortState.ACTIVE:
-                del self._waiting[port, number]
+                del self._waiting[port, waiting.number]
             else:
                 waiting.left -= 1
                 waiting.repeated = True  # once at least, however far the clock has jumped
                 waiting.due = now + max(spacing(port), self.SHORTEST)
-                self._set_timer(waiting, port, number)
+                self._set_timer(waiting)
                 again.append((port, waiting.mad))
         return again
 
 
 @dataclass(slots=True)
 class _Waiting:
+    port: Port
+    number: int
     mad: bytes
     due: float
     until: float
     left: int
-    timer: int = 0
     repeated: bool = False
 
     def is_over(self, now: float) -> bool:

@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -119,7 +119,11 @@ def _entries(folder: str) -> list[str]:
 def read_ca(name: str) -> LocalCa:
     """Return what libibumad knows about device *name*. Raises NoDevice, LibraryMissing."""
     ffi, lib = binding()
-    with _ca(name) as ca:
+    ca = ffi.new("umad_ca_t *")
+    result = lib.umad_get_ca(name.encode(), ca)
+    if result < 0:
+        raise NoDevice(f"umad_get_ca {name}: {os.strerror(-result)}", -result)
+    try:
         present = [ca.ports[n] for n in range(lib.UMAD_CA_MAX_PORTS) if ca.ports[n]]
         return LocalCa(
             name=name,
@@ -130,6 +134,8 @@ def read_ca(name: str) -> LocalCa:
             node_guid=_be64(ca.node_guid),
             ports=tuple(_local_port(ffi, name, port) for port in present),
         )
+    finally:
+        lib.umad_release_ca(ca)
 
 
 def read_port(ca_name: str, port: int) -> LocalPort:
@@ -143,19 +149,6 @@ def read_port(ca_name: str, port: int) -> LocalPort:
         return _local_port(ffi, ca_name, found)
     finally:
         lib.umad_release_port(found)
-
-
-@contextmanager
-def _ca(name: str) -> Iterator[Any]:
-    ffi, lib = binding()
-    ca = ffi.new("umad_ca_t *")
-    result = lib.umad_get_ca(name.encode(), ca)
-    if result < 0:
-        raise NoDevice(f"umad_get_ca {name}: {os.strerror(-result)}", -result)
-    try:
-        yield ca
-    finally:
-        lib.umad_release_ca(ca)
 
 
 def _local_port(ffi: Any, ca_name: str, port: Any) -> LocalPort:
@@ -214,10 +207,10 @@ def choose_port(cas: Sequence[LocalCa], ca: str | None, port: int | None) -> Loc
         raise NoDevice(f"no InfiniBand link layer, so no SMPs: there is {_describe(cas)}", errno.ENODEV)
     able = [each for each in infiniband if not each.capability_mask & IS_SM_DISABLED]
     if not able:
-        partner = next((each for each in infiniband if _smi_partner(cas, each)), None)
+        partners = [name for each in infiniband if (name := _smi_partner(cas, each))]
         advice = "run this on the host that owns the physical function"
-        if partner is not None:
-            advice = f"its SMPs go through -C {_smi_partner(cas, partner)}"
+        if partners:
+            advice = f"its SMPs go through -C {partners[0]}"
         raise SmpsNotAllowed(
             f"{infiniband[0].ca_name} port {infiniband[0].port} may not send SMPs (CapabilityMask IsSMdisabled, as on "
             f"a virtual function): {advice}",

@@ -23,6 +23,7 @@ from ibkeys.mad.const import MAD_SIZE, SMP_CLASSES, Method, MgmtClass
 from ibkeys.mad.sa import ACTIVE
 from ibkeys.mad.smp import HEADER_SIZE
 from ibkeys.sim.deliveries import Delivery, Drop
+from ibkeys.sim.faults import is_local
 from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.state.file import StateFile
 from ibkeys.sim.subnet import Subnet
@@ -49,7 +50,8 @@ def open_simulated(
         spec = parse_spec(spec)
     _check_ca(ca)
     subnet = spec.load()
-    node, number = _choose(subnet, port, at)
+    node = _home(subnet, at)
+    number = _choose_port(subnet, node, port)  # what it refuses has no state file
     state = StateFile(spec.state, subnet) if spec.state is not None else None
     return SimulatedPort(subnet, node, number, state=state)
 
@@ -59,7 +61,7 @@ def port_on(
 ) -> SimulatedPort:
     """Open a port of a subnet that the caller made; the arguments are those of `open_simulated`."""
     _check_ca(ca)
-    return SimulatedPort(subnet, *_choose(subnet, port, at))
+    return SimulatedPort(subnet, _home(subnet, at), port)
 
 
 def _check_ca(ca: str | None) -> None:
@@ -67,13 +69,11 @@ def _check_ca(ca: str | None) -> None:
         raise NoDevice(f"the simulated host has no CA {ca}; its only one is {CA_NAME}", errno.ENODEV)
 
 
-def _choose(subnet: Subnet, port: int | None, at: str | int | None) -> tuple[Node, int]:
-    node = _inherited(subnet) if at is None else subnet.node(at)
-    return node, _choose_port(subnet, node, port)
-
-
-def _inherited(subnet: Subnet) -> Node:
-    """Return the node that SIM_HOST names, else the first one. Raises AddressError that says where the name is from."""
+def _home(subnet: Subnet, at: str | int | None) -> Node:
+    """Return the node *at*, else the one that SIM_HOST names, else the first one. Raises AddressError, which says of a
+    name from SIM_HOST that it is from there."""
+    if at is not None:
+        return subnet.node(at)
     name = os.environ.get("SIM_HOST")
     if not name:
         return subnet.nodes[0]
@@ -176,7 +176,7 @@ class SimulatedPort(Closing):
         subnet = self.subnet
         now = subnet.now
         outcome = subnet.send(mad, self.home, out.lid)
-        if outcome is Drop.M_KEY and _is_to_own_port(mad):
+        if outcome is Drop.M_KEY and is_local(mad):
             if self.local_refusal == "einval":
                 return False
             if self.local_refusal == "silent":
@@ -268,10 +268,6 @@ class SimulatedPort(Closing):
 def _is_answer(mad: bytes) -> bool:
     """Whether the kernel takes *mad* for an answer to a request (mad.c: ib_response_mad)."""
     return bool(mad[at.METHOD] & at.RESPONSE) or mad[at.METHOD] == Method.TRAP_REPRESS
-
-
-def _is_to_own_port(mad: bytes) -> bool:
-    return mad[at.MGMT_CLASS] == MgmtClass.SUBN_DIRECTED_ROUTE and mad[at.HOP_COUNT] == 0
 
 
 def _is_segment(mad: bytes) -> bool:

@@ -85,12 +85,10 @@ def first_rules() -> dict[int, ClassRules]:
     return rules
 
 
-def place(
-    port: Port, of: KeyClass, *, key: int = 0, protect_bit: int = 0, lease_period: int = 0, violations: int = 0
-) -> ClassAgent:
-    """Let *port* have the class *of*, with this key. Returns its state, which a test may look at and set."""
-    info = KeySettings.new(key=key, protect_bit=protect_bit, lease_period=lease_period, violations=violations)
-    agent = ClassAgent(bytearray(info.raw), of.capability)
+def place(port: Port, of: KeyClass, **settings: int) -> ClassAgent:
+    """Let *port* have the class *of*, with the key and the rest of *settings*, by their names in `KeySettings`; what is
+    not given is 0. Returns its state, which a test may look at and set."""
+    agent = ClassAgent(bytearray(KeySettings.new(**settings).raw), of.capability)
     if port.class_agents is None:
         port.class_agents = {}
     port.class_agents[int(of.mgmt_class)] = agent

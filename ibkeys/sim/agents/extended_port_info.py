@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.mad.fields import Layout, field
-from ibkeys.sim.agents.request import INVALID, OK, Answer, Request
+from ibkeys.sim.agents.request import OK, Answer, Request
 from ibkeys.sim.nodes import BLOCK_SIZE, EMPTY_BLOCK, Port
 
 ATTRIBUTE: Final = 0xFF90
@@ -37,15 +37,12 @@ def run_at_fdr10(port: Port) -> None:
 
 def get(request: Request) -> Answer:
     """Return what there is of the port that the modifier names."""
-    port = request.named_port()
-    return (INVALID, EMPTY_BLOCK) if port is None else (OK, _kept(port))
+    return OK, _kept(request.named_port())
 
 
 def set_info(request: Request) -> Answer:
     """Apply a Set and return what is there now: StateChangeEnable is kept, the speeds stay as the link is."""
     port = request.named_port()
-    if port is None:
-        return INVALID, EMPTY_BLOCK
     info = bytearray(_kept(port))
     ExtendedPortInfo.state_change_enable.copy(request.data, info)
     port.node.keep_table((ATTRIBUTE, port.number), bytes(info))

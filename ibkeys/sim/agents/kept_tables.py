@@ -7,7 +7,7 @@ from typing import Final
 from ibkeys.mad import offsets as at
 from ibkeys.mad.attributes import SwitchInfo
 from ibkeys.mad.const import AttributeID
-from ibkeys.sim.agents.request import INVALID, OK, Answer, Request
+from ibkeys.sim.agents.request import INVALID, OK, Answer, Refused, Request
 from ibkeys.sim.nodes import BLOCK_SIZE, EMPTY_BLOCK
 
 _SL_TO_VL: Final = bytes.fromhex("0123456789abcde7").ljust(BLOCK_SIZE, b"\0")
@@ -15,42 +15,37 @@ _VL_ARBITRATION_LOW: Final = b"\0\0" + b"".join(bytes([vl, 4]) for vl in range(1
 _VL_ARBITRATION_HIGH: Final = b"\0\4" + b"".join(bytes([vl, 0]) for vl in range(1, 8))
 
 
-def _place(request: Request) -> tuple[tuple[int, int], bytes] | None:
+def _place(request: Request) -> tuple[tuple[int, int], bytes]:
     """Return where a table that this simulator does not interpret is stored, and its content after power-up."""
     node, modifier = request.node, request.modifier
     attribute = int.from_bytes(request.mad[at.ATTRIBUTE_ID])
     if attribute == AttributeID.SL_TO_VL_MAPPING_TABLE:
         in_port, out_port = modifier >> 8 & 0xFF, modifier & 0xFF
-        if not node.is_switch:
-            return (attribute, request.ingress), _SL_TO_VL
-        return ((attribute, modifier & 0xFFFF), _SL_TO_VL) if max(in_port, out_port) <= node.num_ports else None
+        if node.is_switch and max(in_port, out_port) > node.num_ports:
+            raise Refused(INVALID)
+        return (attribute, modifier & 0xFFFF if node.is_switch else request.ingress), _SL_TO_VL
     if attribute == AttributeID.VL_ARBITRATION_TABLE:
         part, port = modifier >> 16, modifier & 0xFFFF
         if not 1 <= part <= 4 or (node.is_switch and port > node.num_ports):
-            return None
+            raise Refused(INVALID)
         place = modifier if node.is_switch else part << 16 | request.ingress
         start = {1: _VL_ARBITRATION_LOW, 3: _VL_ARBITRATION_HIGH}.get(part, b"")
         return (attribute, place), start.ljust(BLOCK_SIZE, b"\0")
-    if node.switch_info is None or (modifier & 0x1FF) * 32 >= SwitchInfo.multicast_fdb_cap.decode(node.switch_info):
-        return None
+    capacity = SwitchInfo.multicast_fdb_cap.decode(request.switch_info())
+    if (modifier & 0x1FF) * 32 >= capacity or (modifier >> 28) * 16 > node.num_ports:
+        raise Refused(INVALID)
     # The bits between position and block are reserved: they name no table of their own.
-    place = modifier & 0xF000_01FF
-    return ((attribute, place), EMPTY_BLOCK) if (modifier >> 28) * 16 <= node.num_ports else None
+    return (attribute, modifier & 0xF000_01FF), EMPTY_BLOCK
 
 
 def get(request: Request) -> Answer:
     """Return one block, as it was set or as it is after power-up."""
-    place = _place(request)
-    if place is None:
-        return INVALID, EMPTY_BLOCK
-    return OK, (request.node.tables or {}).get(place[0], place[1])
+    place, start = _place(request)
+    return OK, (request.node.tables or {}).get(place, start)
 
 
 def set_block(request: Request) -> Answer:
     """Keep one block."""
-    place = _place(request)
-    if place is None:
-        return INVALID, EMPTY_BLOCK
-    request.node.keep_table(place[0], request.data)
+    request.node.keep_table(_place(request)[0], request.data)
     request.node.touch()
     return OK, request.data

@@ -13,6 +13,7 @@ from ibkeys.mad.const import MAX_UNICAST_LID, CapabilityMask, NodeType, PortPhys
 from ibkeys.mad.fields import NumberRow
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.physical import links
+from ibkeys.sim.physical.power import ENFORCEMENT
 from ibkeys.sim.traps import Traps
 
 _DISABLE_EXTENDED: Final = 30
@@ -31,14 +32,6 @@ _TAKEN_OVER_BY_END_PORTS: Final = (
     PortInfo.init_type,
     PortInfo.subnet_timeout,
 )
-#                  what a Set tells an external port of a switch -> the capability of the switch that it needs
-_ENFORCEMENT: Final = (
-    (PortInfo.partition_enforcement_inbound, SwitchInfo.inbound_enforcement_cap),
-    (PortInfo.partition_enforcement_outbound, SwitchInfo.outbound_enforcement_cap),
-    (PortInfo.filter_raw_inbound, SwitchInfo.filter_raw_inbound_cap),
-    (PortInfo.filter_raw_outbound, SwitchInfo.filter_raw_outbound_cap),
-)
-
 _ENFORCED_BY_ROUTERS: Final = (PortInfo.partition_enforcement_inbound, PortInfo.partition_enforcement_outbound)
 
 
@@ -55,7 +48,7 @@ def apply(port: Port, data: bytes, traps: Traps) -> bool:
         if node.is_switch:
             PortInfo.vl_stall_count.copy(data, info)
     if node.is_switch and port.number and node.switch_info is not None:
-        for told, can in _ENFORCEMENT:
+        for told, can in ENFORCEMENT:
             told.patch(info, told.decode(data) & can.decode(node.switch_info))
     elif node.node_type == NodeType.ROUTER and any(told.decode(info) for told in _ENFORCED_BY_ROUTERS):
         # No field says whether a router can enforce; one of which a port does is taken for one that can.
@@ -68,23 +61,14 @@ def apply(port: Port, data: bytes, traps: Traps) -> bool:
 
 def _end_port_fields(port: Port, wanted: PortInfo) -> bool:
     info, data = port.info, wanted.raw
-    valid = True
     for row in _TAKEN_OVER_BY_END_PORTS:
         row.copy(data, info)
     switch = port.node.switch_info
-    if wanted.lmc and switch is not None and not SwitchInfo.enhanced_port0.decode(switch):
-        valid = False  # a base switch port 0 has one LID
-    else:
-        PortInfo.lmc.copy(data, info)
-    if 0 < wanted.lid <= MAX_UNICAST_LID:
-        PortInfo.lid.copy(data, info)
-    else:
-        valid = False
-    if 0 < wanted.master_sm_lid <= MAX_UNICAST_LID:
-        PortInfo.master_sm_lid.copy(data, info)
-        PortInfo.master_sm_sl.copy(data, info)
-    else:
-        valid = False
+    has_one_lid = switch is not None and not SwitchInfo.enhanced_port0.decode(switch)  # a base switch port 0
+    valid = _take(port, wanted, not (wanted.lmc and has_one_lid), PortInfo.lmc)
+    valid &= _take(port, wanted, 0 < wanted.lid <= MAX_UNICAST_LID, PortInfo.lid)
+    is_sm_lid = 0 < wanted.master_sm_lid <= MAX_UNICAST_LID
+    valid &= _take(port, wanted, is_sm_lid, PortInfo.master_sm_lid, PortInfo.master_sm_sl)
     for row in VIOLATION_COUNTERS:
         if not row.decode(data):
             row.copy(data, info)
@@ -104,21 +88,23 @@ def _link_fields(port: Port, wanted: PortInfo) -> bool:
         info, PortInfo.link_speed_enabled, wanted.link_speed_enabled, now.link_speed_supported, _ALL_SPEEDS
     )
     valid &= _extended_speed(info, wanted.link_speed_ext_enabled, now.link_speed_ext_supported)
-    if wanted.link_down_default_state in (PortPhysicalState.SLEEP, PortPhysicalState.POLLING):
-        PortInfo.link_down_default_state.copy(data, info)
-    elif wanted.link_down_default_state:
-        valid = False
-    if 1 <= wanted.neighbor_mtu <= now.mtu_cap:
-        PortInfo.neighbor_mtu.copy(data, info)
-    else:
-        valid = False
-    if wanted.operational_vls > now.vl_cap:
-        valid = False
-    elif wanted.operational_vls:
-        PortInfo.operational_vls.copy(data, info)
+    if down := wanted.link_down_default_state:
+        is_state = down in (PortPhysicalState.SLEEP, PortPhysicalState.POLLING)
+        valid &= _take(port, wanted, is_state, PortInfo.link_down_default_state)
+    valid &= _take(port, wanted, 1 <= wanted.neighbor_mtu <= now.mtu_cap, PortInfo.neighbor_mtu)
+    if wanted.operational_vls:
+        valid &= _take(port, wanted, wanted.operational_vls <= now.vl_cap, PortInfo.operational_vls)
     for row in _TAKEN_OVER:
         row.copy(data, info)
     return valid
+
+
+def _take(port: Port, wanted: PortInfo, is_valid: bool, *rows: NumberRow) -> bool:
+    """Let *port* take *rows* from a Set where they are valid; returns whether they are."""
+    if is_valid:
+        for row in rows:
+            row.copy(wanted.raw, port.info)
+    return is_valid
 
 
 def _enable(info: bytearray, enabled: NumberRow, value: int, supported: int, all_of_them: int) -> bool:

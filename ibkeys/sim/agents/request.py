@@ -8,7 +8,8 @@ from typing import Final
 
 from ibkeys.mad import offsets as at
 from ibkeys.mad.const import MadStatus
-from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.deliveries import Drop
+from ibkeys.sim.nodes import EMPTY_BLOCK, Node, Port
 from ibkeys.sim.traps import Traps
 
 OK: Final = int(MadStatus.OK)
@@ -16,6 +17,15 @@ BAD_VERSION: Final = int(MadStatus.BAD_VERSION)
 BAD_METHOD: Final = int(MadStatus.METHOD_NOT_SUPPORTED)
 BAD_ATTRIBUTE: Final = int(MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED)
 INVALID: Final = int(MadStatus.INVALID_FIELD)
+Answer = tuple[int, bytes]
+
+
+class Refused(Exception):
+    """A handler does not do what an SMP asks. ``outcome``: an answer without data, or why there is none."""
+
+    def __init__(self, why: int | Drop) -> None:
+        """*why*: the status of the answer, or the reason for which nothing is answered."""
+        self.outcome: Answer | Drop = why if isinstance(why, Drop) else (why, EMPTY_BLOCK)
 
 
 @dataclass(slots=True)
@@ -40,13 +50,19 @@ class Request:
         """The port that a request means which cannot name one: the ingress port; port 0 of a switch."""
         return self.node.arrival_port(self.ingress)
 
-    def named_port(self) -> Port | None:
-        """Return the port that the modifier names: 0 on a CA is the ingress port. None where there is no such port."""
+    def named_port(self) -> Port:
+        """Return the port that the modifier names: 0 on a CA is the ingress port. Refused where there is none."""
         number = self.modifier & 0x7FFF_FFFF  # bit 31: the sender understands extended speeds
         if number > self.node.num_ports:
-            return None
+            raise Refused(INVALID)
         return self.node.ports[number if number or self.node.is_switch else self.ingress]
 
+    def switch_info(self) -> bytearray:
+        """Return the SwitchInfo of the node. Refused by one that is no switch."""
+        if self.node.switch_info is None:
+            raise Refused(BAD_ATTRIBUTE)
+        return self.node.switch_info
 
-Answer = tuple[int, bytes]
-Handler = Callable[[Request], Answer | None]
+
+Handler = Callable[[Request], Answer]
+"""Does what an SMP asks and returns status and attribute. Raises Refused."""

@@ -23,6 +23,7 @@ from ibkeys.mad.sa import ACTIVE, SA_CLASS_VERSION, SA_HEADER_SIZE, SaHeader, bu
 from ibkeys.sim.agents.rmpp_sender import Transfer
 from ibkeys.sim.agents.sa_records import MAKERS, Group, Source, has_partition, shares_p_key
 from ibkeys.sim.agents.subscriptions import Subscriptions
+from ibkeys.sim.history import earliest
 from ibkeys.sim.nodes import Node, Port
 
 DEFAULT_SA_KEY: Final = 1
@@ -101,9 +102,7 @@ class SubnetAdministration:
 
     def next_timer(self) -> float | None:
         """Return the time at which `resend` has something to do, None when nothing is on its way."""
-        due = [transfer.due for transfer in self._transfers.values() if transfer.due is not None]
-        report = self.subscriptions.next_timer()
-        return min(due if report is None else [*due, report], default=None)
+        return earliest((*(transfer.due for transfer in self._transfers.values()), self.subscriptions.next_timer()))
 
     def resend(self) -> list[tuple[Port, bytes]]:
         """Return what is due to be sent again, and to which port."""

@@ -7,17 +7,24 @@ from typing import Final
 
 from ibkeys.mad.attributes import SMInfo
 from ibkeys.mad.const import SMState
-from ibkeys.sim.agents.request import INVALID, OK, Answer, Request
-from ibkeys.sim.nodes import EMPTY_BLOCK
+from ibkeys.sim.agents.request import INVALID, OK, Answer, Refused, Request
+from ibkeys.sim.deliveries import Drop
+from ibkeys.sim.nodes import SubnetManager
 
 
-def get(request: Request) -> Answer | None:
-    """Return what the subnet manager behind the port answers; None if none runs: then nobody answers."""
+def _manager(request: Request) -> SubnetManager:
+    """Return the subnet manager behind the port: SMInfo is its business, and where none runs nobody answers."""
     sm = request.node.sm
     if sm is None or sm.port is not request.port:
-        return None  # SMInfo is the business of a subnet manager; where none runs nobody answers
+        raise Refused(Drop.NO_SM)
+    return sm
+
+
+def get(request: Request) -> Answer:
+    """Return what the subnet manager behind the port answers."""
+    sm = _manager(request)
     if request.modifier:
-        return INVALID, EMPTY_BLOCK
+        raise Refused(INVALID)
     sm.act_count = sm.act_count + 1 & 0xFFFF_FFFF
     info = SMInfo.new(
         guid=sm.port.guid,
@@ -39,15 +46,12 @@ _SM_CONTROL: Final = {
 }
 
 
-def set_state(request: Request) -> Answer | None:
-    """Let the AttributeModifier of a Set control the subnet manager; None if none runs."""
-    sm = request.node.sm
-    if sm is None or sm.port is not request.port:
-        return None
+def set_state(request: Request) -> Answer:
+    """Let the AttributeModifier of a Set control the subnet manager."""
+    sm = _manager(request)
     before, after = _SM_CONTROL.get(request.modifier, ((), None))
     status = OK if sm.state in before else INVALID
     if status == OK and after is not None:
         sm.state = int(after)
         request.node.touch()
-    shown = get(replace(request, modifier=0))
-    return None if shown is None else (status, shown[1])
+    return status, get(replace(request, modifier=0))[1]

@@ -21,9 +21,20 @@ from ibkeys.mad.const import (
 from ibkeys.mad.smp import CommonHeader
 from ibkeys.sim import routing
 from ibkeys.sim.agents import extended_port_info, kept_tables, mkey_check, portinfo, sm_info
-from ibkeys.sim.agents.request import BAD_ATTRIBUTE, BAD_METHOD, BAD_VERSION, INVALID, OK, Answer, Handler, Request
+from ibkeys.sim.agents.request import (
+    BAD_ATTRIBUTE,
+    BAD_METHOD,
+    BAD_VERSION,
+    INVALID,
+    OK,
+    Answer,
+    Handler,
+    Refused,
+    Request,
+)
 from ibkeys.sim.deliveries import Drop
-from ibkeys.sim.nodes import BLOCK_SIZE, EMPTY_BLOCK, GUID_CAP_BYTE, KEY, Node, Port
+from ibkeys.sim.nodes import BLOCK_SIZE, GUID_CAP_BYTE, KEY, Node, Port
+from ibkeys.sim.physical.power import TAKEN_OVER_BY_SWITCHES
 from ibkeys.sim.traps import Traps
 
 
@@ -36,26 +47,12 @@ def _node_info(request: Request) -> Answer:
 
 
 def _get_switch_info(request: Request) -> Answer:
-    info = request.node.switch_info
-    if info is None:
-        return BAD_ATTRIBUTE, EMPTY_BLOCK
+    info = request.switch_info()
     return INVALID if request.modifier else OK, bytes(info)
 
 
-_TAKEN_OVER: Final = (
-    SwitchInfo.default_port,
-    SwitchInfo.default_multicast_primary_port,
-    SwitchInfo.default_multicast_not_primary_port,
-    SwitchInfo.life_time_value,
-    SwitchInfo.optimized_sl_to_vl_mapping_programming,
-)
-"""What a switch takes from a Set as it is."""
-
-
 def _set_switch_info(request: Request) -> Answer:
-    info, data = request.node.switch_info, request.data
-    if info is None:
-        return BAD_ATTRIBUTE, EMPTY_BLOCK
+    info, data = request.switch_info(), request.data
     if request.modifier:
         return INVALID, bytes(info)
     wanted, status = SwitchInfo(data), OK
@@ -63,7 +60,7 @@ def _set_switch_info(request: Request) -> Answer:
         SwitchInfo.linear_fdb_top.copy(data, info)
     else:
         status = INVALID
-    for row in _TAKEN_OVER:
+    for row in TAKEN_OVER_BY_SWITCHES:
         row.copy(data, info)
     if wanted.port_state_change:  # a written 1 clears it, a written 0 leaves it
         SwitchInfo.port_state_change.patch(info, 0)
@@ -84,28 +81,28 @@ def _port_info_bytes(request: Request, port: Port, key_hidden: bool) -> bytes:
     return bytes(info)
 
 
-def _get_port_info(request: Request) -> Answer | None:
+def _verdict_of_other(request: Request, port: Port) -> int | None:
+    """Return what the M_Key check of *port* says where it is another port of a CA than the SMP came in by; else None.
+    Refused with a wrong key."""
+    if request.node.is_switch or port.number == request.ingress:
+        return None
+    verdict = mkey_check.check(port, request.mad, request.traps)
+    if verdict == mkey_check.REFUSED:
+        raise Refused(Drop.M_KEY)
+    return verdict
+
+
+def _get_port_info(request: Request) -> Answer:
     port = request.named_port()
-    if port is None:
-        return INVALID, EMPTY_BLOCK
-    hidden = request.key_hidden
-    if not request.node.is_switch and port.number != request.ingress:
-        verdict = mkey_check.check(port, request.mad, request.traps)
-        if verdict == mkey_check.REFUSED:
-            return None
-        hidden = verdict == mkey_check.ACCEPTED_KEY_HIDDEN
+    verdict = _verdict_of_other(request, port)
+    hidden = request.key_hidden if verdict is None else verdict == mkey_check.ACCEPTED_KEY_HIDDEN
     return OK, _port_info_bytes(request, port, hidden)
 
 
-def _set_port_info(request: Request) -> Answer | None:
+def _set_port_info(request: Request) -> Answer:
     port = request.named_port()
-    if port is None:
-        return INVALID, EMPTY_BLOCK
-    if not request.node.is_switch and port.number != request.ingress:
-        # Another port of a CA is not set but shown (qib, hfi1), after its own M_Key check.
-        if mkey_check.check(port, request.mad, request.traps) == mkey_check.REFUSED:
-            return None
-        return OK, _port_info_bytes(request, port, False)
+    if _verdict_of_other(request, port) is not None:
+        return OK, _port_info_bytes(request, port, False)  # another port of a CA is not set but shown (qib, hfi1)
     valid = portinfo.apply(port, request.data, request.traps)
     shown = bytearray(_port_info_bytes(request, port, False))
     if port.is_end_port:
@@ -113,42 +110,38 @@ def _set_port_info(request: Request) -> Answer | None:
     return OK if valid else INVALID, bytes(shown)
 
 
-def _p_key_target(request: Request) -> tuple[Port, int] | None:
-    """Return (port, block), None when there is no such table or block (IBA 14.2.5.7)."""
+def _p_key_target(request: Request) -> tuple[Port, int]:
+    """Return (port, block). Refused when there is no such table or block (IBA 14.2.5.7)."""
     number, block = request.modifier >> 16, request.modifier & 0xFFFF
     node = request.node
-    if node.is_switch:
-        if number > node.num_ports:
-            return None
-        port = node.ports[number]
-    else:
-        port = node.ports[request.ingress]  # a CA or router does not look at the port of the modifier
-    return (port, block) if block * P_KEYS_PER_BLOCK < port.p_key_capacity else None
+    if not node.is_switch:
+        number = request.ingress  # a CA or router does not look at the port of the modifier
+    if number > node.num_ports or block * P_KEYS_PER_BLOCK >= node.ports[number].p_key_capacity:
+        raise Refused(INVALID)
+    return node.ports[number], block
 
 
 def _get_p_key_table(request: Request) -> Answer:
-    target = _p_key_target(request)
-    return (OK, target[0].p_key_block(target[1])) if target else (INVALID, EMPTY_BLOCK)
+    port, block = _p_key_target(request)
+    return OK, port.p_key_block(block)
 
 
 def _set_p_key_table(request: Request) -> Answer:
-    target = _p_key_target(request)
-    if target is None:
-        return INVALID, EMPTY_BLOCK
-    target[0].set_p_key_block(target[1], request.data)
-    return OK, target[0].p_key_block(target[1])
+    port, block = _p_key_target(request)
+    port.set_p_key_block(block, request.data)
+    return OK, port.p_key_block(block)
 
 
 def _get_guid_info(request: Request) -> Answer:
     if request.modifier * GUIDS_PER_BLOCK >= request.port.info[GUID_CAP_BYTE]:
-        return INVALID, EMPTY_BLOCK
+        raise Refused(INVALID)
     return OK, request.port.guid_block(request.modifier)
 
 
 def _set_guid_info(request: Request) -> Answer:
     port, first = request.port, request.modifier * GUIDS_PER_BLOCK
     if first >= port.info[GUID_CAP_BYTE]:
-        return INVALID, EMPTY_BLOCK
+        raise Refused(INVALID)
     written = GUIDInfo(request.data).guids
     for place in range(GUIDS_PER_BLOCK):
         index = first + place
@@ -163,36 +156,31 @@ def _set_guid_info(request: Request) -> Answer:
 def _get_virtualization(request: Request) -> Answer:
     """How the virtual ports behind it are asked is not publicly known: of them there is this much."""
     known = request.port.virtualization
-    if known is None:
-        return BAD_ATTRIBUTE, EMPTY_BLOCK
-    return (INVALID, EMPTY_BLOCK) if request.modifier else (OK, known)
+    if known is None or request.modifier:
+        raise Refused(BAD_ATTRIBUTE if known is None else INVALID)
+    return OK, known
+
+
+def _start_of_routes(request: Request) -> int:
+    """Return the first LID of a block of the forwarding table. Refused when there is no such table or block."""
+    start = BLOCK_SIZE * request.modifier
+    if start >= SwitchInfo.linear_fdb_cap.decode(request.switch_info()):
+        raise Refused(INVALID)
+    return start
 
 
 def _get_routes(request: Request) -> Answer:
-    node, block = request.node, request.modifier
-    if node.switch_info is None:
-        return BAD_ATTRIBUTE, EMPTY_BLOCK
-    if block * BLOCK_SIZE >= SwitchInfo.linear_fdb_cap.decode(node.switch_info):
-        return INVALID, EMPTY_BLOCK
-    table = routing.forwarding_table(node)
-    return OK, bytes(table[BLOCK_SIZE * block : BLOCK_SIZE * block + BLOCK_SIZE]).ljust(BLOCK_SIZE, b"\xff")
+    start, table = _start_of_routes(request), routing.forwarding_table(request.node)
+    return OK, bytes(table[start : start + BLOCK_SIZE]).ljust(BLOCK_SIZE, b"\xff")
 
 
 def _set_routes(request: Request) -> Answer:
-    status, _ = _get_routes(request)
-    if status != OK:
-        return status, EMPTY_BLOCK
-    table = routing.forwarding_table(request.node)
-    start = BLOCK_SIZE * request.modifier
+    start, table = _start_of_routes(request), routing.forwarding_table(request.node)
     if start <= MAX_UNICAST_LID:
         table.extend(b"\xff" * max(0, start + BLOCK_SIZE - len(table)))
         table[start : start + BLOCK_SIZE] = request.data
     request.node.touch()
     return OK, request.data
-
-
-def _switch_only(handler: Handler) -> Handler:
-    return lambda request: handler(request) if request.node.is_switch else (BAD_ATTRIBUTE, EMPTY_BLOCK)
 
 
 GET: Final[dict[int, Handler]] = {
@@ -205,7 +193,7 @@ GET: Final[dict[int, Handler]] = {
     AttributeID.SL_TO_VL_MAPPING_TABLE: kept_tables.get,
     AttributeID.VL_ARBITRATION_TABLE: kept_tables.get,
     AttributeID.LINEAR_FORWARDING_TABLE: _get_routes,
-    AttributeID.MULTICAST_FORWARDING_TABLE: _switch_only(kept_tables.get),
+    AttributeID.MULTICAST_FORWARDING_TABLE: kept_tables.get,
     AttributeID.SM_INFO: sm_info.get,
     AttributeID.VIRTUALIZATION_INFO: _get_virtualization,
     extended_port_info.ATTRIBUTE: extended_port_info.get,
@@ -218,7 +206,7 @@ SET: Final[dict[int, Handler]] = {
     AttributeID.SL_TO_VL_MAPPING_TABLE: kept_tables.set_block,
     AttributeID.VL_ARBITRATION_TABLE: kept_tables.set_block,
     AttributeID.LINEAR_FORWARDING_TABLE: _set_routes,
-    AttributeID.MULTICAST_FORWARDING_TABLE: _switch_only(kept_tables.set_block),
+    AttributeID.MULTICAST_FORWARDING_TABLE: kept_tables.set_block,
     AttributeID.SM_INFO: sm_info.set_state,
     extended_port_info.ATTRIBUTE: extended_port_info.set_info,
 }
@@ -254,7 +242,7 @@ def answer(node: Node, ingress: int, mad: bytes, traps: Traps) -> Answer | Drop:
     handler = handlers.get(attribute)
     if handler is None:
         return BAD_ATTRIBUTE, mad[at.DATA]
-    done = handler(Request(node, ingress, mad, modifier, verdict == mkey_check.ACCEPTED_KEY_HIDDEN, traps))
-    if done is None:
-        return Drop.NO_SM if attribute == AttributeID.SM_INFO else Drop.M_KEY
-    return done
+    try:
+        return handler(Request(node, ingress, mad, modifier, verdict == mkey_check.ACCEPTED_KEY_HIDDEN, traps))
+    except Refused as refused:
+        return refused.outcome

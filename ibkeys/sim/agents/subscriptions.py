@@ -61,11 +61,8 @@ class Subscriptions:
                 return SaStatus.REQUEST_INVALID
             self._all.remove(wanted)
             return MadStatus.OK
-        if not trusted and (
-            info.trap_number in SECURITY_TRAPS or (self.refuses_wildcards and info.trap_number == ALL_TRAPS)
-        ):
-            return SaStatus.REQUEST_INVALID
-        if not self._may_hear_of(requester, info):
+        needs_trust = info.trap_number in SECURITY_TRAPS or (self.refuses_wildcards and info.trap_number == ALL_TRAPS)
+        if (needs_trust and not trusted) or not self._may_hear_of(requester, info):
             return SaStatus.REQUEST_INVALID
         wanted = requester, wanted[1].replace(qpn=GSI_QP)  # that of the MAD counts, not what it says
         if wanted not in self._all:

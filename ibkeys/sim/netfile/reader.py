@@ -26,16 +26,8 @@ _BYTES_OF_A_FILE: Final = files.LARGE // 1000
 DESCRIPTION_SIZE: Final = 64
 
 _KINDS: Final = {"Switch": NodeType.SWITCH, "Ca": NodeType.CA, "Hca": NodeType.CA, "Rt": NodeType.ROUTER}
-_GUID_SETTINGS: Final = {
-    "switchguid": NodeType.SWITCH,
-    "switchguids": NodeType.SWITCH,
-    "caguid": NodeType.CA,
-    "caguids": NodeType.CA,
-    "hcaguid": NodeType.CA,
-    "hcaguids": NodeType.CA,
-    "rtguid": NodeType.ROUTER,
-    "rtguids": NodeType.ROUTER,
-}
+_GUID_SETTINGS: Final = {f"{kind.lower()}guid{s}": node_type for kind, node_type in _KINDS.items() for s in ("", "s")}
+"""switchguid, switchguids, caguid, and so on."""
 _FIRST_GUIDS: Final = {NodeType.CA: 0x100000, NodeType.SWITCH: 0x200000, NodeType.ROUTER: 0x300000}
 _HIGHEST: Final = {"width": 31, "speed": 7, "extspeed": 15, "w": 31, "s": 7, "e": 15}
 
@@ -306,15 +298,13 @@ def _description(rest: str) -> tuple[str, str]:
 
 
 def _lid_and_lmc(line: Line, text: str) -> tuple[int, int]:
-    lid = lmc = 0
-    found = _LID.search(text)
-    if found:
-        lid = to_number(found[1])
-        if lid > MAX_UNICAST_LID:
-            raise line.error(f"LID {found[1]} is not in 0..{MAX_UNICAST_LID}", line.text.rfind(text) + found.start())
-    found = _LMC.search(text)
-    if found:
-        lmc = to_number(found[1])
-        if lmc > 7:
-            raise line.error(f"LMC {found[1]} is not in 0..7", line.text.rfind(text) + found.start())
-    return lid, lmc
+    return _named_number(line, text, _LID, "LID", MAX_UNICAST_LID), _named_number(line, text, _LMC, "LMC", 7)
+
+
+def _named_number(line: Line, text: str, pattern: re.Pattern[str], what: str, most: int) -> int:
+    """Return the number behind its name somewhere in *text*, which is a part of the line; 0 where it is not there."""
+    found = pattern.search(text)
+    value = to_number(found[1]) if found else 0
+    if found and value > most:
+        raise line.error(f"{what} {found[1]} is not in 0..{most}", line.text.rfind(text) + found.start())
+    return value

@@ -18,9 +18,13 @@ class Cables:
     def unplug(self, port: Port) -> Port | None:
         """Pull the cable out of *port*: both ends fall to Down. Returns the other end. Raises UsageError."""
         _refuse_port_0(port)
-        peer = links.disconnect(port, self._traps)
+        peer = port.peer
         if peer is not None:
+            links.take_down(port, self._traps, links.state_without_link(port))
+            port.peer = peer.peer = None
             self.unplugged[port], self.unplugged[peer] = peer, port
+            for end in (port, peer):
+                end.touch()
         return peer
 
     def plug(self, port: Port, peer: Port) -> None:
@@ -30,7 +34,11 @@ class Cables:
         for end in (port, peer):
             if end.peer is not None or port is peer:
                 raise UsageError(f"{end} has a cable already")
-        links.connect(port, peer, self._traps)
+        port.peer, peer.peer = peer, port
+        links.negotiate(port, peer)
+        for end in (port, peer):
+            end.touch()
+        links.bring_up(port, self._traps)
 
 
 def _refuse_port_0(port: Port) -> None:

@@ -36,15 +36,6 @@ def _best(common: int, order: tuple[int, ...]) -> int:
     return next((bit for bit in order if common & bit), 0)
 
 
-def connect(port: Port, peer: Port, traps: Traps) -> None:
-    """Put a cable between two free ports and let the link come up as far as hardware does: Initialize."""
-    port.peer, peer.peer = peer, port
-    negotiate(port, peer)
-    for end in (port, peer):
-        end.touch()
-    bring_up(port, traps)
-
-
 def bring_up(port: Port, traps: Traps) -> None:
     """Bring the link to Initialize/LinkUp unless there is no cable or an end is disabled or asleep."""
     peer = port.peer
@@ -61,13 +52,18 @@ def take_down(port: Port, traps: Traps, own_state: int = _POLLING) -> None:
     was_up = port.state != PortState.DOWN
     port.set_states(PortState.DOWN, own_state)
     if peer is not None:
-        peer_state = peer.physical_state
-        peer.set_states(PortState.DOWN, peer_state if peer_state in (_DISABLED, _SLEEP) else _POLLING)
+        peer.set_states(PortState.DOWN, state_without_link(peer))
     if was_up:
         for end in (port, peer):
             if end is not None:
                 end.count("link_downed_counter")
                 _changed(end, "link-down", traps)
+
+
+def state_without_link(port: Port) -> int:
+    """Return the PortPhysicalState of *port* when its link falls: it polls unless it was disabled or asleep."""
+    state = port.physical_state
+    return state if state in (_DISABLED, _SLEEP) else _POLLING
 
 
 def _changed(port: Port, kind: str, traps: Traps) -> None:
@@ -78,16 +74,3 @@ def _changed(port: Port, kind: str, traps: Traps) -> None:
         SwitchInfo.port_state_change.patch(node.switch_info, 1)
         node.touch()
         traps.send(node.ports[0], notices.link_state_change(node.ports[0]))
-
-
-def disconnect(port: Port, traps: Traps) -> Port | None:
-    """Pull the cable out of *port*; returns the port at its other end."""
-    peer = port.peer
-    if peer is None:
-        return None
-    state = port.physical_state
-    take_down(port, traps, state if state in (_DISABLED, _SLEEP) else _POLLING)
-    port.peer = peer.peer = None
-    for end in (port, peer):
-        end.touch()
-    return peer

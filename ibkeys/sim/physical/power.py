@@ -11,6 +11,22 @@ from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.physical import links
 from ibkeys.sim.traps import Traps
 
+#                  what a Set tells an external port of a switch -> the capability of the switch that it needs
+ENFORCEMENT: Final = (
+    (PortInfo.partition_enforcement_inbound, SwitchInfo.inbound_enforcement_cap),
+    (PortInfo.partition_enforcement_outbound, SwitchInfo.outbound_enforcement_cap),
+    (PortInfo.filter_raw_inbound, SwitchInfo.filter_raw_inbound_cap),
+    (PortInfo.filter_raw_outbound, SwitchInfo.filter_raw_outbound_cap),
+)
+TAKEN_OVER_BY_SWITCHES: Final = (
+    SwitchInfo.default_port,
+    SwitchInfo.default_multicast_primary_port,
+    SwitchInfo.default_multicast_not_primary_port,
+    SwitchInfo.life_time_value,
+    SwitchInfo.optimized_sl_to_vl_mapping_programming,
+)
+"""What a switch takes from a Set as it is, until it is reset."""
+
 _SUBNET_TIMEOUT: Final = 31
 _KEY: Final = (PortInfo.m_key, PortInfo.m_key_lease_period, PortInfo.m_key_protect_bits)
 _LOST_BY_END_PORTS: Final = (
@@ -24,21 +40,8 @@ _LOST_BY_END_PORTS: Final = (
     PortInfo.client_reregister,
     PortInfo.multicast_p_key_trap_suppression_enabled,
 )
-_LOST_BY_EXTERNAL_PORTS: Final = (
-    PortInfo.partition_enforcement_inbound,
-    PortInfo.partition_enforcement_outbound,
-    PortInfo.filter_raw_inbound,
-    PortInfo.filter_raw_outbound,
-)
-_LOST_BY_SWITCHES: Final = (
-    SwitchInfo.linear_fdb_top,
-    SwitchInfo.default_port,
-    SwitchInfo.default_multicast_primary_port,
-    SwitchInfo.default_multicast_not_primary_port,
-    SwitchInfo.life_time_value,
-    SwitchInfo.optimized_sl_to_vl_mapping_programming,
-    SwitchInfo.multicast_fdb_top,
-)
+_LOST_BY_EXTERNAL_PORTS: Final = tuple(told for told, _ in ENFORCEMENT)
+_LOST_BY_SWITCHES: Final = (SwitchInfo.linear_fdb_top, *TAKEN_OVER_BY_SWITCHES, SwitchInfo.multicast_fdb_top)
 
 
 def reset(node: Node, traps: Traps, p_key: int = DEFAULT_FULL) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections import Counter
 from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -30,69 +31,54 @@ _ANSWERS: Final[Mapping[int, Callable[[Port], bytes]]] = {
 """What a client is told about its port, by the kind of its request."""
 
 
+@dataclass(eq=False, repr=False)
 class Attachments:
-    """Answers the control requests that come in at *control*; *traffic* carries what the clients send.
+    """Answers the control requests that come in at ``control``; ``traffic`` carries what the clients send.
 
-    Programs of *users* may attach, None: everybody's; those that name no node attach to *home*. *log* gets a line about
-    each that is refused, *log_clients* about those that come and go.
+    Programs of ``users`` may attach, None: everybody's; those that name no node attach to ``home``. ``log`` gets a line
+    about each that is refused, ``log_clients`` about those that come and go.
     """
 
-    def __init__(
-        self,
-        subnet: Subnet,
-        clients: Clients,
-        control: socket.socket,
-        loop: Loop,
-        traffic: Traffic,
-        counts: Counter[str],
-        *,
-        users: Container[int] | None,
-        home: Node,
-        log: Callable[[str], None],
-        log_clients: Callable[[str], None],
-    ) -> None:
-        self._subnet = subnet
-        self._clients = clients
-        self._control = control
-        self._loop = loop
-        self._traffic = traffic
-        self._counts = counts
-        self._users = users
-        self._home = home
-        self._log = log
-        self._log_clients = log_clients
-        self._logged_users: set[int] = set()
-        self._detach: dict[Port, Callable[[], None]] = {}
+    subnet: Subnet
+    clients: Clients
+    control: socket.socket
+    loop: Loop
+    traffic: Traffic
+    counts: Counter[str]
+    users: Container[int] | None
+    home: Node
+    log: Callable[[str], None]
+    log_clients: Callable[[str], None]
+    _logged_users: set[int] = field(default_factory=set)
+    _detach: dict[Port, Callable[[], None]] = field(default_factory=dict)
 
     def read(self, events: int) -> None:
         """Take control requests and answer them."""
         for _ in range(BATCH):
             try:
-                raw, user, address = receive(self._control, protocol.CONTROL_SIZE + 1)
+                raw, user, address = receive(self.control, protocol.CONTROL_SIZE + 1)
             except BlockingIOError:
                 return
             except OSError:
                 continue  # UDP: an earlier reply found nobody
-            reply = self._reply(raw, address) if self._may_attach(user) else self._turn_away(raw, user)
+            may_attach = self.users is None or user in self.users
+            reply = self._reply(raw, address) if may_attach else self._turn_away(raw, user)
             if reply is None or not address:
-                self._counts["malformed"] += 1
+                self.counts["malformed"] += 1
                 continue
             try:
-                self._control.sendto(reply, address)
+                self.control.sendto(reply, address)
             except OSError:
-                self._counts["lost"] += 1
-            if self._clients.leaving:
+                self.counts["lost"] += 1
+            if self.clients.leaving:
                 self.detach_leaving()
-
-    def _may_attach(self, user: int) -> bool:
-        return self._users is None or user in self._users
 
     def _turn_away(self, raw: bytes, user: int) -> bytes | None:
         """Refuse a request of another user with a reply, because a program without a reply waits forever."""
-        self._counts["of other users"] += 1
+        self.counts["of other users"] += 1
         if user not in self._logged_users:
             self._logged_users.add(user)
-            self._log(f"a program of another user (UID {user}) was turned away; --allow-others lets it attach")
+            self.log(f"a program of another user (UID {user}) was turned away; --allow-others lets it attach")
         request = protocol.parse_control(raw)
         return None if request is None else protocol.control(request, protocol.ERROR)
 
@@ -100,7 +86,7 @@ class Attachments:
         request = protocol.parse_control(raw)
         if request is None or not address:
             return None
-        self._counts["control requests"] += 1
+        self.counts["control requests"] += 1
         if request.kind == protocol.CONNECT:
             data = self._connect(protocol.parse_client_info(request.data), address)
         elif request.client >= attached.MAX_CLIENTS:
@@ -108,48 +94,48 @@ class Attachments:
         elif not protocol.DISCONNECT <= request.kind <= protocol.GET_P_KEYS:
             return raw
         else:
-            client = self._clients.get(request.client)
+            client = self.clients.get(request.client)
             # A program can only act for itself.
             data = self._answer(client, request) if client is not None and client.address == address else None
         return protocol.control(request, protocol.ERROR) if data is None else protocol.control(request, data=data)
 
     def _connect(self, info: protocol.ClientInfo, address: Address) -> bytes | None:
         try:
-            node = self._subnet.node(info.node) if info.node else self._home
+            node = self.subnet.node(info.node) if info.node else self.home
         except AddressError as error:
-            self._log(f"refused {info.ident}, for SIM_HOST in its environment does not fit: {error}")
+            self.log(f"refused {info.ident}, for SIM_HOST in its environment does not fit: {error}")
             return None
-        former = self._clients.same(info.ident, address)
+        former = self.clients.same(info.ident, address)
         if former is not None:
-            self._clients.mark_gone(former)
+            self.clients.mark_gone(former)
         self.detach_leaving()
         if info.is_sm and self._sms_on(node):
             self.drop_dead()
             if self._sms_on(node):
-                self._log(f"refused {info.ident}: another SM is attached to {node.description}")
+                self.log(f"refused {info.ident}: another SM is attached to {node.description}")
                 return None
-        port = self._subnet.attach_port(node)
+        port = self.subnet.attach_port(node)
         try:
-            client = self._clients.add(info.ident, port, address)
+            client = self.clients.add(info.ident, port, address)
             if client is None:
                 self.drop_dead()
-                client = self._clients.add(info.ident, port, address)
+                client = self.clients.add(info.ident, port, address)
         except OSError as error:
-            self._log(f"refused {info.ident}: {error.strerror or error}")
+            self.log(f"refused {info.ident}: {error.strerror or error}")
             return None
         if client is None:
-            self._log(f"refused {info.ident}: all {attached.MAX_CLIENTS} slots are taken")
+            self.log(f"refused {info.ident}: all {attached.MAX_CLIENTS} slots are taken")
             return None
-        self._loop.register(client.fd, partial(self._traffic.ready, client))
+        self.loop.register(client.fd, partial(self.traffic.ready, client))
         if port not in self._detach:
-            self._detach[port] = self._subnet.attach(port, partial(self._traffic.arrived, port))
+            self._detach[port] = self.subnet.attach(port, partial(self.traffic.arrived, port))
         if info.is_sm:
             self._set_is_sm(client, True)
-        self._log_clients(f"{client} attached")
+        self.log_clients(f"{client} attached")
         return protocol.client_info(client.slot, info.is_sm, node.node_id)
 
     def _sms_on(self, node: Node) -> list[Client]:
-        return [client for client in self._clients if client.is_sm and client.port.node is node]
+        return [client for client in self.clients if client.is_sm and client.port.node is node]
 
     def _answer(self, client: Client, request: protocol.Control) -> bytes | None:
         if request.kind in _ANSWERS:
@@ -159,7 +145,7 @@ class Attachments:
         if request.kind == protocol.SET_IS_SM:
             self._set_is_sm(client, protocol.number(request.data) != 0)
         else:
-            self._clients.mark_gone(client)
+            self.clients.mark_gone(client)
         return request.data
 
     def _port_info(self, home: Port, number: int) -> bytes | None:
@@ -173,32 +159,32 @@ class Attachments:
         client.is_sm = on
         port = client.port
         own = port.node.sm  # one that the subnet plays itself
-        self._subnet.software.set_is_sm(
-            port, any(other.is_sm for other in self._clients.at(port)) or (own is not None and own.port is port)
+        self.subnet.software.set_is_sm(
+            port, any(other.is_sm for other in self.clients.at(port)) or (own is not None and own.port is port)
         )
 
     def drop_dead(self) -> None:
         """Look for clients that died without a word and free their slots."""
-        for client in self._clients:
-            if not self._clients.is_alive(client):
-                self._clients.mark_gone(client)
+        for client in self.clients:
+            if not self.clients.is_alive(client):
+                self.clients.mark_gone(client)
         self.detach_leaving()
 
     def detach_leaving(self) -> None:
         """Free the slots of the clients that are gone."""
-        while self._clients.leaving:
-            client = self._clients.leaving.pop()
-            self._loop.unregister(client.fd)
-            self._clients.remove(client)
+        while self.clients.leaving:
+            client = self.clients.leaving.pop()
+            self.loop.unregister(client.fd)
+            self.clients.remove(client)
             if client.is_sm:
                 self._set_is_sm(client, False)
-            if not self._clients.at(client.port):
+            if not self.clients.at(client.port):
                 self._detach.pop(client.port)()
-            self._log_clients(f"{client} left")
+            self.log_clients(f"{client} left")
 
     def close(self) -> None:
         """Detach all programs."""
         for detach in self._detach.values():
             detach()
-        for client in self._clients:
-            self._clients.remove(client)
+        for client in self.clients:
+            self.clients.remove(client)

@@ -5,8 +5,8 @@ An exception in a handler is reported and the loop continues: a bug hit by one p
 
 from __future__ import annotations
 
-import heapq
 import os
+import sched
 import select
 import time
 from collections.abc import Callable
@@ -22,8 +22,7 @@ class Loop:
     def __init__(self, report: Callable[[Exception], None]) -> None:
         self.report = report
         self._handlers: dict[int, Callable[[int], object]] = {}
-        self._later: list[tuple[float, int, Callable[[], object]]] = []
-        self._sequence = 0
+        self._later = sched.scheduler(time.monotonic)
         self._closed = False
         self.stopping = False
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -46,14 +45,11 @@ class Loop:
 
     def at(self, delay: float, work: Callable[[], object]) -> None:
         """Do *work* *delay* seconds from now, in the loop."""
-        self._sequence += 1
-        heapq.heappush(self._later, (time.monotonic() + delay, self._sequence, work))
+        self._later.enter(delay, 0, self.guarded, (work,))
 
-    def run_due(self, now: float) -> float | None:
-        """Do the work whose time has come; returns the seconds from *now* until there is more, None without any."""
-        while self._later and self._later[0][0] <= now:
-            self.guarded(heapq.heappop(self._later)[2])
-        return max(0.0, self._later[0][0] - now) if self._later else None
+    def run_due(self) -> float | None:
+        """Do the work whose time has come; returns the seconds until there is more, None without any."""
+        return self._later.run(blocking=False)
 
     def poll(self, wait: float) -> None:
         """Wait up to *wait* seconds, and call the handlers of the sockets that are ready."""

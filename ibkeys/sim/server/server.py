@@ -21,7 +21,7 @@ from ibkeys.sim.server.attachments import Attachments
 from ibkeys.sim.server.clients import Clients
 from ibkeys.sim.server.credentials import own_users
 from ibkeys.sim.server.loop import Loop
-from ibkeys.sim.server.outbox import Watch
+from ibkeys.sim.server.outbox import Outbox, Watch
 from ibkeys.sim.server.steering import Steering
 from ibkeys.sim.server.traffic import Traffic
 from ibkeys.sim.subnet import Subnet
@@ -81,7 +81,8 @@ class Server(Closing):
             self._control.close()
             raise
         attaching = None if allow_others else self._users
-        self._traffic = Traffic(subnet.carrier, self.clients, self._loop, self._counts, attaching, watch)
+        outbox = Outbox(self.clients, self._loop, self._counts, watch)
+        self._traffic = Traffic(subnet.carrier, self.clients, self._loop, outbox, self._counts, attaching, watch)
         self._attachments = Attachments(
             subnet,
             self.clients,
@@ -107,7 +108,7 @@ class Server(Closing):
             if now >= next_tick:
                 self._loop.guarded(self._tick)
                 next_tick = now + TICK
-            waits = next_tick - now, self._loop.run_due(now), self.steering.play_due(), self._run_timers()
+            waits = next_tick - now, self._loop.run_due(), self.steering.play_due(), self._run_timers()
             self._loop.poll(min(wait for wait in waits if wait is not None))
             self._loop.guarded(self._attachments.detach_leaving)
 

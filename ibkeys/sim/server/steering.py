@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from ibkeys.errors import AddressError, EncodeError, FileFormatError, IbkeysError, UsageError
@@ -41,52 +42,45 @@ class RunningClock:
         self._ahead += max(0.0, self._history.now - self._now())
 
 
+@dataclass(eq=False, repr=False)
 class Steering:
-    """Executes lines on *subnet*. Only *users* may connect to the socket, which is named after *name*.
+    """Executes lines on ``subnet``. Only ``users`` may connect to the socket, which is named after ``name``.
 
-    *clients* and *counts* are what the lines of these names show, *log* gets what a script does. ``connections``: those
-    who steer now. Raises TransportError if the name is taken.
+    ``clients`` and ``counts`` are what the lines of these names show, ``log`` gets what a script does. ``connections``:
+    those who steer now. Raises TransportError if the name is taken.
     """
 
-    def __init__(
-        self,
-        subnet: Subnet,
-        name: str,
-        users: Container[int],
-        loop: Loop,
-        clients: Clients,
-        counts: Callable[[], Mapping[str, int]],
-        *,
-        log: Callable[[str], None],
-    ) -> None:
-        self._subnet = subnet
-        self._users = users
-        self._loop = loop
-        self._clients = clients
-        self._counts = counts
-        self._log = log
-        self._clock = RunningClock(subnet.history)
-        self._script = Script()
-        self._script_start = 0.0
-        self.connections: dict[int, Connection] = {}
-        self._listening = steer_socket.bind(name)
-        loop.register(self._listening.fileno(), self._accept)
+    subnet: Subnet
+    name: str
+    users: Container[int]
+    loop: Loop
+    clients: Clients
+    counts: Callable[[], Mapping[str, int]]
+    log: Callable[[str], None]
+    connections: dict[int, Connection] = field(default_factory=dict)
+    _script: Script = field(default_factory=Script)
+    _script_start: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._clock = RunningClock(self.subnet.history)
+        self._listening = steer_socket.bind(self.name)
+        self.loop.register(self._listening.fileno(), self._accept)
 
     def execute(self, line: str) -> Answer:
         """Execute one line: ``clients`` and ``counts`` are about the server, the rest is about the subnet."""
         word = line.strip()
         if word == "clients":
-            return Answer("ok", "\n".join(f"{client}{' SM' if client.is_sm else ''}" for client in self._clients))
+            return Answer("ok", "\n".join(f"{client}{' SM' if client.is_sm else ''}" for client in self.clients))
         if word == "counts":
-            return Answer("ok", "\n".join(f"{name}: {count}" for name, count in sorted(self._counts().items())))
+            return Answer("ok", "\n".join(f"{name}: {count}" for name, count in sorted(self.counts().items())))
         try:
-            text = execute(self._subnet, line)
+            text = execute(self.subnet, line)
         except _WRITTEN_WRONG as error:
             return Answer("usage", str(error))
         except IbkeysError as error:
             return Answer("error", str(error))
         except Exception as error:
-            self._loop.report(error)
+            self.loop.report(error)
             return Answer("error", f"internal error ({type(error).__name__})")
         self._clock.go_on()
         return Answer("ok", text + _HELP.rstrip() if word == "help" else text)
@@ -95,45 +89,45 @@ class Steering:
 
     def play(self, script: Script) -> None:
         """Execute *script*: what is due at once now, the rest by `play_due`. Raises UsageError for a line of now."""
-        self._script, self._script_start = script, self._subnet.now
+        self._script, self._script_start = script, self.subnet.now
         for line in script.due(0.0):
             answer = self.execute(line.text)
             if answer.outcome != "ok":
                 raise UsageError(f"line {line.number}: {answer.text}")
-            self._log(f"{line.text}: {answer.text}")
+            self.log(f"{line.text}: {answer.text}")
 
     def play_due(self) -> float | None:
         """Execute what is due of the script; returns the seconds until the next line, None when all are done."""
         if self._script.next_time is None:
             return None
-        for line in self._script.due(self._subnet.now - self._script_start):
+        for line in self._script.due(self.subnet.now - self._script_start):
             answer = self.execute(line.text)
-            self._log(f"{line.text}: {'' if answer.outcome == 'ok' else 'not done: '}{answer.text}")
+            self.log(f"{line.text}: {'' if answer.outcome == 'ok' else 'not done: '}{answer.text}")
         due = self._script.next_time
-        return None if due is None else max(0.0, self._script_start + due - self._subnet.now)
+        return None if due is None else max(0.0, self._script_start + due - self.subnet.now)
 
     # The socket
 
     def _accept(self, events: int) -> None:
-        connection = steer_socket.accept(self._listening, self._users)
+        connection = steer_socket.accept(self._listening, self.users)
         if connection is None:
             return
         if len(self.connections) >= steer_socket.MAX_CONNECTIONS:
             connection.socket.close()
             return
         self.connections[connection.fd] = connection
-        self._loop.register(connection.fd, lambda events: self._converse(connection))
+        self.loop.register(connection.fd, lambda events: self._converse(connection))
 
     def _converse(self, connection: Connection) -> None:
         more = connection.write() if connection.rest is not None else connection.read(self.execute)
         if not more:
             self._hang_up(connection)
         elif connection.rest is not None:
-            self._loop.wait_for(connection.fd, WRITABLE)
+            self.loop.wait_for(connection.fd, WRITABLE)
 
     def _hang_up(self, connection: Connection) -> None:
         del self.connections[connection.fd]
-        self._loop.unregister(connection.fd)
+        self.loop.unregister(connection.fd)
         connection.socket.close()
 
     def drop_slow(self, now: float) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 from collections import Counter
 from collections.abc import Container
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -46,37 +47,30 @@ _QP0: Final = bytes(4)
 _QP1: Final = (1).to_bytes(4)
 
 
+@dataclass(eq=False, repr=False)
 class Traffic:
-    """Carries the packets of *clients* by *carrier*. *users* are those whose packets are taken, None: everybody's.
+    """Carries the packets of ``clients`` by ``carrier``, and what is for them by ``outbox``. ``users`` are those whose
+    packets are taken, None: everybody's.
 
-    *watch* sees every MAD; ``packets`` is how many there were, *counts* what happened to those not simply answered.
+    ``watch`` sees every MAD; ``packets`` is how many there were, ``counts`` what happened to those not simply answered.
     """
 
-    def __init__(
-        self,
-        carrier: MadCarrier,
-        clients: Clients,
-        loop: Loop,
-        counts: Counter[str],
-        users: Container[int] | None,
-        watch: Watch | None,
-    ) -> None:
-        self.packets = 0
-        self._carrier = carrier
-        self._clients = clients
-        self._loop = loop
-        self._counts = counts
-        self._users = users
-        self._watch = watch
-        self._outbox = Outbox(clients, loop, counts, watch)
-        self._awaited = PendingRequests()
-        self._current: tuple[Head, bytes] | None = None
-        self._takers: list[Client] = []  # to whom the current packet went
+    carrier: MadCarrier
+    clients: Clients
+    loop: Loop
+    outbox: Outbox
+    counts: Counter[str]
+    users: Container[int] | None
+    watch: Watch | None
+    packets: int = 0
+    _awaited: PendingRequests = field(default_factory=PendingRequests)
+    _current: tuple[Head, bytes] | None = None
+    _takers: list[Client] = field(default_factory=list)  # to whom the current packet went
 
     def ready(self, client: Client, events: int) -> None:
         """Write to and read from the client's socket as far as it is ready."""
         if events & WRITABLE:
-            self._outbox.flush(client)
+            self.outbox.flush(client)
         if events & ~WRITABLE and not client.paused and not client.gone:
             self._read(client)
 
@@ -87,20 +81,20 @@ class Traffic:
         """
         for raw in self._received(client):
             if len(raw) != PACKET_SIZE:
-                self._counts["malformed"] += 1
+                self.counts["malformed"] += 1
                 continue
             try:
                 self._packet(client, raw)
             except Exception as error:  # a bug that one packet meets must not lose the others
-                self._loop.report(error)
-        self._outbox.send_answers()
+                self.loop.report(error)
+        self.outbox.send_answers()
 
     def _received(self, client: Client) -> list[bytes]:
         """Take the packets that are there, at most `BATCH`."""
         packets: list[bytes] = []
         take = client.socket.recv
         try:
-            if client.is_known or self._users is None:
+            if client.is_known or self.users is None:
                 for _ in range(BATCH):
                     packets.append(take(PACKET_SIZE + 1))
             else:
@@ -110,7 +104,7 @@ class Traffic:
             pass
         except OSError as error:
             if error.errno in DEAD:
-                self._clients.mark_gone(client)
+                self.clients.mark_gone(client)
         return packets
 
     def _first_packet(self, client: Client) -> list[bytes]:
@@ -120,38 +114,38 @@ class Traffic:
         cost a tenth of all that this server does.
         """
         raw, user, _ = receive(client.socket, PACKET_SIZE + 1)
-        client.is_known = self._users is None or user in self._users
+        client.is_known = self.users is None or user in self.users
         if not client.is_known:
-            self._counts["of other users"] += 1
+            self.counts["of other users"] += 1
         return [raw] if client.is_known else []
 
     def _packet(self, client: Client, raw: bytes) -> None:
         """Carry the MAD of a packet; a request gets the slot of its client."""
         head = head_of(raw[:HEAD_SIZE])
         if head is None:
-            self._counts["malformed"] += 1
+            self.counts["malformed"] += 1
             return
         if not head.is_whole:
             head, raw = completed(head, raw, client.port)
         self.packets += 1
         mad = raw[_BEFORE_SLOT] + client.slot_bytes + raw[_AFTER_SLOT] if head.asks else raw[HEADER_SIZE:]
         if head.mgmt_class == SUBN_ADM and not self._may_ask_sa(client, mad):
-            self._outbox.answer(
+            self.outbox.answer(
                 client,
                 protocol.returned_with_error(head.header, mad, errno.EPERM),
                 "another program on this host already receives the Reports",
             )
             return
-        if self._watch is not None:
+        if self.watch is not None:
             qpn = int.from_bytes(head.header[protocol.DQP])
-            self._watch(PassedMad(client, True, mad, head.slid, head.dlid, qpn))
+            self.watch(PassedMad(client, True, mad, head.slid, head.dlid, qpn))
         self._settle(client, head, mad, self._carry(client, head, mad))
 
     def _carry(self, client: Client, head: Head, mad: bytes) -> Outcome:
         """Let the MAD of a packet go through the subnet; `arrived` notes in ``_takers`` to which programs it went."""
         self._takers.clear()
         self._current = head, mad
-        outcome = self._carrier.send(mad, client.port, head.dlid)
+        outcome = self.carrier.send(mad, client.port, head.dlid)
         self._current = None
         return outcome
 
@@ -160,19 +154,19 @@ class Traffic:
         if isinstance(outcome, list) and outcome:
             for delay, answer, _ in outcome:
                 if delay:
-                    self._loop.at(delay, partial(self._outbox.write, client, head.answer + answer))
+                    self.loop.at(delay, partial(self.outbox.write, client, head.answer + answer))
                 else:
-                    self._outbox.answer(client, head.answer + answer)
+                    self.outbox.answer(client, head.answer + answer)
         elif self._takers:
             if head.asks:
                 self._await(awaited.Request(client, head, mad), self._takers[0])
         elif outcome is Drop.MALFORMED:
-            self._counts["malformed"] += 1
+            self.counts["malformed"] += 1
         elif head.asks:
-            self._counts["unanswered"] += 1
+            self.counts["unanswered"] += 1
             why = outcome.value if isinstance(outcome, Drop) else "the program there is gone"
             back = protocol.returned_with_error(head.header, mad, errno.ETIMEDOUT)
-            self._outbox.answer(client, back, f"no answer: {why}")
+            self.outbox.answer(client, back, f"no answer: {why}")
 
     def _may_ask_sa(self, client: Client, mad: bytes) -> bool:
         """Return whether *client* may send *mad* to an SA: no subscription where another program of its port has one.
@@ -181,7 +175,7 @@ class Traffic:
         """
         if mad[at.METHOD] != SET or mad[at.ATTRIBUTE_ID] != _INFORM_INFO:
             return True
-        taker = self._clients.takes_reports(client.port)
+        taker = self.clients.takes_reports(client.port)
         if taker is not None and taker is not client:
             return False
         info = InformInfo(mad[SA_HEADER_SIZE : SA_HEADER_SIZE + InformInfo.size])
@@ -197,9 +191,9 @@ class Traffic:
             return
         if request.mad[at.METHOD] == REPORT:
             again = partial(self._report_again, request, taker, awaited.REPORT_RETRIES)
-            self._loop.at(awaited.REPORT_TIMEOUT, again)
+            self.loop.at(awaited.REPORT_TIMEOUT, again)
         else:
-            self._loop.at(awaited.TIMEOUT, partial(self._give_up, request))
+            self.loop.at(awaited.TIMEOUT, partial(self._give_up, request))
 
     def _report_again(self, request: awaited.Request, taker: Client, left: int) -> None:
         """Send a Report again, as the kernel under its sender does, and give it up after the last time.
@@ -212,15 +206,15 @@ class Traffic:
             self._give_up(request)
             return
         if not taker.waiting:
-            self._counts["reports repeated"] += 1
+            self.counts["reports repeated"] += 1
             self._carry(*request)
-        self._loop.at(awaited.REPORT_TIMEOUT, partial(self._report_again, request, taker, left - 1))
+        self.loop.at(awaited.REPORT_TIMEOUT, partial(self._report_again, request, taker, left - 1))
 
     def _give_up(self, request: awaited.Request) -> None:
         if self._awaited.give_up(request):
-            self._counts["unanswered"] += 1
+            self.counts["unanswered"] += 1
             back = protocol.returned_with_error(request.head.header, request.mad, errno.ETIMEDOUT)
-            self._outbox.write(request.client, back, "no answer: the program there ignores it")
+            self.outbox.write(request.client, back, "no answer: the program there ignores it")
 
     def arrived(self, port: Port, delivery: Delivery) -> None:
         """Hand a MAD that arrived at *port* to the program it is for."""
@@ -229,16 +223,16 @@ class Traffic:
         client, mad = self._addressee(port, delivery.mad)
         if client is None:
             if mad[at.METHOD] != TRAP_REPRESS:  # which the agent of the port has examined
-                self._counts["nobody there"] += 1
+                self.counts["nobody there"] += 1
         elif forwarding and current is not None:
-            if self._outbox.write(client, protocol.handed_on(current[0].header, mad)):
+            if self.outbox.write(client, protocol.handed_on(current[0].header, mad)):
                 self._takers.append(client)
-                self._counts["forwarded"] += 1
+                self.counts["forwarded"] += 1
         else:
             lids = protocol.packet_lid(port.lid), protocol.packet_lid(delivery.slid)
             qp = _QP0 if mad[at.MGMT_CLASS] in SMP_CLASSES else _QP1
-            self._outbox.write(client, protocol.header(*lids, qp, qp) + mad)
-            self._counts["traps"] += 1
+            self.outbox.write(client, protocol.header(*lids, qp, qp) + mad)
+            self.counts["traps"] += 1
 
     def _addressee(self, port: Port, mad: bytes) -> tuple[Client | None, bytes]:
         """Return the program that *mad* is for and what it gets: a TransactionID in an answer has its own agent again.
@@ -253,10 +247,10 @@ class Traffic:
                 return None, mad
             return request.client, mad[: AGENT.start] + request.mad[AGENT] + mad[AGENT.stop :]
         if mad[at.METHOD] & at.RESPONSE:
-            client = self._clients.get(int.from_bytes(mad[SLOT]))
+            client = self.clients.get(int.from_bytes(mad[SLOT]))
             return (client if client is not None and client.port is port else None), mad
         if mad[at.MGMT_CLASS] == SUBN_ADM and mad[at.METHOD] == REPORT:
-            return self._clients.takes_reports(port), mad
+            return self.clients.takes_reports(port), mad
         if mad[at.MGMT_CLASS] not in _OF_MANAGER and mad[at.METHOD] != TRAP:
             return None, mad
-        return next((client for client in self._clients.at(port) if client.is_sm), None), mad
+        return next((client for client in self.clients.at(port) if client.is_sm), None), mad

@@ -7,6 +7,7 @@ nothing. Answers never show a key.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from ibkeys.errors import UsageError
@@ -209,20 +210,17 @@ def _sa(words: Sequence[Token]) -> Action:
     return set_sa
 
 
-def _fault(name: str) -> Callable[[Sequence[Token]], Action]:
-    def read(words: Sequence[Token]) -> Action:
-        share = to_share(words[0])
-        longest = to_seconds(words[1], words[1].text) if len(words) > 1 else None
+def _fault(name: str, words: Sequence[Token]) -> Action:
+    share = to_share(words[0])
+    longest = to_seconds(words[1], words[1].text) if len(words) > 1 else None
 
-        def set_fault(subnet: Subnet) -> str:
-            setattr(subnet.faults, name, share)
-            if longest is not None:
-                subnet.faults.delay_seconds = longest
-            return f"{name} {100 * share:g}%" + (f" up to {longest:g} s" if longest is not None else "")
+    def set_fault(subnet: Subnet) -> str:
+        setattr(subnet.faults, name, share)
+        if longest is not None:
+            subnet.faults.delay_seconds = longest
+        return f"{name} {100 * share:g}%" + (f" up to {longest:g} s" if longest is not None else "")
 
-        return set_fault
-
-    return read
+    return set_fault
 
 
 def _seed(words: Sequence[Token]) -> Action:
@@ -308,10 +306,10 @@ _VERBS: Final[dict[str, tuple[str, int, int, Callable[[Sequence[Token]], Action]
     "classkey": (class_keys.GIVE, 3, 7, class_keys.give),
     "classrule": (class_keys.CHOOSE, 3, 3, class_keys.choose),
     "vports": (virtual_ports.GIVE, 2, 4, virtual_ports.give),
-    "drop": ("drop PERCENT", 1, 1, _fault("drop")),
-    "delay": ("delay PERCENT [SECONDS]", 1, 2, _fault("delay")),
-    "duplicate": ("duplicate PERCENT", 1, 1, _fault("duplicate")),
-    "corrupt": ("corrupt PERCENT", 1, 1, _fault("corrupt")),
+    "drop": ("drop PERCENT", 1, 1, partial(_fault, "drop")),
+    "delay": ("delay PERCENT [SECONDS]", 1, 2, partial(_fault, "delay")),
+    "duplicate": ("duplicate PERCENT", 1, 1, partial(_fault, "duplicate")),
+    "corrupt": ("corrupt PERCENT", 1, 1, partial(_fault, "corrupt")),
     "seed": ("seed N", 1, 1, _seed),
     "time": ("time +SECONDS", 1, 1, _time),
     "packet": ("packet A B [pkey=P_KEY] [qkey=Q_KEY expects=Q_KEY]", 2, 5, _packet),

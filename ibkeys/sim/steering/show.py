@@ -38,8 +38,7 @@ def port_lines(port: Port) -> list[str]:
     physical = PORT_PHYSICAL_STATE_NAMES[PortPhysicalState(port.physical_state)]
     lines = [f"{port}: {_summary(port)}", f"  PortPhysicalState: {physical}"]
     if port.is_end_port:
-        left = None if port.lease_deadline is None else max(0.0, port.lease_deadline - port.node.history.now)
-        timer = "stopped" if left is None else f"{left:.3f} s left"
+        timer = _timer(port, port.lease_deadline)
         m_key = "set (not shown)" if port.m_key else "none"
         m_key_nv, p_key_nv = (
             "yes" if port.capability_mask & bit else "no"
@@ -71,13 +70,15 @@ def _class_lines(port: Port) -> list[str]:
         class_keys.expire(port, agent)
         of, state = KEY_CLASS_OF[mgmt_class], KeySettings(bytes(agent.info))
         key = "set (not shown)" if state.key else "none"
-        left = None if agent.deadline is None else max(0.0, agent.deadline - port.node.history.now)
-        timer = "stopped" if left is None else f"{left:.3f} s left"
         lines.append(
-            f"  {of.key_name}: {key}, protect bit: {state.protect_bit}, lease: {state.lease_period} s, timer {timer}, "
-            f"violations: {state.violations}"
+            f"  {of.key_name}: {key}, protect bit: {state.protect_bit}, lease: {state.lease_period} s, "
+            f"timer {_timer(port, agent.deadline)}, violations: {state.violations}"
         )
     return lines
+
+
+def _timer(port: Port, deadline: float | None) -> str:
+    return "stopped" if deadline is None else f"{max(0.0, deadline - port.node.history.now):.3f} s left"
 
 
 _HEX: Final = {"p_key": 4, "q_key": 8, "method": 2, "attribute": 4}

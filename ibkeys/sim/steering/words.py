@@ -73,23 +73,21 @@ def to_number(token: Token, text: str, what: str, most: int) -> int:
 
 def to_share(token: Token) -> float:
     """Return a percentage as a share from 0 to 1."""
-    try:
-        value = float(token.text.removesuffix("%"))
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 100:
-        raise LineError(f"{shortened(token.text)} is not a percentage from 0 to 100", token.column)
-    return value / 100
+    return _to_float(token, token.text.removesuffix("%"), 100, "percentage from 0 to 100") / 100
 
 
 def to_seconds(token: Token, text: str) -> float:
     """Return the seconds that *text*, all of the word or a part of it, stands for."""
+    return _to_float(token, text, _MOST_SECONDS, "number of seconds")
+
+
+def _to_float(token: Token, text: str, most: float, what: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = -1.0
-    if not 0 <= value <= _MOST_SECONDS:
-        raise LineError(f"{shortened(token.text)} is not a number of seconds", token.column)
+    if not 0 <= value <= most:
+        raise LineError(f"{shortened(token.text)} is not a {what}", token.column)
     return value
 
 
