@@ -7,7 +7,7 @@ exactly the P_Keys of the policy lose no connectivity. Ports with more would los
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -28,7 +28,6 @@ from ibkeys.change.through_sm import sms_for
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.harden.enforcement_run import ENFORCE, HARDENED, EnforcementPlan, LeafPort
-from ibkeys.harden.findings import StepName
 from ibkeys.harden.overtaken import goes_forth, not_ended, own_values, refuse_changed_files, value_in
 from ibkeys.harden.step import COMMAND, HardenRequest, Step, StepChange, undo_of
 from ibkeys.host.conf.edit import NewValue
@@ -51,15 +50,11 @@ _REFUSAL: Final = "opensm-options"
 """What `Refused.interlock` is where an OpenSM would not take the option over; nothing overrides that."""
 
 
-@dataclass(frozen=True, slots=True)
 class EnforcementStep(Step):
     """part_enforce both."""
 
-    name: StepName = "enforcement"
-    title: str = "leaf switch ports enforce partitions both ways"
-    command: str = COMMAND
-    serves: frozenset[StepName] = frozenset()
-    lifts: frozenset[str] = frozenset()
+    name = "enforcement"
+    title = "leaf switch ports enforce partitions both ways"
 
     def is_due(self, writer: Writer, asked: HardenRequest) -> bool:
         """Whether it, or its way back, was begun and has not ended."""

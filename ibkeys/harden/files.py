@@ -19,7 +19,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import FileError, Refused
 from ibkeys.harden.findings import StepName
-from ibkeys.harden.step import COMMAND, HardenRequest, Step, StepChange
+from ibkeys.harden.step import HardenRequest, Step, StepChange
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.opensm_process import opensm_config
 from ibkeys.sm.files.listeners import close, hindrance_to_closing, is_usable_alone
@@ -32,7 +32,7 @@ _KEY_STEPS: Final[frozenset[StepName]] = frozenset({"sm-keys", "new-m-key", "m-k
 _UMASK: Final = 0o077
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FileStep(Step):
     """Files of these ``roles``. ``words``: what is closed that is not there yet."""
 
@@ -40,9 +40,7 @@ class FileStep(Step):
     title: str
     roles: tuple[Role, ...]
     words: tuple[str, ...] = ()
-    command: str = COMMAND
-    serves: frozenset[StepName] = _KEY_STEPS
-    lifts: frozenset[str] = frozenset()
+    serves = _KEY_STEPS
 
     def plan_change(self, writer: Writer, asked: HardenRequest) -> StepChange | None:
         """Return what would be closed. Raises what `sms_for` raises."""

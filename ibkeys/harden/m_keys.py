@@ -27,15 +27,13 @@ LEVEL: Final = 2
 """At level 2 a port answers nobody without its key, and opens again when its lease runs out. Source: IBA 14.2.4."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MKeyStep(Step):
     """One run of M_Keys through OpenSM."""
 
     name: StepName
     title: str
     command: Literal["mkey-deploy", "mkey-rotate"]
-    serves: frozenset[StepName] = frozenset()
-    lifts: frozenset[str] = frozenset()
 
     def is_due(self, writer: Writer, asked: HardenRequest) -> bool:
         """Whether the last run of the key store is one of this command through OpenSM, and is not finished."""

@@ -64,19 +64,18 @@ def undo_of(operation: int | None) -> str:
 
 
 class Step(ABC):
-    """One step: a frozen dataclass with these fields.
+    """One step.
 
     ``name``: by which findings name it. ``title``: what it does, in words. ``command``: of which command its operation
     of the journal is. ``serves``: steps that are never made without this one. ``lifts``: interlocks that it removes for
     the steps after it.
     """
 
-    __slots__ = ()
     name: StepName
     title: str
-    command: str
-    serves: frozenset[StepName]
-    lifts: frozenset[str]
+    command: str = COMMAND
+    serves: frozenset[StepName] = frozenset()
+    lifts: frozenset[str] = frozenset()
 
     def is_asked_for(self, asked: HardenRequest) -> bool:
         """Whether the user's options allow it."""
