@@ -24,7 +24,7 @@ from ibkeys.host.file_access import FileFact
 from ibkeys.host.opensm_process import opensm_config
 from ibkeys.sm.files.listeners import close, hindrance_to_closing, is_usable_alone
 from ibkeys.sm.files.options_files import REFUSAL
-from ibkeys.sm.instance import InstanceFile, Role
+from ibkeys.sm.instance import Role
 from ibkeys.sm.managers import managers_of
 from ibkeys.sm.site import Running, reach
 
@@ -71,7 +71,7 @@ class FileStep(Step):
             if role == "cache" and (hindrance := hindrance_to_closing(file.path, fact, user)):
                 raise Refused(f"{running.instance.name}: {hindrance}", REFUSAL).unchanged()
             if not fact.is_private and is_usable_alone(fact, user) and (role != "options" or _has_key(running, fact)):
-                yield _OpenFile(running, role, _name_on_host(running, file, fact), file.place, fact)
+                yield _OpenFile(running, role, running.place_of(role, fact)[0], file.place, fact)
 
     def _close(self, found: Sequence[_OpenFile]) -> Sequence[str]:
         for each in found:
@@ -127,19 +127,6 @@ def _opensms(writer: Writer, asked: HardenRequest) -> list[Running]:
     """Return the OpenSMs of the fabric that are on hosts that are reached, the master last."""
     found = writer.fabric.sweep(wanted=Wanted(sm_info=True))
     return sms_for(writer, managers_of(found), reach(writer.enter, asked.hosts)).opensms
-
-
-def _name_on_host(running: Running, file: InstanceFile, fact: FileFact) -> Path:
-    """Return the name by which the user of its host finds a file, as an OpenSM has it now (*fact*).
-
-    Raises FileError if that name is another file there, as it is for an OpenSM in a container.
-    """
-    assert file.path is not None
-    try:
-        is_same = running.machine.files.stat(file.path).identity == fact.identity
-    except OSError:
-        is_same = False
-    return file.path if is_same else running.place_of(file.role)[0]
 
 
 def _has_key(running: Running, fact: FileFact) -> bool:
