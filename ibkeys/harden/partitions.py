@@ -54,15 +54,8 @@ class PartitionStep(Step):
             plan = self._new(writer, asked, hooks, via)
         if not plan.pending:
             return None
-        return StepChange(
-            [plan.carrier.way, *_in_words(plan)],
-            undo_of(cut_off),
-            lambda: _make(writer, plan, interrupts),
-            plan.notes,
-            plan.objections,
-            plan.questions,
-            plan.refusals,
-        )
+        words = [plan.carrier.way, *_in_words(plan)]
+        return StepChange.of(plan, words, undo_of(cut_off), lambda: _make(writer, plan, interrupts))
 
     def _new(self, writer: Writer, asked: HardenRequest, hooks: ApplyHooks, via: Via) -> ApplyPlan:
         """Plan for the options that the master works with: its enforcement is another step's."""

@@ -44,14 +44,9 @@ class SmKeyStep(Step):
         interrupts = Interrupts()
         settings = Settings(asked.wait, check=interrupts.check, say=asked.say)
         plan = plan_change(writer, reach(writer.enter, asked.hosts), {}, settings)
-        return StepChange(
-            [_in_words(plan, file) for file in plan.managers.files],
-            "former keys are not restored; ibkeys smkey-rotate --via opensm gives new ones",
-            lambda: _make(writer, plan, interrupts),
-            plan.notes,
-            plan.objections,
-            plan.questions,
-        )
+        words = [_in_words(plan, file) for file in plan.managers.files]
+        back = "former keys are not restored; ibkeys smkey-rotate --via opensm gives new ones"
+        return StepChange.of(plan, words, back, lambda: _make(writer, plan, interrupts))
 
 
 SM_KEYS: Final = SmKeyStep()

@@ -9,10 +9,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Self
 
 from ibkeys.apply.apply import Permissions
 from ibkeys.change.consent import Objection, Question
+from ibkeys.change.plan import Plan, StepNote
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError
 from ibkeys.harden.findings import StepName
@@ -56,6 +57,12 @@ class StepChange:
     objections: Sequence[Objection] = ()
     questions: Sequence[Question] = ()
     refusals: Sequence[IbkeysError] = ()
+
+    @classmethod
+    def of(cls, plan: Plan, words: Sequence[str], way_back: str, make: Callable[[], Sequence[str]]) -> Self:
+        """Return the change that *plan* makes. Its notes on single steps are left out: they stand among the *words*."""
+        notes = [note for note in plan.notes if not isinstance(note, StepNote)]
+        return cls(words, way_back, make, notes, plan.objections, plan.questions, plan.refusals)
 
 
 def undo_of(operation: int | None) -> str:
