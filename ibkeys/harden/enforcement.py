@@ -13,7 +13,7 @@ from typing import Final
 
 from ibkeys.apply.by_sm.steps import Prediction
 from ibkeys.apply.opensm.interlocks import drift_of
-from ibkeys.apply.opensm.site import Site, find_site
+from ibkeys.apply.opensm.site import Site, site_of
 from ibkeys.apply.survey import Survey, look_at_all
 from ibkeys.change.consent import Objection
 from ibkeys.change.interlocks.container_layer import objections_to_layers
@@ -69,7 +69,7 @@ class EnforcementStep(Step):
         plan = plan_forth(writer, asked)
         if not plan.pending:
             return None
-        return StepChange(plan.words, undo_of(plan.cut_off), lambda: _make(writer, plan), plan.notes, plan.objections)
+        return StepChange.of(plan, plan.words, undo_of(plan.cut_off), lambda: _make(writer, plan))
 
 
 ENFORCEMENT: Final = EnforcementStep()
@@ -102,8 +102,8 @@ def plan_enforcement(writer: Writer, asked: HardenRequest, wanted: Callable[[Ope
     survey = look_at_all(writer, (), by_port_guid=True)
     assert survey.topology is not None
     reached = reach(writer.enter, asked.hosts)
-    site = find_site(writer, reached, survey.topology)
     seen = sms_for(writer, managers_of(survey.topology), reached)
+    site = site_of(writer, reached, seen)
     plan = EnforcementPlan(
         COMMAND, seen=seen, wait=asked.wait, progress=asked.listener.progress, say=asked.say, notes=site.notes
     )
