@@ -19,47 +19,8 @@ from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
 from ibkeys.host.replacing.replace import LeftOvers
 from ibkeys.host.replacing.seen import SeenFile
 from ibkeys.host.replacing.staging import Staged
+from ibkeys.sm.machines.remote_guard import RemoteGuard
 from ibkeys.store.journal import FileEntry, Operation
-
-
-class RemoteGuard(Protocol):
-    """A process on another host that restores a policy file when nobody confirms the new one. It needs no connection.
-
-    The order: `began` once, before anything is written; `written` with each text, before that text is written;
-    `waiting` when all is done; then `confirm`, or `over` after rolling back. Without that end the
-    guard restores the former file *seconds* after `waiting`. Without `waiting` these seconds count from the end of
-    the connection, or from when the guard had no sign of life for too long: nobody may notice that a network is dead.
-
-    It restores only what `written` named: bytes of somebody else stay, and former bytes stay too. Then it tells
-    OpenSM, and removes its directory. Every method raises HostNotReached.
-    """
-
-    @property
-    def token(self) -> str:
-        """By which another process of ibkeys reaches it: see `Machine.confirm_guard`. "" before `began`."""
-
-    def began(self, seen: SeenFile, process: OpensmProcess) -> str:
-        """Start it, and return its token. *seen*: what it restores; *process*: whom it tells.
-
-        Raises HostRefused if it cannot be started there.
-        """
-
-    def written(self, data: bytes) -> None:
-        """Tell it a text that is about to be written: it may take the place of that. Raises HostRefused."""
-
-    def alive(self) -> None:
-        """Send it a keep-alive, at least every `ibkeys.sm.machines.remote_guard.QUIET_SECONDS` before `waiting`.
-        Everything else that is asked of the same host is one too, but not what is read through ``files``.
-        """
-
-    def waiting(self) -> None:
-        """All is written: let the seconds run from now. Raises HostRefused when it is not there any more."""
-
-    def over(self) -> bool:
-        """End it: everything was restored by this process. False when it is rolling back already, or has."""
-
-    def confirm(self) -> bool:
-        """End it: what was written stays. False when it is rolling back already, or has: then it was too late."""
 
 
 class TakenLock(Protocol):

@@ -25,7 +25,7 @@ from ibkeys.host.opensm_process import OpensmProcess, is_running
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
 from ibkeys.host.replacing.hindrances import of_name
 from ibkeys.host.replacing.images import image_of, known_bytes
-from ibkeys.host.replacing.replace import LeftOvers
+from ibkeys.host.replacing.replace import LeftOvers, note_failed
 from ibkeys.host.replacing.rights import changed, refuse_wider, why_not
 from ibkeys.host.replacing.seen import SeenFile
 from ibkeys.host.replacing.staging import Staged
@@ -35,8 +35,8 @@ from ibkeys.sm.machines.ground import FolderFacts, hindrance_of, read_folder_fac
 from ibkeys.sm.machines.lock_there import LockThere, take_lock
 from ibkeys.sm.machines.looking_there import LookingThere, marks
 from ibkeys.sm.machines.processes_there import ProcessesThere
-from ibkeys.sm.machines.remote_guard import OtherGuard, confirm_guard
-from ibkeys.sm.machines.staged_there import StagedThere, failed, not_replaced
+from ibkeys.sm.machines.remote_guard import RemoteGuard, confirm_guard
+from ibkeys.sm.machines.staged_there import StagedThere, not_replaced
 from ibkeys.sm.machines.writer import NOTHING, Writer, WriterRefused, sum_of
 from ibkeys.store.journal import FileEntry, Operation
 
@@ -122,7 +122,7 @@ class OtherHost(ProcessesThere):
             raise not_replaced(self.name, entry, no, "removed" if data is None else "replaced") from None
         except HostNotReached:
             if not may_be_done:
-                failed(entry)
+                note_failed(entry)
             raise
         return entry
 
@@ -211,9 +211,9 @@ class OtherHost(ProcessesThere):
         """Return whether this very process runs. Raises HostNotReached."""
         return is_running(self.files, process)
 
-    def guard(self, seconds: float) -> OtherGuard:
+    def guard(self, seconds: float) -> RemoteGuard:
         """Return a guard on that host that rolls back when nobody confirms."""
-        return OtherGuard(self.name, self.writer, seconds, self.words)
+        return RemoteGuard(self.name, self.writer, seconds, self.words)
 
     def confirm_guard(self, token: str) -> bool:
         """End the guard of this token. Raises HostRefused, HostNotReached."""

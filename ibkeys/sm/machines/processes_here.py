@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,8 +37,11 @@ class ProcessesHere:
         """Send SIGHUP. Where systemd does not, it is sent all the same."""
         with self._held(process) as descriptor:
             unit = self._systemd.unit_of(process)
-            if unit is None or not self._hung_up(unit):
-                signal.pidfd_send_signal(descriptor, signal.SIGHUP)
+            with suppress(HostRefused):
+                if unit is not None:
+                    self._systemd.send_sighup(unit)
+                    return
+            signal.pidfd_send_signal(descriptor, signal.SIGHUP)
 
     def stop(self, process: OpensmProcess) -> None:
         """Let systemd stop it, or send SIGTERM. Where systemd refuses, nothing is sent: it might start it again."""
@@ -61,13 +64,6 @@ class ProcessesHere:
     @property
     def _systemd(self) -> Systemd:
         return Systemd(self.tools)
-
-    def _hung_up(self, unit: str) -> bool:
-        try:
-            self._systemd.send_sighup(unit)
-        except HostRefused:
-            return False
-        return True
 
     @contextmanager
     def _held(self, process: OpensmProcess) -> Iterator[int]:

@@ -19,9 +19,9 @@ from ibkeys.host.replacing.replace import LeftOvers
 from ibkeys.host.replacing.rights import set_mode
 from ibkeys.host.replacing.seen import SeenFile, look, real_place
 from ibkeys.host.replacing.staging import Staged, stage
-from ibkeys.sm.machines.machine import RemoteGuard
 from ibkeys.sm.machines.other_root import refuse_other_root
 from ibkeys.sm.machines.processes_here import ProcessesHere
+from ibkeys.sm.machines.remote_guard import RemoteGuard
 from ibkeys.store.journal import FileEntry, Operation
 
 _TOOLS: Final = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
