@@ -19,7 +19,6 @@ from typing import Final
 from ibkeys import files
 from ibkeys.errors import FileError, HostNotReached
 from ibkeys.host.file_access import FileFact
-from ibkeys.host.host_files import HostFiles
 from ibkeys.host.host_lock import FoundLock
 from ibkeys.host.opensm_process import OpensmProcess, is_running
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
@@ -46,25 +45,14 @@ _LONGEST_PID: Final = len("4194304")
 _LEFT: Final = re.compile(r"(\d{1,20}-[0-9a-f]{16}(\.part)?) ([0-9a-f]{64})")
 
 
-class OtherHost(ProcessesThere):
+class OtherHost(LookingThere, ProcessesThere):
     """Changes on another host: a `Machine`."""
 
-    def __init__(self, reader: RemoteFiles, writer: Writer) -> None:
-        super().__init__(reader.name, writer)
-        self._reader = reader
-        self._looking = LookingThere(reader, writer)
+    def __init__(self, files: RemoteFiles, writer: Writer) -> None:
+        super().__init__(files, writer)
         self._is_staging = False
 
-    @property
-    def files(self) -> HostFiles:
-        """Its files, for reading."""
-        return self._reader
-
-    # --- looking ------------------------------------------------------------------------------------------------------
-
-    def look(self, path: Path) -> SeenFile:
-        """Return what is where *path* leads. Raises FileError, FileChanged, HostNotReached."""
-        return self._looking.look(path)
+    # --- hindrances ---------------------------------------------------------------------------------------------------
 
     def hindrance(self, seen: SeenFile, rights: int | None = None) -> str | None:
         """Return why a file cannot be replaced, None when nothing is known to stand in the way.
@@ -86,7 +74,7 @@ class OtherHost(ProcessesThere):
 
     def _of_ground(self, seen: SeenFile, rights: int | None) -> str | None:
         ground = self._ground_of(seen)
-        return hindrance_of(seen, ground, self._looking.users()[0]) or why_not(seen, rights, ground.has_acl)
+        return hindrance_of(seen, ground, self.users()[0]) or why_not(seen, rights, ground.has_acl)
 
     # --- replacing ----------------------------------------------------------------------------------------------------
 
@@ -165,7 +153,7 @@ class OtherHost(ProcessesThere):
     def set_mode(self, path: Path, seen: FileFact, mode: int) -> int:
         """Give a file or folder fewer rights, and return its former mode. Raises FileError, HostNotReached."""
         refuse_wider(self._at(path), seen, mode)
-        place = self._looking.real_place(path)
+        place = self.real_place(path)
         device, inode = seen.identity or (0, 0)
         was = f"{seen.mode:o}:{seen.uid}:{seen.gid}:{device}:{inode}"
         try:
@@ -218,11 +206,6 @@ class OtherHost(ProcessesThere):
     def confirm_guard(self, token: str) -> bool:
         """End the guard of this token. Raises HostRefused, HostNotReached."""
         return confirm_guard(self.name, self.writer, token)
-
-    # --- words --------------------------------------------------------------------------------------------------------
-
-    def _at(self, path: Path) -> str:
-        return f"{self.name}: {path}"
 
 
 def _given(seen: SeenFile, mode: int, is_wanted: bool, owner: int | None) -> str:
