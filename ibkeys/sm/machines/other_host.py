@@ -46,7 +46,7 @@ _LEFT: Final = re.compile(r"(\d{1,20}-[0-9a-f]{16}(\.part)?) ([0-9a-f]{64})")
 
 
 class OtherHost(LookingThere, ProcessesThere):
-    """Changes on another host: a `Machine`."""
+    """Changes on another host: a `Machine` (`ibkeys.sm.machines.machine`). `ThisHost` says what each method does."""
 
     def __init__(self, files: RemoteFiles, writer: Writer) -> None:
         super().__init__(files, writer)

@@ -25,7 +25,7 @@ class ProcessesHere:
     proc: Path = Path("/proc")
 
     def may_signal(self, process: OpensmProcess) -> str | None:
-        """Return why this user may not signal *process*, None if it may."""
+        """Return why this user may not tell *process* to read its files, None if it may. Nothing is sent."""
         try:
             with self._held(process) as descriptor:
                 signal.pidfd_send_signal(descriptor, 0)
@@ -34,7 +34,11 @@ class ProcessesHere:
         return None
 
     def signal(self, process: OpensmProcess) -> None:
-        """Send SIGHUP. Where systemd does not, it is sent all the same."""
+        """Send SIGHUP to this very process: its ID and the moment it started must be those that were seen.
+
+        Where it is the main process of its systemd unit, systemd sends it; where systemd does not, it is sent all the
+        same. Raises HostRefused when it runs no more, when the moment is not known, or when this user may not.
+        """
         with self._held(process) as descriptor:
             unit = self._systemd.unit_of(process)
             with suppress(HostRefused):
@@ -44,7 +48,11 @@ class ProcessesHere:
             signal.pidfd_send_signal(descriptor, signal.SIGHUP)
 
     def stop(self, process: OpensmProcess) -> None:
-        """Let systemd stop it, or send SIGTERM. Where systemd refuses, nothing is sent: it might start it again."""
+        """Begin to end this very process, by systemd where it is the main process of its unit, else by SIGTERM.
+
+        It may run on for a while, or not end at all: ask `is_running`. Raises HostRefused as `signal`, and with what
+        systemctl said where that refused; nothing was sent then: systemd might start it again.
+        """
         with self._held(process) as descriptor:
             unit = self._systemd.unit_of(process)
             if unit is None:
@@ -53,12 +61,19 @@ class ProcessesHere:
                 self._systemd.stop(unit)
 
     def can_start(self, process: OpensmProcess) -> bool:
-        """Return whether it is the main process of its unit."""
+        """Return whether it is the main process of ``process.unit``, so that `start_unit` would start it again.
+
+        Ask before it is stopped. Raises HostRefused when it is not the process any more that was seen.
+        """
         with self._held(process):
             return self._systemd.unit_of(process) is not None
 
     def start_unit(self, unit: str) -> None:
-        """Start a unit."""
+        """Start a service of systemd; one that is active stays as it is.
+
+        Whether its process works shows later. Raises HostRefused, with what systemctl said, and for what is not a name
+        of a service.
+        """
         self._systemd.start(unit)
 
     @property
