@@ -13,7 +13,7 @@ from ibkeys import files
 from ibkeys.closing import closing_descriptor
 from ibkeys.errors import HostRefused
 from ibkeys.host.opensm_process import OpensmProcess, started_at
-from ibkeys.sm.machines.systemd import Systemd
+from ibkeys.sm.machines.systemd import is_unit, systemctl, unit_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +40,10 @@ class ProcessesHere:
         same. Raises HostRefused when it runs no more, when the moment is not known, or when this user may not.
         """
         with self._held(process) as descriptor:
-            unit = self._systemd.unit_of(process)
+            unit = unit_of(process, self.tools)
             with suppress(HostRefused):
                 if unit is not None:
-                    self._systemd.send_sighup(unit)
+                    systemctl(self.tools, "kill", "--signal=HUP", "--kill-who=main", unit=unit)
                     return
             signal.pidfd_send_signal(descriptor, signal.SIGHUP)
 
@@ -54,11 +54,11 @@ class ProcessesHere:
         systemctl said where that refused; nothing was sent then: systemd might start it again.
         """
         with self._held(process) as descriptor:
-            unit = self._systemd.unit_of(process)
+            unit = unit_of(process, self.tools)
             if unit is None:
                 signal.pidfd_send_signal(descriptor, signal.SIGTERM)
             else:
-                self._systemd.stop(unit)
+                systemctl(self.tools, "stop", "--no-block", unit=unit)
 
     def can_start(self, process: OpensmProcess) -> bool:
         """Return whether it is the main process of ``process.unit``, so that `start_unit` would start it again.
@@ -66,7 +66,7 @@ class ProcessesHere:
         Ask before it is stopped. Raises HostRefused when it is not the process any more that was seen.
         """
         with self._held(process):
-            return self._systemd.unit_of(process) is not None
+            return unit_of(process, self.tools) is not None
 
     def start_unit(self, unit: str) -> None:
         """Start a service of systemd; one that is active stays as it is.
@@ -74,11 +74,9 @@ class ProcessesHere:
         Whether its process works shows later. Raises HostRefused, with what systemctl said, and for what is not a name
         of a service.
         """
-        self._systemd.start(unit)
-
-    @property
-    def _systemd(self) -> Systemd:
-        return Systemd(self.tools)
+        if not is_unit(unit):
+            raise HostRefused(f"{unit!r} is not a valid name of a service", "")
+        systemctl(self.tools, "start", unit=unit)
 
     @contextmanager
     def _held(self, process: OpensmProcess) -> Iterator[int]:
