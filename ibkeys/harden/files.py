@@ -44,7 +44,8 @@ class FileStep(Step):
 
     def plan_change(self, writer: Writer, asked: HardenRequest) -> StepChange | None:
         """Return what would be closed. Raises what `sms_for` raises."""
-        runnings = _opensms(writer, asked)
+        managers = managers_of(writer.fabric.sweep(wanted=Wanted(sm_info=True)))
+        runnings = sms_for(writer, managers, reach(writer.enter, asked.hosts)).opensms  # the master last
         found = [each for running in runnings for each in self.open_files(running)]
         if not found and not self.words:
             return None
@@ -121,12 +122,6 @@ KEY_FILES: Final = FileStep(
     ("options", "keys"),
     ("guid2mkey and the options files that exist at that step: mode 0600",),
 )
-
-
-def _opensms(writer: Writer, asked: HardenRequest) -> list[Running]:
-    """Return the OpenSMs of the fabric that are on hosts that are reached, the master last."""
-    found = writer.fabric.sweep(wanted=Wanted(sm_info=True))
-    return sms_for(writer, managers_of(found), reach(writer.enter, asked.hosts)).opensms
 
 
 def _has_key(running: Running, fact: FileFact) -> bool:

@@ -43,7 +43,8 @@ def _reasons(folder: int, seen: SeenFile, rights: int | None) -> Iterator[str | 
     yield _of_mounts(folder, seen)
     yield _of_folder(folder, seen.path.parent)
     if seen.found is not None:
-        yield _of_owner(folder, seen)
+        above = os.fstat(folder)
+        yield of_owner(seen, os.geteuid(), above.st_mode, above.st_uid)
         yield of_links(seen.found.links)
         yield _of_flags(folder, seen.path)
         yield why_not(seen, rights, ACL in seen.found.metadata.attributes)
@@ -84,11 +85,6 @@ def _of_folder(folder: int, path: Path) -> str | None:
     if not os.access(path, os.W_OK | os.X_OK, effective_ids=True):
         return f"no file can be created in {path} by this user (UID {os.geteuid()})"
     return None
-
-
-def _of_owner(folder: int, seen: SeenFile) -> str | None:
-    above = os.fstat(folder)
-    return of_owner(seen, os.geteuid(), above.st_mode, above.st_uid)
 
 
 def of_owner(seen: SeenFile, user: int, folder_mode: int, folder_owner: int) -> str | None:
