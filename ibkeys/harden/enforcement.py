@@ -32,7 +32,6 @@ from ibkeys.harden.overtaken import goes_forth, not_ended, own_values, refuse_ch
 from ibkeys.harden.step import COMMAND, HardenRequest, Step, StepChange, undo_of
 from ibkeys.host.conf.edit import NewValue
 from ibkeys.host.opensm_options import read_options
-from ibkeys.mad.attributes import SwitchInfo
 from ibkeys.partitions.opensm_tables import place_leaf
 from ibkeys.printable import counted, named
 from ibkeys.sm.files.opensm_file import OpensmFile, merged
@@ -256,14 +255,9 @@ def _leaves(survey: Survey, wanted: Enforcement) -> Iterator[LeafPort]:
         if before is None or switch is None or not switch.partition_enforcement_cap:
             continue
         if place_leaf(before.table, target.table, before.port.capacity or 0).enforces:
-            yield LeafPort(before, target, _as_it_can(switch, wanted))
-
-
-def _as_it_can(switch: SwitchInfo, wanted: Enforcement) -> Enforcement:
-    return Enforcement(
-        wanted.inbound and bool(switch.inbound_enforcement_cap),
-        wanted.outbound and bool(switch.outbound_enforcement_cap),
-    )
+            inbound = wanted.inbound and bool(switch.inbound_enforcement_cap)
+            outbound = wanted.outbound and bool(switch.outbound_enforcement_cap)
+            yield LeafPort(before, target, Enforcement(inbound, outbound))
 
 
 # --- interlocks -------------------------------------------------------------------------------------------------------

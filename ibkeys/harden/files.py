@@ -72,7 +72,10 @@ class FileStep(Step):
             if role == "cache" and (hindrance := hindrance_to_closing(file.path, fact, user)):
                 raise Refused(f"{running.instance.name}: {hindrance}", REFUSAL).unchanged()
             if not fact.is_private and is_usable_alone(fact, user) and (role != "options" or _has_key(running, fact)):
-                yield _OpenFile(running, role, running.place_of(role, fact)[0], file.place, fact)
+                path, host = running.place_of(role, fact)[0], running.machine.name
+                name = f"{path} on {host}" if host else str(path)
+                words = f"{name}: mode {fact.mode:04o} -> {fact.mode & stat.S_IRWXU:04o}"
+                yield _OpenFile(running, role, file.place, words, f"chmod {fact.mode:04o} {name}")
 
     def _close(self, found: Sequence[_OpenFile]) -> Sequence[str]:
         for each in found:
@@ -85,34 +88,15 @@ class FileStep(Step):
 
 @dataclass(frozen=True, slots=True)
 class _OpenFile:
-    """A file on which others have rights. ``path``: as its host names it; ``place``: as it is reached there, which ends
-    with the process of its OpenSM where that has mounts of its own; ``fact``: as it was examined."""
+    """A file on which others have rights. ``place``: as it is reached on its host, which ends with the process of its
+    OpenSM where that has mounts of its own; ``words``: what changes; ``way_back``: the command that restores the
+    rights."""
 
     running: Running
     role: Role
-    path: Path
     place: Path
-    fact: FileFact
-
-    @property
-    def mode(self) -> int:
-        """The permission bits that it gets."""
-        return self.fact.mode & stat.S_IRWXU
-
-    @property
-    def words(self) -> str:
-        """What changes, in words."""
-        return f"{self._name}: mode {self.fact.mode:04o} -> {self.mode:04o}"
-
-    @property
-    def way_back(self) -> str:
-        """The command that restores the rights."""
-        return f"chmod {self.fact.mode:04o} {self._name}"
-
-    @property
-    def _name(self) -> str:
-        host = self.running.machine.name
-        return f"{self.path} on {host}" if host else str(self.path)
+    words: str
+    way_back: str
 
 
 FOLDERS: Final = FileStep("folders", "folders of key files and logs closed to others", ("cache", "log"))

@@ -141,27 +141,24 @@ def _split(text: str, what: str, form: str) -> SplitResult:
         host, _ = parts.hostname or "", parts.port
     except ValueError:
         parts = None
-    if parts is None or parts.scheme not in ("https", "http") or not _is_host(host) or not text.isprintable():
+    is_host = parts is not None and (_address(host) is not None or _HOST.fullmatch(host) is not None)
+    if parts is None or parts.scheme not in ("https", "http") or not is_host or not text.isprintable():
         raise UsageError(f"{what} is not understood: write it as {form}")
     if "?" in text or "#" in text:
         raise UsageError(f"{what} must end with its path, without ? or #: write it as {form}")
     return parts
 
 
-def _is_host(text: str) -> bool:
-    """Whether it is an address, or a name as DNS has it."""
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        ipaddress.ip_address(text)
+        return ipaddress.ip_address(host)
     except ValueError:
-        return bool(_HOST.fullmatch(text))
-    return True
+        return None
 
 
 def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    address = _address(host)
+    return host == "localhost" if address is None else address.is_loopback
 
 
 def _no_passphrase() -> str:

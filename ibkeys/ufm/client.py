@@ -144,7 +144,8 @@ class UfmClient:
             ):
                 if response.headers.get("Content-Encoding", "identity") != "identity":
                     raise self.not_reached(path, "its answer is compressed, although that was not requested")
-                data = self._without_token(self._whole(path, response.iter_raw()))
+                # Without the token: whatever is told of it later, an error or the name of a job, has none.
+                data = self._hidden(self._whole(path, response.iter_raw()).decode("latin-1")).encode("latin-1")
                 if deadline.is_over:  # an answer without a length seems whole where it was cut off
                     raise TimeoutError("cut off")
                 kind = response.headers.get("Content-Type", "").lower()
@@ -171,11 +172,6 @@ class UfmClient:
 
     def _hidden(self, text: str) -> str:
         return text if self.access.token is None else self.access.token.hidden_in(text)
-
-    def _without_token(self, data: bytes) -> bytes:
-        """Return an answer as if it did not repeat the token: whatever is told of it later, in an error or as the name
-        of a job, has none."""
-        return self._hidden(data.decode("latin-1")).encode("latin-1")
 
 
 class Deadline:
