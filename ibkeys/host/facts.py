@@ -19,7 +19,7 @@ from ibkeys import files
 from ibkeys.classkeys.key_files import CLASS_KEY_FILES, read_class_key_files
 from ibkeys.errors import IbkeysError
 from ibkeys.host.file_access import FileFact, read_file_fact
-from ibkeys.host.opensm_here import is_of_subnet
+from ibkeys.host.opensm_here import has_m_keys, is_of_subnet
 from ibkeys.host.opensm_process import (
     DEVICES,
     OPENSM_CACHE,
@@ -31,7 +31,7 @@ from ibkeys.host.opensm_process import (
     read_opensm_config,
 )
 from ibkeys.host.run_program import Run, run_program
-from ibkeys.store.opensm import MKEY_FILE, c_number, read_key_files
+from ibkeys.store.opensm import MKEY_FILE, c_number
 
 IBDIAG_CONFIG: Final = Path("/etc/infiniband-diags/ibdiag.conf")
 
@@ -119,7 +119,7 @@ def key_files_in(folders: Iterable[Path]) -> list[KeyFile]:
     """Return the guid2mkey, and the files with keys of classes, of each of *folders* that has one, each once."""
     found: list[KeyFile | None] = []
     for folder in _once(folders):
-        found.append(_key_file(MKEY_FILE, folder / MKEY_FILE, _has_m_keys))
+        found.append(_key_file(MKEY_FILE, folder / MKEY_FILE, has_m_keys))
         found += [_key_file(name, folder / name, _has_class_keys) for name in CLASS_KEY_FILES.values()]
     return [file for file in found if file is not None]
 
@@ -152,14 +152,6 @@ def read_privileged_qkey(run: Run) -> bool | None:
 def _key_file(kind: str, path: Path, holds_key: Callable[[Path], bool | None]) -> KeyFile | None:
     file = read_file_fact(path)
     return None if file is None else KeyFile(kind, file, holds_key(path))
-
-
-def _has_m_keys(path: Path) -> bool | None:
-    try:
-        keys = read_key_files(path.parent, (MKEY_FILE,)).m_keys
-    except IbkeysError:
-        return None
-    return any(not key.is_zero for key in keys.values())
 
 
 def _has_class_keys(path: Path) -> bool | None:

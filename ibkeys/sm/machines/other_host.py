@@ -59,7 +59,10 @@ class OtherHost(LookingThere, ProcessesThere):
 
         Raises FileError, HostNotReached.
         """
-        reason = _of_name(seen.path) or self._of_ground(seen, rights)
+        reason = _of_name(seen.path)
+        if reason is None:
+            ground = self._ground_of(seen)
+            reason = hindrance_of(seen, ground, self.users()[0]) or why_not(seen, rights, ground.has_acl)
         return None if reason is None else f"{self._at(seen.path)}: {reason}"
 
     def is_in_layer(self, seen: SeenFile) -> bool:
@@ -71,10 +74,6 @@ class OtherHost(LookingThere, ProcessesThere):
             return read_folder_facts(self.writer, seen.path)
         except WriterRefused as no:
             raise FileError(f"{self._at(seen.path.parent)}: cannot be examined: {no.reason}") from None
-
-    def _of_ground(self, seen: SeenFile, rights: int | None) -> str | None:
-        ground = self._ground_of(seen)
-        return hindrance_of(seen, ground, self.users()[0]) or why_not(seen, rights, ground.has_acl)
 
     # --- replacing ----------------------------------------------------------------------------------------------------
 
