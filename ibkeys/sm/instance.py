@@ -21,7 +21,7 @@ from ibkeys.host.host_files import HostFiles, stat_or_none
 from ibkeys.host.inside_root import NO_NAME
 from ibkeys.host.opensm_options import OptionsFile, read_options
 from ibkeys.host.opensm_process import OPENSM_CONFIGS, OpensmProcess, as_seen
-from ibkeys.partitions.model import Policy
+from ibkeys.partitions.model import Policy, Problem
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.sm.options import Options, Source
 from ibkeys.sm.reading import CHANGED, Reading, judge, judge_absent
@@ -246,13 +246,11 @@ def _parsed(look: _Look, file: InstanceFile) -> Policy:
     owner = stat_or_none(look.host, look.process.folder)
     if file.source == "sm.toml" or (owner is not None and owner.uid == look.host.own_user()):
         return policy
-    errors, warnings = (
-        tuple(
-            replace(each, message=f"{each.severity} in a file that OpenSM names, its text is not shown")
-            for each in found
-        )
-        for found in (policy.errors, policy.warnings)
-    )
+
+    def without_text(problem: Problem) -> Problem:
+        return replace(problem, message=f"{problem.severity} in a file that OpenSM names, its text is not shown")
+
+    errors, warnings = (tuple(map(without_text, found)) for found in (policy.errors, policy.warnings))
     return replace(policy, errors=errors, warnings=warnings)
 
 

@@ -63,18 +63,16 @@ def of_name(place: Path, more: int = 0) -> str | None:
 
 def _of_mounts(folder: int, seen: SeenFile) -> str | None:
     """A bind mount has the device of the file system below it: only the kernel's number of the mount tells it."""
-    above = mount_number(folder)
-    if seen.found is not None:
-        try:
-            descriptor = os.open(seen.path.name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-        except OSError as error:
-            return f"cannot be examined: {error.strerror}"
-        with closing_descriptor(descriptor):
-            own = mount_number(descriptor)
-        other = own != above if own and above else seen.found.device != os.fstat(folder).st_dev
-        if other:
-            return MOUNT_POINT
-    return None
+    if seen.found is None:
+        return None
+    try:
+        descriptor = os.open(seen.path.name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except OSError as error:
+        return f"cannot be examined: {error.strerror}"
+    with closing_descriptor(descriptor):
+        own, above = mount_number(descriptor), mount_number(folder)
+    other = own != above if own and above else seen.found.device != os.fstat(folder).st_dev
+    return MOUNT_POINT if other else None
 
 
 def _of_folder(folder: int, path: Path) -> str | None:
