@@ -28,7 +28,7 @@ from ibkeys.ufm.answers import (
     job_of,
     partitions_in,
 )
-from ibkeys.ufm.client import Answer, Method, UfmClient
+from ibkeys.ufm.client import Method, UfmClient
 
 P_KEYS: Final = "/resources/pkeys"
 _GUIDS: Final = {"guids_data": "true"}
@@ -173,7 +173,16 @@ class Ufm:
     def make(self, call: Call) -> str | None:
         """Ask for one change, once. Return the id of the job where UFM began one. Nothing is proven by that."""
         answer = self._client.write(call.method, call.path, call.body)
-        return self._job_begun(call.path, answer)
+        if answer.status != 202:
+            return None
+        document: Any = None
+        with suppress(FileFormatError):  # the job may stand in Location alone
+            document = jsonfile.loads(answer.body)
+        job = self._parsed(call.path, document, lambda each: job_of(answer.location, each))
+        if job is None:
+            what = "status 202 names no job: it is not known whether the change is made"
+            raise self._client.not_reached(call.path, what)
+        return job
 
     def job(self, identity: str) -> Job:
         """Return how a job stands. Raises UfmRefused for one that UFM does not know."""
@@ -190,17 +199,6 @@ class Ufm:
         if not isinstance(found, dict):
             raise self._client.not_reached(path, "its answer is not a list of settings")
         return found
-
-    def _job_begun(self, path: str, answer: Answer) -> str | None:
-        if answer.status != 202:
-            return None
-        document: Any = None
-        with suppress(FileFormatError):  # the job may stand in Location alone
-            document = jsonfile.loads(answer.body)
-        job = self._parsed(path, document, lambda each: job_of(answer.location, each))
-        if job is None:
-            raise self._client.not_reached(path, "status 202 names no job: it is not known whether the change is made")
-        return job
 
     def _parsed(self, path: str, document: Any, parse: Callable[[Any], T]) -> T:
         try:
