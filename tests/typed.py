@@ -17,7 +17,7 @@ ROOT = Path(errors.__file__).parent
 RAISED = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)}
 ALLOWED = {
     "store/sqlite.py:_explain": "SQLite's message may have many lines, of which the first is shown",
-    "ufm/quiet.py:filter": "a line of httpx' log, which is no error of ours, has headers and passwords",
+    "ufm/quiet.py:scrub": "a line of httpx' log, which is no error of ours, has headers and passwords",
     "cli/__init__.py:resolve_command": "click's message ends with a dot",
     "cli/types.py:convert": "click's message ends with a dot",
     "classkeys/reading.py:said": "a snapshot holds the words only: here they get their kind again",

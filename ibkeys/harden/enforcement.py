@@ -7,13 +7,13 @@ exactly the P_Keys of the policy lose no connectivity. Ports with more would los
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from ibkeys.apply.by_sm.steps import Prediction
 from ibkeys.apply.opensm.interlocks import drift_of
-from ibkeys.apply.opensm.site import Site, find_site
+from ibkeys.apply.opensm.site import Site, site_of
 from ibkeys.apply.survey import Survey, look_at_all
 from ibkeys.change.consent import Objection
 from ibkeys.change.interlocks.container_layer import objections_to_layers
@@ -28,12 +28,10 @@ from ibkeys.change.through_sm import sms_for
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.harden.enforcement_run import ENFORCE, HARDENED, EnforcementPlan, LeafPort
-from ibkeys.harden.findings import StepName
 from ibkeys.harden.overtaken import goes_forth, not_ended, own_values, refuse_changed_files, value_in
 from ibkeys.harden.step import COMMAND, HardenRequest, Step, StepChange, undo_of
 from ibkeys.host.conf.edit import NewValue
 from ibkeys.host.opensm_options import read_options
-from ibkeys.mad.attributes import SwitchInfo
 from ibkeys.partitions.opensm_tables import place_leaf
 from ibkeys.printable import counted, named
 from ibkeys.sm.files.opensm_file import OpensmFile, merged
@@ -51,15 +49,11 @@ _REFUSAL: Final = "opensm-options"
 """What `Refused.interlock` is where an OpenSM would not take the option over; nothing overrides that."""
 
 
-@dataclass(frozen=True, slots=True)
 class EnforcementStep(Step):
     """part_enforce both."""
 
-    name: StepName = "enforcement"
-    title: str = "leaf switch ports enforce partitions both ways"
-    command: str = COMMAND
-    serves: frozenset[StepName] = frozenset()
-    lifts: frozenset[str] = frozenset()
+    name = "enforcement"
+    title = "leaf switch ports enforce partitions both ways"
 
     def is_due(self, writer: Writer, asked: HardenRequest) -> bool:
         """Whether it, or its way back, was begun and has not ended."""
@@ -74,7 +68,7 @@ class EnforcementStep(Step):
         plan = plan_forth(writer, asked)
         if not plan.pending:
             return None
-        return StepChange(plan.words, undo_of(plan.cut_off), lambda: _make(writer, plan), plan.notes, plan.objections)
+        return StepChange.of(plan, plan.words, undo_of(plan.cut_off), lambda: _make(writer, plan))
 
 
 ENFORCEMENT: Final = EnforcementStep()
@@ -107,8 +101,8 @@ def plan_enforcement(writer: Writer, asked: HardenRequest, wanted: Callable[[Ope
     survey = look_at_all(writer, (), by_port_guid=True)
     assert survey.topology is not None
     reached = reach(writer.enter, asked.hosts)
-    site = find_site(writer, reached, survey.topology)
     seen = sms_for(writer, managers_of(survey.topology), reached)
+    site = site_of(writer, reached, seen)
     plan = EnforcementPlan(
         COMMAND, seen=seen, wait=asked.wait, progress=asked.listener.progress, say=asked.say, notes=site.notes
     )
@@ -261,14 +255,9 @@ def _leaves(survey: Survey, wanted: Enforcement) -> Iterator[LeafPort]:
         if before is None or switch is None or not switch.partition_enforcement_cap:
             continue
         if place_leaf(before.table, target.table, before.port.capacity or 0).enforces:
-            yield LeafPort(before, target, _as_it_can(switch, wanted))
-
-
-def _as_it_can(switch: SwitchInfo, wanted: Enforcement) -> Enforcement:
-    return Enforcement(
-        wanted.inbound and bool(switch.inbound_enforcement_cap),
-        wanted.outbound and bool(switch.outbound_enforcement_cap),
-    )
+            inbound = wanted.inbound and bool(switch.inbound_enforcement_cap)
+            outbound = wanted.outbound and bool(switch.outbound_enforcement_cap)
+            yield LeafPort(before, target, Enforcement(inbound, outbound))
 
 
 # --- interlocks -------------------------------------------------------------------------------------------------------

@@ -19,12 +19,12 @@ from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import FileError, Refused
 from ibkeys.harden.findings import StepName
-from ibkeys.harden.step import COMMAND, HardenRequest, Step, StepChange
+from ibkeys.harden.step import HardenRequest, Step, StepChange
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.opensm_process import opensm_config
 from ibkeys.sm.files.listeners import close, hindrance_to_closing, is_usable_alone
 from ibkeys.sm.files.options_files import REFUSAL
-from ibkeys.sm.instance import InstanceFile, Role
+from ibkeys.sm.instance import Role
 from ibkeys.sm.managers import managers_of
 from ibkeys.sm.site import Running, reach
 
@@ -32,7 +32,7 @@ _KEY_STEPS: Final[frozenset[StepName]] = frozenset({"sm-keys", "new-m-key", "m-k
 _UMASK: Final = 0o077
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FileStep(Step):
     """Files of these ``roles``. ``words``: what is closed that is not there yet."""
 
@@ -40,13 +40,12 @@ class FileStep(Step):
     title: str
     roles: tuple[Role, ...]
     words: tuple[str, ...] = ()
-    command: str = COMMAND
-    serves: frozenset[StepName] = _KEY_STEPS
-    lifts: frozenset[str] = frozenset()
+    serves = _KEY_STEPS
 
     def plan_change(self, writer: Writer, asked: HardenRequest) -> StepChange | None:
         """Return what would be closed. Raises what `sms_for` raises."""
-        runnings = _opensms(writer, asked)
+        managers = managers_of(writer.fabric.sweep(wanted=Wanted(sm_info=True)))
+        runnings = sms_for(writer, managers, reach(writer.enter, asked.hosts)).opensms  # the master last
         found = [each for running in runnings for each in self.open_files(running)]
         if not found and not self.words:
             return None
@@ -73,7 +72,10 @@ class FileStep(Step):
             if role == "cache" and (hindrance := hindrance_to_closing(file.path, fact, user)):
                 raise Refused(f"{running.instance.name}: {hindrance}", REFUSAL).unchanged()
             if not fact.is_private and is_usable_alone(fact, user) and (role != "options" or _has_key(running, fact)):
-                yield _OpenFile(running, role, _name_on_host(running, file, fact), file.place, fact)
+                path, host = running.place_of(role, fact)[0], running.machine.name
+                name = f"{path} on {host}" if host else str(path)
+                words = f"{name}: mode {fact.mode:04o} -> {fact.mode & stat.S_IRWXU:04o}"
+                yield _OpenFile(running, role, file.place, words, f"chmod {fact.mode:04o} {name}")
 
     def _close(self, found: Sequence[_OpenFile]) -> Sequence[str]:
         for each in found:
@@ -86,34 +88,15 @@ class FileStep(Step):
 
 @dataclass(frozen=True, slots=True)
 class _OpenFile:
-    """A file on which others have rights. ``path``: as its host names it; ``place``: as it is reached there, which ends
-    with the process of its OpenSM where that has mounts of its own; ``fact``: as it was examined."""
+    """A file on which others have rights. ``place``: as it is reached on its host, which ends with the process of its
+    OpenSM where that has mounts of its own; ``words``: what changes; ``way_back``: the command that restores the
+    rights."""
 
     running: Running
     role: Role
-    path: Path
     place: Path
-    fact: FileFact
-
-    @property
-    def mode(self) -> int:
-        """The permission bits that it gets."""
-        return self.fact.mode & stat.S_IRWXU
-
-    @property
-    def words(self) -> str:
-        """What changes, in words."""
-        return f"{self._name}: mode {self.fact.mode:04o} -> {self.mode:04o}"
-
-    @property
-    def way_back(self) -> str:
-        """The command that restores the rights."""
-        return f"chmod {self.fact.mode:04o} {self._name}"
-
-    @property
-    def _name(self) -> str:
-        host = self.running.machine.name
-        return f"{self.path} on {host}" if host else str(self.path)
+    words: str
+    way_back: str
 
 
 FOLDERS: Final = FileStep("folders", "folders of key files and logs closed to others", ("cache", "log"))
@@ -123,25 +106,6 @@ KEY_FILES: Final = FileStep(
     ("options", "keys"),
     ("guid2mkey and the options files that exist at that step: mode 0600",),
 )
-
-
-def _opensms(writer: Writer, asked: HardenRequest) -> list[Running]:
-    """Return the OpenSMs of the fabric that are on hosts that are reached, the master last."""
-    found = writer.fabric.sweep(wanted=Wanted(sm_info=True))
-    return sms_for(writer, managers_of(found), reach(writer.enter, asked.hosts)).opensms
-
-
-def _name_on_host(running: Running, file: InstanceFile, fact: FileFact) -> Path:
-    """Return the name by which the user of its host finds a file, as an OpenSM has it now (*fact*).
-
-    Raises FileError if that name is another file there, as it is for an OpenSM in a container.
-    """
-    assert file.path is not None
-    try:
-        is_same = running.machine.files.stat(file.path).identity == fact.identity
-    except OSError:
-        is_same = False
-    return file.path if is_same else running.place_of(file.role)[0]
 
 
 def _has_key(running: Running, fact: FileFact) -> bool:

@@ -79,7 +79,7 @@ def remaining_findings(report: Report, severity: Severity, steps: Collection[Ste
     return [
         _left(each, steps)
         for each in _severe(report, severity)
-        if each.result == "fail" or (each.result == "unknown" and _needs_more(each, steps))
+        if each.result == "fail" or (each.result == "unknown" and _why_not_made(each, steps))
     ]
 
 
@@ -88,18 +88,16 @@ def _severe(report: Report, severity: Severity) -> list[RuleResult]:
     return [each for each in report.results if each.severity in worst]
 
 
-def _needs_more(finding: RuleResult, steps: Collection[StepName]) -> bool:
+def _why_not_made(finding: RuleResult, steps: Collection[StepName]) -> str | None:
+    """Return why the step for a finding is not among *steps*, None where no option of the user would change that."""
     step = MENDED_BY.get(finding.rule)
-    return step in _WITHOUT and step not in steps
+    return None if step is None or step in steps else _WITHOUT.get(step)
 
 
 def _left(finding: RuleResult, steps: Collection[StepName]) -> RemainingFinding:
-    step = MENDED_BY.get(finding.rule)
-    if step is None or step in steps:
-        return RemainingFinding(finding, step is not None, finding.remedy)
-    without = _WITHOUT.get(step)
+    without = _why_not_made(finding, steps)
     if without is None:
-        return RemainingFinding(finding, False, finding.remedy)
+        return RemainingFinding(finding, MENDED_BY.get(finding.rule) in steps, finding.remedy)
     return RemainingFinding(
         finding, False, f"{without}. {finding.remedy}" if finding.result == "fail" else f"not known: {without}"
     )

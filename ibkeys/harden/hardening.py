@@ -31,14 +31,14 @@ STEPS: Final[tuple[Step, ...]] = (FOLDERS, SM_KEYS, ENFORCEMENT, PARTITIONS, NEW
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """One step of a plan. ``rules``: those that call for it; ``change``: what it would do, None if that cannot be said,
-    for the reason in ``refusal``.
+    """One step of a plan. ``rules``: those that call for it; ``change``: what it would do, None if that cannot be said;
+    ``refusals``: what refuses it, besides interlocks.
     """
 
     step: Step
     rules: tuple[str, ...]
     change: StepChange | None
-    refusal: IbkeysError | None = None
+    refusals: Sequence[IbkeysError]
 
     def to_json(self) -> dict[str, Any]:
         """Return it as the contract has it. No key is in it."""
@@ -50,8 +50,7 @@ class PlannedStep:
             "rules": list(self.rules),
             "changes": list(change.words) if change is not None else [],
             "way_back": change.way_back if change is not None else None,
-            "refusals": [str(each) for each in (change.refusals if change is not None else ())]
-            + ([str(self.refusal)] if self.refusal is not None else []),
+            "refusals": [str(each) for each in self.refusals],
         }
 
 
@@ -87,18 +86,18 @@ def plan_hardening(
     for step in _needed(fabric, asked, calls, steps):
         with Writer(fabric, step.command, consent, dry_run=True) as writer:
             try:
-                change, refusal = step.plan_change(writer, asked), None
+                change = step.plan_change(writer, asked)
+                refusals = change.refusals if change is not None else ()
             except IbkeysError as error:
-                change, refusal = None, error
-        if change is None and refusal is None:
+                change, refusals = None, (error,)
+        if change is None and not refusals:
             continue
-        plan.steps.append(PlannedStep(step, calls.get(step.name, ()), change, refusal))
-        plan.refusals += [refusal] if refusal is not None else []
+        plan.steps.append(PlannedStep(step, calls.get(step.name, ()), change, refusals))
+        plan.refusals += refusals
         if change is not None:
             plan.notes += [each for each in change.notes if each not in plan.notes]
             plan.objections += _new_ones(plan.objections, change.objections, lifted)
             plan.questions += change.questions
-            plan.refusals += change.refusals
         lifted |= step.lifts
     return plan
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from ibkeys.change.plan import StepNote
 from ibkeys.change.writer import Writer
 from ibkeys.harden.findings import StepName
 from ibkeys.harden.step import HardenRequest, Step, StepChange, undo_of
@@ -27,15 +26,13 @@ LEVEL: Final = 2
 """At level 2 a port answers nobody without its key, and opens again when its lease runs out. Source: IBA 14.2.4."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MKeyStep(Step):
     """One run of M_Keys through OpenSM."""
 
     name: StepName
     title: str
     command: Literal["mkey-deploy", "mkey-rotate"]
-    serves: frozenset[StepName] = frozenset()
-    lifts: frozenset[str] = frozenset()
 
     def is_due(self, writer: Writer, asked: HardenRequest) -> bool:
         """Whether the last run of the key store is one of this command through OpenSM, and is not finished."""
@@ -55,19 +52,10 @@ class MKeyStep(Step):
             run = plan_keys(writer, self.command, options, through, key)
         if not run.pending:
             return None
-        plan = run.plan
-        return StepChange(
-            list(_in_words(run, asked)),
-            self._way_back(begun),
-            lambda: _make(writer, run),
-            [note for note in plan.notes if not isinstance(note, StepNote)],  # its own steps stand among the words
-            plan.objections,
-            plan.questions,
-        )
-
-    def _way_back(self, begun: Run | None) -> str:
         back = undo_of(None if begun is None else begun.id)
-        return f"{back}; later ibkeys mkey-remove --via opensm" if self.command == "mkey-deploy" else back
+        if self.command == "mkey-deploy":
+            back += "; later ibkeys mkey-remove --via opensm"
+        return StepChange.of(run.plan, list(_in_words(run, asked)), back, lambda: _make(writer, run))
 
 
 M_KEYS: Final = MKeyStep("m-keys", f"M_Keys at level {LEVEL} with a lease", "mkey-deploy")

@@ -77,17 +77,13 @@ def own_values(writer: Writer) -> dict[FileKey, OwnValue]:
             for image in [entry.image for entry in journal.files(record.id)]:
                 before, after = value_in(image.before or b""), value_in(image.after or b"")
                 if record.state == "undone":
-                    if _was_overtaken(record):
+                    if record.starts and _OPTION in record.starts[-1].origin.options:
                         found.pop(image.key, None)
                 elif goes_forth(record) and before != HARDENED == after:
                     found[image.key] = OwnValue(before, is_hardened=True)
                 elif not goes_forth(record) and record.state == "done" and before == HARDENED != after:
                     found[image.key] = OwnValue(after, is_hardened=False)
     return found
-
-
-def _was_overtaken(record: OperationRecord) -> bool:
-    return bool(record.starts) and _OPTION in record.starts[-1].origin.options
 
 
 def refuse_changed_files(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from ibkeys.apply.apply import plan_apply, plan_resume, unfinished
@@ -17,7 +16,6 @@ from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import UsageError
-from ibkeys.harden.findings import StepName
 from ibkeys.harden.step import HardenRequest, Step, StepChange, undo_of
 from ibkeys.plan.model import Options
 from ibkeys.plan.planner import make_plan
@@ -27,15 +25,12 @@ from ibkeys.store.journal import Journal
 from ibkeys.topology.model import Topology
 
 
-@dataclass(frozen=True, slots=True)
 class PartitionStep(Step):
     """One apply through OpenSM."""
 
-    name: StepName = "partitions"
-    title: str = "P_Keys as the policy says"
-    command: str = "apply"
-    serves: frozenset[StepName] = frozenset()
-    lifts: frozenset[str] = frozenset()
+    name = "partitions"
+    title = "P_Keys as the policy says"
+    command = "apply"
 
     def is_asked_for(self, asked: HardenRequest) -> bool:
         """Whether the user gave a policy."""
@@ -59,15 +54,8 @@ class PartitionStep(Step):
             plan = self._new(writer, asked, hooks, via)
         if not plan.pending:
             return None
-        return StepChange(
-            [plan.carrier.way, *_in_words(plan)],
-            undo_of(cut_off),
-            lambda: _make(writer, plan, interrupts),
-            plan.notes,
-            plan.objections,
-            plan.questions,
-            plan.refusals,
-        )
+        words = [plan.carrier.way, *_in_words(plan)]
+        return StepChange.of(plan, words, undo_of(cut_off), lambda: _make(writer, plan, interrupts))
 
     def _new(self, writer: Writer, asked: HardenRequest, hooks: ApplyHooks, via: Via) -> ApplyPlan:
         """Plan for the options that the master works with: its enforcement is another step's."""

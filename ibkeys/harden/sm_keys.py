@@ -6,12 +6,10 @@ With the default SA_Key anyone can ask the SA for the M_Key of every port.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.writer import Writer
-from ibkeys.harden.findings import StepName
 from ibkeys.harden.step import HardenRequest, Step, StepChange
 from ibkeys.mkeys.opensm.at_hand import options_files
 from ibkeys.sm.files.opensm_file import OpensmFile
@@ -22,15 +20,13 @@ from ibkeys.smkeys.planning import KeyChange, Settings, plan_change
 from ibkeys.store.keys.sm_keys import SmKeys
 
 
-@dataclass(frozen=True, slots=True)
 class SmKeyStep(Step):
     """One change of both keys."""
 
-    name: StepName = "sm-keys"
-    title: str = "a new SM_Key and SA_Key"
-    command: str = COMMAND
-    serves: frozenset[StepName] = frozenset()
-    lifts: frozenset[str] = frozenset({"default-sa-key"})
+    name = "sm-keys"
+    title = "a new SM_Key and SA_Key"
+    command = COMMAND
+    lifts = frozenset({"default-sa-key"})
 
     def is_due(self, writer: Writer, asked: HardenRequest) -> bool:
         """Whether a change was interrupted, so that its keys are pending in the key store, or, in a dry run,
@@ -48,14 +44,9 @@ class SmKeyStep(Step):
         interrupts = Interrupts()
         settings = Settings(asked.wait, check=interrupts.check, say=asked.say)
         plan = plan_change(writer, reach(writer.enter, asked.hosts), {}, settings)
-        return StepChange(
-            [_in_words(plan, file) for file in plan.managers.files],
-            "former keys are not restored; ibkeys smkey-rotate --via opensm gives new ones",
-            lambda: _make(writer, plan, interrupts),
-            plan.notes,
-            plan.objections,
-            plan.questions,
-        )
+        words = [_in_words(plan, file) for file in plan.managers.files]
+        back = "former keys are not restored; ibkeys smkey-rotate --via opensm gives new ones"
+        return StepChange.of(plan, words, back, lambda: _make(writer, plan, interrupts))
 
 
 SM_KEYS: Final = SmKeyStep()

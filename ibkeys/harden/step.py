@@ -9,10 +9,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Self
 
 from ibkeys.apply.apply import Permissions
 from ibkeys.change.consent import Objection, Question
+from ibkeys.change.plan import Plan, StepNote
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError
 from ibkeys.harden.findings import StepName
@@ -57,6 +58,12 @@ class StepChange:
     questions: Sequence[Question] = ()
     refusals: Sequence[IbkeysError] = ()
 
+    @classmethod
+    def of(cls, plan: Plan, words: Sequence[str], way_back: str, make: Callable[[], Sequence[str]]) -> Self:
+        """Return the change that *plan* makes. Its notes on single steps are left out: they stand among the *words*."""
+        notes = [note for note in plan.notes if not isinstance(note, StepNote)]
+        return cls(words, way_back, make, notes, plan.objections, plan.questions, plan.refusals)
+
 
 def undo_of(operation: int | None) -> str:
     """Return the way back of a step that `ibkeys undo` takes back. *operation*: its number, None before it is begun."""
@@ -64,19 +71,18 @@ def undo_of(operation: int | None) -> str:
 
 
 class Step(ABC):
-    """One step: a frozen dataclass with these fields.
+    """One step.
 
     ``name``: by which findings name it. ``title``: what it does, in words. ``command``: of which command its operation
     of the journal is. ``serves``: steps that are never made without this one. ``lifts``: interlocks that it removes for
     the steps after it.
     """
 
-    __slots__ = ()
     name: StepName
     title: str
-    command: str
-    serves: frozenset[StepName]
-    lifts: frozenset[str]
+    command: str = COMMAND
+    serves: frozenset[StepName] = frozenset()
+    lifts: frozenset[str] = frozenset()
 
     def is_asked_for(self, asked: HardenRequest) -> bool:
         """Whether the user's options allow it."""

@@ -49,28 +49,23 @@ def check_host(facts: HostFacts) -> Iterator[Check]:
 def check_key_files(files: Iterable[KeyFile]) -> Iterator[Check]:
     """Yield a check for each file that holds keys or may do so. One without a key may be read by all."""
     for each in files:
-        file, name = each.file, each.kind
+        file = each.file
         if each.holds_key is False:
             continue
+        ok: bool | None = False
+        advice = ""
         if file.others_can_read:
             what = "it" if each.holds_key else "it, and it is not known whether it holds a key"
-            yield Check(
-                name,
-                False,
-                f"{file.path}: other users may read {what} (mode {file.mode:04o})",
-                f"chmod 600 {file.path}, and change the keys",
-            )
+            detail = f"other users may read {what} (mode {file.mode:04o})"
+            advice = f"chmod 600 {file.path}, and change the keys"
         elif file.others_can_write or file.strange_owners:
-            yield Check(
-                name,
-                False,
-                f"{file.path}: other users can replace it: a directory above belongs to them, or is open to them",
-                "keep it in a directory that belongs to root, with mode 0700",
-            )
+            detail = "other users can replace it: a directory above belongs to them, or is open to them"
+            advice = "keep it in a directory that belongs to root, with mode 0700"
         elif each.holds_key is None:
-            yield Check(name, None, f"{file.path}: cannot be read, so it is not known whether it holds a key")
+            ok, detail = None, "cannot be read, so it is not known whether it holds a key"
         else:
-            yield Check(name, True, f"{file.path}: mode {file.mode:04o}, written {file.modified:%Y-%m-%d %H:%M} UTC")
+            ok, detail = True, f"mode {file.mode:04o}, written {file.modified:%Y-%m-%d %H:%M} UTC"
+        yield Check(each.kind, ok, f"{file.path}: {detail}", advice)
 
 
 def _check_config(config: OpensmConfig) -> Iterator[Check]:

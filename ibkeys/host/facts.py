@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ibkeys import files
 from ibkeys.classkeys.key_files import CLASS_KEY_FILES, read_class_key_files
 from ibkeys.errors import IbkeysError
-from ibkeys.host.file_access import FileFact, read_file_fact, read_text
-from ibkeys.host.opensm_here import is_of_subnet
+from ibkeys.host.file_access import FileFact, read_file_fact
+from ibkeys.host.opensm_here import has_m_keys, is_of_subnet
 from ibkeys.host.opensm_process import (
     DEVICES,
     OPENSM_CACHE,
@@ -30,7 +31,7 @@ from ibkeys.host.opensm_process import (
     read_opensm_config,
 )
 from ibkeys.host.run_program import Run, run_program
-from ibkeys.store.opensm import MKEY_FILE, c_number, read_key_files
+from ibkeys.store.opensm import MKEY_FILE, c_number
 
 IBDIAG_CONFIG: Final = Path("/etc/infiniband-diags/ibdiag.conf")
 
@@ -98,15 +99,15 @@ def host_facts(
     processes = [process for process in found if socket is None or is_of_subnet(process, socket)]
     config_paths = _once([*opensm_configs, *(process.config for process in processes if process.config)])
     configs = [(path, read_opensm_config(path)) for path in config_paths]
-    files: list[KeyFile | None] = []
-    files += key_files_in([*security_keys, opensm_cache, *(process.cache for process in processes)])
-    files += [_key_file("opensm.conf", path, lambda _: None) for path, config in configs if config is None]
-    files += [KeyFile("opensm.conf", config.file, config.holds_key) for _, config in configs if config is not None]
-    files.append(_key_file("ibdiag.conf", ibdiag_config, _ibdiag_has_key))
+    key_files: list[KeyFile | None] = []
+    key_files += key_files_in([*security_keys, opensm_cache, *(process.cache for process in processes)])
+    key_files += [_key_file("opensm.conf", path, lambda _: None) for path, config in configs if config is None]
+    key_files += [KeyFile("opensm.conf", each.file, each.holds_key) for _, each in configs if each is not None]
+    key_files.append(_key_file("ibdiag.conf", ibdiag_config, _ibdiag_has_key))
     if keystore is not None:
-        files.append(_key_file("key store", keystore, lambda _: True))
+        key_files.append(_key_file("key store", keystore, lambda _: True))
     return HostFacts(
-        tuple(file for file in files if file is not None),
+        tuple(file for file in key_files if file is not None),
         tuple(config for _, config in configs if config is not None),
         tuple(processes),
         tuple(read_devices(devices)),
@@ -118,7 +119,7 @@ def key_files_in(folders: Iterable[Path]) -> list[KeyFile]:
     """Return the guid2mkey, and the files with keys of classes, of each of *folders* that has one, each once."""
     found: list[KeyFile | None] = []
     for folder in _once(folders):
-        found.append(_key_file(MKEY_FILE, folder / MKEY_FILE, _has_m_keys))
+        found.append(_key_file(MKEY_FILE, folder / MKEY_FILE, has_m_keys))
         found += [_key_file(name, folder / name, _has_class_keys) for name in CLASS_KEY_FILES.values()]
     return [file for file in found if file is not None]
 
@@ -153,14 +154,6 @@ def _key_file(kind: str, path: Path, holds_key: Callable[[Path], bool | None]) -
     return None if file is None else KeyFile(kind, file, holds_key(path))
 
 
-def _has_m_keys(path: Path) -> bool | None:
-    try:
-        keys = read_key_files(path.parent, (MKEY_FILE,)).m_keys
-    except IbkeysError:
-        return None
-    return any(not key.is_zero for key in keys.values())
-
-
 def _has_class_keys(path: Path) -> bool | None:
     try:
         keys = read_class_key_files(path.parent)[0]
@@ -171,8 +164,9 @@ def _has_class_keys(path: Path) -> bool | None:
 
 
 def _ibdiag_has_key(path: Path) -> bool | None:
-    text = read_text(path)
-    if text is None:
+    try:
+        text = files.read_text(path, files.SETTINGS, "replace")
+    except OSError:
         return None
     values = re.findall(r"^\s*(?:m_key|sa_key)\s*=\s*(\S+)", text, re.MULTILINE)
     return any(c_number(value.encode(), 64) != 0 for value in values)

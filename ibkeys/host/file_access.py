@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ibkeys import files
-
 
 @dataclass(frozen=True, slots=True)
 class FileFact:
@@ -105,11 +103,3 @@ def is_same_file(one: Path, other: Path) -> bool:
         return one.samefile(other)
     except OSError:
         return os.path.realpath(one) == os.path.realpath(other)
-
-
-def read_text(path: Path) -> str | None:
-    """Return the text of a configuration file; None when it is not there, cannot be read, or is no such file."""
-    try:
-        return files.read_text(path, files.SETTINGS, "replace")
-    except OSError:
-        return None

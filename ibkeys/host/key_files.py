@@ -141,7 +141,13 @@ def export_key_files(
 def refuse_to_overwrite(store: KeyStore, directory: Path, processes: Iterable[OpensmProcess] = ()) -> None:
     """Raise Refused for a directory in which `export_key_files` would write nothing; it says why. Raises StoreError,
     FileFormatError too."""
-    _refuse_running(directory, processes)
+    for process in processes:
+        if is_same_file(directory, process.cache):
+            raise Refused(
+                f"{directory} is where the running OpenSM (process {process.pid}) has its files; nothing was written: "
+                "stop it first, or name another directory",
+                "running-opensm",
+            ).explained("OpenSM does not read them again, and overwrites them after a sweep.")
     _refuse_to_lose_keys(directory, store.all_keys())
 
 
@@ -220,16 +226,6 @@ def _written(path: Path) -> datetime:
     fact = read_file_fact(path)
     now = utc_now()
     return now if fact is None else min(fact.modified, now)
-
-
-def _refuse_running(directory: Path, processes: Iterable[OpensmProcess]) -> None:
-    for process in processes:
-        if is_same_file(directory, process.cache):
-            raise Refused(
-                f"{directory} is where the running OpenSM (process {process.pid}) has its files; nothing was written: "
-                "stop it first, or name another directory",
-                "running-opensm",
-            ).explained("OpenSM does not read them again, and overwrites them after a sweep.")
 
 
 def _refuse_to_lose_keys(directory: Path, known: Mapping[int, list[MKey]]) -> None:

@@ -113,10 +113,7 @@ def _argument(line: str) -> Argument:
 
 ARGUMENTS: Final = tuple(_argument(line) for line in _ROWS.strip().split("\n"))
 _LONG: Final = {each.name: each for each in ARGUMENTS}
-_SHORT: Final[dict[str, Argument]] = {}
-for _each in reversed(ARGUMENTS):  # of two with one letter the first
-    if _each.letter:
-        _SHORT[_each.letter] = _each
+_SHORT: Final = {each.letter: each for each in reversed(ARGUMENTS) if each.letter}  # of two with one letter the first
 _HEX: Final = frozenset({"guid", "sm_key", "cc_key", "subnet_prefix"})
 """Options whose number is taken as hex, with or without 0x. All others are C numbers: 0x is hex, a leading 0 octal."""
 

@@ -120,25 +120,21 @@ def check_lines(path: Path, wanted: KeyLines) -> None:
 
 
 def _before_and_after(path: Path, wanted: KeyLines) -> tuple[bytes, bytes, os.stat_result | None]:
-    try:
-        before, status = _read_to_replace(path)
-    except FileFormatError as error:
-        if not isinstance(error.__cause__, FileNotFoundError):
-            raise
-        before, status = b"", None
+    before, status = _read_to_replace(path)
     try:
         return before, with_lines(before, wanted), status
     except FileFormatError as error:
         raise FileFormatError(str(error), str(path)) from None
 
 
-def _read_to_replace(path: Path) -> tuple[bytes, os.stat_result]:
+def _read_to_replace(path: Path) -> tuple[bytes, os.stat_result | None]:
+    """Return the bytes of an opensm.conf and what it is; none and None where there is no file."""
     if path.is_symlink():
         raise FileFormatError("is a symbolic link: give the file that it points to", str(path))
     try:
         data, status = files.read_to_replace(path, files.SETTINGS)
-    except FileNotFoundError as error:
-        raise FileFormatError("there is no such file", str(path)) from error
+    except FileNotFoundError:
+        return b"", None
     except files.NoRegularFile as error:
         raise FileFormatError(str(error.strerror), str(path)) from error
     except OSError as error:

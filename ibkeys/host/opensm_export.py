@@ -13,8 +13,7 @@ from ibkeys.errors import FileFormatError, Refused, StoreError, UsageError
 from ibkeys.host.opensm_conf import LEASE, LEVEL, KeyLines, check_lines, problems, read_conf, write_lines
 from ibkeys.host.opensm_here import configs_here, readers_of
 from ibkeys.host.opensm_options import read_options
-from ibkeys.keys.mkey import MKey
-from ibkeys.store.keys.keystore import KeyStore, StoredKey
+from ibkeys.store.keys.keystore import KeyStore
 
 
 @dataclass(slots=True)
@@ -33,26 +32,21 @@ def lines_of(store: KeyStore, protect: int | None = None, lease: int | None = No
     *protect* (0 to 3) and *lease* (seconds) are the user's word; without it they are those that all ports were given
     with their keys, None in the answer where that is not one value. Raises UsageError when there is no key.
     """
-    found = _first_keys(store)
-    if not found:
+    first = {guid: keys[0] for guid, keys in store.all_keys().items()}  # the key of each port that is tried first
+    rows = [row for row in store.rows() if row.state != "former" and row.m_key == first[row.port_guid]]
+    rows = [row for row in rows if not row.m_key.is_zero]
+    if not rows:
         raise UsageError("the key store has no M_Key for any port, so there is no key for an opensm.conf")
-    keys = {key for key, _ in found}
+    keys = {row.m_key for row in rows}
     if len(keys) > 1:
         return None
-    levels = {row.m_key_protect_bits for _, row in found} - {None}
-    leases = {row.m_key_lease_period for _, row in found} - {None}
+    levels = {row.m_key_protect_bits for row in rows} - {None}
+    leases = {row.m_key_lease_period for row in rows} - {None}
     return KeyLines(
         keys.pop(),
         protect if protect is not None or len(levels) != 1 else levels.pop(),
         lease if lease is not None or len(leases) != 1 else leases.pop(),
     )
-
-
-def _first_keys(store: KeyStore) -> list[tuple[MKey, StoredKey]]:
-    """Return the key of each port that is tried first, with its row; ports that have none now are left out."""
-    first = {guid: keys[0] for guid, keys in store.all_keys().items()}
-    rows = [row for row in store.rows() if row.state != "former" and row.m_key == first[row.port_guid]]
-    return [(row.m_key, row) for row in rows if not row.m_key.is_zero]
 
 
 def check_conf(store: KeyStore, path: Path, protect: int | None = None, lease: int | None = None) -> CheckedConf:

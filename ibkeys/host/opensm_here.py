@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ibkeys.errors import FileFormatError
+from ibkeys.errors import IbkeysError
 from ibkeys.host import opensm_process as opensm_host
 from ibkeys.host.file_access import is_same_file
 from ibkeys.host.opensm_process import OpensmProcess, opensm_processes, read_opensm_config
-from ibkeys.store.opensm import MKEY_FILE, parse_m_keys
+from ibkeys.store.opensm import MKEY_FILE, read_key_files
 
 if TYPE_CHECKING:
     from ibkeys.fabric.live import Fabric
@@ -91,24 +91,24 @@ def describe_locked_out(security_keys: Path | None) -> list[str]:
         if any(is_same_file(process.cache, each) for each in named):
             continue
         named.append(process.cache)
-        if _has_no_key(process.cache):
+        if has_m_keys(process.cache / MKEY_FILE) is False:
             continue
         unless = "" if process.cache_known else " (unless its OSM_CACHE_DIR says otherwise)"
         where = f"OpenSM runs on this host (process {process.pid}) and keeps its key files in {process.cache}{unless}"
         lines.append(f"{where}{_way_in(process.cache, security_keys)}")
     left = opensm_host.OPENSM_CACHE
-    if not named and os.path.exists(left / MKEY_FILE) and not _has_no_key(left):
+    if not named and os.path.exists(left / MKEY_FILE) and has_m_keys(left / MKEY_FILE) is not False:
         lines.append(f"an OpenSM that ran on this host left its key files in {left}{_way_in(left, security_keys)}")
     return lines
 
 
-def _has_no_key(cache: Path) -> bool:
-    """Whether OpenSM's key file is there and gives no port a key: then it opens none."""
+def has_m_keys(path: Path) -> bool | None:
+    """Whether a guid2mkey gives a port a key; one that does not opens none. None: not there, or it cannot be read."""
     try:
-        keys = parse_m_keys((cache / MKEY_FILE).read_bytes(), MKEY_FILE)
-    except (OSError, FileFormatError):
-        return False
-    return all(key.is_zero for key in keys.values())
+        keys = read_key_files(path.parent, (MKEY_FILE,)).m_keys
+    except IbkeysError:
+        return None
+    return any(not key.is_zero for key in keys.values())
 
 
 def _way_in(cache: Path, used: Path | None) -> str:

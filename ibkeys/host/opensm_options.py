@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
-from ibkeys.host.opensm_option_table import BITS, OPTIONS, Option, Value
+from ibkeys.host.opensm_option_table import BITS, OPTIONS, Kind, Value
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.opensm import c_number
 
@@ -82,7 +82,7 @@ def read_options(data: bytes) -> OptionsFile:
             unknown.append(last.name.decode() if _NAME.fullmatch(last.name) else f"line {last.line}")
             continue
         text = unquoted(last.text)
-        value = _READERS[option.kind](option, text)
+        value = _read(option.kind, text)
         if value is None and option.kind in BITS:
             remarks.append(Remark(last.line, option.name, "no-number"))
             continue
@@ -150,33 +150,19 @@ CONSOLES: Final = frozenset({"off", "local", "loopback", "socket"})
 _ENFORCEMENTS: Final = frozenset({"both", "in", "out", "off"})
 
 
-def _number(option: Option, text: bytes) -> Value:
-    return number_of(text, BITS[option.kind])
-
-
-def _signed(option: Option, text: bytes) -> Value:
-    value = number_of(text, 64)
-    value = value - (1 << 64) if value is not None and value >> 63 else value
-    return value if value is not None and -(1 << 31) <= value < 1 << 31 else None
-
-
-def _key(option: Option, text: bytes) -> Value:
-    value = number_of(text, 64)
-    return None if value is None else MKey(value)
-
-
-def _text(option: Option, text: bytes) -> Value:
-    return None if text == b"(null)" else text.decode("utf-8", "surrogateescape")
-
-
-_READERS: Final[dict[str, Callable[[Option, bytes], Value]]] = {
-    **dict.fromkeys(("u8", "u16", "u32", "u64"), _number),
-    "i32": _signed,
-    "key": _key,
-    "flag": lambda option, text: text == b"TRUE",
-    "text": _text,
-    "other": lambda option, text: None,
-}
+def _read(kind: Kind, text: bytes) -> Value:
+    """Return the value of an option of this kind, None where *text* is none."""
+    if kind == "flag":
+        return text == b"TRUE"
+    if kind == "text":
+        return None if text == b"(null)" else text.decode("utf-8", "surrogateescape")
+    number = number_of(text, 64) if kind in BITS else None
+    if number is None or kind == "key":
+        return None if number is None else MKey(number)
+    if kind == "i32":
+        number = number - (1 << 64) if number >> 63 else number
+        return number if -(1 << 31) <= number < 1 << 31 else None
+    return number if number < 1 << BITS[kind] else None
 
 
 def _at_most(limit: int, instead: int) -> Callable[[Value], Value]:

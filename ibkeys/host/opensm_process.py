@@ -265,10 +265,7 @@ def is_running(host: HostFiles, process: OpensmProcess) -> bool:
 
     One whose start is not known does not count. Raises HostNotReached. Source: proc(5), fields 3 and 22 of stat.
     """
-    try:
-        stat = host.read(process.folder / "stat", files.SETTINGS).decode("utf-8", "replace")
-    except OSError:
-        return False
+    stat = _text(host, process.folder / "stat")
     state = stat.rpartition(")")[2].split()[:1]
     return state not in ([], ["Z"], ["X"]) and process.ticks is not None and started_at(stat) == process.ticks
 

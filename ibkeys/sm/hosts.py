@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ibkeys.errors import HostNotReached
-from ibkeys.host.host_files import THIS_HOST, HostFiles
+from ibkeys.host.host_files import THIS_HOST
 from ibkeys.sm.elsewhere.remote import RemoteFiles
 from ibkeys.sm.elsewhere.ssh import SshHost, environment
 from ibkeys.sm.instance import NOTHING_NAMED, Named
@@ -27,16 +26,6 @@ class SmHost:
         return self.ssh.name if self.ssh is not None else ""
 
 
-@contextmanager
-def open_host(host: SmHost) -> Iterator[HostFiles]:
-    """Open a host's files for reading. Raises HostNotReached."""
-    if host.ssh is None:
-        yield THIS_HOST
-        return
-    with RemoteFiles(host.ssh.name, host.ssh.command(), environment()) as files:
-        yield files
-
-
 def look_at_hosts(hosts: Iterable[SmHost], socket: str = "") -> list[HostReport]:
     """Return what OpenSMs run on *hosts*, one host after the other. *socket*: of the simulator whose subnet is meant.
 
@@ -44,8 +33,11 @@ def look_at_hosts(hosts: Iterable[SmHost], socket: str = "") -> list[HostReport]
     """
     reports = []
     for host in hosts:
+        if host.ssh is None:
+            reports.append(look_at_host(THIS_HOST, host.named, socket))
+            continue
         try:
-            with open_host(host) as files:
+            with RemoteFiles(host.ssh.name, host.ssh.command(), environment()) as files:
                 reports.append(look_at_host(files, host.named, socket))
         except HostNotReached as error:
             reports.append(not_reached(error))

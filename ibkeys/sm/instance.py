@@ -21,7 +21,7 @@ from ibkeys.host.host_files import HostFiles, stat_or_none
 from ibkeys.host.inside_root import NO_NAME
 from ibkeys.host.opensm_options import OptionsFile, read_options
 from ibkeys.host.opensm_process import OPENSM_CONFIGS, OpensmProcess, as_seen
-from ibkeys.partitions.model import Policy
+from ibkeys.partitions.model import Policy, Problem
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.sm.options import Options, Source
 from ibkeys.sm.reading import CHANGED, Reading, judge, judge_absent
@@ -174,30 +174,29 @@ class _Look:
 
     def at(self, role: Role, path: Path, place: Path, source: Source, certain: bool) -> InstanceFile:
         """Return a file that is at *place* to anyone who looks. Raises HostNotReached."""
-        found = self._found(role, path, place, source, certain)
-        return found if self.process.view != "unknown" else replace(found, is_certain=False, doubt=HOSTS_OWN)
-
-    def _found(self, role: Role, path: Path, place: Path, source: Source, certain: bool) -> InstanceFile:
         process = self.process
+        file = InstanceFile(role, path, place, source, certain)
+        if process.view == "unknown":
+            file = replace(file, is_certain=False, doubt=HOSTS_OWN)
         try:
             fact = self.host.stat(place)
         except FileNotFoundError:
-            reading: Reading = "not-judged"
-            if role in _JUDGED:
-                reading = judge_absent(stat_or_none(self.host, place.parent), process.started, process.exact)
-            return InstanceFile(role, path, place, source, certain, None, "is not there", reading, lack="absent")
+            file = replace(file, problem="is not there", lack="absent")
+            if role not in _JUDGED:
+                return file
+            above = stat_or_none(self.host, place.parent)
+            return replace(file, reading=judge_absent(above, process.started, process.exact))
         except OSError as error:
-            return InstanceFile(role, path, place, source, certain, None, self._reason(error), "unknown")
+            return replace(file, problem=self._reason(error), reading="unknown")
+        file = replace(file, fact=fact)
         if role not in _JUDGED:
-            return InstanceFile(role, path, place, source, certain, fact)
-        reading = judge(fact, process.started, process.exact, self.last_sweep)
-        problem = ""
+            return file
+        file = replace(file, reading=judge(fact, process.started, process.exact, self.last_sweep))
         try:
-            self.contents[role] = self.host.read(place, _JUDGED[role])
+            data = self.contents[role] = self.host.read(place, _JUDGED[role])
         except OSError as error:
-            problem = self._reason(error)
-        digest = hashlib.sha256(self.contents[role]).hexdigest() if role == "policy" and not problem else None
-        return InstanceFile(role, path, place, source, certain, fact, problem, reading, digest)
+            return replace(file, problem=self._reason(error))
+        return replace(file, digest=hashlib.sha256(data).hexdigest() if role == "policy" else None)
 
     def _reason(self, error: OSError) -> str:
         if isinstance(error, PermissionError):
@@ -247,13 +246,11 @@ def _parsed(look: _Look, file: InstanceFile) -> Policy:
     owner = stat_or_none(look.host, look.process.folder)
     if file.source == "sm.toml" or (owner is not None and owner.uid == look.host.own_user()):
         return policy
-    errors, warnings = (
-        tuple(
-            replace(each, message=f"{each.severity} in a file that OpenSM names, its text is not shown")
-            for each in found
-        )
-        for found in (policy.errors, policy.warnings)
-    )
+
+    def without_text(problem: Problem) -> Problem:
+        return replace(problem, message=f"{problem.severity} in a file that OpenSM names, its text is not shown")
+
+    errors, warnings = (tuple(map(without_text, found)) for found in (policy.errors, policy.warnings))
     return replace(policy, errors=errors, warnings=warnings)
 
 

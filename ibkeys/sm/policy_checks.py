@@ -16,8 +16,7 @@ NAME: Final = "OpenSM policy"
 
 def check_policies(host: HostReport) -> Iterator[Check]:
     """Yield a check for the policy of each OpenSM of a host: which file it is, and whether OpenSM would take it."""
-    for each in host.instances:
-        yield _check(each)
+    yield from map(_check, host.instances)
 
 
 def policy_in_words(instance: Instance) -> str:

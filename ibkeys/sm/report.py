@@ -131,8 +131,8 @@ def with_ports(host: HostReport, states: Mapping[int, str | None], own_guids: Co
 def _told_port(instance: Instance) -> int | None:
     """Return the port that an OpenSM was told to use, where that is certain."""
     setting = instance.options.setting("guid")
-    is_told = setting.is_certain and isinstance(setting.value, int) and setting.value not in (0, _ASKED_FOR)
-    return int(setting.value) if is_told and isinstance(setting.value, int) else None
+    guid = setting.value if setting.is_certain else None
+    return guid if isinstance(guid, int) and guid not in (0, _ASKED_FOR) else None
 
 
 def shared_files(host: HostReport) -> Iterator[tuple[Instance, Instance, tuple[InstanceFile, ...]]]:

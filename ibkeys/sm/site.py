@@ -16,11 +16,12 @@ from ibkeys.errors import FileError, HostNotReached, IbkeysError, Refused, Store
 from ibkeys.fabric.live import Fabric
 from ibkeys.fabric.subnet_manager import find_subnet_manager
 from ibkeys.host.file_access import FileFact
+from ibkeys.host.host_files import stat_or_none
 from ibkeys.host.opensm_here import own_socket
 from ibkeys.printable import named
 from ibkeys.sm.elsewhere.ssh import SshHost
 from ibkeys.sm.hosts import SmHost
-from ibkeys.sm.instance import CHECK_FIRST, Instance, InstanceFile, Role
+from ibkeys.sm.instance import CHECK_FIRST, Instance, Role
 from ibkeys.sm.machines.machine import Machine
 from ibkeys.sm.machines.opening import open_machine
 from ibkeys.sm.managers import Manager
@@ -67,8 +68,9 @@ class Running:
         except OSError:
             raise stale(f"{self.instance.name} no longer runs, or was restarted") from None
 
-    def place_of(self, role: Role) -> tuple[Path, Path]:
-        """Return a file as its host names it, and as this OpenSM sees it.
+    def place_of(self, role: Role, fact: FileFact | None = None) -> tuple[Path, Path]:
+        """Return a file as its host names it, and as this OpenSM sees it. *fact*: what it is now, where that was asked
+        again since this OpenSM was examined.
 
         Raises UsageError if it is not known which file that is, FileError if the OpenSM sees another file of that name
         than its host.
@@ -77,7 +79,7 @@ class Running:
         if file.path is None or file.place is None:
             where = f"({file.path}) " if file.path is not None else ""
             raise UsageError(f"{_WORDS[role]} of {self.instance.name} {where}{file.problem}")
-        if file.place != file.path and not self._is_the_hosts_own(file):
+        if file.place != file.path and not self._is_the_hosts_own(file.path, fact or file.fact):
             raise FileError(
                 f"{file.path}: {self.instance.name} sees a different file of that name than its host: run ibkeys in "
                 "its container, or change the file at its source"
@@ -123,16 +125,15 @@ class Running:
     def verify_options(self) -> None:
         """Check that the options file has not changed. Raises Refused (``stale``), HostNotReached."""
         file = self.instance.files["options"]
-        if file.place is not None and _state(file.fact) != _state(_fact_now(self.machine, file.place)):
+        if file.place is not None and _state(file.fact) != _state(stat_or_none(self.machine.files, file.place)):
             raise stale(f"{file.path}, the options file of {self.instance.name}, was changed in the meantime")
 
-    def _is_the_hosts_own(self, file: InstanceFile) -> bool:
-        """Whether the file is the same by the name that its host has for it: a service may have mounts of its own."""
-        assert file.path is not None
-        try:
-            return file.fact is not None and self.machine.files.stat(file.path).identity == file.fact.identity
-        except OSError:
+    def _is_the_hosts_own(self, path: Path, fact: FileFact | None) -> bool:
+        """Whether *fact* is of the file that its host has by this name: a service may have mounts of its own."""
+        if fact is None:
             return False
+        of_host = stat_or_none(self.machine.files, path)
+        return of_host is not None and of_host.identity == fact.identity
 
 
 def reach(enter: Callable[[AbstractContextManager[Machine]], Machine], hosts: Iterable[SmHost]) -> list[Reached]:
@@ -294,13 +295,6 @@ def _not_seen(report: SmReport, manager: Manager) -> IbkeysError:
 
 def _shown(value: object) -> str:
     return str(value).upper() if isinstance(value, bool) else str(value)
-
-
-def _fact_now(machine: Machine, place: Path) -> FileFact | None:
-    try:
-        return machine.files.stat(place)
-    except OSError:
-        return None
 
 
 def _state(fact: FileFact | None) -> tuple[object, ...]:

@@ -11,7 +11,7 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, quote, urlsplit
 
 from ibkeys.errors import UsageError
@@ -65,9 +65,10 @@ class UfmToken:
         raise TypeError("a token is not pickled")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class UfmAccess:
-    """How one UFM is asked. ``url``: its base, without a slash at the end. ``token`` or ``certificate`` (PEM, with
+    """How one UFM is asked. ``url``: its base, without a slash at the end; it may be given as ``ufm:URL``, and without
+    a path gets the one that goes with the token or the certificate. ``token`` or ``certificate`` (PEM, with
     ``private_key`` where that is another file) say who asks. ``trusted``: a PEM file with the CA that TLS trusts
     besides the system's. ``verifies``: whether the server's certificate is checked. ``proxy``: its URL; those of the
     environment are not used. ``timeout``: see `TIMEOUT`."""
@@ -81,38 +82,24 @@ class UfmAccess:
     proxy: str | None = None
     timeout: float = TIMEOUT
 
-    @classmethod
-    def of(
-        cls,
-        text: str,
-        token: UfmToken | None = None,
-        certificate: Path | None = None,
-        private_key: Path | None = None,
-        trusted: Path | None = None,
-        *,
-        verifies: bool = True,
-        proxy: str | None = None,
-        timeout: float = TIMEOUT,
-    ) -> Self:
-        """Return the access that ``ufm:URL`` or a URL means; without a path it gets the one that goes with the token or
-        the certificate. Raises UsageError, which repeats no credential."""
-        if token is None and certificate is None:
+    def __post_init__(self) -> None:
+        """Raises UsageError, which repeats no credential."""
+        if self.token is None and self.certificate is None:
             raise UsageError("UFM needs a login: give --ufm-token @FILE, or --ufm-cert FILE")
-        if private_key is not None and certificate is None:
+        if self.private_key is not None and self.certificate is None:
             raise UsageError("--ufm-key requires --ufm-cert")
-        parts = _split(text.removeprefix(PREFIX), "UFM's URL", f"{PREFIX}https://HOST[:PORT]")
-        through = _split(proxy, "--ufm-proxy", "http://HOST:PORT") if proxy is not None else parts
+        parts = _split(self.url.removeprefix(PREFIX), "UFM's URL", f"{PREFIX}https://HOST[:PORT]")
+        through = _split(self.proxy, "--ufm-proxy", "http://HOST:PORT") if self.proxy is not None else parts
         hosts = parts.hostname or "", through.hostname or ""
-        if parts.scheme == "http" and verifies and not all(map(_is_loopback, hosts)):
+        if parts.scheme == "http" and self.verifies and not all(map(_is_loopback, hosts)):
             raise UsageError(
                 f"http://{parts.netloc}: anyone who listens could read the token; use https, or --ufm-insecure on a "
                 "network that you trust"
             )
-        path = parts.path.rstrip("/") or (WITH_TOKEN if token is not None else WITH_CERTIFICATE)
+        path = parts.path.rstrip("/") or (WITH_TOKEN if self.token is not None else WITH_CERTIFICATE)
         if not _PATH.fullmatch(path):
             raise UsageError("the path of UFM's URL may have letters, digits and . _ ~ - between slashes")
-        url = f"{parts.scheme}://{parts.netloc}{path}"
-        return cls(url, token, certificate, private_key, trusted, verifies, proxy, timeout)
+        self.url = f"{parts.scheme}://{parts.netloc}{path}"
 
     def tls(self) -> ssl.SSLContext:
         """Return the context of TLS. Raises UsageError for a certificate or key that cannot be used."""
@@ -154,27 +141,24 @@ def _split(text: str, what: str, form: str) -> SplitResult:
         host, _ = parts.hostname or "", parts.port
     except ValueError:
         parts = None
-    if parts is None or parts.scheme not in ("https", "http") or not _is_host(host) or not text.isprintable():
+    is_host = parts is not None and (_address(host) is not None or _HOST.fullmatch(host) is not None)
+    if parts is None or parts.scheme not in ("https", "http") or not is_host or not text.isprintable():
         raise UsageError(f"{what} is not understood: write it as {form}")
     if "?" in text or "#" in text:
         raise UsageError(f"{what} must end with its path, without ? or #: write it as {form}")
     return parts
 
 
-def _is_host(text: str) -> bool:
-    """Whether it is an address, or a name as DNS has it."""
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        ipaddress.ip_address(text)
+        return ipaddress.ip_address(host)
     except ValueError:
-        return bool(_HOST.fullmatch(text))
-    return True
+        return None
 
 
 def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    address = _address(host)
+    return host == "localhost" if address is None else address.is_loopback
 
 
 def _no_passphrase() -> str:

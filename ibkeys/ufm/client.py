@@ -69,16 +69,15 @@ class UfmClient:
             return None
         self._require_success("GET", path, answer, "" if holds_keys else self._reason(answer))
         if answer.is_page:
-            raise UfmNotReached(
-                f"{self.url}{path}: answered with an HTML page (probably a login page) instead of JSON: the token "
-                "or certificate was not accepted, or the URL is not that of its REST interface",
-                self.url,
+            raise self.not_reached(
+                path,
+                "answered with an HTML page (probably a login page) instead of JSON: the token or certificate was not "
+                "accepted, or the URL is not that of its REST interface",
             )
         try:
             return jsonfile.loads(answer.body)
         except FileFormatError as error:
-            what = "is not JSON" if holds_keys else str(error)
-            raise UfmNotReached(f"{self.url}{path}: its answer {what}", self.url) from None
+            raise self.not_reached(path, f"its answer {'is not JSON' if holds_keys else error}") from None
 
     def write(self, method: Method, path: str, body: Mapping[str, Any] | None = None) -> Answer:
         """Ask for a change, once: it is never repeated blindly. What the answer says proves nothing.
@@ -88,12 +87,13 @@ class UfmClient:
         answer = self._ask(method, path, None, body)
         self._require_success(method, path, answer, self._reason(answer))
         if answer.is_page:
-            raise UfmNotReached(
-                f"{self.url}{path}: {method} was answered with an HTML page; it is not known whether the "
-                "change was made",
-                self.url,
-            )
+            what = f"{method} was answered with an HTML page; it is not known whether the change was made"
+            raise self.not_reached(path, what)
         return answer
+
+    def not_reached(self, path: str, what: str) -> UfmNotReached:
+        """Return the error for a question about *path* without an answer that can be used."""
+        return UfmNotReached(f"{self.url}{path}: {what}", self.url)
 
     def _require_success(self, method: Method, path: str, answer: Answer, reason: str) -> None:
         if 200 <= answer.status < 300:
@@ -130,17 +130,22 @@ class UfmClient:
         try:
             with (
                 scrubbed(self._hidden),
-                self._client(httpx) as client,
+                httpx.Client(
+                    verify=self._tls,
+                    proxy=access.proxy,
+                    trust_env=False,
+                    follow_redirects=False,
+                    timeout=access.timeout,
+                ) as client,
                 _deadline(access.timeout) as deadline,
                 client.stream(
                     method, access.url + path, params=query, json=body, headers=headers, extensions=deadline.extension
                 ) as response,
             ):
                 if response.headers.get("Content-Encoding", "identity") != "identity":
-                    raise UfmNotReached(
-                        f"{self.url}{path}: its answer is compressed, although that was not requested", self.url
-                    )
-                data = self._without_token(self._whole(path, response.iter_raw()))
+                    raise self.not_reached(path, "its answer is compressed, although that was not requested")
+                # Without the token: whatever is told of it later, an error or the name of a job, has none.
+                data = self._hidden(self._whole(path, response.iter_raw()).decode("latin-1")).encode("latin-1")
                 if deadline.is_over:  # an answer without a length seems whole where it was cut off
                     raise TimeoutError("cut off")
                 kind = response.headers.get("Content-Type", "").lower()
@@ -148,43 +153,25 @@ class UfmClient:
                 return Answer(response.status_code, kind, data, location or None)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             asked = "" if method == "GET" else "; no request was sent"
-            text = f"{self.url}{path}: {method}: cannot be reached: {self._text_of(error)}{asked}"
-            raise UfmNotReached(text, self.url) from None
+            raise self.not_reached(path, f"{method}: cannot be reached: {self._text_of(error)}{asked}") from None
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
-            raise UfmNotReached(self._why(method, path, error), self.url) from None
-
-    def _client(self, httpx: ModuleType) -> Any:
-        return httpx.Client(
-            verify=self._tls,
-            proxy=self.access.proxy,
-            trust_env=False,
-            follow_redirects=False,
-            timeout=self.access.timeout,
-        )
+            made = "" if method == "GET" else "; it is not known whether the change was made"
+            what = f"{method}: no complete answer within {access.timeout:g} s: {self._text_of(error)}{made}"
+            raise self.not_reached(path, what) from None
 
     def _whole(self, path: str, pieces: Iterator[bytes]) -> bytes:
         found = bytearray()
         for piece in pieces:
             found += piece
             if len(found) > self._most:
-                raise UfmNotReached(f"{self.url}{path}: its answer has more than {self._most} bytes", self.url)
+                raise self.not_reached(path, f"its answer has more than {self._most} bytes")
         return bytes(found)
-
-    def _why(self, method: Method, path: str, error: Exception) -> str:
-        made = "" if method == "GET" else "; it is not known whether the change was made"
-        within = f"within {self.access.timeout:g} s"
-        return f"{self.url}{path}: {method}: no complete answer {within}: {self._text_of(error)}{made}"
 
     def _text_of(self, error: Exception) -> str:
         return clean(self._hidden(str(error) or type(error).__name__))
 
     def _hidden(self, text: str) -> str:
         return text if self.access.token is None else self.access.token.hidden_in(text)
-
-    def _without_token(self, data: bytes) -> bytes:
-        """Return an answer as if it did not repeat the token: whatever is told of it later, in an error or as the name
-        of a job, has none."""
-        return self._hidden(data.decode("latin-1")).encode("latin-1")
 
 
 class Deadline:

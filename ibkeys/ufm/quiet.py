@@ -18,26 +18,17 @@ _LOGGERS: Final = tuple(f"httpcore.{name}" for name in ("connection", "http11", 
 _HEADERS: Final = re.compile(r"(response_headers\.complete return_value=\([^\[]*)\[.*", re.DOTALL)
 
 
-class _Scrub(logging.Filter):
-    """Takes headers out of a record, and what *hidden* takes out of a text."""
-
-    def __init__(self, hidden: Callable[[str], str]) -> None:
-        super().__init__()
-        self._hidden = hidden
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Change the record; it is logged in any case."""
-        record.msg, record.args = self._hidden(_HEADERS.sub(r"\1<headers not shown>)", record.getMessage())), ()
-        return True
-
-
 @contextmanager
 def scrubbed(hidden: Callable[[str], str]) -> Iterator[None]:
     """Let the libraries log no header of an answer, and nothing that *hidden* takes out of a text, in this block."""
+
+    def scrub(record: logging.LogRecord) -> bool:
+        record.msg, record.args = hidden(_HEADERS.sub(r"\1<headers not shown>)", record.getMessage())), ()
+        return True  # it is logged in any case
+
     # A filter of a logger is not asked about what its children log: each one gets it.
     made = [name for name in tuple(logging.root.manager.loggerDict) if name.partition(".")[0] in _LIBRARIES]
     loggers = [logging.getLogger(name) for name in {*made, *_LIBRARIES, *_LOGGERS}]
-    scrub = _Scrub(hidden)
     for logger in loggers:
         logger.addFilter(scrub)
     try:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from ibkeys import jsonfile
-from ibkeys.errors import EncodeError, FileFormatError, UfmNotReached, UfmRefused
+from ibkeys.errors import EncodeError, FileFormatError, UfmRefused
 from ibkeys.printable import counted
 from ibkeys.ufm.access import ALL_WITHIN, UfmAccess
 from ibkeys.ufm.answers import (
@@ -28,7 +28,7 @@ from ibkeys.ufm.answers import (
     job_of,
     partitions_in,
 )
-from ibkeys.ufm.client import Answer, Method, UfmClient
+from ibkeys.ufm.client import Method, UfmClient
 
 P_KEYS: Final = "/resources/pkeys"
 _GUIDS: Final = {"guids_data": "true"}
@@ -143,11 +143,8 @@ class Ufm:
         """
         document = self._client.read(P_KEYS, _GUIDS)
         if document is None:
-            raise UfmNotReached(
-                f"{self.url}{P_KEYS}: answered with status 404: no list of partitions; without a "
-                "path in the URL the usual one is taken",
-                self.url,
-            )
+            what = "answered with status 404: no list of partitions; without a path in the URL the usual one is taken"
+            raise self._client.not_reached(P_KEYS, what)
         found = self._parsed(P_KEYS, document, partitions_in)
         if found.complete:
             return dict(found.by_base)
@@ -159,11 +156,10 @@ class Ufm:
         entries: dict[int, UfmPartition] = {}
         for base, bare in listed.by_base.items():
             if self._now() >= end:
-                raise UfmNotReached(
-                    f"{self.url}{P_KEYS}: it lists P_Keys only, and asking for each of its "
-                    f"{counted(len(listed.by_base), 'partition')} takes more than {ALL_WITHIN:g} s: {len(entries)} "
-                    "were read by then",
-                    self.url,
+                raise self._client.not_reached(
+                    P_KEYS,
+                    f"it lists P_Keys only, and asking for each of its {counted(len(listed.by_base), 'partition')} "
+                    f"takes more than {ALL_WITHIN:g} s: {len(entries)} were read by then",
                 )
             entries[base] = self.partition(base) or bare
         return entries
@@ -177,7 +173,16 @@ class Ufm:
     def make(self, call: Call) -> str | None:
         """Ask for one change, once. Return the id of the job where UFM began one. Nothing is proven by that."""
         answer = self._client.write(call.method, call.path, call.body)
-        return self._job_begun(call.path, answer)
+        if answer.status != 202:
+            return None
+        document: Any = None
+        with suppress(FileFormatError):  # the job may stand in Location alone
+            document = jsonfile.loads(answer.body)
+        job = self._parsed(call.path, document, lambda each: job_of(answer.location, each))
+        if job is None:
+            what = "status 202 names no job: it is not known whether the change is made"
+            raise self._client.not_reached(call.path, what)
+        return job
 
     def job(self, identity: str) -> Job:
         """Return how a job stands. Raises UfmRefused for one that UFM does not know."""
@@ -192,24 +197,11 @@ class Ufm:
         path = "/app/smconf"
         found = self._client.read(path, holds_keys=True)
         if not isinstance(found, dict):
-            raise UfmNotReached(f"{self.url}{path}: its answer is not a list of settings", self.url)
+            raise self._client.not_reached(path, "its answer is not a list of settings")
         return found
-
-    def _job_begun(self, path: str, answer: Answer) -> str | None:
-        if answer.status != 202:
-            return None
-        document: Any = None
-        with suppress(FileFormatError):  # the job may stand in Location alone
-            document = jsonfile.loads(answer.body)
-        job = self._parsed(path, document, lambda each: job_of(answer.location, each))
-        if job is None:
-            raise UfmNotReached(
-                f"{self.url}{path}: status 202 names no job: it is not known whether the change is made", self.url
-            )
-        return job
 
     def _parsed(self, path: str, document: Any, parse: Callable[[Any], T]) -> T:
         try:
             return parse(document)
         except EncodeError as error:
-            raise UfmNotReached(f"{self.url}{path}: {error}", self.url) from None
+            raise self._client.not_reached(path, str(error)) from None

@@ -110,7 +110,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     for name, value in {
         "look_at_all": lambda *given, **named: survey,
         "reach": lambda enter, hosts: [],
-        "find_site": lambda *given: SimpleNamespace(notes=[]),
+        "site_of": lambda *given: SimpleNamespace(notes=[]),
         "managers_of": lambda found: [],
         "sms_for": lambda *given: seen,
         "objections_to_unread_policy": lambda *given: [],

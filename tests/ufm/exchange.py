@@ -12,7 +12,7 @@ A, B, C = 0x0002C903000A1011, 0x0002C903000A1021, 0x0002C903000A1031
 
 
 def access(mock: Mock, token: str = TOKEN, timeout: float = 5.0) -> UfmAccess:
-    return UfmAccess.of(f"ufm:{mock.url}", UfmToken(token), timeout=timeout)
+    return UfmAccess(f"ufm:{mock.url}", UfmToken(token), timeout=timeout)
 
 
 def page(mock: Mock) -> None:

@@ -24,7 +24,7 @@ from tests.ufm.mock import TOKEN, Mock
 )
 def test_the_url_gets_the_base_that_goes_with_a_token(text: str, url: str) -> None:
     assert is_ufm(text)
-    assert UfmAccess.of(text, UfmToken(TOKEN)).url == url
+    assert UfmAccess(text, UfmToken(TOKEN)).url == url
 
 
 @pytest.mark.parametrize(
@@ -54,26 +54,26 @@ def test_the_url_gets_the_base_that_goes_with_a_token(text: str, url: str) -> No
 )
 def test_a_url_that_is_none(text: str) -> None:
     with pytest.raises(UsageError) as caught:
-        UfmAccess.of(text, UfmToken("x" * 20))
+        UfmAccess(text, UfmToken("x" * 20))
     assert TOKEN not in str(caught.value)
 
 
 def test_plain_http_to_this_host_goes_through_no_other_host() -> None:
     with pytest.raises(UsageError, match="anyone who listens"):
-        UfmAccess.of("http://localhost:1", UfmToken(TOKEN), proxy="http://proxy.example:3128")
+        UfmAccess("http://localhost:1", UfmToken(TOKEN), proxy="http://proxy.example:3128")
 
 
 @pytest.mark.parametrize("text", [f"http://admin:{TOKEN}@proxy.example", "proxy.example", "socks5://proxy.example"])
 def test_a_proxy_that_is_none(text: str) -> None:
     with pytest.raises(UsageError, match="--ufm-proxy") as caught:
-        UfmAccess.of("https://ufm.example", UfmToken(TOKEN), proxy=text)
+        UfmAccess("https://ufm.example", UfmToken(TOKEN), proxy=text)
     assert TOKEN not in str(caught.value)
     assert "ufm:https" not in str(caught.value)
 
 
 def test_somebody_has_to_ask() -> None:
     with pytest.raises(UsageError, match="--ufm-token"):
-        UfmAccess.of("https://ufm")
+        UfmAccess("https://ufm")
 
 
 def test_proxies_of_the_environment_are_not_used(mock: Mock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -87,6 +87,6 @@ def test_proxies_of_the_environment_are_not_used(mock: Mock, monkeypatch: pytest
 
 
 def test_a_proxy_that_the_user_names_is_used(mock: Mock) -> None:
-    told = UfmAccess.of("http://localhost:1", UfmToken(TOKEN), proxy=mock.url)
+    told = UfmAccess("http://localhost:1", UfmToken(TOKEN), proxy=mock.url)
     assert 0x10 in Ufm(told).partitions()
     assert mock.log[0][1].startswith("http://localhost:1/")

@@ -106,7 +106,7 @@ def test_each_row_has_its_test(row: str) -> None:
 
 
 def client(mock: Mock) -> Ufm:
-    return Ufm(UfmAccess.of(f"ufm:{mock.url}", UfmToken(TOKEN), timeout=5.0))
+    return Ufm(UfmAccess(f"ufm:{mock.url}", UfmToken(TOKEN), timeout=5.0))
 
 
 def answering(status: int, kind: str, body: bytes) -> object:

@@ -20,9 +20,9 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(secured: Mock) -> None
 
 
 def test_a_certificate_that_the_user_trusts_is_taken(secured: Mock, certificate: Path) -> None:
-    trusting = UfmAccess.of(secured.url, UfmToken(TOKEN), trusted=certificate)
+    trusting = UfmAccess(secured.url, UfmToken(TOKEN), trusted=certificate)
     assert set(Ufm(trusting).partitions()) == {0x10, 0x7FFF}
-    blind = UfmAccess.of(secured.url, UfmToken(TOKEN), verifies=False)
+    blind = UfmAccess(secured.url, UfmToken(TOKEN), verifies=False)
     assert set(Ufm(blind).partitions()) == {0x10, 0x7FFF}
 
 
@@ -31,7 +31,7 @@ def test_no_file_has_what_decrypts_the_token(
 ) -> None:
     log = tmp_path / "keys.log"
     monkeypatch.setenv("SSLKEYLOGFILE", str(log))
-    Ufm(UfmAccess.of(secured.url, UfmToken(TOKEN), trusted=certificate)).partitions()
+    Ufm(UfmAccess(secured.url, UfmToken(TOKEN), trusted=certificate)).partitions()
     assert secured.log
     assert not log.exists() or "CLIENT" not in log.read_text()
 
@@ -39,12 +39,12 @@ def test_no_file_has_what_decrypts_the_token(
 def test_a_certificate_of_another_name_is_refused(secured: Mock, certificate: Path) -> None:
     other = secured.url.replace("127.0.0.1", "localhost")
     with pytest.raises(UfmNotReached, match=r"(?i)certificate"):
-        Ufm(UfmAccess.of(other, UfmToken(TOKEN), trusted=certificate)).partitions()
+        Ufm(UfmAccess(other, UfmToken(TOKEN), trusted=certificate)).partitions()
     assert not secured.log, "the token was not sent"
 
 
 def test_a_client_certificate_says_who_asks(secured: Mock, certificate: Path) -> None:
-    by_certificate = UfmAccess.of(secured.url, certificate=certificate, trusted=certificate)
+    by_certificate = UfmAccess(secured.url, certificate=certificate, trusted=certificate)
     assert by_certificate.url.endswith("/ufmRest")
     assert set(Ufm(by_certificate).partitions()) == {0x10, 0x7FFF}
     assert all("Authorization" not in headers for _, _, headers, _ in secured.log)
@@ -53,4 +53,4 @@ def test_a_client_certificate_says_who_asks(secured: Mock, certificate: Path) ->
 def test_a_certificate_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "none.pem").write_text("nothing")
     with pytest.raises(UsageError, match=r"none\.pem"):
-        Ufm(UfmAccess.of("https://ufm", certificate=tmp_path / "none.pem"))
+        Ufm(UfmAccess("https://ufm", certificate=tmp_path / "none.pem"))

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from ibkeys.errors import IbkeysError, StoreError
 from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
-from ibkeys.sm.machines.machine import RemoteGuard
 from ibkeys.sm.machines.opening import open_machine
+from ibkeys.sm.machines.remote_guard import RemoteGuard
 from ibkeys.sm.site import hosts_in
 
 KEPT_GUARDS: Final = "guards"

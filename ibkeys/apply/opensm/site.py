@@ -94,7 +94,11 @@ def find_site(writer: Writer, reached: Sequence[Reached], found: Topology) -> Si
     an option that decides what it makes of one is not known; FileError where its policy is not to be reached,
     HostNotReached where a host did not answer that it may run on.
     """
-    seen = sms_for(writer, managers_of(found), reached)
+    return site_of(writer, reached, sms_for(writer, managers_of(found), reached))
+
+
+def site_of(writer: Writer, reached: Sequence[Reached], seen: FoundSms) -> Site:
+    """Return the site of the master that was *seen* on the hosts *reached*; raises what `find_site` raises then."""
     settings, notes = seen.master.settings(OPTIONS, "what it makes of a policy")
     options = _options(seen.master.instance, settings)
     site = Site(writer, reached, seen.manager, seen.master, options, notes=notes)

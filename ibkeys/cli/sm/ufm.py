@@ -70,7 +70,7 @@ def access_of(name: str, given: UfmOptions) -> UfmAccess:
         check_private_key(key or certificate, "--ufm-key" if key is not None else "--ufm-cert")
     if given.ufm_insecure:
         exits.warn("--ufm-insecure: anybody on the network path to UFM can read the token and change UFM's answers")
-    return UfmAccess.of(name, token, certificate, key, trusted, verifies=not given.ufm_insecure, proxy=given.ufm_proxy)
+    return UfmAccess(name, token, certificate, key, trusted, verifies=not given.ufm_insecure, proxy=given.ufm_proxy)
 
 
 def open_ufm(name: str, given: UfmOptions) -> Ufm:

@@ -11,7 +11,7 @@ from typing import Final
 
 from ibkeys.errors import FileFormatError
 from ibkeys.host.opensm_option_table import OPTIONS, Value
-from ibkeys.host.opensm_options import Assignment, assignments, read_options
+from ibkeys.host.opensm_options import assignments, read_options
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import SMKey
 
@@ -71,11 +71,9 @@ def _text(value: NewValue) -> bytes:
 
 
 def _with_value(data: bytes, name: bytes, value: bytes) -> bytes:
-    last: Assignment | None = None
-    for line in assignments(data):
-        if line.name == name:
-            last = line
-    if last is not None:
+    lines = [line for line in assignments(data) if line.name == name]
+    if lines:
+        last = lines[-1]
         before = data[: last.start]
         blank = b"" if last.text or before.endswith((b" ", b"\t")) else b" "
         return before + blank + value + data[last.start + len(last.text) :]

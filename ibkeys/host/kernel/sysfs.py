@@ -60,12 +60,9 @@ class Sysfs:
             return None
         try:
             return read_inside(self.root, path, PAGE).decode("utf-8", "replace").strip()
-        except FileNotFoundError as error:
-            if required:
-                self._note(path, error)
         except OSError as error:
-            self._note(path, error)
-        return None
+            self._note(path, error, required)
+            return None
 
     def number(self, path: str, base: int, most: int, required: bool = False) -> int | None:
         """Return the number in a file: decimal, or ``0x...`` for base 16. None also where it is none, or above
@@ -90,12 +87,8 @@ class Sysfs:
         try:
             with opened(self.root, path) as place, os.scandir(f"/proc/self/fd/{place.descriptor}") as entries:
                 names = [entry.name for entry in islice(entries, MOST_NAMES + 1)]
-        except FileNotFoundError as error:
-            if required:
-                self._note(path, error)
-            return None
         except OSError as error:
-            self._note(path, error)
+            self._note(path, error, required)
             return None
         if len(names) > MOST_NAMES:
             self.troubles.append(Trouble(path, f"more than {MOST_NAMES} names: no kernel makes such a directory"))
@@ -119,8 +112,10 @@ class Sysfs:
             self.troubles.append(Trouble(path, error))
         return self.reads <= MOST_READS
 
-    def _note(self, path: str, error: OSError) -> None:
-        self.troubles.append(Trouble(path, error.strerror or type(error).__name__))
+    def _note(self, path: str, error: OSError, required: bool) -> None:
+        """Note an error, unless the file is not there and is not *required*."""
+        if required or not isinstance(error, FileNotFoundError):
+            self.troubles.append(Trouble(path, error.strerror or type(error).__name__))
 
 
 def numbers_in(names: list[str] | None, most: int) -> list[int]:

@@ -43,7 +43,8 @@ def _reasons(folder: int, seen: SeenFile, rights: int | None) -> Iterator[str | 
     yield _of_mounts(folder, seen)
     yield _of_folder(folder, seen.path.parent)
     if seen.found is not None:
-        yield _of_owner(folder, seen)
+        above = os.fstat(folder)
+        yield of_owner(seen, os.geteuid(), above.st_mode, above.st_uid)
         yield of_links(seen.found.links)
         yield _of_flags(folder, seen.path)
         yield why_not(seen, rights, ACL in seen.found.metadata.attributes)
@@ -62,18 +63,16 @@ def of_name(place: Path, more: int = 0) -> str | None:
 
 def _of_mounts(folder: int, seen: SeenFile) -> str | None:
     """A bind mount has the device of the file system below it: only the kernel's number of the mount tells it."""
-    above = mount_number(folder)
-    if seen.found is not None:
-        try:
-            descriptor = os.open(seen.path.name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-        except OSError as error:
-            return f"cannot be examined: {error.strerror}"
-        with closing_descriptor(descriptor):
-            own = mount_number(descriptor)
-        other = own != above if own and above else seen.found.device != os.fstat(folder).st_dev
-        if other:
-            return MOUNT_POINT
-    return None
+    if seen.found is None:
+        return None
+    try:
+        descriptor = os.open(seen.path.name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except OSError as error:
+        return f"cannot be examined: {error.strerror}"
+    with closing_descriptor(descriptor):
+        own, above = mount_number(descriptor), mount_number(folder)
+    other = own != above if own and above else seen.found.device != os.fstat(folder).st_dev
+    return MOUNT_POINT if other else None
 
 
 def _of_folder(folder: int, path: Path) -> str | None:
@@ -84,11 +83,6 @@ def _of_folder(folder: int, path: Path) -> str | None:
     if not os.access(path, os.W_OK | os.X_OK, effective_ids=True):
         return f"no file can be created in {path} by this user (UID {os.geteuid()})"
     return None
-
-
-def _of_owner(folder: int, seen: SeenFile) -> str | None:
-    above = os.fstat(folder)
-    return of_owner(seen, os.geteuid(), above.st_mode, above.st_uid)
 
 
 def of_owner(seen: SeenFile, user: int, folder_mode: int, folder_owner: int) -> str | None:

@@ -25,7 +25,8 @@ def image_of(seen: SeenFile, data: bytes | None, contents: Contents, host: str =
 
 def known_bytes(image: FileImage, contents: Contents) -> set[bytes]:
     """Return all bytes that the file had, as far as the journal keeps them, and the key store their keys."""
-    if not _has_bytes(image, contents):
+    # Whatever the caller says about the file: the reference is never to be written into it.
+    if not contents.keeps_bytes or NO_BYTES in (image.before, image.after):
         return set()
     known = set()
     for data in (image.before, image.after):
@@ -34,11 +35,6 @@ def known_bytes(image: FileImage, contents: Contents) -> set[bytes]:
         except KeyGone:
             continue
     return known
-
-
-def _has_bytes(image: FileImage, contents: Contents) -> bool:
-    # Whatever the caller says about the file: the reference is never to be written into it.
-    return contents.keeps_bytes and NO_BYTES not in (image.before, image.after)
 
 
 def _kept(data: bytes | None, path: Path, contents: Contents, host: str) -> bytes | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -71,13 +70,9 @@ def _verify(has: Metadata, wanted: Metadata) -> None:
         raise _lost(f"mode {wanted.mode:04o}: it has {has.mode:04o}")
     if wanted.uid is not None and (has.uid, has.gid) != (wanted.uid, wanted.gid):
         raise _lost(f"owner (UID {wanted.uid}, GID {wanted.gid})")
-    wrong = [name for name, value in _kept(wanted.attributes).items() if has.attributes.get(name) != value]
-    if wrong:
+    differing = [name for name, value in wanted.attributes.items() if has.attributes.get(name) != value]
+    if wrong := [name for name in differing if _must_be_kept(name)]:
         raise _lost(", ".join(wrong))
-
-
-def _kept(attributes: Mapping[str, bytes]) -> dict[str, bytes]:
-    return {name: value for name, value in attributes.items() if _must_be_kept(name)}
 
 
 def _must_be_kept(name: str) -> bool:

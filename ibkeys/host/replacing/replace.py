@@ -68,10 +68,15 @@ def replace(
         put(seen, data, metadata)
     except FileError as error:
         if not error.is_replaced:
-            with suppress(StoreError):  # what went wrong first is what the user must hear
-                entry.failed()
+            note_failed(entry)
         raise
     return entry
+
+
+def note_failed(entry: FileEntry) -> None:
+    """Note that a file was not replaced, while something else has gone wrong."""
+    with suppress(StoreError):  # what went wrong first is what the user must hear
+        entry.failed()
 
 
 def metadata_for(seen: SeenFile, rights: int | None, mode: int = 0o600, owner: int | None = None) -> Metadata:

@@ -5,24 +5,25 @@ All that takes long or may fail for lack of room or rights is done before; what 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-from ibkeys.errors import FileError, StoreError
+from ibkeys.errors import FileError
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
-from ibkeys.host.replacing.putting import Put, staged
-from ibkeys.host.replacing.replace import metadata_for, record, refuse_hindered
+from ibkeys.host.replacing.putting import staged
+from ibkeys.host.replacing.replace import metadata_for, note_failed, record, refuse_hindered
 from ibkeys.host.replacing.seen import SeenFile
 from ibkeys.store.journal import FileEntry, Operation
 
 
-class Staged(Protocol):
-    """A new file beside the old one, complete and on disk."""
+class Staged:
+    """A new file beside the old one, complete and on disk. ``entry``: its entry in the journal, ``pending``;
+    ``is_placed``: whether it may be in place; *take_place*: lets it take the place of what was seen."""
 
-    @property
-    def entry(self) -> FileEntry:
-        """Its entry in the journal, ``pending``."""
+    def __init__(self, entry: FileEntry, take_place: Callable[[], None]) -> None:
+        self.entry = entry
+        self.is_placed = False
+        self._take_place = take_place
 
     def put(self) -> None:
         """Let it take the place of what was seen. Once.
@@ -30,21 +31,9 @@ class Staged(Protocol):
         Raises FileChanged when the file is not what was seen, FileError when it fails: ``is_replaced`` tells which file
         is in place. Of another host raises HostNotReached too: it may be in place then.
         """
-
-
-class StagedHere:
-    """A `Staged` file of this host. ``is_placed``: whether it may be in place."""
-
-    def __init__(self, entry: FileEntry, ready: Put) -> None:
-        self.entry = entry
-        self._ready = ready
-        self.is_placed = False
-
-    def put(self) -> None:
-        """Let it take the place of what was seen. Raises FileChanged, FileError."""
-        self.is_placed = True
+        self.is_placed = True  # before it is so: a connection may be cut
         try:
-            self._ready.take_place()
+            self._take_place()
         except FileError as error:
             self.is_placed = error.is_replaced
             raise
@@ -64,12 +53,11 @@ def stage(
     refuse_hindered(seen, rights)
     metadata = metadata_for(seen, rights)
     entry = record(operation, seen, data, contents)
-    here: StagedHere | None = None
+    here: Staged | None = None
     try:
         with staged(seen, data, metadata) as ready:
-            here = StagedHere(entry, ready)
+            here = Staged(entry, ready.take_place)
             yield here
     finally:
         if here is None or not here.is_placed:
-            with suppress(StoreError):  # what went wrong first is what the user must hear
-                entry.failed()
+            note_failed(entry)

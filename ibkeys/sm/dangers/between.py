@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from ibkeys.sm.dangers.danger import FoundDanger
+from ibkeys.sm.dangers.danger import FoundDanger, danger_of
 from ibkeys.sm.instance import Instance, InstanceFile
 from ibkeys.sm.report import SmReport, shared_files
 
@@ -78,27 +78,23 @@ def _standbys(report: SmReport) -> Iterator[FoundDanger]:
             continue
         differing = list(_differing(master, other))
         if differing:
-            yield FoundDanger(
+            yield danger_of(
+                other,
                 "standby-differs",
-                other.name,
                 f"it differs from the master, {master.name}, in {', '.join(differing)}",
                 "when it takes over, its own files apply; another sm_key or M_Key makes it a second master",
                 "find out which policy is the newer one (the hosts' part shows time and SHA-256 of each): the present "
                 "master may be the one with the old policy; ibkeys apply --via opensm gives all the same one; give "
                 "it the master's keys too, and restart it",
-                other.host,
-                other.process.pid,
             )
         unknown = list(_not_compared(master, other))
         if unknown:
-            yield FoundDanger(
+            yield danger_of(
+                other,
                 "standby-not-compared",
-                other.name,
                 f"it cannot be compared with the master, {master.name}: not read: {', '.join(unknown)}",
                 "it is not known whether it keeps policy and keys when it takes over",
                 "read them as root; on another host with --sudo, or as root@HOST",
-                other.host,
-                other.process.pid,
             )
 
 
@@ -158,15 +154,13 @@ def _self_takeover(report: SmReport) -> Iterator[FoundDanger]:
             rule.who == "SELF" for partition in each.policy.partitions for rule in partition.rules
         )
         if names_self:
-            yield FoundDanger(
+            yield danger_of(
+                each,
                 "self-takeover",
-                each.name,
                 f"its policy {each.files['policy'].path} names SELF",
                 "SELF is the port of the current master: after a takeover the former master's port loses "
                 "the P_Keys that SELF gave it",
                 "list every host with a subnet manager by its GUID",
-                each.host,
-                each.process.pid,
             )
 
 
@@ -182,14 +176,12 @@ def _sharing(report: SmReport) -> Iterator[FoundDanger]:
             else:
                 means = "changing a file for one changes it for both"
                 remedy = "give each its own file where they serve different subnets"
-            yield FoundDanger(
+            yield danger_of(
+                one,
                 "shared-files",
-                one.name,
                 f"it shares with process {other.process.pid}: {named}",
                 means,
                 remedy,
-                one.host,
-                one.process.pid,
             )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ibkeys.sm.dangers.between import BETWEEN
-from ibkeys.sm.dangers.danger import Danger, FoundDanger
+from ibkeys.sm.dangers.danger import Danger, FoundDanger, danger_of
 from ibkeys.sm.dangers.of_files import FILE_DANGERS
 from ibkeys.sm.dangers.of_options import OPTION_DANGERS
 from ibkeys.sm.instance import Instance
@@ -27,4 +27,4 @@ def dangers_of(instance: Instance) -> Iterator[FoundDanger]:
     """Yield the dangers that one OpenSM shows by itself."""
     for row in DANGERS:
         for seen in row.find(instance):
-            yield FoundDanger(row.name, instance.name, seen, row.means, row.remedy, instance.host, instance.process.pid)
+            yield danger_of(instance, row.name, seen, row.means, row.remedy)

@@ -33,6 +33,11 @@ class FoundDanger:
     pid: int | None = None
 
 
+def danger_of(instance: Instance, danger: str, seen: str, means: str, remedy: str) -> FoundDanger:
+    """Return a danger of one OpenSM."""
+    return FoundDanger(danger, instance.name, seen, means, remedy, instance.host, instance.process.pid)
+
+
 def doubt(setting: Setting) -> str:
     """Return the text that follows a value that may not be in force."""
     return "" if setting.is_certain else " as far as can be seen"

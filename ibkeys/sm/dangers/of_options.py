@@ -40,11 +40,10 @@ def _key_lookup_off(instance: Instance) -> Iterator[str]:
 
 def _console(instance: Instance) -> Iterator[str]:
     setting = instance.options.setting("console")
+    port = instance.options.setting("console_port").value
     if setting.value == "loopback":
-        port = instance.options.setting("console_port").value
         yield f"the console is open on TCP port {port} of its host{doubt(setting)}"
     if setting.value == "socket":
-        port = instance.options.setting("console_port").value
         where = f"on TCP port {port}, if this OpenSM was built with it{doubt(setting)}"
         yield f"the console is open to the network {where}"
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys import files
-from ibkeys.closing import Closing
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import Clock
 from ibkeys.sm.elsewhere.channel import Channel
@@ -43,7 +42,7 @@ def program() -> str:
     return resources.files("ibkeys.sm.elsewhere").joinpath("host_reader.sh").read_text()
 
 
-class RemoteFiles(Closing):
+class RemoteFiles(Conversation):
     """A `HostFiles` of another host. Use it as a context manager: the connection ends on the way out."""
 
     def __init__(
@@ -54,23 +53,14 @@ class RemoteFiles(Closing):
         open_channel: OpenChannel = Channel,
     ) -> None:
         """Reach the host *name* by *command*, which starts a shell there. Raises HostNotReached."""
-        self._host = Conversation(name, command, environment, program(), READY, open_channel)
-
-    @property
-    def name(self) -> str:
-        """The host's name as the user gave it."""
-        return self._host.name
-
-    def close(self) -> None:
-        """End the connection. May be called twice."""
-        self._host.close()
+        super().__init__(name, command, environment, program(), READY, open_channel)
 
     # --- HostFiles ---------------------------------------------------------------------------------------------------
 
     def read(self, path: Path, limit: int) -> bytes:
         """Return all of a regular file."""
         limit = min(limit, MOST_BYTES)
-        data = self._host.hex(self._ask("content", path, limit, 4 * limit))
+        data = self.hex(self._ask("content", path, limit, 4 * limit))
         if len(data) > limit:
             raise OSError(errno.EFBIG, f"more than {limit} bytes, the limit for such a file")
         return data
@@ -82,27 +72,25 @@ class RemoteFiles(Closing):
             case [mode, uid, gid, size, device, inode, written, changed, times]:
                 fractions = [float(f"0.{each or 0}") for each in _FRACTION.findall(times)]
                 if len(fractions) != 2:
-                    self._host.end("its answer is invalid (times of a file)")
-                seconds = [
-                    self._host.time(each) + part for each, part in zip((written, changed), fractions, strict=True)
-                ]
+                    self.end("its answer is invalid (times of a file)")
+                seconds = [self.time(each) + part for each, part in zip((written, changed), fractions, strict=True)]
                 return FileFact(
                     path,
-                    self._host.mode(mode),
-                    self._host.number(uid),
-                    self._host.number(gid),
+                    self.mode(mode),
+                    self.number(uid),
+                    self.number(gid),
                     datetime.fromtimestamp(seconds[0], UTC),
                     tuple(map(self._parent, above)),
                     seconds[0],
                     seconds[1],
-                    self._host.number(size),
-                    (self._host.number(device), self._host.number(inode)),
+                    self.number(size),
+                    (self.number(device), self.number(inode)),
                 )
-        self._host.end("its answer is invalid (status of a file)")
+        self.end("its answer is invalid (status of a file)")
 
     def link(self, path: Path) -> str:
         """Return where a symbolic link leads to."""
-        return os.fsdecode(self._host.hex(self._ask("target", path)))
+        return os.fsdecode(self.hex(self._ask("target", path)))
 
     def names(self, path: Path) -> list[str]:
         """Return the names in a directory."""
@@ -112,8 +100,8 @@ class RemoteFiles(Closing):
         """Return the processes there whose program is called opensm."""
         found = self._ask_for_sure("processes", proc)
         if len(found) > MOST_PROCESSES:
-            self._host.end(f"it lists more than {MOST_PROCESSES} processes called opensm")
-        return sorted(self._host.number(Path(each).parent.name) for each in found)
+            self.end(f"it lists more than {MOST_PROCESSES} processes called opensm")
+        return sorted(self.number(Path(each).parent.name) for each in found)
 
     def clock(self) -> Clock:
         """Return the time of that host."""
@@ -121,15 +109,15 @@ class RemoteFiles(Closing):
             case [uptime, now]:
                 whole, _, part = now.partition(".")
                 is_exact = part.isdecimal()  # a date without nanoseconds says N or nothing
-                seconds = self._host.time(whole) + (float(f"0.{part}") if is_exact else 0.5)
+                seconds = self.time(whole) + (float(f"0.{part}") if is_exact else 0.5)
                 up, _, hundredths = uptime.partition(".")
-                booted = self._host.time(up) + (float(f"0.{hundredths}") if hundredths.isdecimal() else 0.0)
+                booted = self.time(up) + (float(f"0.{hundredths}") if hundredths.isdecimal() else 0.0)
                 return Clock(seconds, booted, 0.05 if is_exact else 1.0)
-        self._host.end("its answer is invalid (time)")
+        self.end("its answer is invalid (time)")
 
     def own_user(self) -> int:
         """Return the user ID that reads there."""
-        return self._host.number("".join(self._ask_for_sure("user", Path("/"))))
+        return self.number("".join(self._ask_for_sure("user", Path("/"))))
 
     # --- asking ------------------------------------------------------------------------------------------------------
 
@@ -137,11 +125,11 @@ class RemoteFiles(Closing):
         """Return the lines of an answer. Raises OSError for what the host says it cannot read."""
         text = path_in_question(path)
         most_lines = MOST_LINES + limit // _BYTES_IN_LINE
-        lines, last = self._host.ask(b"%s %d %s" % (question.encode(), limit, text), most_bytes, most_lines)
+        lines, last = self.ask(b"%s %d %s" % (question.encode(), limit, text), most_bytes, most_lines)
         if last in _REASONS:
             raise OSError(*_REASONS[last])
         if last != b".":
-            self._host.end("its answer is invalid")
+            self.end("its answer is invalid")
         return lines
 
     def _ask_for_sure(self, question: str, path: Path) -> list[str]:
@@ -149,10 +137,10 @@ class RemoteFiles(Closing):
         try:
             return self._ask(question, path)
         except OSError as error:
-            self._host.end(f"its answer is invalid ({question}: {error.strerror})")
+            self.end(f"its answer is invalid ({question}: {error.strerror})")
 
     def _parent(self, line: str) -> tuple[Path, int, int]:
         match line.split(" ", 2):
             case [mode, uid, name]:
-                return Path(os.fsdecode(self._host.hex([name]))), self._host.mode(mode), self._host.number(uid)
-        self._host.end("its answer is invalid (a directory)")
+                return Path(os.fsdecode(self.hex([name]))), self.mode(mode), self.number(uid)
+        self.end("its answer is invalid (a directory)")

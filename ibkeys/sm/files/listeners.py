@@ -18,12 +18,9 @@ from ibkeys.sm.machines.machine import Machine
 from ibkeys.sm.site import Running
 
 SYSLOG: Final = Path("/dev/log")
-_HEARD_BY: Final = tuple(
-    Path(path)
-    for path in (
-        *("/var/log/journal", "/run/log/journal", "/var/log/syslog", "/var/log/messages"),
-        *("/var/log/daemon.log", "/var/log/user.log"),
-    )
+_HEARD_BY: Final = (
+    *("/var/log/journal", "/run/log/journal", "/var/log/syslog", "/var/log/messages"),
+    *("/var/log/daemon.log", "/var/log/user.log"),
 )
 """Where syslog goes on the distributions that have OpenSM: files, and the folders of systemd's journal."""
 
@@ -37,7 +34,7 @@ def shown_in(running: Running) -> Iterator[str]:
         yield f"its standard output goes to {output.path}, which others can read"
     if stat_or_none(host, SYSLOG) is None:
         return  # nobody can read it
-    for path in _HEARD_BY:
+    for path in map(Path, _HEARD_BY):
         fact = stat_or_none(host, path)
         if fact is not None and fact.others_can_read:
             yield f"its messages to syslog are in {path}, which others can read"

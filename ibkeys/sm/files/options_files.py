@@ -33,8 +33,14 @@ def options_file(running: Running, interlock: str) -> tuple[OpensmFile, list[str
     """
     instance, machine = running.instance, running.machine
     _refuse_faulty_policy(instance, interlock)
-    if instance.files["options"].is_there is False:
-        raise Refused(_no_options_file(running), interlock).unchanged()
+    file = instance.files["options"]
+    if file.is_there is False:
+        raise Refused(
+            f"{instance.name} has no options file ({file.path}), and one that was not there when OpenSM started is "
+            "never read: make it, and restart that OpenSM once: (umask 077; "
+            f"{command_to_start(instance, ['-c', str(file.path)])})",
+            interlock,
+        ).unchanged()
     conf = OpensmFile.of(running, "options", holds_keys=True).require()
     for reason, name in (
         (machine.hindrance(conf.seen, conf.rights), "file"),
@@ -42,8 +48,7 @@ def options_file(running: Running, interlock: str) -> tuple[OpensmFile, list[str
     ):
         if reason is not None:
             raise Refused(f"{instance.name}: {reason}", name).unchanged()
-    doubt = instance.files["options"].doubt
-    return conf, [f"{conf.name}: {doubt}"] if doubt else []
+    return conf, [f"{conf.name}: {file.doubt}"] if file.doubt else []
 
 
 def _refuse_faulty_policy(instance: Instance, interlock: str) -> None:
@@ -57,16 +62,6 @@ def _refuse_faulty_policy(instance: Instance, interlock: str) -> None:
             f"{HOW_TO_MEND}; nothing was changed",
             interlock,
         )
-
-
-def _no_options_file(running: Running) -> str:
-    instance = running.instance
-    path = instance.files["options"].path
-    words = command_to_start(instance, ["-c", str(path)])
-    return (
-        f"{instance.name} has no options file ({path}), and one that was not there when OpenSM started is never read: "
-        f"make it, and restart that OpenSM once: (umask 077; {words})"
-    )
 
 
 def refuse_strangers(

@@ -39,11 +39,12 @@ class _Status:
 
 
 class LookingThere:
-    """Looks by two programs on another host: *reader* gives bytes, *writer* all that it compares later."""
+    """Looks by two programs on another host: ``files`` gives bytes, ``writer`` all that it compares later."""
 
-    def __init__(self, reader: RemoteFiles, writer: Writer) -> None:
-        self._reader = reader
-        self._writer = writer
+    def __init__(self, files: RemoteFiles, writer: Writer) -> None:
+        self.name = files.name
+        self.files = files
+        self.writer = writer
 
     def look(self, path: Path) -> SeenFile:
         """Return what is where *path* leads. Raises FileError, FileChanged, HostNotReached."""
@@ -53,7 +54,7 @@ class LookingThere:
         if not stat.S_ISREG(status.kind):
             raise FileError(f"{self._at(place)}: is not a regular file")
         try:
-            data = self._reader.read(place, files.LIST)
+            data = self.files.read(place, files.LIST)
         except OSError as error:
             raise FileError(f"{self._at(place)}: cannot be read: {error.strerror or error}") from None
         if self._status(place) != status or len(data) != status.size:
@@ -71,7 +72,7 @@ class LookingThere:
         if not path.is_absolute():
             raise FileError(f"{self._at(path)}: is a relative path, which is not possible on another host")
         place, status = self._followed(path)
-        refuse_other_root(self._reader, path, place)
+        refuse_other_root(self.files, path, place)
         return place, status
 
     def _followed(self, path: Path) -> tuple[Path, _Status | None]:
@@ -79,11 +80,11 @@ class LookingThere:
         trusted = {0, *self.users()}
         for number in range(_LINKS + 1):
             try:
-                place = self._writer.name("real", place.parent) / place.name
+                place = self.writer.name("real", place.parent) / place.name
             except WriterRefused:
                 raise FileError(f"{self._at(path)}: {place.parent} is not there, or cannot be read") from None
             if not place.is_absolute():
-                self._writer.conversation.end("its answer is invalid (a folder)")
+                self.writer.conversation.end("its answer is invalid (a folder)")
             status = self._status(place)
             if status is None:
                 if number:
@@ -94,24 +95,27 @@ class LookingThere:
             if status.uid not in trusted:
                 raise FileError(f"{self._at(path)}: {place} is a symbolic link of another user (UID {status.uid})")
             try:
-                place = place.parent / self._writer.name("target", place)
+                place = place.parent / self.writer.name("target", place)
             except WriterRefused:
                 raise FileChanged(f"{self._at(place)}: somebody else is changing it right now") from None
         raise FileError(f"{self._at(path)}: a loop of symbolic links, or more than {_LINKS} of them")
 
     def users(self) -> list[int]:
         """Return the user who works there, and who ran sudo for that."""
-        words = self._one("users").split(" ")
-        return [self._writer.conversation.number(word) for word in words if word != NOTHING]
+        try:
+            words = self.writer.one("users").split(" ")
+        except WriterRefused:
+            self.writer.conversation.end("its answer is invalid (users)")
+        return [self.writer.conversation.number(word) for word in words if word != NOTHING]
 
     def _status(self, place: Path) -> _Status | None:
         try:
-            text = self._writer.one("seen", path=place)
+            text = self.writer.one("seen", path=place)
         except WriterRefused as no:
             raise FileError(f"{self._at(place)}: cannot be examined: {no.reason}") from None
         if text == NOTHING:
             return None
-        talk = self._writer.conversation
+        talk = self.writer.conversation
         match text.split(":", 8):
             case [kind, uid, gid, size, device, inode, links, seconds, when]:
                 fraction = _TIME.fullmatch(when)
@@ -128,14 +132,8 @@ class LookingThere:
                     )
         talk.end("its answer is invalid (status of a file)")
 
-    def _one(self, question: str) -> str:
-        try:
-            return self._writer.one(question)
-        except WriterRefused:
-            self._writer.conversation.end(f"its answer is invalid ({question})")
-
     def _at(self, path: Path) -> str:
-        return f"{self._reader.name}: {path}"
+        return f"{self.name}: {path}"
 
 
 def marks(seen: SeenFile) -> str:

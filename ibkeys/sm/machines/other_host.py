@@ -19,13 +19,12 @@ from typing import Final
 from ibkeys import files
 from ibkeys.errors import FileError, HostNotReached
 from ibkeys.host.file_access import FileFact
-from ibkeys.host.host_files import HostFiles
 from ibkeys.host.host_lock import FoundLock
 from ibkeys.host.opensm_process import OpensmProcess, is_running
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
 from ibkeys.host.replacing.hindrances import of_name
 from ibkeys.host.replacing.images import image_of, known_bytes
-from ibkeys.host.replacing.replace import LeftOvers
+from ibkeys.host.replacing.replace import LeftOvers, note_failed
 from ibkeys.host.replacing.rights import changed, refuse_wider, why_not
 from ibkeys.host.replacing.seen import SeenFile
 from ibkeys.host.replacing.staging import Staged
@@ -35,8 +34,8 @@ from ibkeys.sm.machines.ground import FolderFacts, hindrance_of, read_folder_fac
 from ibkeys.sm.machines.lock_there import LockThere, take_lock
 from ibkeys.sm.machines.looking_there import LookingThere, marks
 from ibkeys.sm.machines.processes_there import ProcessesThere
-from ibkeys.sm.machines.remote_guard import OtherGuard, confirm_guard
-from ibkeys.sm.machines.staged_there import StagedThere, failed, not_replaced
+from ibkeys.sm.machines.remote_guard import RemoteGuard, confirm_guard
+from ibkeys.sm.machines.staged_there import StagedThere, not_replaced
 from ibkeys.sm.machines.writer import NOTHING, Writer, WriterRefused, sum_of
 from ibkeys.store.journal import FileEntry, Operation
 
@@ -46,32 +45,24 @@ _LONGEST_PID: Final = len("4194304")
 _LEFT: Final = re.compile(r"(\d{1,20}-[0-9a-f]{16}(\.part)?) ([0-9a-f]{64})")
 
 
-class OtherHost(ProcessesThere):
-    """Changes on another host: a `Machine`."""
+class OtherHost(LookingThere, ProcessesThere):
+    """Changes on another host: a `Machine` (`ibkeys.sm.machines.machine`). `ThisHost` says what each method does."""
 
-    def __init__(self, reader: RemoteFiles, writer: Writer) -> None:
-        super().__init__(reader.name, writer)
-        self._reader = reader
-        self._looking = LookingThere(reader, writer)
+    def __init__(self, files: RemoteFiles, writer: Writer) -> None:
+        super().__init__(files, writer)
         self._is_staging = False
 
-    @property
-    def files(self) -> HostFiles:
-        """Its files, for reading."""
-        return self._reader
-
-    # --- looking ------------------------------------------------------------------------------------------------------
-
-    def look(self, path: Path) -> SeenFile:
-        """Return what is where *path* leads. Raises FileError, FileChanged, HostNotReached."""
-        return self._looking.look(path)
+    # --- hindrances ---------------------------------------------------------------------------------------------------
 
     def hindrance(self, seen: SeenFile, rights: int | None = None) -> str | None:
         """Return why a file cannot be replaced, None when nothing is known to stand in the way.
 
         Raises FileError, HostNotReached.
         """
-        reason = _of_name(seen.path) or self._of_ground(seen, rights)
+        reason = _of_name(seen.path)
+        if reason is None:
+            ground = self._ground_of(seen)
+            reason = hindrance_of(seen, ground, self.users()[0]) or why_not(seen, rights, ground.has_acl)
         return None if reason is None else f"{self._at(seen.path)}: {reason}"
 
     def is_in_layer(self, seen: SeenFile) -> bool:
@@ -83,10 +74,6 @@ class OtherHost(ProcessesThere):
             return read_folder_facts(self.writer, seen.path)
         except WriterRefused as no:
             raise FileError(f"{self._at(seen.path.parent)}: cannot be examined: {no.reason}") from None
-
-    def _of_ground(self, seen: SeenFile, rights: int | None) -> str | None:
-        ground = self._ground_of(seen)
-        return hindrance_of(seen, ground, self._looking.users()[0]) or why_not(seen, rights, ground.has_acl)
 
     # --- replacing ----------------------------------------------------------------------------------------------------
 
@@ -122,7 +109,7 @@ class OtherHost(ProcessesThere):
             raise not_replaced(self.name, entry, no, "removed" if data is None else "replaced") from None
         except HostNotReached:
             if not may_be_done:
-                failed(entry)
+                note_failed(entry)
             raise
         return entry
 
@@ -165,7 +152,7 @@ class OtherHost(ProcessesThere):
     def set_mode(self, path: Path, seen: FileFact, mode: int) -> int:
         """Give a file or folder fewer rights, and return its former mode. Raises FileError, HostNotReached."""
         refuse_wider(self._at(path), seen, mode)
-        place = self._looking.real_place(path)
+        place = self.real_place(path)
         device, inode = seen.identity or (0, 0)
         was = f"{seen.mode:o}:{seen.uid}:{seen.gid}:{device}:{inode}"
         try:
@@ -211,18 +198,13 @@ class OtherHost(ProcessesThere):
         """Return whether this very process runs. Raises HostNotReached."""
         return is_running(self.files, process)
 
-    def guard(self, seconds: float) -> OtherGuard:
+    def guard(self, seconds: float) -> RemoteGuard:
         """Return a guard on that host that rolls back when nobody confirms."""
-        return OtherGuard(self.name, self.writer, seconds, self.words)
+        return RemoteGuard(self.name, self.writer, seconds, self.words)
 
     def confirm_guard(self, token: str) -> bool:
         """End the guard of this token. Raises HostRefused, HostNotReached."""
         return confirm_guard(self.name, self.writer, token)
-
-    # --- words --------------------------------------------------------------------------------------------------------
-
-    def _at(self, path: Path) -> str:
-        return f"{self.name}: {path}"
 
 
 def _given(seen: SeenFile, mode: int, is_wanted: bool, owner: int | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from ibkeys import files
 from ibkeys.closing import closing_descriptor
 from ibkeys.errors import HostRefused
 from ibkeys.host.opensm_process import OpensmProcess, started_at
-from ibkeys.sm.machines.systemd import Systemd
+from ibkeys.sm.machines.systemd import is_unit, systemctl, unit_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class ProcessesHere:
     proc: Path = Path("/proc")
 
     def may_signal(self, process: OpensmProcess) -> str | None:
-        """Return why this user may not signal *process*, None if it may."""
+        """Return why this user may not tell *process* to read its files, None if it may. Nothing is sent."""
         try:
             with self._held(process) as descriptor:
                 signal.pidfd_send_signal(descriptor, 0)
@@ -34,40 +34,49 @@ class ProcessesHere:
         return None
 
     def signal(self, process: OpensmProcess) -> None:
-        """Send SIGHUP. Where systemd does not, it is sent all the same."""
+        """Send SIGHUP to this very process: its ID and the moment it started must be those that were seen.
+
+        Where it is the main process of its systemd unit, systemd sends it; where systemd does not, it is sent all the
+        same. Raises HostRefused when it runs no more, when the moment is not known, or when this user may not.
+        """
         with self._held(process) as descriptor:
-            unit = self._systemd.unit_of(process)
-            if unit is None or not self._hung_up(unit):
-                signal.pidfd_send_signal(descriptor, signal.SIGHUP)
+            unit = unit_of(process, self.tools)
+            with suppress(HostRefused):
+                if unit is not None:
+                    systemctl(self.tools, "kill", "--signal=HUP", "--kill-who=main", unit=unit)
+                    return
+            signal.pidfd_send_signal(descriptor, signal.SIGHUP)
 
     def stop(self, process: OpensmProcess) -> None:
-        """Let systemd stop it, or send SIGTERM. Where systemd refuses, nothing is sent: it might start it again."""
+        """Begin to end this very process, by systemd where it is the main process of its unit, else by SIGTERM.
+
+        It may run on for a while, or not end at all: ask `is_running`. Raises HostRefused as `signal`, and with what
+        systemctl said where that refused; nothing was sent then: systemd might start it again.
+        """
         with self._held(process) as descriptor:
-            unit = self._systemd.unit_of(process)
+            unit = unit_of(process, self.tools)
             if unit is None:
                 signal.pidfd_send_signal(descriptor, signal.SIGTERM)
             else:
-                self._systemd.stop(unit)
+                systemctl(self.tools, "stop", "--no-block", unit=unit)
 
     def can_start(self, process: OpensmProcess) -> bool:
-        """Return whether it is the main process of its unit."""
+        """Return whether it is the main process of ``process.unit``, so that `start_unit` would start it again.
+
+        Ask before it is stopped. Raises HostRefused when it is not the process any more that was seen.
+        """
         with self._held(process):
-            return self._systemd.unit_of(process) is not None
+            return unit_of(process, self.tools) is not None
 
     def start_unit(self, unit: str) -> None:
-        """Start a unit."""
-        self._systemd.start(unit)
+        """Start a service of systemd; one that is active stays as it is.
 
-    @property
-    def _systemd(self) -> Systemd:
-        return Systemd(self.tools)
-
-    def _hung_up(self, unit: str) -> bool:
-        try:
-            self._systemd.send_sighup(unit)
-        except HostRefused:
-            return False
-        return True
+        Whether its process works shows later. Raises HostRefused, with what systemctl said, and for what is not a name
+        of a service.
+        """
+        if not is_unit(unit):
+            raise HostRefused(f"{unit!r} is not a valid name of a service", "")
+        systemctl(self.tools, "start", unit=unit)
 
     @contextmanager
     def _held(self, process: OpensmProcess) -> Iterator[int]:

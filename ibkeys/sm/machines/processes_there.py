@@ -9,12 +9,11 @@ from ibkeys.sm.machines.writer import NOTHING, Writer, WriterRefused
 
 
 class ProcessesThere:
-    """What may be said to an OpenSM of the host *name*. Every method raises HostNotReached, and HostRefused for a
+    """What may be said to an OpenSM of the host ``name``. Every method raises HostNotReached, and HostRefused for a
     process that is not the one that was seen."""
 
-    def __init__(self, name: str, writer: Writer) -> None:
-        self.name = name
-        self.writer = writer
+    name: str
+    writer: Writer
 
     def may_signal(self, process: OpensmProcess) -> str | None:
         """Return why this user may not signal *process*, None if it may."""

@@ -24,8 +24,20 @@ QUIET_SECONDS: Final = 900
 _TOKEN: Final = re.compile(r"ibkeys-guard-[A-Za-z0-9]{8,64}")
 
 
-class OtherGuard:
-    """A `RemoteGuard`. ``pid``: its process there, 0 before it began. *named*: gives the words that mean a process."""
+class RemoteGuard:
+    """A process on another host that restores a policy file when nobody confirms the new one. It needs no connection.
+
+    The order: `began` once, before anything is written; `written` with each text, before that text is written;
+    `waiting` when all is done; then `confirm`, or `over` after rolling back. Without that end the
+    guard restores the former file *seconds* after `waiting`. Without `waiting` these seconds count from the end of
+    the connection, or from when the guard had no sign of life for too long: nobody may notice that a network is dead.
+
+    It restores only what `written` named: bytes of somebody else stay, and former bytes stay too. Then it tells
+    OpenSM, and removes its directory. Every method raises HostNotReached.
+
+    ``token``: by which another process of ibkeys reaches it (`Machine.confirm_guard`), "" before `began`; ``pid``: its
+    process there, 0 before that. *named*: gives the words that mean a process.
+    """
 
     def __init__(
         self,
@@ -40,7 +52,10 @@ class OtherGuard:
         self.pid = 0
 
     def began(self, seen: SeenFile, process: OpensmProcess) -> str:
-        """Start it, and return its token. Raises HostRefused, HostNotReached."""
+        """Start it, and return its token. *seen*: what it restores; *process*: whom it tells.
+
+        Raises HostRefused if it cannot be started there.
+        """
         if self.token:
             raise HostRefused(f"{self._host}: the guard is already running", self._host)
         talk = self._writer.conversation
@@ -60,24 +75,25 @@ class OtherGuard:
         return token
 
     def written(self, data: bytes) -> None:
-        """Announce contents that are about to be written. Raises HostRefused, HostNotReached."""
+        """Tell it a text that is about to be written: it may take the place of that. Raises HostRefused."""
         self._say("note", sum_of(data))
 
     def alive(self) -> None:
-        """Send it a keep-alive. Raises HostNotReached."""
+        """Send it a keep-alive, at least every `QUIET_SECONDS` before `waiting`. Everything else that is asked of the
+        same host is one too, but not what is read through ``files``."""
         self._say("alive")
 
     def waiting(self) -> None:
-        """Start the timeout now. Raises HostRefused, HostNotReached."""
+        """All is written: let the seconds run from now. Raises HostRefused when it is not there any more."""
         self._say("waiting")
 
     def over(self) -> bool:
-        """End it: everything was restored by this process. Raises HostRefused, HostNotReached."""
+        """End it: everything was restored by this process. False when it is rolling back already, or has."""
         return bool(self.token) and confirm_guard(self._host, self._writer, self.token)
 
     def confirm(self) -> bool:
-        """End it: what was written stays. Raises HostRefused, HostNotReached."""
-        return bool(self.token) and confirm_guard(self._host, self._writer, self.token)
+        """End it: what was written stays. False when it is rolling back already, or has: then it was too late."""
+        return self.over()
 
     def _say(self, question: str, *words: str) -> None:
         if not self.token:

@@ -6,20 +6,21 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from ibkeys.errors import FileChanged, FileError, HostNotReached, StoreError
+from ibkeys.errors import FileChanged, FileError, HostNotReached
+from ibkeys.host.replacing.replace import note_failed
 from ibkeys.host.replacing.seen import SeenFile
+from ibkeys.host.replacing.staging import Staged
 from ibkeys.sm.machines.looking_there import marks
 from ibkeys.sm.machines.writer import NOTHING, Writer, WriterRefused, sum_of
 from ibkeys.store.journal import FileEntry
 
 
-class StagedThere:
-    """A `Staged` file of the host *name*. ``is_placed``: whether it may be in place; ``answers``: whether the host has
-    answered what it was asked last: after a cut the program there clears up by itself."""
+class StagedThere(Staged):
+    """A file of the host *name*. ``answers``: whether the host has answered what it was asked last: after a cut the
+    program there clears up by itself."""
 
     def __init__(self, name: str, writer: Writer, entry: FileEntry, seen: SeenFile) -> None:
-        self.entry = entry
-        self.is_placed = False
+        super().__init__(entry, self._place)
         self.answers = True
         self._name, self._writer, self._seen = name, writer, seen
 
@@ -32,21 +33,15 @@ class StagedThere:
             self._writer.send("fill", data, path=path)
             self._writer.ask("ready", sum_of(data), marks(seen), sum_of(seen.data), given, path=path)
 
-    def put(self) -> None:
-        """Let it take the place of what was seen. Raises FileChanged, FileError, HostNotReached."""
-        self.is_placed = True  # before it is so: the connection may be cut
-        try:
-            with self._told():
-                self._writer.ask("place", marks(self._seen), sum_of(self._seen.data), path=self._seen.path)
-        except FileError as error:
-            self.is_placed = error.is_replaced
-            raise
+    def _place(self) -> None:
+        with self._told():
+            self._writer.ask("place", marks(self._seen), sum_of(self._seen.data), path=self._seen.path)
 
     def clear(self) -> None:
         """Leave nothing of it beside; what is not in place has failed."""
         if self.is_placed:
             return
-        failed(self.entry)
+        note_failed(self.entry)
         if self.answers:
             with suppress(WriterRefused, HostNotReached):
                 self._writer.ask("clear")
@@ -68,13 +63,7 @@ def not_replaced(host: str, entry: FileEntry, no: WriterRefused, what: str) -> F
     if no.kind == "unsynced":
         holds = "the change was made, but a crash of that host may still undo it"
         return FileError(f"{path}: cannot be {what}: {no.reason}; {holds}", True)
-    failed(entry)
+    note_failed(entry)
     if no.kind == "changed":
         return FileChanged(f"{path}: somebody else changed it in the meantime; their version is in place")
     return FileError(f"{path}: cannot be {what}: {no.reason or no.kind}; it is unchanged")
-
-
-def failed(entry: FileEntry) -> None:
-    """Note that a file was not replaced, while something else has gone wrong."""
-    with suppress(StoreError):  # the user must see the first error
-        entry.failed()

@@ -13,7 +13,7 @@ from ibkeys.errors import HostNotReached, HostRefused
 from ibkeys.host.opensm_process import OpensmProcess
 from ibkeys.sm.machines import remote_guard, writer
 from ibkeys.sm.machines.other_host import OtherHost
-from ibkeys.sm.machines.remote_guard import OtherGuard
+from ibkeys.sm.machines.remote_guard import RemoteGuard
 from ibkeys.store.journal import Journal
 from tests.sm.machines.conftest import SHELLS
 from tests.sm.machines.there import Held, There, heard, opensm
@@ -40,7 +40,7 @@ def _old(file: Path) -> None:
     file.write_bytes(OLD)
 
 
-def began(host: OtherHost, file: Path, process: OpensmProcess, seconds: float) -> tuple[OtherGuard, Held]:
+def began(host: OtherHost, file: Path, process: OpensmProcess, seconds: float) -> tuple[RemoteGuard, Held]:
     guard = host.guard(seconds)
     assert guard.began(host.look(file), process) == guard.token
     return guard, Held(guard.pid)
@@ -53,7 +53,7 @@ def put(host: OtherHost, journal: Journal, file: Path, data: bytes | None) -> No
 
 def wrote(
     host: OtherHost, journal: Journal, file: Path, process: OpensmProcess, seconds: float
-) -> tuple[OtherGuard, Held]:
+) -> tuple[RemoteGuard, Held]:
     """Write `NEW` under a guard that goes back after so many *seconds*."""
     guard, held = began(host, file, process, seconds)
     guard.written(NEW)
