@@ -236,7 +236,8 @@ class _WithoutDict(type):
 
 
 class Layout(metaclass=_WithoutDict):
-    """A view over exactly ``size`` bytes, with one descriptor for each row of its table.
+    """A view over exactly ``size`` bytes, with one descriptor for each row of its table. Of an attribute or record
+    ``name`` is how it is spelled, and ``attribute_id`` its number.
 
     Two views are equal when they have the same class and the same bytes.
     """
@@ -244,6 +245,8 @@ class Layout(metaclass=_WithoutDict):
     __slots__ = ("raw",)
 
     size: ClassVar[int] = 0
+    name: ClassVar[str] = ""
+    attribute_id: ClassVar[int]
     rows: ClassVar[Mapping[str, Row[Any]]] = {}
 
     raw: bytes

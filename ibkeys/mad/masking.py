@@ -14,12 +14,12 @@ from ibkeys.mad.classes.gmp import KEY_CLASS_OF
 from ibkeys.mad.classes.key_info import NeighborRecord, NeighborsInfo
 from ibkeys.mad.classes.notices import details_of
 from ibkeys.mad.const import MAD_SIZE, MAX_HOPS, SMP_CLASSES, Method, MgmtClass
-from ibkeys.mad.decode import SA_ATTRIBUTES, SA_DATA_OFFSET, SMP_ATTRIBUTES
+from ibkeys.mad.decode import SA_ATTRIBUTES, SMP_ATTRIBUTES
 from ibkeys.mad.fields import Layout, TextRow
 from ibkeys.mad.inform import ReportNotice
 from ibkeys.mad.notice import DETAILS_AT, VENDOR_TRAP_NUMBER, BadMKeyDetails, Notice
 from ibkeys.mad.records import LinkRecord, MCMemberRecord, PathRecord, PortInfoRecord
-from ibkeys.mad.sa import ACTIVE, LAST, RMPP_OVERHEAD, RmppType, SaHeader
+from ibkeys.mad.sa import ACTIVE, LAST, RMPP_OVERHEAD, SA_HEADER_SIZE, RmppType, SaHeader
 from ibkeys.mad.smp import DATA_OFFSET, HEADER_SIZE, CommonHeader, DirectedRouteSmp, LidRoutedSmp
 
 _SMP: Final[dict[int, type[Layout]]] = {**SMP_ATTRIBUTES, LinearForwardingTable.attribute_id: LinearForwardingTable}
@@ -38,7 +38,6 @@ _ALSO_DEFINED: Final[dict[type[Layout], tuple[range, ...]]] = {
 }
 _STATUS: Final = range(4, 6)
 _HOPS: Final = range(6, 8)
-_GET_TABLE_RESP: Final = 0x92
 
 
 def masked(raw: bytes) -> bytes:
@@ -106,10 +105,10 @@ _RETURN: Final = DirectedRouteSmp.return_path_bytes
 def _sa_data(raw: bytes, layout: type[Layout] | None) -> bytes:
     """Return the data of an SA MAD: one record, or those of an answer or of one segment of it."""
     segment = 1
-    data = raw[SA_DATA_OFFSET:]
+    data = raw[SA_HEADER_SIZE:]
     if layout is None:
         return b""
-    if len(raw) >= SA_DATA_OFFSET and SaHeader.rmpp_version.decode(raw) and raw[26] & ACTIVE:
+    if len(raw) >= SA_HEADER_SIZE and SaHeader.rmpp_version.decode(raw) and raw[26] & ACTIVE:
         if SaHeader.rmpp_type.decode(raw) != RmppType.DATA:
             return b""
         if len(raw) <= MAD_SIZE:
@@ -117,10 +116,10 @@ def _sa_data(raw: bytes, layout: type[Layout] | None) -> bytes:
             if raw[26] & LAST:
                 data = data[: max(SaHeader.payload_length.decode(raw) - RMPP_OVERHEAD, 0)]
     stride = 8 * SaHeader.attribute_offset.decode(raw)
-    if raw[3] != _GET_TABLE_RESP or stride < layout.size:  # one record
+    if raw[3] != Method.GET_TABLE_RESP or stride < layout.size:  # one record
         return _attribute(layout, data, raw[1]) if segment == 1 else b""
     # A text that began in the segment before is zeroed: whether it has ended is not known.
-    before = max(segment - 1, 0) * (MAD_SIZE - SA_DATA_OFFSET) % stride
+    before = max(segment - 1, 0) * (MAD_SIZE - SA_HEADER_SIZE) % stride
     stream = bytes(before) + data
     records = (stream[at : at + stride] for at in range(0, len(stream), stride))
     return b"".join(_attribute(layout, each, raw[1]).ljust(len(each), b"\0") for each in records)[before:]

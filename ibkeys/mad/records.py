@@ -16,14 +16,12 @@ from ibkeys.mad.fields import Layout, array, field, text
 
 
 class SaRecord(Layout):
-    """A record of the SA. ``attribute_id`` is its number, ``name`` its spelling.
+    """A record of the SA.
 
     ``components``: the bit of ComponentMask for each field that a query may name. ``inner``: an attribute inside the
     record and the byte where it begins; its rows are rows of the record too.
     """
 
-    name: ClassVar[str] = ""
-    attribute_id: ClassVar[int]
     components: ClassVar[Mapping[str, int]] = {}
     inner: ClassVar[tuple[type[Layout], int] | None] = None
 
