@@ -44,24 +44,12 @@ if TYPE_CHECKING:
     from ibkeys.keys.mkey import MKey as MKey
     from ibkeys.keys.pkey import PKey as PKey
     from ibkeys.keys.smkey import SMKey as SMKey
-    from ibkeys.opening import (
-        Keys as Keys,
-    )
-    from ibkeys.opening import (
-        Local as Local,
-    )
-    from ibkeys.opening import (
-        NodeNames,
-    )
-    from ibkeys.opening import (
-        SaAccess as SaAccess,
-    )
-    from ibkeys.opening import (
-        Stores as Stores,
-    )
-    from ibkeys.opening import (
-        open_port as open_port,
-    )
+    from ibkeys.opening import Keys as Keys
+    from ibkeys.opening import Local as Local
+    from ibkeys.opening import NodeNames
+    from ibkeys.opening import SaAccess as SaAccess
+    from ibkeys.opening import Stores as Stores
+    from ibkeys.opening import open_port as open_port
     from ibkeys.reach.reach import Reach as Reach
     from ibkeys.scripting import ChangeRun as ChangeRun
     from ibkeys.scripting import Fabric as Fabric
