@@ -105,13 +105,13 @@ class Definition:
 
     name: str | None
     base: int
-    pkey_given: bool
-    default_membership: MemberWord
-    indx0: bool
-    ipoib: bool
-    flags: GroupFlags
-    groups: tuple[Group, ...]
-    rules: tuple[Rule, ...]
+    pkey_given: bool = True
+    default_membership: MemberWord = "limited"
+    indx0: bool = False
+    ipoib: bool = False
+    flags: GroupFlags = field(default_factory=GroupFlags)
+    groups: tuple[Group, ...] = ()
+    rules: tuple[Rule, ...] = ()
     line: int = field(default=0, compare=False)
     column: int = field(default=0, compare=False)
 
