@@ -120,8 +120,8 @@ def _enforcement_json(change: EnforcementChange) -> dict[str, Any]:
     return {
         **change.port.to_json(),
         "peer": _peer_json(change.peer),
-        "before": {"inbound": change.before.inbound, "outbound": change.before.outbound},
-        "after": {"inbound": change.after.inbound, "outbound": change.after.outbound},
+        "before": asdict(change.before),
+        "after": asdict(change.after),
     }
 
 
