@@ -6,8 +6,10 @@ may be any memory, a key too. So nothing is kept because it does not look like a
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
+from ibkeys.mad import offsets as at
 from ibkeys.mad import performance
 from ibkeys.mad.attributes import ClassPortInfo, LinearForwardingTable, PortInfo, SpeedsAboveNdr
 from ibkeys.mad.classes.gmp import KEY_CLASS_OF
@@ -36,8 +38,7 @@ _ALSO_DEFINED: Final[dict[type[Layout], tuple[range, ...]]] = {
     PathRecord: (range(8), range(44, 58)),  # IBA 15.2.5.16: ServiceID; RawTraffic to Preference
     MCMemberRecord: (range(38, 39), range(42, 44)),  # IBA 15.2.5.17: selectors, PacketLifeTime
 }
-_STATUS: Final = range(4, 6)
-_HOPS: Final = range(6, 8)
+_HOPS: Final = slice(at.HOP_POINTER, at.HOP_COUNT + 1)
 
 
 def masked(raw: bytes) -> bytes:
@@ -69,7 +70,7 @@ def masked(raw: bytes) -> bytes:
 def _header(raw: bytes) -> bytes:
     """Return what every MAD has before byte 24; what is the class's own is zero."""
     header = bytearray(_fields(CommonHeader, raw))
-    header[_STATUS.start : _STATUS.stop] = raw[_STATUS.start : _STATUS.stop]
+    header[at.STATUS] = raw[at.STATUS]
     return bytes(header)
 
 
@@ -87,8 +88,8 @@ def _smp(raw: bytes, attribute_id: int) -> bytes:
     data = b"" if raw[3] == Method.GET else _attribute(layout, raw[DATA_OFFSET : DATA_OFFSET + 64], raw[1])
     shown[DATA_OFFSET:] = data.ljust(MAD_SIZE - DATA_OFFSET, b"\0")
     if directed:
-        shown[_HOPS.start : _HOPS.stop] = raw[_HOPS.start : _HOPS.stop]
-        pointer, hops = raw[_HOPS.start : _HOPS.stop]
+        shown[_HOPS] = raw[_HOPS]
+        pointer, hops = raw[_HOPS]
         if hops <= MAX_HOPS:
             # the return path is written on the way there, hop by hop
             returned = hops if DirectedRouteSmp.d.decode(raw) or raw[3] & 0x80 else min(pointer, hops)
@@ -121,7 +122,7 @@ def _sa_data(raw: bytes, layout: type[Layout] | None) -> bytes:
     # A text that began in the segment before is zeroed: whether it has ended is not known.
     before = max(segment - 1, 0) * (MAD_SIZE - SA_HEADER_SIZE) % stride
     stream = bytes(before) + data
-    records = (stream[at : at + stride] for at in range(0, len(stream), stride))
+    records = (stream[start : start + stride] for start in range(0, len(stream), stride))
     return b"".join(_attribute(layout, each, raw[1]).ljust(len(each), b"\0") for each in records)[before:]
 
 
@@ -132,7 +133,8 @@ def _attribute(layout: type[Layout] | None, data: bytes, mgmt_class: int) -> byt
     data = data[: layout.size]
     if layout is NeighborsInfo:
         step = NeighborRecord.size
-        return b"".join(_fields(NeighborRecord, data[at : at + step]) for at in range(0, len(data), step))[: len(data)]
+        records = (data[start : start + step] for start in range(0, len(data), step))
+        return b"".join(_fields(NeighborRecord, each) for each in records)[: len(data)]
     shown = _fields(layout, data)
     if layout in (Notice, ReportNotice):
         shown = _with_details(shown, data, mgmt_class)
@@ -167,10 +169,9 @@ def _fields(layout: type[Layout], data: bytes) -> bytes:
     return shown
 
 
+@cache
 def _known_bits(layout: type[Layout]) -> int:
     """Return the bits of all fields of *layout* that are not secret, as one big-endian number."""
-    if layout in _BITS:
-        return _BITS[layout]
     known = hidden = 0
     for row in layout.rows.values():
         bits = row.bits << 8 * (layout.size - row.stop)
@@ -180,9 +181,4 @@ def _known_bits(layout: type[Layout]) -> int:
             known |= bits
     for places in _ALSO_DEFINED.get(layout, ()):
         known |= ((1 << 8 * len(places)) - 1) << 8 * (layout.size - places.stop)
-    _BITS[layout] = known & ~hidden
-    return _BITS[layout]
-
-
-_BITS: Final[dict[type[Layout], int]] = {}
-"""What `_known_bits` has returned."""
+    return known & ~hidden
