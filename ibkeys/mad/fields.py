@@ -102,15 +102,6 @@ class Row(Generic[_Value]):
 class NumberRow(Row[int]):
     """A row that holds one unsigned number."""
 
-    @overload
-    def __get__(self, instance: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, instance: Layout, owner: type) -> int: ...
-    def __get__(self, instance: Layout | None, owner: type) -> Self | int:
-        if instance is None:
-            return self
-        return int.from_bytes(instance.raw[self.span]) >> self.shift & self.max
-
     def decode(self, raw: bytes | bytearray) -> int:
         """Return the number."""
         return int.from_bytes(raw[self.span]) >> self.shift & self.max
