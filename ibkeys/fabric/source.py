@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from types import TracebackType
-from typing import Protocol, Self
+from contextlib import AbstractContextManager
+from typing import Protocol
 
 from ibkeys.classkeys.asking import Question
 from ibkeys.classkeys.reading import ClassKeyReading
@@ -18,7 +18,7 @@ from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
 
 
-class Source(Protocol):
+class Source(AbstractContextManager["Source"], Protocol):
     """An open fabric (`ibkeys.fabric.live.Fabric`), or a snapshot (`ibkeys.fabric.recorded.RecordedFabric`). Use it as
     a context manager.
 
@@ -67,9 +67,3 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Release all resources. May be called twice."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
