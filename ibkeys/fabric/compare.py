@@ -55,16 +55,9 @@ class Difference:
 
     def to_json(self) -> dict[str, Any]:
         """Return the difference as the contract has it, ``delta``: by how much a counter rose."""
-        return {
-            **self.port.identity(),
-            "kind": self.kind,
-            "index": self.index,
-            "pkey": self.pkey,
-            "field": self.field,
-            "before": self.before,
-            "after": self.after,
-            "delta": self.after - self.before if self.kind == "counter" else None,
-        }
+        names = ("kind", "index", "pkey", "field", "before", "after")
+        delta = self.after - self.before if self.kind == "counter" else None
+        return {**self.port.identity(), **{name: getattr(self, name) for name in names}, "delta": delta}
 
 
 @dataclass(slots=True)

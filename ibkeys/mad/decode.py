@@ -133,14 +133,8 @@ def mad_to_json(mad: Mad, show_keys: bool = False) -> dict[str, Any]:
     directed = mad if isinstance(mad, DirectedRouteSmp) else None
     smp = mad if isinstance(mad, LidRoutedSmp | DirectedRouteSmp) else None
     document: dict[str, Any] = {
-        "base_version": mad.base_version,
-        "mgmt_class": mad.mgmt_class,
-        "class_version": mad.class_version,
-        "method": mad.method,
-        "status": mad.status,
-        "d": directed.d if directed else None,
-        "hop_pointer": directed.hop_pointer if directed else None,
-        "hop_count": directed.hop_count if directed else None,
+        **{name: getattr(mad, name) for name in ("base_version", "mgmt_class", "class_version", "method", "status")},
+        **{name: getattr(directed, name) if directed else None for name in ("d", "hop_pointer", "hop_count")},
         "transaction_id": f"0x{mad.transaction_id:016x}",
         "attribute_id": mad.attribute_id,
         "attribute_modifier": mad.attribute_modifier,
@@ -153,10 +147,8 @@ def mad_to_json(mad: Mad, show_keys: bool = False) -> dict[str, Any]:
         document["class_key"] = f"0x{key:016x}" if show_keys else None
         if not show_keys:
             document["class_key_masked"] = True
-    document["dr_slid"] = directed.dr_slid if directed else None
-    document["dr_dlid"] = directed.dr_dlid if directed else None
-    document["initial_path"] = list(directed.initial_path) if directed else None
-    document["return_path"] = list(directed.return_path) if directed else None
+    document |= {name: getattr(directed, name) if directed else None for name in ("dr_slid", "dr_dlid")}
+    document |= {name: list(getattr(directed, name)) if directed else None for name in ("initial_path", "return_path")}
     return document
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, get_args
 
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
@@ -51,10 +51,8 @@ class GroupValues:
     def to_json(self) -> dict[str, Any]:
         """Return the values as the contract has them."""
         return {
+            **asdict(self),
             "pkey": f"0x{self.pkey:04x}",
-            "mtu": self.mtu,
-            "rate": self.rate,
-            "sl": self.sl,
             "q_key": f"0x{self.q_key:08x}",
             "t_class": f"0x{self.t_class:02x}",
             "flow_label": f"0x{self.flow_label:05x}",
