@@ -13,8 +13,8 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -227,15 +227,9 @@ def create_output(path: Path) -> BinaryIO:
     if number is not None:
         return os.fdopen(os.dup(number), "wb")
     check_output(path)
-    file, name = create_beside(path)
-    try:
+    with _beside(path) as (file, name):
         # A rename replaces the name, whatever it has become since it was examined: nothing is ever followed.
         os.replace(name, path)
-    except BaseException:
-        file.close()
-        with suppress(OSError):
-            os.unlink(name)
-        raise
     return file
 
 
@@ -249,6 +243,19 @@ def create_beside(path: Path, mode: int = 0o600) -> tuple[BinaryIO, str]:
     except BaseException:
         os.close(descriptor)
         os.unlink(name)
+        raise
+
+
+@contextmanager
+def _beside(path: Path, mode: int = 0o600) -> Iterator[tuple[BinaryIO, str]]:
+    """Yield what `create_beside` returns; the file is closed and removed again where the block raises."""
+    file, name = create_beside(path, mode)
+    try:
+        yield file, name
+    except BaseException:
+        file.close()
+        with suppress(OSError):
+            os.unlink(name)
         raise
 
 
@@ -277,8 +284,7 @@ def _put_in_place(
     owner: os.stat_result | None = None,
     look_again: Callable[[], None] = lambda: None,
 ) -> None:
-    file, name = create_beside(path, mode)
-    try:
+    with _beside(path, mode) as (file, name):
         with file:
             file.write(data)
             file.flush()
@@ -288,10 +294,6 @@ def _put_in_place(
             os.fsync(file.fileno())
         look_again()
         os.replace(name, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(name)
-        raise
 
 
 def _refuse_changed(path: Path, old: os.stat_result | None) -> None:
