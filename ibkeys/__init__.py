@@ -22,107 +22,71 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from ibkeys import audit, errors, mkeys, partitions
-    from ibkeys.change.consent import Consent, Objection
-    from ibkeys.change.plan import Change, Plan
-    from ibkeys.client.limits import Limits
-    from ibkeys.client.smp import Timing
-    from ibkeys.discovery.wanted import Wanted
-    from ibkeys.fabric.compare import Comparison, compare
-    from ibkeys.fabric.handle import PortHandle
-    from ibkeys.fabric.recorded import RecordedFabric, RecordedPort
-    from ibkeys.fabric.snapshot import Snapshot
-    from ibkeys.fabric.source import ReadablePort, Source
-    from ibkeys.keys.mkey import MKey
-    from ibkeys.keys.pkey import PKey
-    from ibkeys.keys.smkey import SMKey
-    from ibkeys.opening import Keys, Local, NodeNames, SaAccess, Stores, open_port
-    from ibkeys.reach.reach import Reach
-    from ibkeys.scripting import ChangeRun, Fabric
-    from ibkeys.sim.subnet import Subnet
-    from ibkeys.topology.model import Topology, Trouble
-    from ibkeys.topology.nodes import Node, Port
+    from ibkeys import audit as audit
+    from ibkeys import errors as errors
+    from ibkeys import mkeys as mkeys
+    from ibkeys import partitions as partitions
+    from ibkeys.change.consent import Consent as Consent
+    from ibkeys.change.consent import Objection as Objection
+    from ibkeys.change.plan import Change as Change
+    from ibkeys.change.plan import Plan as Plan
+    from ibkeys.client.limits import Limits as Limits
+    from ibkeys.client.smp import Timing as Timing
+    from ibkeys.discovery.wanted import Wanted as Wanted
+    from ibkeys.fabric.compare import Comparison as Comparison
+    from ibkeys.fabric.compare import compare as compare
+    from ibkeys.fabric.handle import PortHandle as PortHandle
+    from ibkeys.fabric.recorded import RecordedFabric as RecordedFabric
+    from ibkeys.fabric.recorded import RecordedPort as RecordedPort
+    from ibkeys.fabric.snapshot import Snapshot as Snapshot
+    from ibkeys.fabric.source import ReadablePort as ReadablePort
+    from ibkeys.fabric.source import Source as Source
+    from ibkeys.keys.mkey import MKey as MKey
+    from ibkeys.keys.pkey import PKey as PKey
+    from ibkeys.keys.smkey import SMKey as SMKey
+    from ibkeys.opening import Keys as Keys
+    from ibkeys.opening import Local as Local
+    from ibkeys.opening import NodeNames
+    from ibkeys.opening import SaAccess as SaAccess
+    from ibkeys.opening import Stores as Stores
+    from ibkeys.opening import open_port as open_port
+    from ibkeys.reach.reach import Reach as Reach
+    from ibkeys.scripting import ChangeRun as ChangeRun
+    from ibkeys.scripting import Fabric as Fabric
+    from ibkeys.sim.subnet import Subnet as Subnet
+    from ibkeys.topology.model import Topology as Topology
+    from ibkeys.topology.model import Trouble as Trouble
+    from ibkeys.topology.nodes import Node as Node
+    from ibkeys.topology.nodes import Port as Port
     from ibkeys.umad.port import UmadPort
-    from ibkeys.version import __version__
-
-__all__ = [
-    "Change",
-    "ChangeRun",
-    "Comparison",
-    "Consent",
-    "Fabric",
-    "Keys",
-    "Limits",
-    "Local",
-    "MKey",
-    "Node",
-    "Objection",
-    "PKey",
-    "Plan",
-    "Port",
-    "PortHandle",
-    "Reach",
-    "ReadablePort",
-    "RecordedFabric",
-    "RecordedPort",
-    "SMKey",
-    "SaAccess",
-    "Snapshot",
-    "Source",
-    "Stores",
-    "Subnet",
-    "Timing",
-    "Topology",
-    "Trouble",
-    "Wanted",
-    "__version__",
-    "audit",
-    "compare",
-    "errors",
-    "load",
-    "mkeys",
-    "open",
-    "open_port",
-    "partitions",
-    "save",
-]
+    from ibkeys.version import __version__ as __version__
 
 _ROOMS = ("audit", "errors", "mkeys", "partitions")
-_EXPORTED = {
-    "Consent": "change.consent",
-    "Objection": "change.consent",
-    "Change": "change.plan",
-    "Plan": "change.plan",
-    "Limits": "client.limits",
-    "Timing": "client.smp",
-    "Wanted": "discovery.wanted",
-    "Comparison": "fabric.compare",
-    "compare": "fabric.compare",
-    "PortHandle": "fabric.handle",
-    "RecordedFabric": "fabric.recorded",
-    "RecordedPort": "fabric.recorded",
-    "Snapshot": "fabric.snapshot",
-    "ReadablePort": "fabric.source",
-    "Source": "fabric.source",
-    "MKey": "keys.mkey",
-    "PKey": "keys.pkey",
-    "SMKey": "keys.smkey",
-    "Keys": "opening",
-    "Local": "opening",
-    "SaAccess": "opening",
-    "Stores": "opening",
-    "open_port": "opening",
-    "Reach": "reach.reach",
-    "ChangeRun": "scripting",
-    "Fabric": "scripting",
-    "Subnet": "sim.subnet",
-    "Node": "topology.nodes",
-    "Port": "topology.nodes",
-    "Topology": "topology.model",
-    "Trouble": "topology.model",
-    "__version__": "version",
+_MODULES = {
+    "change.consent": ("Consent", "Objection"),
+    "change.plan": ("Change", "Plan"),
+    "client.limits": ("Limits",),
+    "client.smp": ("Timing",),
+    "discovery.wanted": ("Wanted",),
+    "fabric.compare": ("Comparison", "compare"),
+    "fabric.handle": ("PortHandle",),
+    "fabric.recorded": ("RecordedFabric", "RecordedPort"),
+    "fabric.snapshot": ("Snapshot",),
+    "fabric.source": ("ReadablePort", "Source"),
+    "keys.mkey": ("MKey",),
+    "keys.pkey": ("PKey",),
+    "keys.smkey": ("SMKey",),
+    "opening": ("Keys", "Local", "SaAccess", "Stores", "open_port"),
+    "reach.reach": ("Reach",),
+    "scripting": ("ChangeRun", "Fabric"),
+    "sim.subnet": ("Subnet",),
+    "topology.nodes": ("Node", "Port"),
+    "topology.model": ("Topology", "Trouble"),
+    "version": ("__version__",),
 }
-"""Name → the module that it is loaded from when it is first used."""
+"""Module → the names that are loaded from it when they are first used."""
+_EXPORTED = {name: module for module, names in _MODULES.items() for name in names}
+__all__ = sorted((*_ROOMS, *_EXPORTED, "load", "open", "save"))
 
 
 def __getattr__(name: str) -> Any:

@@ -13,8 +13,8 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -153,8 +153,8 @@ def _open_to_read(path: str | os.PathLike[str]) -> tuple[int, bool]:
 def _read_and_close(descriptor: int, is_inherited: bool, limit: int) -> tuple[bytes, os.stat_result]:
     try:
         status = os.fstat(descriptor)
-        if not is_inherited and not stat.S_ISREG(status.st_mode):
-            raise _no_file(status.st_mode)
+        if not is_inherited:
+            refuse_mode(status.st_mode)
         return read_descriptor(descriptor, limit), status
     finally:
         os.close(descriptor)
@@ -172,7 +172,9 @@ def refuse_what_is_no_file(path: str | os.PathLike[str]) -> None:
 def refuse_mode(mode: int) -> None:
     """Raise NoRegularFile when *mode* is not that of a regular file."""
     if not stat.S_ISREG(mode):
-        raise _no_file(mode)
+        kind = next((name for test, name in _KINDS if test(mode)), "a device")
+        number = errno.EISDIR if kind == "a directory" else errno.EINVAL
+        raise NoRegularFile(number, f"is {kind}, not a regular file")
 
 
 def too_large(limit: int) -> OSError:
@@ -187,11 +189,6 @@ _KINDS: Final = (
     (stat.S_ISSOCK, "a socket"),
     (stat.S_ISLNK, "a symbolic link"),
 )
-
-
-def _no_file(mode: int) -> NoRegularFile:
-    kind = next((name for test, name in _KINDS if test(mode)), "a device")
-    return NoRegularFile(errno.EISDIR if kind == "a directory" else errno.EINVAL, f"is {kind}, not a regular file")
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -217,8 +214,7 @@ def check_output(path: Path, follow: bool = False) -> Path:
             raise OSError(errno.ENOENT, f"is a symbolic link to {place}, which does not exist")
         refuse_what_is_no_file(place)
         return place
-    if not stat.S_ISREG(status.st_mode):
-        raise _no_file(status.st_mode)
+    refuse_mode(status.st_mode)
     return path
 
 
@@ -231,15 +227,9 @@ def create_output(path: Path) -> BinaryIO:
     if number is not None:
         return os.fdopen(os.dup(number), "wb")
     check_output(path)
-    file, name = create_beside(path)
-    try:
+    with _beside(path) as (file, name):
         # A rename replaces the name, whatever it has become since it was examined: nothing is ever followed.
         os.replace(name, path)
-    except BaseException:
-        file.close()
-        with suppress(OSError):
-            os.unlink(name)
-        raise
     return file
 
 
@@ -253,6 +243,19 @@ def create_beside(path: Path, mode: int = 0o600) -> tuple[BinaryIO, str]:
     except BaseException:
         os.close(descriptor)
         os.unlink(name)
+        raise
+
+
+@contextmanager
+def _beside(path: Path, mode: int = 0o600) -> Iterator[tuple[BinaryIO, str]]:
+    """Yield what `create_beside` returns; the file is closed and removed again where the block raises."""
+    file, name = create_beside(path, mode)
+    try:
+        yield file, name
+    except BaseException:
+        file.close()
+        with suppress(OSError):
+            os.unlink(name)
         raise
 
 
@@ -281,8 +284,7 @@ def _put_in_place(
     owner: os.stat_result | None = None,
     look_again: Callable[[], None] = lambda: None,
 ) -> None:
-    file, name = create_beside(path, mode)
-    try:
+    with _beside(path, mode) as (file, name):
         with file:
             file.write(data)
             file.flush()
@@ -292,10 +294,6 @@ def _put_in_place(
             os.fsync(file.fileno())
         look_again()
         os.replace(name, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(name)
-        raise
 
 
 def _refuse_changed(path: Path, old: os.stat_result | None) -> None:
@@ -334,8 +332,7 @@ def trusted_users() -> frozenset[int]:
 
 def refuse_strange_file(status: os.stat_result) -> None:
     """Raise OSError unless *status*, of an open descriptor, is that of a regular file with one name that is ours."""
-    if not stat.S_ISREG(status.st_mode):
-        raise _no_file(status.st_mode)
+    refuse_mode(status.st_mode)
     if status.st_uid not in trusted_users():
         raise OSError(errno.EPERM, f"belongs to another user (UID {status.st_uid})")
     if status.st_nlink > 1:

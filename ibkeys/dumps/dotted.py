@@ -73,18 +73,11 @@ NODE_INFO: Final[Mapping[str, NumberRow]] = {
     "VendorId": NodeInfo.vendor_id,
 }
 NODE_RECORD: Final[Mapping[str, NumberRow]] = {
-    "node_type": NODE_INFO["NodeType"],
-    "num_ports": NODE_INFO["NumPorts"],
-    "sys_guid": NODE_INFO["SystemGuid"],
-    "node_guid": NODE_INFO["Guid"],
-    "port_guid": NODE_INFO["PortGuid"],
-    "partition_cap": NODE_INFO["PartCap"],
-    "device_id": NODE_INFO["DevId"],
-    "revision": NODE_INFO["Revision"],
-    "port_num": NODE_INFO["LocalPort"],
-    "vendor_id": NODE_INFO["VendorId"],
+    **{row.attr: row for row in NODE_INFO.values()},
+    "sys_guid": NodeInfo.system_image_guid,
+    "port_num": NodeInfo.local_port_num,
 }
-"""As saquery names them in a NodeRecord."""
+"""As saquery names them in a NodeRecord: two of them have other names than ours."""
 SWITCH_INFO: Final[Mapping[str, NumberRow]] = {
     "PartEnforceCap": SwitchInfo.partition_enforcement_cap,
     "InboundPartEnf": SwitchInfo.inbound_enforcement_cap,

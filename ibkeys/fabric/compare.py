@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK, PKey
@@ -31,14 +31,8 @@ Kind = Literal[
 Coming = Literal["added", "removed"]
 Entry = tuple[int, PKey]
 
-_PROTECTION: Final[tuple[tuple[Kind, NumberRow], ...]] = (
-    ("m_key_protect_bits", PortInfo.m_key_protect_bits),
-    ("m_key_lease_period", PortInfo.m_key_lease_period),
-)
-_ENFORCEMENT: Final[tuple[NumberRow, ...]] = (
-    PortInfo.partition_enforcement_inbound,
-    PortInfo.partition_enforcement_outbound,
-)
+_PROTECTION: Final = (PortInfo.m_key_protect_bits, PortInfo.m_key_lease_period)
+_ENFORCEMENT: Final = (PortInfo.partition_enforcement_inbound, PortInfo.partition_enforcement_outbound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +55,9 @@ class Difference:
 
     def to_json(self) -> dict[str, Any]:
         """Return the difference as the contract has it, ``delta``: by how much a counter rose."""
-        return {
-            **self.port.identity(),
-            "kind": self.kind,
-            "index": self.index,
-            "pkey": self.pkey,
-            "field": self.field,
-            "before": self.before,
-            "after": self.after,
-            "delta": self.after - self.before if self.kind == "counter" else None,
-        }
+        names = ("kind", "index", "pkey", "field", "before", "after")
+        delta = self.after - self.before if self.kind == "counter" else None
+        return {**self.port.identity(), **{name: getattr(self, name) for name in names}, "delta": delta}
 
 
 @dataclass(slots=True)
@@ -211,7 +198,7 @@ def _port_info_changes(old: Port, new: Port, numbers: Numbers | None) -> Iterato
     if new.is_end_port:
         yield from m_key_changes(old, new, numbers)
     yield from setting_changes(old, new)
-    yield from _row_changes(old, new, (("counter", row) for row in VIOLATION_COUNTERS), named=True)
+    yield from _row_changes(old, new, VIOLATION_COUNTERS, "counter")
 
 
 def setting_changes(old: Port, new: Port) -> Iterator[Difference]:
@@ -222,19 +209,18 @@ def setting_changes(old: Port, new: Port) -> Iterator[Difference]:
     if new.is_end_port:
         yield from _row_changes(old, new, _PROTECTION)
     else:
-        yield from _row_changes(old, new, (("enforcement", row) for row in _ENFORCEMENT), named=True)
+        yield from _row_changes(old, new, _ENFORCEMENT, "enforcement")
 
 
-def _row_changes(
-    old: Port, new: Port, rows: Iterable[tuple[Kind, NumberRow]], named: bool = False
-) -> Iterator[Difference]:
+def _row_changes(old: Port, new: Port, rows: Iterable[NumberRow], kind: Kind | None = None) -> Iterator[Difference]:
+    """Yield what changed of *rows*, of one *kind*; None: each is a kind of its own."""
     assert old.info is not None
     assert new.info is not None
-    for kind, row in rows:
+    for row in rows:
         before, after = row.decode(old.info), row.decode(new.info)
         if before != after:
             was, now = as_shown(row.attr, before), as_shown(row.attr, after)
-            yield Difference(new, kind, was, now, field=row.attr if named else None)
+            yield Difference(new, kind or cast("Kind", row.attr), was, now, field=row.attr if kind else None)
 
 
 Numbers = tuple[Callable[[bytes], int], Callable[[bytes], int]]

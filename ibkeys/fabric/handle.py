@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ibkeys.client.smp import Outcome, Route
 from ibkeys.discovery.tables import NOT_VIRTUALIZED, p_key_modifier
 from ibkeys.errors import IbkeysError, ImpossibleValue, MadStatusError, Unreachable
-from ibkeys.fabric.named_port import NamedPort
 from ibkeys.fabric.open_port import OpenPort
+from ibkeys.fabric.readable_port import ReadablePort
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import Attribute, NodeInfo, PKeyTable, PortInfo, SwitchInfo
@@ -20,7 +20,7 @@ from ibkeys.topology.plausible import NO_ENTRIES
 
 
 @dataclass(slots=True)
-class PortHandle(NamedPort):
+class PortHandle(ReadablePort):
     """One port of one node, and the route on which it is asked. Every read goes to the wire, and nothing else does.
 
     ``port`` collects what was read, in the form that a sweep gives; ``route`` leads to the port's agent. Each read

@@ -31,7 +31,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import NodeDescription, NodeInfo, PortInfo
 from ibkeys.mad.const import MgmtClass, PortPhysicalState
 from ibkeys.store.paths import StorePaths
-from ibkeys.topology.find import candidates, find_port, find_ports, no_such_port, pick
+from ibkeys.topology.find import candidates, find_port, find_ports, number_meant, pick
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Node, Port
 from ibkeys.topology.plausible import check_port_numbers
@@ -303,9 +303,7 @@ class Fabric(OpenPort):
 
     def _choose(self, node: Node, port: Port, portnum: int | None, route: Route) -> PortHandle | None:
         """Return the handle for *portnum* when this route serves it; None when a sweep must find its own route."""
-        num = port.num if portnum is None or (portnum == 0 and not node.is_switch) else portnum
-        if num > node.num_ports or num < 0:
-            raise no_such_port(port, num)
+        num = number_meant(port, portnum)
         if num == port.num:
             port.path = node.path if isinstance(route, DirectedAddress) else None
             return PortHandle(self, port, route)

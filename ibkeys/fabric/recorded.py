@@ -14,7 +14,7 @@ from ibkeys.discovery.port_counters import ConstraintErrors, CountersOrError
 from ibkeys.discovery.tables import unread_aliases
 from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import NotRecorded
-from ibkeys.fabric.named_port import NamedPort
+from ibkeys.fabric.readable_port import ReadablePort
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import GUIDInfo, PortInfo, SwitchInfo
@@ -113,7 +113,7 @@ class RecordedFabric(Closing):
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedPort(NamedPort):
+class RecordedPort(ReadablePort):
     """What was recorded of one port, with the reads of `ibkeys.fabric.handle.PortHandle`.
 
     Each read raises NotRecorded for what could not be read when the snapshot was taken.

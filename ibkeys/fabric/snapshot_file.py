@@ -24,11 +24,11 @@ from ibkeys.store.sqlite import guid_number, guid_text
 from ibkeys.topology.model import Topology, Trouble
 from ibkeys.topology.nodes import Node, Port, Reading
 
-_COLUMNS: Final[tuple[tuple[str, NumberRow], ...]] = (
-    ("port_state", PortInfo.port_state),
-    ("port_physical_state", PortInfo.port_physical_state),
-    ("capability_mask", PortInfo.capability_mask),
-    ("master_sm_lid", PortInfo.master_sm_lid),
+_COLUMNS: Final[tuple[NumberRow, ...]] = (
+    PortInfo.port_state,
+    PortInfo.port_physical_state,
+    PortInfo.capability_mask,
+    PortInfo.master_sm_lid,
 )
 _M_KEY_COLUMNS: Final[tuple[NumberRow, ...]] = (
     PortInfo.m_key_protect_bits,
@@ -144,15 +144,6 @@ class _PortRows:
 
     def row(self, port: Port) -> Row:
         info = port.info
-        state: Sequence[int | None] = [None] * len(_COLUMNS)
-        protection: Sequence[int | None] = [None] * len(_M_KEY_COLUMNS)
-        keys: Sequence[int | None] = [None] * len(_KEY_COLUMNS)
-        owner = port.end_port.info
-        if owner is not None:
-            protection = [row.decode(owner) for row in _M_KEY_COLUMNS]
-        if info is not None:
-            state = [row.decode(info) for _, row in _COLUMNS]
-            keys = [row.decode(info) for row in _KEY_COLUMNS]
         shown = PortInfo(info).m_key if info is not None and port.is_end_port else 0
         asked = port.end_port.m_key
         port_traits = self.traits.get(port)
@@ -164,13 +155,13 @@ class _PortRows:
             port.lid,
             _route_text(port.path) if port.path is not None else None,
             self.port_ids[port.peer] if port.peer is not None else None,
-            *state,
+            *_values(_COLUMNS, info),
             port.m_key_state,
             f"0x{shown:016x}" if shown and self.with_keys else None,
             self._fingerprint(shown) if shown else None,
             " ".join(port_traits) if port_traits is not None else None,
-            *protection,
-            *keys,
+            *_values(_M_KEY_COLUMNS, port.end_port.info),
+            *_values(_KEY_COLUMNS, info),
             port.capacity,
             self._fingerprint(asked.reveal()) if not asked.is_zero else None,
             self._reading(port, "PortInfo", info is not None),
@@ -194,6 +185,11 @@ class _PortRows:
         if was_read:
             return _READ[not port.end_port.m_key.is_zero]
         return self._unread.get((port, attribute), "not-asked")
+
+
+def _values(rows: Iterable[NumberRow], info: bytes | None) -> list[int | None]:
+    """Return fields of a PortInfo, None for each where it was not read."""
+    return [None if info is None else row.decode(info) for row in rows]
 
 
 def _route_text(path: tuple[int, ...]) -> str:

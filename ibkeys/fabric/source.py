@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from types import TracebackType
-from typing import Any, Protocol, Self
+from contextlib import AbstractContextManager
+from typing import Protocol
 
 from ibkeys.classkeys.asking import Question
 from ibkeys.classkeys.reading import ClassKeyReading
 from ibkeys.client.address import AddressLike
 from ibkeys.discovery.port_counters import ConstraintErrors, CountersOrError
 from ibkeys.discovery.wanted import OnFound, Wanted
+from ibkeys.fabric.readable_port import ReadablePort as ReadablePort
 from ibkeys.fabric.snapshot import Snapshot
-from ibkeys.keys.pkey import PKey
-from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.mad.classes.gmp import KeyClass
 from ibkeys.topology.model import Topology
-from ibkeys.topology.nodes import Node, Port
+from ibkeys.topology.nodes import Port
 
 
-class Source(Protocol):
+class Source(AbstractContextManager["Source"], Protocol):
     """An open fabric (`ibkeys.fabric.live.Fabric`), or a snapshot (`ibkeys.fabric.recorded.RecordedFabric`). Use it as
     a context manager.
 
@@ -68,56 +67,3 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Release all resources. May be called twice."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-
-class ReadablePort(Protocol):
-    """One port to be read: a `PortHandle` or a `RecordedPort`. What was read stays in ``port``; `NamedPort` says what
-    is known of it without a read."""
-
-    @property
-    def port(self) -> Port:
-        """What was read of the port so far, in the form that a sweep gives."""
-
-    @property
-    def node(self) -> Node:
-        """The node that it belongs to."""
-
-    @property
-    def num(self) -> int:
-        """Its number; 0 is the port of a switch that owns LID and M_Key."""
-
-    @property
-    def name(self) -> str:
-        """NodeDescription, or the name of the node name map; "" if it could not be read."""
-
-    @property
-    def guid(self) -> int:
-        """The port GUID; of an external port of a switch that of port 0. 0 when not known."""
-
-    @property
-    def lid(self) -> int | None:
-        """The base LID, as it was last read."""
-
-    def identity(self) -> dict[str, Any]:
-        """Return the keys that every port carries in every JSON document."""
-
-    def read_port_info(self) -> PortInfo:
-        """Return PortInfo."""
-
-    def read_switch_info(self) -> SwitchInfo | None:
-        """Return SwitchInfo; None when the node is not a switch."""
-
-    def read_capacity(self) -> int:
-        """Return how many entries the P_Key table has; 0 where there is none."""
-
-    def read_p_keys(self) -> tuple[PKey, ...]:
-        """Return the whole P_Key table, empty entries included."""
-
-    def read_virtualization(self) -> None:
-        """Learn whether the port has virtual ports; its PortInfo was read before."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from ibkeys.errors import IbkeysError
@@ -92,11 +93,7 @@ class Check:
 
 def check(id: str, basis: Basis, assumed: str) -> Callable[[Callable[[Look], Answer]], Check]:
     """Return the decorator that makes a check of the function that asks."""
-
-    def declare(ask: Callable[[Look], Answer]) -> Check:
-        return Check(id, basis, assumed, ask)
-
-    return declare
+    return partial(Check, id, basis, assumed)
 
 
 def checks_in(names: Mapping[str, object]) -> tuple[Check, ...]:

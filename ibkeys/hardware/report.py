@@ -19,6 +19,7 @@ from ibkeys.hardware.archive.mask import Mask
 from ibkeys.hardware.archive.packing import as_json, write_archive
 from ibkeys.hardware.check import Finding, Outcome
 from ibkeys.hardware.look import Look
+from ibkeys.mad.attributes import VIOLATION_COUNTERS, PortInfo
 from ibkeys.topology.nodes import Node, Port
 from ibkeys.version import __version__
 
@@ -30,6 +31,7 @@ WORDS: Final[Mapping[Outcome, str]] = {
     "not-checked": "not checked",
 }
 _WIDTH: Final = max(map(len, WORDS.values()))
+_PROTECTION: Final = (PortInfo.m_key_protect_bits, PortInfo.m_key_lease_period)
 _ROOT: Final = "root"
 """A user that names nobody."""
 _README: Final = """A report of `ibkeys doctor --report`: what a real fabric answered, and what ibkeys assumes.
@@ -145,11 +147,7 @@ def _port(port: Port) -> dict[str, Any]:
         "port_state": info.port_state if info else None,
         "capability_mask": f"0x{info.capability_mask:08x}" if info else None,
         "capability_mask2": f"0x{info.capability_mask2:04x}" if info else None,
-        "m_key_protect_bits": info.m_key_protect_bits if info else None,
-        "m_key_lease_period": info.m_key_lease_period if info else None,
-        "m_key_violations": info.m_key_violations if info else None,
-        "p_key_violations": info.p_key_violations if info else None,
-        "q_key_violations": info.q_key_violations if info else None,
+        **{row.attr: row.decode(info.raw) if info else None for row in (*_PROTECTION, *VIOLATION_COUNTERS)},
     }
 
 

@@ -5,7 +5,7 @@ Source of every offset: IBA volume 1, the section named in each class; checked a
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import Final
 
 from ibkeys.mad.const import AttributeID
 from ibkeys.mad.fields import Layout, array, field, text
@@ -14,11 +14,9 @@ _TIME: Final = "4.096 us * 2^n"
 
 
 class Attribute(Layout):
-    """An attribute of 64 bytes, as it stands in an SMP. ``attribute_id`` is its number, ``name`` its spelling."""
+    """An attribute of 64 bytes, as it stands in an SMP."""
 
     size = 64
-    name: ClassVar[str] = ""
-    attribute_id: ClassVar[AttributeID]
 
 
 class NodeDescription(Attribute):
@@ -216,7 +214,7 @@ class ClassPortInfo(Layout):
     """ClassPortInfo (IBA 13.4.8.1), an attribute of the GMP classes: 72 bytes."""
 
     size = 72
-    name: ClassVar[str] = "ClassPortInfo"
+    name = "ClassPortInfo"
     # fmt: off
     #                        name             byte width
     base_version     = field("BaseVersion",      0,   8)

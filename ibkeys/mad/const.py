@@ -22,15 +22,18 @@ GSI_QP: Final = 1
 QP1_Q_KEY: Final = 0x8001_0000
 """The queue pair of general management packets, and its well-known Q_Key (IBA 10.2.4)."""
 
-_NO_CHANGE: Final = "No change"
-
 
 def _spelled(member: IntEnum) -> str:
     """Return a name as the standard spells it: ``TRAP_REPRESS`` is ``TrapRepress``."""
     return member.name.title().replace("_", "")
 
 
-def _in_words(member: IntEnum) -> str:
+def _state_names(states: type[IntEnum]) -> Mapping[int, str]:
+    """Return the names of what can be written to a state, 0 of which leaves it as it is."""
+    return {state: _spelled(state) for state in states} | {0: "No change"}
+
+
+def in_words(member: IntEnum) -> str:
     """Return a name in words: ``NOT_ACTIVE`` is ``not active``."""
     return member.name.lower().replace("_", " ")
 
@@ -71,7 +74,7 @@ class Method(IntEnum):
     DELETE_RESP = 0x95
 
 
-METHOD_NAMES: Final = {method: _spelled(method) for method in Method}
+METHOD_NAMES: Final[Mapping[int, str]] = {method: _spelled(method) for method in Method}
 
 # The same as plain numbers, for code that handles every MAD: to compare one with a member of an enum takes longer.
 LID_ROUTED: Final = int(MgmtClass.SUBN_LID_ROUTED)
@@ -117,7 +120,7 @@ class NodeType(IntEnum):
     ROUTER = 3
 
 
-NODE_TYPE_NAMES: Final = {kind: kind.name.lower() for kind in NodeType}
+NODE_TYPE_NAMES: Final[Mapping[int, str]] = {kind: kind.name.lower() for kind in NodeType}
 
 
 class PortState(IntEnum):
@@ -144,10 +147,8 @@ class PortPhysicalState(IntEnum):
     PHY_TEST = 7
 
 
-PORT_STATE_NAMES: Final = {state: _spelled(state) for state in PortState} | {PortState.NO_CHANGE: _NO_CHANGE}
-PORT_PHYSICAL_STATE_NAMES: Final = {state: _spelled(state) for state in PortPhysicalState} | {
-    PortPhysicalState.NO_CHANGE: _NO_CHANGE
-}
+PORT_STATE_NAMES: Final = _state_names(PortState)
+PORT_PHYSICAL_STATE_NAMES: Final = _state_names(PortPhysicalState)
 
 
 class SMState(IntEnum):
@@ -159,7 +160,7 @@ class SMState(IntEnum):
     MASTER = 3
 
 
-SM_STATE_NAMES: Final = {state: _in_words(state) for state in SMState}
+SM_STATE_NAMES: Final[Mapping[int, str]] = {state: in_words(state) for state in SMState}
 
 
 class CapabilityMask(IntFlag):
@@ -261,7 +262,7 @@ _COMMON_STATUS = {
     0x1C: "invalid value in attribute or modifier",
 }
 _SA_STATUS: Final[Mapping[int, str]] = {
-    **{status: _in_words(status) for status in SaStatus},
+    **{status: in_words(status) for status in SaStatus},
     SaStatus.INVALID_GID: "invalid GID",
 }
 
@@ -285,7 +286,4 @@ def describe_status(status: int, mgmt_class: int = MgmtClass.SUBN_LID_ROUTED) ->
 
 def method_name(method: int) -> str:
     """Return the standard's name of *method*, or its number."""
-    try:
-        return METHOD_NAMES[Method(method)]
-    except ValueError:
-        return f"method 0x{method:02x}"
+    return METHOD_NAMES.get(method, f"method 0x{method:02x}")

@@ -24,11 +24,9 @@ from ibkeys.mad.fields import Layout
 from ibkeys.mad.inform import InformInfo, InformInfoRecord, ReportNotice
 from ibkeys.mad.notice import Notice
 from ibkeys.mad.records import MCMemberRecord, NodeRecord, PathRecord, PKeyTableRecord, PortInfoRecord
-from ibkeys.mad.sa import ACTIVE, RmppType, describe_rmpp_status
+from ibkeys.mad.sa import ACTIVE, SA_HEADER_SIZE, RmppType, describe_rmpp_status
 from ibkeys.mad.smp import DATA_OFFSET, DirectedRouteSmp, LidRoutedSmp, Mad, parse
 from ibkeys.mad.virtualization import VIRTUAL_ATTRIBUTES
-
-SA_DATA_OFFSET: Final = 56
 
 SMP_ATTRIBUTES: Final[dict[int, type[Layout]]] = {
     cls.attribute_id: cls
@@ -47,19 +45,18 @@ SA_ATTRIBUTES: Final[dict[int, type[Layout]]] = {
     },
 }
 CLASS_ATTRIBUTES: Final[dict[str, type[Layout]]] = {
-    str(cls.name): cls
+    cls.name: cls
     for of in KEY_CLASSES.values()
     for cls in (of.key_info, *of.others, *((NeighborRecord,) if of.name == "n2n" else ()))
 }
 """The attributes of the classes with keys of their own, by name."""
 ATTRIBUTES_BY_NAME: Final[dict[str, type[Layout]]] = {
-    str(cls.name): cls  # type: ignore[attr-defined]
-    for cls in (*SMP_ATTRIBUTES.values(), *SA_ATTRIBUTES.values(), *CLASS_ATTRIBUTES.values())
+    cls.name: cls for cls in (*SMP_ATTRIBUTES.values(), *SA_ATTRIBUTES.values(), *CLASS_ATTRIBUTES.values())
 }
 
 
 def _names_of(attributes: Mapping[int, type[Layout]]) -> dict[int, str]:
-    return {number: str(layout.name) for number, layout in attributes.items()}  # type: ignore[attr-defined]
+    return {number: layout.name for number, layout in attributes.items()}
 
 
 _SMP_NAMES: Final = {
@@ -105,7 +102,7 @@ def attribute_of(mad: Mad) -> Layout | None:
     elif mad.mgmt_class == MgmtClass.SUBN_ADM:
         if _rmpp_words(mad) not in ("", " segment 1"):
             return None  # an acknowledgement, or a segment that may begin inside a record
-        layout, offset = SA_ATTRIBUTES.get(mad.attribute_id), SA_DATA_OFFSET
+        layout, offset = SA_ATTRIBUTES.get(mad.attribute_id), SA_HEADER_SIZE
     elif mad.mgmt_class in KEY_CLASS_OF:
         of = KEY_CLASS_OF[mad.mgmt_class]
         layout, offset = of.attributes.get(mad.attribute_id), of.data_offset
@@ -136,14 +133,8 @@ def mad_to_json(mad: Mad, show_keys: bool = False) -> dict[str, Any]:
     directed = mad if isinstance(mad, DirectedRouteSmp) else None
     smp = mad if isinstance(mad, LidRoutedSmp | DirectedRouteSmp) else None
     document: dict[str, Any] = {
-        "base_version": mad.base_version,
-        "mgmt_class": mad.mgmt_class,
-        "class_version": mad.class_version,
-        "method": mad.method,
-        "status": mad.status,
-        "d": directed.d if directed else None,
-        "hop_pointer": directed.hop_pointer if directed else None,
-        "hop_count": directed.hop_count if directed else None,
+        **{name: getattr(mad, name) for name in ("base_version", "mgmt_class", "class_version", "method", "status")},
+        **{name: getattr(directed, name) if directed else None for name in ("d", "hop_pointer", "hop_count")},
         "transaction_id": f"0x{mad.transaction_id:016x}",
         "attribute_id": mad.attribute_id,
         "attribute_modifier": mad.attribute_modifier,
@@ -156,10 +147,8 @@ def mad_to_json(mad: Mad, show_keys: bool = False) -> dict[str, Any]:
         document["class_key"] = f"0x{key:016x}" if show_keys else None
         if not show_keys:
             document["class_key_masked"] = True
-    document["dr_slid"] = directed.dr_slid if directed else None
-    document["dr_dlid"] = directed.dr_dlid if directed else None
-    document["initial_path"] = list(directed.initial_path) if directed else None
-    document["return_path"] = list(directed.return_path) if directed else None
+    document |= {name: getattr(directed, name) if directed else None for name in ("dr_slid", "dr_dlid")}
+    document |= {name: list(getattr(directed, name)) if directed else None for name in ("initial_path", "return_path")}
     return document
 
 
@@ -175,7 +164,7 @@ def decode(raw: bytes, attribute: str | None = None, show_keys: bool = False) ->
         raise UsageError(f"attribute {attribute!r} is not known; known: {', '.join(sorted(ATTRIBUTES_BY_NAME))}")
     if layout is None and _is_short_sa_mad(raw):
         known = SA_ATTRIBUTES.get(int.from_bytes(raw[16:18]))
-        layout = known if known and len(raw) >= SA_DATA_OFFSET + known.size else None
+        layout = known if known and len(raw) >= SA_HEADER_SIZE + known.size else None
         document = decode(raw.ljust(MAD_SIZE, b"\0"), None, show_keys)
         return document if layout else {**document, "fields": None}
     if len(raw) == MAD_SIZE:
@@ -201,11 +190,11 @@ def decode(raw: bytes, attribute: str | None = None, show_keys: bool = False) ->
 def _data_offset(mgmt_class: int) -> int:
     if mgmt_class in KEY_CLASS_OF:
         return KEY_CLASS_OF[mgmt_class].data_offset
-    return SA_DATA_OFFSET if mgmt_class == MgmtClass.SUBN_ADM else DATA_OFFSET
+    return SA_HEADER_SIZE if mgmt_class == MgmtClass.SUBN_ADM else DATA_OFFSET
 
 
 def _is_short_sa_mad(raw: bytes) -> bool:
-    return SA_DATA_OFFSET <= len(raw) < MAD_SIZE and raw[:3] == bytes((1, MgmtClass.SUBN_ADM, 2))
+    return SA_HEADER_SIZE <= len(raw) < MAD_SIZE and raw[:3] == bytes((1, MgmtClass.SUBN_ADM, 2))
 
 
 def summary(raw: bytes) -> str:

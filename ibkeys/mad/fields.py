@@ -11,6 +11,7 @@ A class with rows that overlap or leave the structure cannot be made: the mistak
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic, Literal, Self, TypeVar, overload
 
 from ibkeys.errors import EncodeError, MalformedMad
@@ -19,54 +20,39 @@ Kind = Literal["number", "hex", "text", "bytes"]
 _Value = TypeVar("_Value")
 
 
+@dataclass(eq=False, repr=False)
 class Row(Generic[_Value]):
     """One row of a table: where a field is and how it is shown.
 
     ``name`` is the standard's spelling, ``attr`` the Python (and JSON) name. ``byte`` and ``bit`` give the first bit,
-    ``width`` the bits of one element, ``count`` the elements of an array. ``kind``: "number" and "hex" differ only in
-    JSON (a hex string of full width for keys, GUIDs and GIDs). ``secret`` values are masked wherever they are shown.
+    ``width`` the bits of one element, ``max`` its largest value, ``count`` the elements of an array. ``kind``: "number"
+    and "hex" differ only in JSON (a hex string of full width for keys, GUIDs and GIDs). ``secret`` values are masked
+    wherever they are shown.
     ``span`` is the slice of the bytes that hold the row, for code that reads them without a view; ``bits`` are the
     row's bits in the big-endian number that they form.
     ``part_of`` names a wider row that this one is a part of; only such rows may overlap, and only with that row.
     """
 
-    __slots__ = (
-        "attr",
-        "bit",
-        "bits",
-        "byte",
-        "count",
-        "kind",
-        "mask",
-        "name",
-        "part_of",
-        "secret",
-        "shift",
-        "span",
-        "stop",
-        "unit",
-        "width",
-    )
+    name: str
+    byte: int
+    width: int
+    bit: int
+    count: int
+    kind: Kind
+    unit: str = ""
+    secret: bool = False
+    part_of: str = ""
 
-    def __init__(
-        self, name: str, byte: int, width: int, bit: int, count: int, kind: Kind, unit: str, secret: bool, part_of: str
-    ) -> None:
-        self.name, self.byte, self.width, self.bit, self.count = name, byte, width, bit, count
-        self.kind, self.unit, self.secret, self.part_of = kind, unit, secret, part_of
+    def __post_init__(self) -> None:
         self.attr = ""
-        self.stop = byte + (bit + width * count + 7) // 8
-        self.span = slice(byte, self.stop)
-        self.shift = 8 * (self.stop - byte) - bit - width * count
-        self.mask = (1 << width) - 1
-        self.bits = ((1 << (width * count)) - 1) << self.shift
+        self.stop = self.byte + (self.bit + self.width * self.count + 7) // 8
+        self.span = slice(self.byte, self.stop)
+        self.shift = 8 * (self.stop - self.byte) - self.bit - self.width * self.count
+        self.max = (1 << self.width) - 1
+        self.bits = ((1 << (self.width * self.count)) - 1) << self.shift
 
     def __set_name__(self, owner: type, attr: str) -> None:
         self.attr = attr
-
-    @property
-    def max(self) -> int:
-        """The largest value of one element."""
-        return self.mask
 
     @property
     def first_bit(self) -> int:
@@ -105,7 +91,7 @@ class Row(Generic[_Value]):
     def _checked(self, value: Any, what: str) -> int:
         if not isinstance(value, int):
             raise EncodeError(f"{what}: {'value' if self.secret else repr(value)} is not an integer")
-        if not 0 <= value <= self.mask:
+        if not 0 <= value <= self.max:
             raise EncodeError(f"{what}: {'value' if self.secret else hex(value)} does not fit {self.width} bits")
         return int(value)
 
@@ -116,25 +102,12 @@ class Row(Generic[_Value]):
 class NumberRow(Row[int]):
     """A row that holds one unsigned number."""
 
-    __slots__ = ()
-
-    @overload
-    def __get__(self, instance: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, instance: Layout, owner: type) -> int: ...
-    def __get__(self, instance: Layout | None, owner: type) -> Self | int:
-        if instance is None:
-            return self
-        return int.from_bytes(instance.raw[self.span]) >> self.shift & self.mask
-
     def decode(self, raw: bytes | bytearray) -> int:
         """Return the number."""
-        return int.from_bytes(raw[self.span]) >> self.shift & self.mask
+        return int.from_bytes(raw[self.span]) >> self.shift & self.max
 
     def encode(self, value: Any) -> int:
         """Return a number as it is, if it fits."""
-        if type(value) is int and 0 <= value <= self.mask:
-            return value
         return self._checked(value, self.name)
 
     def to_json(self, value: Any) -> Any:
@@ -144,8 +117,6 @@ class NumberRow(Row[int]):
 
 class ArrayRow(Row[tuple[int, ...]]):
     """A row of ``count`` unsigned numbers of whole bytes each. Its value is a tuple."""
-
-    __slots__ = ()
 
     def decode(self, raw: bytes | bytearray) -> tuple[int, ...]:
         """Return all elements."""
@@ -173,8 +144,6 @@ class ArrayRow(Row[tuple[int, ...]]):
 class TextRow(Row[str]):
     """A row of UTF-8 text, padded with NUL and not terminated when full (NodeDescription)."""
 
-    __slots__ = ()
-
     def decode(self, raw: bytes | bytearray) -> str:
         """Return the text up to the first NUL; what cannot be shown on a terminal becomes U+FFFD."""
         text = bytes(raw[self.byte : self.stop]).partition(b"\0")[0].decode("utf-8", "replace")
@@ -194,8 +163,6 @@ class TextRow(Row[str]):
 
 class BytesRow(Row[bytes]):
     """A row of plain bytes, such as the attribute data of an SMP."""
-
-    __slots__ = ()
 
     def decode(self, raw: bytes | bytearray) -> bytes:
         """Return the bytes."""
@@ -235,17 +202,17 @@ def field(
 
 def array(name: str, byte: int, width: int, count: int, *, hex: bool = False) -> ArrayRow:
     """Return a row of *count* numbers of *width* bits (whole bytes)."""
-    return ArrayRow(name, byte, width, 0, count, "hex" if hex else "number", "", False, "")
+    return ArrayRow(name, byte, width, 0, count, "hex" if hex else "number")
 
 
 def text(name: str, byte: int, size: int) -> TextRow:
     """Return a row of *size* bytes of UTF-8 text."""
-    return TextRow(name, byte, 8, 0, size, "text", "", False, "")
+    return TextRow(name, byte, 8, 0, size, "text")
 
 
 def octets(name: str, byte: int, size: int) -> BytesRow:
     """Return a row of *size* plain bytes."""
-    return BytesRow(name, byte, 8, 0, size, "bytes", "", False, "")
+    return BytesRow(name, byte, 8, 0, size, "bytes")
 
 
 MASKED_SUFFIX: Final = "_masked"
@@ -260,7 +227,8 @@ class _WithoutDict(type):
 
 
 class Layout(metaclass=_WithoutDict):
-    """A view over exactly ``size`` bytes, with one descriptor for each row of its table.
+    """A view over exactly ``size`` bytes, with one descriptor for each row of its table. Of an attribute or record
+    ``name`` is how it is spelled, and ``attribute_id`` its number.
 
     Two views are equal when they have the same class and the same bytes.
     """
@@ -268,6 +236,8 @@ class Layout(metaclass=_WithoutDict):
     __slots__ = ("raw",)
 
     size: ClassVar[int] = 0
+    name: ClassVar[str] = ""
+    attribute_id: ClassVar[int]
     rows: ClassVar[Mapping[str, Row[Any]]] = {}
 
     raw: bytes

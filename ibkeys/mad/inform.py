@@ -26,8 +26,8 @@ class InformInfo(Layout):
     """
 
     size = 36
-    name: ClassVar[str] = "InformInfo"
-    attribute_id: ClassVar[int] = 0x0003
+    name = "InformInfo"
+    attribute_id = 0x0003
     # fmt: off
     #                       name           byte width
     gid             = field("GID",            0, 128, hex=True)

@@ -6,20 +6,22 @@ may be any memory, a key too. So nothing is kept because it does not look like a
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
+from ibkeys.mad import offsets as at
 from ibkeys.mad import performance
 from ibkeys.mad.attributes import ClassPortInfo, LinearForwardingTable, PortInfo, SpeedsAboveNdr
 from ibkeys.mad.classes.gmp import KEY_CLASS_OF
 from ibkeys.mad.classes.key_info import NeighborRecord, NeighborsInfo
 from ibkeys.mad.classes.notices import details_of
 from ibkeys.mad.const import MAD_SIZE, MAX_HOPS, SMP_CLASSES, Method, MgmtClass
-from ibkeys.mad.decode import SA_ATTRIBUTES, SA_DATA_OFFSET, SMP_ATTRIBUTES
+from ibkeys.mad.decode import SA_ATTRIBUTES, SMP_ATTRIBUTES
 from ibkeys.mad.fields import Layout, TextRow
 from ibkeys.mad.inform import ReportNotice
 from ibkeys.mad.notice import DETAILS_AT, VENDOR_TRAP_NUMBER, BadMKeyDetails, Notice
 from ibkeys.mad.records import LinkRecord, MCMemberRecord, PathRecord, PortInfoRecord
-from ibkeys.mad.sa import ACTIVE, LAST, RMPP_OVERHEAD, RmppType, SaHeader
+from ibkeys.mad.sa import ACTIVE, LAST, RMPP_OVERHEAD, SA_HEADER_SIZE, RmppType, SaHeader
 from ibkeys.mad.smp import DATA_OFFSET, HEADER_SIZE, CommonHeader, DirectedRouteSmp, LidRoutedSmp
 
 _SMP: Final[dict[int, type[Layout]]] = {**SMP_ATTRIBUTES, LinearForwardingTable.attribute_id: LinearForwardingTable}
@@ -36,9 +38,7 @@ _ALSO_DEFINED: Final[dict[type[Layout], tuple[range, ...]]] = {
     PathRecord: (range(8), range(44, 58)),  # IBA 15.2.5.16: ServiceID; RawTraffic to Preference
     MCMemberRecord: (range(38, 39), range(42, 44)),  # IBA 15.2.5.17: selectors, PacketLifeTime
 }
-_STATUS: Final = range(4, 6)
-_HOPS: Final = range(6, 8)
-_GET_TABLE_RESP: Final = 0x92
+_HOPS: Final = slice(at.HOP_POINTER, at.HOP_COUNT + 1)
 
 
 def masked(raw: bytes) -> bytes:
@@ -70,7 +70,7 @@ def masked(raw: bytes) -> bytes:
 def _header(raw: bytes) -> bytes:
     """Return what every MAD has before byte 24; what is the class's own is zero."""
     header = bytearray(_fields(CommonHeader, raw))
-    header[_STATUS.start : _STATUS.stop] = raw[_STATUS.start : _STATUS.stop]
+    header[at.STATUS] = raw[at.STATUS]
     return bytes(header)
 
 
@@ -88,8 +88,8 @@ def _smp(raw: bytes, attribute_id: int) -> bytes:
     data = b"" if raw[3] == Method.GET else _attribute(layout, raw[DATA_OFFSET : DATA_OFFSET + 64], raw[1])
     shown[DATA_OFFSET:] = data.ljust(MAD_SIZE - DATA_OFFSET, b"\0")
     if directed:
-        shown[_HOPS.start : _HOPS.stop] = raw[_HOPS.start : _HOPS.stop]
-        pointer, hops = raw[_HOPS.start : _HOPS.stop]
+        shown[_HOPS] = raw[_HOPS]
+        pointer, hops = raw[_HOPS]
         if hops <= MAX_HOPS:
             # the return path is written on the way there, hop by hop
             returned = hops if DirectedRouteSmp.d.decode(raw) or raw[3] & 0x80 else min(pointer, hops)
@@ -106,10 +106,10 @@ _RETURN: Final = DirectedRouteSmp.return_path_bytes
 def _sa_data(raw: bytes, layout: type[Layout] | None) -> bytes:
     """Return the data of an SA MAD: one record, or those of an answer or of one segment of it."""
     segment = 1
-    data = raw[SA_DATA_OFFSET:]
+    data = raw[SA_HEADER_SIZE:]
     if layout is None:
         return b""
-    if len(raw) >= SA_DATA_OFFSET and SaHeader.rmpp_version.decode(raw) and raw[26] & ACTIVE:
+    if len(raw) >= SA_HEADER_SIZE and SaHeader.rmpp_version.decode(raw) and raw[26] & ACTIVE:
         if SaHeader.rmpp_type.decode(raw) != RmppType.DATA:
             return b""
         if len(raw) <= MAD_SIZE:
@@ -117,12 +117,12 @@ def _sa_data(raw: bytes, layout: type[Layout] | None) -> bytes:
             if raw[26] & LAST:
                 data = data[: max(SaHeader.payload_length.decode(raw) - RMPP_OVERHEAD, 0)]
     stride = 8 * SaHeader.attribute_offset.decode(raw)
-    if raw[3] != _GET_TABLE_RESP or stride < layout.size:  # one record
+    if raw[3] != Method.GET_TABLE_RESP or stride < layout.size:  # one record
         return _attribute(layout, data, raw[1]) if segment == 1 else b""
     # A text that began in the segment before is zeroed: whether it has ended is not known.
-    before = max(segment - 1, 0) * (MAD_SIZE - SA_DATA_OFFSET) % stride
+    before = max(segment - 1, 0) * (MAD_SIZE - SA_HEADER_SIZE) % stride
     stream = bytes(before) + data
-    records = (stream[at : at + stride] for at in range(0, len(stream), stride))
+    records = (stream[start : start + stride] for start in range(0, len(stream), stride))
     return b"".join(_attribute(layout, each, raw[1]).ljust(len(each), b"\0") for each in records)[before:]
 
 
@@ -133,7 +133,8 @@ def _attribute(layout: type[Layout] | None, data: bytes, mgmt_class: int) -> byt
     data = data[: layout.size]
     if layout is NeighborsInfo:
         step = NeighborRecord.size
-        return b"".join(_fields(NeighborRecord, data[at : at + step]) for at in range(0, len(data), step))[: len(data)]
+        records = (data[start : start + step] for start in range(0, len(data), step))
+        return b"".join(_fields(NeighborRecord, each) for each in records)[: len(data)]
     shown = _fields(layout, data)
     if layout in (Notice, ReportNotice):
         shown = _with_details(shown, data, mgmt_class)
@@ -168,10 +169,9 @@ def _fields(layout: type[Layout], data: bytes) -> bytes:
     return shown
 
 
+@cache
 def _known_bits(layout: type[Layout]) -> int:
     """Return the bits of all fields of *layout* that are not secret, as one big-endian number."""
-    if layout in _BITS:
-        return _BITS[layout]
     known = hidden = 0
     for row in layout.rows.values():
         bits = row.bits << 8 * (layout.size - row.stop)
@@ -181,9 +181,4 @@ def _known_bits(layout: type[Layout]) -> int:
             known |= bits
     for places in _ALSO_DEFINED.get(layout, ()):
         known |= ((1 << 8 * len(places)) - 1) << 8 * (layout.size - places.stop)
-    _BITS[layout] = known & ~hidden
-    return _BITS[layout]
-
-
-_BITS: Final[dict[type[Layout], int]] = {}
-"""What `_known_bits` has returned."""
+    return known & ~hidden

@@ -7,7 +7,7 @@ reset mask. AttributeModifier: 0.
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import Final
 
 from ibkeys.mad.fields import Layout, field
 
@@ -25,7 +25,7 @@ class PortCounters(Layout):
     """PortCounters (IBA 16.1.3.5). A counter sticks at its largest value until a Set that selects it clears it."""
 
     size = 44
-    name: ClassVar[str] = "PortCounters"
+    name = "PortCounters"
     # fmt: off
     #                                       name                          byte width
     port_select                     = field("PortSelect",                    1,  8)
@@ -56,7 +56,7 @@ class PortCountersExtended(Layout):
     """PortCountersExtended (IBA 16.1.4.11): data and packets in 64 bits. Data counts words of four octets."""
 
     size = 72
-    name: ClassVar[str] = "PortCountersExtended"
+    name = "PortCountersExtended"
     # fmt: off
     #                                name                   byte width
     port_select              = field("PortSelect",             1,  8)

@@ -7,22 +7,21 @@ A record of an answer may be longer than its layout: OpenSM pads to whole 8 byte
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from ibkeys.errors import EncodeError
 from ibkeys.mad.attributes import NodeInfo, PKeyTable, PortInfo
-from ibkeys.mad.fields import Layout, Row, array, field, text
+from ibkeys.mad.fields import Layout, array, field, text
 
 
 class SaRecord(Layout):
-    """A record of the SA. ``attribute_id`` is its number, ``name`` its spelling.
+    """A record of the SA.
 
     ``components``: the bit of ComponentMask for each field that a query may name. ``inner``: an attribute inside the
     record and the byte where it begins; its rows are rows of the record too.
     """
 
-    name: ClassVar[str] = ""
-    attribute_id: ClassVar[int]
     components: ClassVar[Mapping[str, int]] = {}
     inner: ClassVar[tuple[type[Layout], int] | None] = None
 
@@ -30,16 +29,10 @@ class SaRecord(Layout):
         if cls.inner is not None:
             layout, offset = cls.inner
             for attr, row in layout.rows.items():
-                moved = _moved(row, offset)
+                moved = replace(row, byte=row.byte + offset)
                 moved.__set_name__(cls, attr)
                 setattr(cls, attr, moved)
         super().__init_subclass__()
-
-
-def _moved(row: Row[Any], by: int) -> Row[Any]:
-    return type(row)(
-        row.name, row.byte + by, row.width, row.bit, row.count, row.kind, row.unit, row.secret, row.part_of
-    )
 
 
 def _from(first: int, *names: str) -> dict[str, int]:

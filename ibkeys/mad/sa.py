@@ -7,11 +7,12 @@ bytes SM_Key to ComponentMask are part of every segment's payload of 220.
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final
 
 from ibkeys.errors import EncodeError
-from ibkeys.mad.const import MAD_SIZE, MgmtClass
+from ibkeys.mad.const import MAD_SIZE, MgmtClass, in_words
 from ibkeys.mad.fields import field
 from ibkeys.mad.smp import CommonHeader
 
@@ -59,10 +60,10 @@ class RmppStatus(IntEnum):
 
 def describe_rmpp_status(status: int) -> str:
     """Return *status* in words, with its number, as ``120 (bad segment number)``."""
-    try:
-        return f"{status} ({RmppStatus(status).name.lower().replace('_', ' ')})"
-    except ValueError:
-        return f"{status} (reserved code)"
+    return f"{status} ({_RMPP_WORDS.get(status, 'reserved code')})"
+
+
+_RMPP_WORDS: Final[Mapping[int, str]] = {status: in_words(status) for status in RmppStatus}
 
 
 class SaHeader(CommonHeader):
@@ -108,20 +109,9 @@ def build_sa(
     """Return the 256 bytes of an SA MAD without RMPP. *data*: up to 200 bytes. Raises EncodeError."""
     if len(data) > SA_DATA_SIZE:
         raise EncodeError(f"one SA MAD carries {SA_DATA_SIZE} bytes of data, {len(data)} given")
+    fields = method, status, transaction_id, attribute_id, modifier, sm_key, attribute_offset, component_mask
     try:
-        head = _HEAD.pack(
-            1,
-            MgmtClass.SUBN_ADM,
-            SA_CLASS_VERSION,
-            method,
-            status,
-            transaction_id,
-            attribute_id,
-            modifier,
-            sm_key,
-            attribute_offset,
-            component_mask,
-        )
+        head = _HEAD.pack(1, MgmtClass.SUBN_ADM, SA_CLASS_VERSION, *fields)
     except struct.error:
         # the text of struct's own error holds the value, which may be the key
         raise EncodeError("a field of the SA header does not fit (values not shown)") from None

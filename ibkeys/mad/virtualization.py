@@ -67,8 +67,6 @@ class VNodeInfo(Attribute):
 class _Halves(ArrayRow):
     """A row of numbers of 4 bits, the first in the upper half of its byte."""
 
-    __slots__ = ()
-
     def decode(self, raw: bytes | bytearray) -> tuple[int, ...]:
         """Return all elements."""
         return tuple(half for byte in raw[self.span] for half in (byte >> 4, byte & 0xF))
@@ -79,7 +77,7 @@ class VPortState(Attribute):
 
     name = "VPortState"
     attribute_id = AttributeID.V_PORT_STATE
-    vport_states = _Halves("VPortStates", 0, 4, 0, 128, "number", "", False, "")
+    vport_states = _Halves("VPortStates", 0, 4, 0, 128, "number")
 
 
 VIRTUAL_ATTRIBUTES = (VirtualizationInfo, VPortInfo, VNodeInfo, VPortState)

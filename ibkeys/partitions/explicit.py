@@ -60,12 +60,12 @@ def _partition(
     found: list[Definition] = []
     for ipoib, flags, groups in _groups(base, heads, mgids):
         # the ports stand in the first definition
-        found.append(Definition(name, base, True, "limited", False, ipoib, flags, groups, rules if not found else ()))
+        own = rules if not found else ()
+        found.append(Definition(name, base, ipoib=ipoib, flags=flags, groups=groups, rules=own))
     if rules and not found:
-        found.append(Definition(name, base, True, "limited", False, False, GroupFlags(), (), rules))
+        found.append(Definition(name, base, rules=rules))
     if pinned:
-        rules = _rules({guid: members[guid] for guid in pinned})
-        found.append(Definition(name, base, True, "limited", True, False, GroupFlags(), (), rules))
+        found.append(Definition(name, base, indx0=True, rules=_rules({guid: members[guid] for guid in pinned})))
     return found
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 from ibkeys.partitions.lines import Pair, Remarks
-from ibkeys.partitions.model import GroupFlags, MemberWord
+from ibkeys.partitions.model import Definition, GroupFlags, MemberWord
 from ibkeys.partitions.words import MTU_BYTES, RATE_GBPS, abbreviates, c_number
 from ibkeys.printable import shortened
 
@@ -15,40 +15,29 @@ _GROUP_FLAGS: Final = ("mtu", "rate", "scope", "Q_Key", "TClass", "sl", "FlowLab
 _KNOWN: Final = (*_GROUP_FLAGS, "ipoib", "defmember", "indx0", *_MEMBERSHIPS)
 
 
-@dataclass(slots=True)
-class Header:
-    """What the flags of a definition's head add up to."""
-
-    flags: GroupFlags = field(default_factory=GroupFlags)
-    ipoib: bool = False
-    indx0: bool = False
-    membership: MemberWord = "limited"
-
-
-def read_flag(remarks: Remarks, header: Header, pair: Pair) -> None:
-    """Add one flag of a definition's head to *header*."""
-    flags = read_group_flag(remarks, header.flags, pair)
+def read_flag(remarks: Remarks, head: Definition, pair: Pair) -> Definition:
+    """Return the definition with this one flag of its head in it."""
+    flags = read_group_flag(remarks, head.flags, pair)
     word = pair.name.text
     if flags is not None:
-        header.flags = flags
-    elif abbreviates(word, "ipoib"):
+        return replace(head, flags=flags)
+    if abbreviates(word, "ipoib"):
         remarks.check_spelling(pair.name, "ipoib")
-        header.ipoib = True
-    elif abbreviates(word, "defmember"):
+        return replace(head, ipoib=True)
+    if abbreviates(word, "defmember"):
         remarks.check_spelling(pair.name, "defmember")
         value = pair.value
         membership = membership_of(value.text) if value is not None else None
-        if membership is None:
-            at = value if value is not None else pair.name
-            remarks.warn(at.column, "bad-value", "defmember must be full, limited or both; OpenSM ignores this value")
-        else:
-            assert value is not None
+        if value is not None and membership is not None:
             remarks.check_spelling(value, membership)
-            header.membership = membership
-    elif word == "indx0":
-        header.indx0 = True
-    else:
-        remarks.warn(pair.name.column, "unknown-flag", f"flag {shortened(word)} is not known and ignored{hint(word)}")
+            return replace(head, default_membership=membership)
+        at = value if value is not None else pair.name
+        remarks.warn(at.column, "bad-value", "defmember must be full, limited or both; OpenSM ignores this value")
+        return head
+    if word == "indx0":
+        return replace(head, indx0=True)
+    remarks.warn(pair.name.column, "unknown-flag", f"flag {shortened(word)} is not known and ignored{hint(word)}")
+    return head
 
 
 def read_group_flag(remarks: Remarks, flags: GroupFlags, pair: Pair) -> GroupFlags | None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ipaddress
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, get_args
 
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
@@ -51,10 +51,8 @@ class GroupValues:
     def to_json(self) -> dict[str, Any]:
         """Return the values as the contract has them."""
         return {
+            **asdict(self),
             "pkey": f"0x{self.pkey:04x}",
-            "mtu": self.mtu,
-            "rate": self.rate,
-            "sl": self.sl,
             "q_key": f"0x{self.q_key:08x}",
             "t_class": f"0x{self.t_class:02x}",
             "flow_label": f"0x{self.flow_label:05x}",
@@ -116,13 +114,6 @@ class GroupFinding:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class _Planned:
-    base: int
-    values: GroupValues
-    flags: GroupFlags
-
-
 def compare_groups(
     policy: Policy,
     groups: Iterable[MCMemberRecord] | None,
@@ -141,17 +132,22 @@ def compare_groups(
     """
     policy.require_accepted()
     planned = _planned_groups(policy)
-    if groups is None:
-        return [_finding(policy, mgid, each, "unknown", None, NOT_ASKED) for mgid, each in planned.items()]
-    found = {group.mgid: _values(group) for group in groups}
+    found = {group.mgid: _values(group) for group in groups or ()}
     # OpenSM 3.3.23 heeds no scope= for the broadcast group; where an SM does, its groups are those of the policy.
-    for mgid, each in [*planned.items()]:
-        if _is_broadcast(mgid):
-            for scope in sorted(each.flags.scopes):
-                if with_scope(mgid, scope) in found:
-                    planned.setdefault(with_scope(mgid, scope), each)
+    for mgid, (values, scopes) in [*planned.items()]:
+        for scope in sorted(scopes) if _is_broadcast(mgid) else ():
+            if with_scope(mgid, scope) in found:
+                planned.setdefault(with_scope(mgid, scope), (values, scopes))
     own = None if own_p_keys is None else {key & PARTITION_MASK for key in own_p_keys}
-    findings = [_judge(policy, mgid, each, found.get(mgid), populated, own) for mgid, each in planned.items()]
+    findings = []
+    state: State
+    for mgid, (values, _) in planned.items():
+        there, base = found.get(mgid), values.pkey & PARTITION_MASK
+        differing = tuple(name for name in _WORDS if there and getattr(values, name) != getattr(there, name))
+        state, message = "unknown", NOT_ASKED
+        if groups is not None:
+            state, message = _judge(mgid, base, values, there, differing, populated, own)
+        findings.append(GroupFinding(mgid, base, _name(policy, base), state, values, there, message, differing))
     return findings + [
         _unexpected(policy, mgid, values)
         for mgid, values in sorted(found.items())
@@ -176,13 +172,15 @@ def count_states(findings: Iterable[GroupFinding]) -> dict[str, int]:
     return {state: counts[state] for state in get_args(State)}
 
 
-def _planned_groups(policy: Policy) -> dict[int, _Planned]:
-    """Return the groups that OpenSM makes of a policy, by MGID: of two for one MGID the first, as it keeps it."""
-    planned: dict[int, _Planned] = {}
+def _planned_groups(policy: Policy) -> dict[int, tuple[GroupValues, Collection[int]]]:
+    """Return the groups that OpenSM makes of a policy, by MGID, each with the scopes that its flags name.
+
+    Of two for one MGID it is the first, as OpenSM keeps it.
+    """
+    planned: dict[int, tuple[GroupValues, Collection[int]]] = {}
     for definition in policy.definitions:
-        base = definition.base
         for mgid, flags, q_key in definition.made_groups():
-            planned.setdefault(mgid, _Planned(base, _of_flags(base, flags, q_key), flags))
+            planned.setdefault(mgid, (_of_flags(definition.base, flags, q_key), flags.scopes))
     return planned
 
 
@@ -195,20 +193,6 @@ def _values(group: MCMemberRecord) -> GroupValues:
     return GroupValues(group.p_key, group.mtu, group.rate, group.sl, group.q_key, group.t_class, group.flow_label)
 
 
-def _finding(
-    policy: Policy,
-    mgid: int,
-    planned: _Planned,
-    state: State,
-    found: GroupValues | None,
-    message: str,
-    differences: tuple[str, ...] = (),
-) -> GroupFinding:
-    return GroupFinding(
-        mgid, planned.base, _name(policy, planned.base), state, planned.values, found, message, differences
-    )
-
-
 def _name(policy: Policy, base: int) -> str | None:
     partition = policy.partition(base)
     if partition is not None:
@@ -217,36 +201,34 @@ def _name(policy: Policy, base: int) -> str | None:
 
 
 def _judge(
-    policy: Policy,
     mgid: int,
-    planned: _Planned,
+    base: int,
+    planned: GroupValues,
     found: GroupValues | None,
+    differing: Sequence[str],
     populated: Collection[int] | None,
     own: Collection[int] | None,
-) -> GroupFinding:
+) -> tuple[State, str]:
+    """Return the state and the message of a finding."""
+    if found is not None and differing:
+        return "differs", "; ".join(_difference(name, planned, found) for name in differing)
     if found is not None:
-        names = tuple(name for name in _WORDS if getattr(planned.values, name) != getattr(found, name))
-        if not names:
-            return _finding(policy, mgid, planned, "as-planned", found, "as the policy says")
-        message = "; ".join(_difference(name, planned.values, found) for name in names)
-        return _finding(policy, mgid, planned, "differs", found, message, names)
-    base = planned.base
+        return "as-planned", "as the policy says"
     if populated is not None and base not in populated:
-        message = "missing: no member of the partition is on the fabric, so OpenSM drops it with its groups"
-        return _finding(policy, mgid, planned, "no-member", None, message)
+        return "no-member", "missing: no member of the partition is on the fabric, so OpenSM drops it with its groups"
     if own is not None and base not in own:
         message = (
             f"not shown to this port, which has no P_Key of partition 0x{base:04x}: OpenSM shows a group only to ports "
             "of its partition; ask from one of them"
         )
-        return _finding(policy, mgid, planned, "unknown", None, message)
+        return "unknown", message
     message = "the SA does not know it" + (": the partition has no IPoIB" if _is_broadcast(mgid) else "")
-    reasons = list(_not_realizable(planned.values))
+    reasons = list(_not_realizable(planned))
     if populated is None and not reasons:
         reasons.append(
             "it is not known whether a member of the partition is on the fabric, without which OpenSM drops it"
         )
-    return _finding(policy, mgid, planned, "missing", None, "; ".join([message, *reasons]))
+    return "missing", "; ".join([message, *reasons])
 
 
 def _difference(name: str, planned: GroupValues, found: GroupValues) -> str:

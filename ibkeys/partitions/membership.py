@@ -23,7 +23,7 @@ from ibkeys.partitions.model import (
 from ibkeys.topology.nodes import Port
 
 PortKind = Literal["ca", "switch", "router"]
-_KIND_OF: Final[dict[str, PortKind]] = {"ALL_CAS": "ca", "ALL_SWITCHES": "switch", "ALL_ROUTERS": "router"}
+KIND_OF: Final[dict[str, PortKind]] = {"ALL_CAS": "ca", "ALL_SWITCHES": "switch", "ALL_ROUTERS": "router"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,19 +129,12 @@ class _Tables:
     def __init__(self, kinds: dict[int, PortKind], sm_port_guid: int | None, allow_both: bool) -> None:
         self.allow_both = allow_both
         self.everybody = frozenset(kinds)
-        self.by_kind = {
-            kind: frozenset(guid for guid, its_kind in kinds.items() if its_kind == kind)
-            for kind in ("ca", "switch", "router")
-        }
+        self.kinds = kinds
         self.sm = frozenset({sm_port_guid} if sm_port_guid is not None else ()) & self.everybody
         self.full: dict[int, set[int]] = {}
         self.limited: dict[int, set[int]] = {}
         self.index0: dict[int, PKey] = {}
         self.unmatched: dict[int, Rule] = {}
-
-    def table(self, base: int) -> tuple[set[int], set[int]]:
-        """Return the sets of full and limited members."""
-        return self.full.setdefault(base, set()), self.limited.setdefault(base, set())
 
     def apply(self, base: int, rule: Rule, indx0: bool) -> None:
         """Add the ports that an item names."""
@@ -154,12 +147,12 @@ class _Tables:
             if not guids:
                 self.unmatched.setdefault(rule.guid, rule)
         else:
-            guids = self.by_kind[_KIND_OF[rule.who]]
+            guids = frozenset(guid for guid, kind in self.kinds.items() if kind == KIND_OF[rule.who])
         self.add(base, guids, rule.membership, indx0)
 
     def add(self, base: int, guids: frozenset[int], membership: MemberWord, indx0: bool) -> None:
         """Make *guids* members; each was so named last, so an earlier membership goes, except for ``both``."""
-        full, limited = self.table(base)
+        full, limited = self.full.setdefault(base, set()), self.limited.setdefault(base, set())
         if membership == "both" and self.allow_both:
             full |= guids
             limited |= guids

@@ -105,13 +105,13 @@ class Definition:
 
     name: str | None
     base: int
-    pkey_given: bool
-    default_membership: MemberWord
-    indx0: bool
-    ipoib: bool
-    flags: GroupFlags
-    groups: tuple[Group, ...]
-    rules: tuple[Rule, ...]
+    pkey_given: bool = True
+    default_membership: MemberWord = "limited"
+    indx0: bool = False
+    ipoib: bool = False
+    flags: GroupFlags = field(default_factory=GroupFlags)
+    groups: tuple[Group, ...] = ()
+    rules: tuple[Rule, ...] = ()
     line: int = field(default=0, compare=False)
     column: int = field(default=0, compare=False)
 
@@ -222,11 +222,11 @@ class Policy:
     @property
     def names_the_sm(self) -> bool:
         """Whether the outcome depends on which port the SM runs on: ``SELF``, or the rule that OpenSM adds itself."""
-        if self.leaves_open(DEFAULT_PARTITION):
-            return any(rule.who == "SELF" for partition in self.partitions for rule in partition.rules)
         default = self.partition(DEFAULT_PARTITION)
-        covered = default is not None and any(rule.who == "ALL" for rule in default.rules)
-        return not covered or any(rule.who == "SELF" for partition in self.partitions for rule in partition.rules)
+        adds_sm = not self.leaves_open(DEFAULT_PARTITION) and (
+            default is None or all(rule.who != "ALL" for rule in default.rules)
+        )
+        return adds_sm or any(rule.who == "SELF" for partition in self.partitions for rule in partition.rules)
 
     def require_accepted(self) -> None:
         """Raise FileFormatError with the first error of a file that OpenSM would refuse."""

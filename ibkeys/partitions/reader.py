@@ -15,14 +15,14 @@ no part of such a file is ever used. Source: opensm osm_prtn_config.c, osm_prtn.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from ibkeys import files
 from ibkeys.errors import FileFormatError
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
-from ibkeys.partitions.flags import Header, hint, membership_of, read_flag
+from ibkeys.partitions.flags import hint, membership_of, read_flag
 from ibkeys.partitions.groups import read_group
 from ibkeys.partitions.lines import Pair, Remarks, Word, pairs, skip_blanks
 from ibkeys.partitions.model import (
@@ -74,20 +74,13 @@ def parse_policy(text: str | bytes, path: str = "<text>") -> Policy:
     )
 
 
-@dataclass(slots=True)
-class _Open:
-    """The definition that is being read."""
-
-    definition: Definition
-    groups: list[Group] = field(default_factory=list)
-    rules: list[Rule] = field(default_factory=list)
-
-
 class _Reader:
     def __init__(self) -> None:
         self.definitions: list[Definition] = []
         self.remarks = Remarks()
-        self.open: _Open | None = None
+        self.open: Definition | None = None
+        self.groups: list[Group] = []  # those of the open definition
+        self.rules: list[Rule] = []
         self.skipping = False  # after a mistake in a header: to the next semicolon
         self.bases = {DEFAULT_PARTITION: DEFAULT_NAME}
         self.names = {DEFAULT_NAME: DEFAULT_PARTITION}
@@ -182,8 +175,8 @@ class _Reader:
         for index, pair in enumerate(items):
             if pair.name.text == "mgid":
                 flags = items[index + 1 :]
-                group = read_group(self.remarks, self.open.definition, self.mgids, pair, flags, closed, comment)
-                self.open.groups += [group] if group is not None else []
+                group = read_group(self.remarks, self.open, self.mgids, pair, flags, closed, comment)
+                self.groups += [group] if group is not None else []
                 return
             self.read_rule(pair)
 
@@ -191,17 +184,17 @@ class _Reader:
         """End the definition that is open, if any."""
         self.skipping = False
         if self.open is not None:
-            opened, self.open = self.open, None
-            self.definitions.append(replace(opened.definition, groups=tuple(opened.groups), rules=tuple(opened.rules)))
+            self.definitions.append(replace(self.open, groups=tuple(self.groups), rules=tuple(self.rules)))
+            self.open, self.groups, self.rules = None, [], []
 
     # --- the head of a definition ------------------------------------------------------------------------------------
 
     def read_header(self, code: str, at: int, colon: int) -> bool:
         """Read ``code[at:colon]`` and open the definition. Return whether OpenSM would."""
         first, *flags = pairs(code, at, colon)
-        header = Header()
+        head = Definition(None, 0)
         for pair in flags:
-            read_flag(self.remarks, header, pair)
+            head = read_flag(self.remarks, head, pair)
         name, key = first.name.text or None, first.value
         if key is None and name is not None and name[0] in "0123456789":
             name, key = None, first.name
@@ -231,23 +224,10 @@ class _Reader:
         if base not in self.bases:
             kept = self.bases[base] = partition_name(base, name)
             self.names[kept] = min(base, self.names.get(kept, base), key=table_order)
-        if header.ipoib:
+        if head.ipoib:
             self.mgids.add(broadcast_mgid(base))
-        self.open = _Open(
-            Definition(
-                name,
-                base,
-                pkey_given,
-                header.membership,
-                header.indx0,
-                header.ipoib,
-                header.flags,
-                (),
-                (),
-                self.remarks.line,
-                at + 1,
-            )
-        )
+        line, column = self.remarks.line, at + 1
+        self.open = replace(head, name=name, base=base, pkey_given=pkey_given, line=line, column=column)
         return True
 
     def next_automatic(self) -> int:
@@ -301,7 +281,6 @@ class _Reader:
     # --- the port list -----------------------------------------------------------------------------------------------
 
     def read_rule(self, pair: Pair) -> None:
-        assert self.open is not None
         word = pair.name
         if abbreviates(word.text, "NONE"):
             if word.text:
@@ -312,7 +291,7 @@ class _Reader:
         keyword = next((keyword for keyword in _KEYWORDS if abbreviates(word.text, keyword)), None)
         if keyword is not None:
             self.remarks.check_spelling(word, keyword)
-            self.open.rules.append(Rule(keyword, 0, self.read_membership(pair.value), self.remarks.line, word.column))
+            self.rules.append(Rule(keyword, 0, self.read_membership(pair.value), self.remarks.line, word.column))
             return
         number = c_number(word.text)
         if not number.value or number.rest:
@@ -324,14 +303,12 @@ class _Reader:
             )
         if number.negative or (len(word.text) > 18 and number.value == (1 << 64) - 1):
             self.remarks.warn(word.column, "wide-guid", f"GUID {word.text} does not fit 64 bits")
-        self.open.rules.append(
-            Rule("GUID", number.value, self.read_membership(pair.value), self.remarks.line, word.column)
-        )
+        self.rules.append(Rule("GUID", number.value, self.read_membership(pair.value), self.remarks.line, word.column))
 
     def read_membership(self, word: Word | None) -> MemberWord:
         if word is None:
             assert self.open is not None
-            return self.open.definition.default_membership
+            return self.open.default_membership
         membership = membership_of(word.text)
         if membership is None:
             advice = "; is a comma missing?" if any(blank in word.text for blank in BLANKS) else hint(word.text)

@@ -23,28 +23,27 @@ Timeline = Mapping[PortKey, Sequence[tuple[int, Levels]]]
 
 @dataclass(slots=True)
 class _Chain:
-    """An end port with its leaf port: what a packet of it meets. ``tight``: which of the two have no room.
+    """What a packet of an end port meets: ``tables``, its own and that of its leaf port, if there is one. ``tight``:
+    which of the two have no room.
 
     ``steady``: partitions whose memberships never change, with that of the end port; ``wavering``: the others that it
     is in before and after. A pair can be cut only in a partition that wavers at one of the two.
     """
 
-    end: TableChange
-    leaf: TableChange | None
+    tables: list[TableChange]
     tight: list[PortId]
     steady: dict[int, int] = field(default_factory=dict)
     wavering: set[int] = field(default_factory=set)
 
     def look(self, timeline: Timeline) -> None:
         """Find out which partitions are steady."""
-        tables = [table for table in (self.end, self.leaf) if table is not None]
-        moments = list(_moments(tables, timeline))
-        moments += [[_levels(table.before) for table in tables], [_levels(table.after) for table in tables]]
+        moments = list(_moments(self.tables, timeline))
+        moments += [[_levels(table.before) for table in self.tables], [_levels(table.after) for table in self.tables]]
         for partition, member in moments[-1][0].items():
             seen = {tuple(state.get(partition, 0) for state in moment) for moment in moments}
             if len(seen) == 1 and all(next(iter(seen))):
                 self.steady[partition] = member
-            elif all(partition in _levels(table) for table in (self.end.before, self.end.after)):
+            elif all(partition in _levels(table) for table in (self.tables[0].before, self.tables[0].after)):
                 self.wavering.add(partition)
 
 
@@ -156,7 +155,7 @@ def _breaks_of_stage(tables: Sequence[TableChange]) -> tuple[Break, ...]:
     known = {port.key for _, ports in found for port in ports}
     for chain in alone:
         if not known & {port.key for port in chain.tight}:
-            for partition in _levels(chain.end.before):
+            for partition in _levels(chain.tables[0].before):
                 if _is_cut_alone(chain, partition, timeline):
                     found[partition, tuple(chain.tight)] = []
     return tuple(
@@ -188,8 +187,8 @@ def _timeline(tables: Iterable[TableChange], tight: Mapping[PortKey, TableChange
 
 def _chain(end: TableChange, by_port: Mapping[PortKey, TableChange], tight: Mapping[PortKey, TableChange]) -> _Chain:
     leaf = by_port.get(end.peer) if end.peer is not None else None
-    leaf = leaf if leaf is not None and leaf.port.is_external else None
-    return _Chain(end, leaf, [table.port for table in (end, leaf) if table is not None and table.port.key in tight])
+    tables = [end, leaf] if leaf is not None and leaf.port.is_external else [end]
+    return _Chain(tables, [table.port for table in tables if table.port.key in tight])
 
 
 def _pairs(
@@ -202,15 +201,11 @@ def _pairs(
 
 
 def _guid(chain: _Chain) -> int:
-    return _guid_of(chain.end.port)
+    return _guid_of(chain.tables[0].port)
 
 
 def _guid_of(port: PortId) -> int:
     return port.port_guid if port.port_guid is not None else port.node_guid
-
-
-def _tables(*chains: _Chain) -> list[TableChange]:
-    return [table for chain in chains for table in (chain.end, chain.leaf) if table is not None]
 
 
 def _moments(tables: Sequence[TableChange], timeline: Timeline) -> Iterator[list[Levels]]:
@@ -236,8 +231,8 @@ def _cut(one: _Chain, other: _Chain, timeline: Timeline) -> list[int]:
         one.wavering & (other.wavering | other.steady.keys()) or other.wavering & one.steady.keys()
     ):
         return []
-    tables = _tables(one, other)
-    ends = (0, 2 if one.leaf is not None else 1)
+    tables = [*one.tables, *other.tables]
+    ends = (0, len(one.tables))
     before = [_levels(table.before) for table in tables]
     after = [_levels(table.after) for table in tables]
     at_first = [partition for partition in before[0] if _may_talk(before, ends, partition, None)]
@@ -276,10 +271,9 @@ def _may_talk(
 
 
 def _is_cut_alone(chain: _Chain, partition: int, timeline: Timeline) -> bool:
-    tables = _tables(chain)
-    if any(partition not in _levels(table.before) or partition not in _levels(table.after) for table in tables):
+    if any(partition not in _levels(table.before) or partition not in _levels(table.after) for table in chain.tables):
         return False
-    return any(not all(state.get(partition, 0) for state in moment) for moment in _moments(tables, timeline))
+    return any(not all(state.get(partition, 0) for state in moment) for moment in _moments(chain.tables, timeline))
 
 
 def _levels(table: Entries) -> Levels:

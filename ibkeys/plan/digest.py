@@ -23,7 +23,7 @@ def state_digest(tables: Iterable[TableChange], enforcement: Iterable[Enforcemen
         if table.differs
     ]
     parts += [
-        ["enforcement", *change.port.key, change.before.inbound, change.before.outbound, change.peer]
+        ["enforcement", *change.port.key, *change.before.bits, change.peer]
         for change in enforcement
         if change.before != change.after
     ]
@@ -36,16 +36,9 @@ def plan_digest(plan: PartitionPlan) -> str:
     and peer; the options; the breaks; the policy that is replaced, where it is known. Tables that stay and notes for
     people do not count, and the order does not.
     """
-    options = plan.options
-    parts: list[list[object]] = [
-        [
-            "options",
-            options.enforce,
-            options.allow_both_pkeys,
-            options.disconnect_unconfigured,
-            sorted(options.allow_index_moves),
-        ]
-    ]
+    said = plan.options
+    flags = (said.allow_both_pkeys, said.disconnect_unconfigured)
+    parts: list[list[object]] = [["options", said.enforce, *flags, sorted(said.allow_index_moves)]]
     parts += [
         [
             "table",
@@ -60,13 +53,7 @@ def plan_digest(plan: PartitionPlan) -> str:
         if table.differs
     ]
     parts += [
-        [
-            "enforcement",
-            *change.port.key,
-            change.peer,
-            [change.before.inbound, change.before.outbound],
-            [change.after.inbound, change.after.outbound],
-        ]
+        ["enforcement", *change.port.key, change.peer, change.before.bits, change.after.bits]
         for change in plan.enforcement
         if change.before != change.after
     ]

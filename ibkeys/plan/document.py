@@ -32,17 +32,14 @@ def to_json(plan: PartitionPlan) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "fabric": {
-            "digest": plan.fabric.digest,
+            **asdict(plan.fabric),
             "sm_guid": None if plan.fabric.sm_guid is None else _guid_text(plan.fabric.sm_guid),
-            "sm_evidence": plan.fabric.sm_evidence,
         },
         "policy": _policy_json(plan.policy),
         "live_policy": None if plan.live_policy is None else _policy_json(plan.live_policy),
         "digest": plan_digest(plan),
         "options": {
-            "enforce": plan.options.enforce,
-            "allow_both_pkeys": plan.options.allow_both_pkeys,
-            "disconnect_unconfigured": plan.options.disconnect_unconfigured,
+            **asdict(plan.options),
             "allow_index_moves": [_key_text(number) for number in plan.options.allow_index_moves],
         },
         "sm_options": None if plan.sm_options is None else asdict(plan.sm_options),
@@ -120,8 +117,8 @@ def _enforcement_json(change: EnforcementChange) -> dict[str, Any]:
     return {
         **change.port.to_json(),
         "peer": _peer_json(change.peer),
-        "before": {"inbound": change.before.inbound, "outbound": change.before.outbound},
-        "after": {"inbound": change.after.inbound, "outbound": change.after.outbound},
+        "before": asdict(change.before),
+        "after": asdict(change.after),
     }
 
 

@@ -167,9 +167,7 @@ def _plan(document: _Value) -> PartitionPlan:
             fabric.get("sm_guid").or_none(_Value.guid),
             fabric.get("sm_evidence").or_none(_Value.text),
         ),
-        PolicySource(
-            policy.get("file").text(), policy.get("digest").text(), None if schema == _FIRST else _policy_text(policy)
-        ),
+        _policy(policy, has_text=schema != _FIRST),
         document.get("tables").each(_table),
         document.get("enforcement").each(_enforcement),
         document.get("problems").each(_problem),
@@ -188,8 +186,13 @@ def _plan(document: _Value) -> PartitionPlan:
         document.get("index_moves").each(_move),
         document.get("breaks").each(_break),
         None if schema == _FIRST else document.get("sm_options").or_none(_sm_options),
-        _live_policy(document),
+        document.get("live_policy").or_none(_policy) if document.has("live_policy") else None,  # as unknown above
     )
+
+
+def _policy(value: _Value, has_text: bool = True) -> PolicySource:
+    file, digest = value.get("file").text(), value.get("digest").text()
+    return PolicySource(file, digest, _policy_text(value) if has_text else None)
 
 
 def _policy_text(policy: _Value) -> bytes | None:
@@ -212,14 +215,6 @@ def _policy_text(policy: _Value) -> bytes | None:
     if len(data) > files.LARGE:
         raise FileFormatError(f"{text.where}: more than {files.LARGE // files.MIB} MiB, the limit for a policy")
     return data
-
-
-def _live_policy(document: _Value) -> PolicySource | None:
-    """Return the policy that the master had; plans of earlier versions do not say."""
-    if document.value.get("live_policy") is None:
-        return None
-    live = document.get("live_policy")
-    return PolicySource(live.get("file").text(), live.get("digest").text(), _policy_text(live))
 
 
 def _sm_options(value: _Value) -> SmOptions:

@@ -193,6 +193,11 @@ class PartitionPlan:
         )
 
 
+def tables_by_guid(tables: Iterable[TableChange]) -> dict[int, TableChange]:
+    """Return the tables of end ports by port GUID, without those whose GUID is not known."""
+    return {table.port.port_guid: table for table in tables if not table.port.is_external and table.port.port_guid}
+
+
 def _once(where: str, ports: Iterable[PortId]) -> None:
     seen: dict[PortKey, int] = {}
     for number, port in enumerate(ports):

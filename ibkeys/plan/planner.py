@@ -7,7 +7,7 @@ make of the policy is `ibkeys.partitions.opensm_tables`; where this differs, and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,7 +15,7 @@ from ibkeys.change.consent import Objection
 from ibkeys.change.wanted import TableChange
 from ibkeys.errors import UsageError
 from ibkeys.fabric.subnet_manager import BESIDE_SM
-from ibkeys.keys.pkey import DEFAULT_FULL, PARTITION_MASK, PKey
+from ibkeys.keys.pkey import DEFAULT_FULL, PKey
 from ibkeys.partitions.membership import Resolution, end_ports_of, resolve
 from ibkeys.partitions.model import DEFAULT_PARTITION, Policy, table_order
 from ibkeys.plan.breaks import find_breaks
@@ -236,35 +236,25 @@ class _Planner:
         for rule in resolution.unmatched:
             if rule.guid in self.left_out:
                 continue  # reported where it is
-            where = f"{self.policy.path}:{rule.line}:{rule.column}: 0x{rule.guid:016x}"
-            node = nodes.get(rule.guid)
-            alias = aliases.get(rule.guid)
+            node, alias, kind = nodes.get(rule.guid), aliases.get(rule.guid), "guid-not-found"
             if alias is not None:
-                self.builder.report(
-                    None, "guid-not-found", f"{where} is alias GUID {alias[1]} of {alias[0]}: {ALIAS_MEANS}"
-                )
-                continue
-            if node is None:
-                self.builder.report(None, "guid-not-found", f"{where}: no port that a link reaches has this GUID")
-                continue
-            guids = [f"0x{port.guid:016x}" for port in self.fabric.find_guid(rule.guid) if port.guid]
-            hint = f"; its port GUIDs are {', '.join(guids)}" if guids else ""
-            self.builder.report(
-                None, "guid-no-end-port", f"{where} is the GUID of node {node.description!r}, not of a port{hint}"
-            )
+                what = f" is alias GUID {alias[1]} of {alias[0]}: {ALIAS_MEANS}"
+            elif node is None:
+                what = ": no port that a link reaches has this GUID"
+            else:
+                guids = [f"0x{port.guid:016x}" for port in self.fabric.find_guid(rule.guid) if port.guid]
+                hint = f"; its port GUIDs are {', '.join(guids)}" if guids else ""
+                kind, what = "guid-no-end-port", f" is the GUID of node {node.description!r}, not of a port{hint}"
+            where = f"{self.policy.path}:{rule.line}:{rule.column}: 0x{rule.guid:016x}"
+            self.builder.report(None, kind, where + what)
 
     def report_manager(self, ends: list[Port], resolution: Resolution) -> None:
         guid = self.manager.port_guid
-        limited = (
-            0
-            if self.policy.leaves_open(DEFAULT_PARTITION)
-            else sum(
-                bool(resolution.by_port.get(port.guid)) and DEFAULT_FULL not in resolution.by_port[port.guid]
-                for port in ends
-            )
-        )
+        keys = [resolution.by_port.get(port.guid, ()) for port in ends]
+        limited = sum(bool(each) and DEFAULT_FULL not in each for each in keys)
         port = next((port for port in ends if port.guid == guid), None)
-        if port is not None and DEFAULT_FULL not in resolution.by_port.get(port.guid, ()) and limited:
+        is_limited = port is not None and DEFAULT_FULL not in resolution.by_port.get(port.guid, ())
+        if is_limited and limited and not self.policy.leaves_open(DEFAULT_PARTITION):
             self.builder.report(
                 port,
                 "sm-limited",
@@ -308,10 +298,6 @@ def require_sm_port(
 
 def _new_and_removed(tables: list[TableChange]) -> Partitions:
     """Return the partitions that nobody was in before, and those that nobody is in after."""
-
-    def bases(entries: Mapping[int, PKey]) -> set[int]:
-        return {key & PARTITION_MASK for key in entries.values()}
-
-    before = set().union(*(bases(table.before) for table in tables)) if tables else set()
-    after = set().union(*(bases(table.after) for table in tables)) if tables else set()
+    before = {key.partition for table in tables for key in table.before.values()}
+    after = {key.partition for table in tables for key in table.after.values()}
     return Partitions(tuple(sorted(after - before)), tuple(sorted(before - after)))

@@ -43,7 +43,7 @@ from ibkeys.partitions.reader import parse_policy
 from ibkeys.partitions.sweeps import Sweeps
 from ibkeys.plan.courses import WaitCycle
 from ibkeys.plan.kinds import levels
-from ibkeys.plan.model import SmOptions
+from ibkeys.plan.model import SmOptions, tables_by_guid
 from ibkeys.plan.steps import steps_between
 from ibkeys.printable import named
 
@@ -118,9 +118,7 @@ class _Way:
         self.new, self.options, self.sm_port_guid = new, options, sm_port_guid
         self.old = old if old is not None and old.accepted else _NO_FILE
         self.leaves = {table.peer: table for table in tables if table.port.is_external and table.peer is not None}
-        self.tables = {
-            table.port.port_guid: table for table in tables if not table.port.is_external and table.port.port_guid
-        }
+        self.tables = tables_by_guid(tables)
         self.ports = [EndPort(guid, cast(PortKind, table.port.node_type)) for guid, table in self.tables.items()]
         self.ports += [port for port in others if port.guid not in self.tables]
         if sm_port_guid not in {port.guid for port in self.ports}:

@@ -33,10 +33,10 @@ KEY: Final = PortInfo.m_key.span
 GUID_CAP_BYTE: Final = PortInfo.guid_cap.byte
 LID: Final = PortInfo.lid.span
 _STATE_BYTE: Final = PortInfo.port_state.byte
-_STATE_BITS: Final = PortInfo.port_state.mask
+_STATE_BITS: Final = PortInfo.port_state.max
 _INITIALIZE: Final = int(PortState.INITIALIZE)
 _LMC_BYTE: Final = PortInfo.lmc.byte
-_LMC_BITS: Final = PortInfo.lmc.mask
+_LMC_BITS: Final = PortInfo.lmc.max
 
 _NODE_INFO: Final = struct.Struct(">BBBBQQQHHII24x")
 

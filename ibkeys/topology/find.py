@@ -96,13 +96,10 @@ def pick(fabric: Topology | None, ports: Sequence[Port], portnum: int | None, wh
     node = ports[0].node
     first = min(ports, key=lambda port: port.num)
     check_port_numbers(node, first)
-    num = first.num if portnum is None or (portnum == 0 and not node.is_switch) else portnum
-    if not 0 <= num <= node.num_ports:
-        raise no_such_port(first, num)
-    port = node.port(num)
+    port = node.port(number_meant(first, portnum))
     if not node.is_switch and port.path is None:
         raise Unreachable(
-            f"port {num} of {node.description or hex(node.guid)!r}: no link of this subnet reaches it; "
+            f"port {port.num} of {node.description or hex(node.guid)!r}: no link of this subnet reaches it; "
             "if it is on another subnet, query it by its LID from there"
         )
     return port
@@ -141,10 +138,14 @@ def _on_route(fabric: Topology, path: tuple[int, ...]) -> Iterator[Port]:
         yield port.end_port
 
 
-def no_such_port(port: Port, num: int) -> UsageError:
-    """Return the error for a port number that the node does not have."""
-    count = port.node.num_ports
-    return UsageError(f"{port}: there is no port {num}, the node has {counted(count, 'port')}")
+def number_meant(reached: Port, portnum: int | None) -> int:
+    """Return the number of the port that is meant by *portnum* on the node of a port that was reached: None is that
+    port, and so is 0 where it is no switch. Raises UsageError for one that the node does not have."""
+    node = reached.node
+    num = reached.num if portnum is None or (portnum == 0 and not node.is_switch) else portnum
+    if not 0 <= num <= node.num_ports:
+        raise UsageError(f"{reached}: there is no port {num}, the node has {counted(node.num_ports, 'port')}")
+    return num
 
 
 def _of_host(fabric: Topology, host: str) -> list[Node]:

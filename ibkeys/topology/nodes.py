@@ -48,7 +48,6 @@ class _PKeys(dict[int, PKey]):
 
 _p_keys: Final = _PKeys()
 _NOTHING: Final[frozenset[str]] = frozenset()
-_TYPE_NAMES: Final = {int(kind): name for kind, name in NODE_TYPE_NAMES.items()}
 _LINK_UP: Final = int(PortPhysicalState.LINK_UP)
 # What is read of every node and port, many times; a view of the whole attribute would cost more.
 _NODE_TYPE: Final = NodeInfo.node_type.byte
@@ -114,7 +113,7 @@ class Node:
     @property
     def type_name(self) -> str:
         """``ca``, ``switch`` or ``router``; a number for anything else."""
-        return _TYPE_NAMES.get(self.type) or f"type {self.type}"
+        return NODE_TYPE_NAMES.get(self.type) or f"type {self.type}"
 
     @property
     def num_ports(self) -> int:
@@ -231,7 +230,7 @@ class Port:
     def state_name(self) -> str:
         """The name of PortState as it was read."""
         state = self.info[_STATE] & _STATE_BITS if self.info is not None else 0
-        return PORT_STATE_NAMES[PortState(state)] if state in set(PortState) else f"in state {state}"
+        return PORT_STATE_NAMES.get(state, f"in state {state}")
 
     @property
     def link_end(self) -> LinkEnd:

@@ -16,20 +16,13 @@ Problem = tuple[str, str]
 """The field that is meant, by the standard's name, and a sentence."""
 
 NO_ENTRIES: Final = "NodeInfo says PartitionCap 0: every port has room for one P_Key at least"
-_NODE_TYPE: Final = NodeInfo.node_type.byte
-_NUM_PORTS: Final = NodeInfo.num_ports.byte
-_LOCAL_PORT_NUM: Final = NodeInfo.local_port_num.byte
-_LID: Final = PortInfo.lid
-_LMC: Final = PortInfo.lmc
-_STATE: Final = PortInfo.port_state.byte
-_STATE_BITS: Final = PortInfo.port_state.bits
 _PORT_STATES: Final = frozenset(map(int, PortState)) - {PortState.NO_CHANGE}
 
 
 def node_problems(said: NodeInfo) -> list[Problem]:
     """Return what is impossible in NodeInfo, except for the port of it that was reached. Source: IBA 14.2.5.3."""
     found: list[Problem] = []
-    kind, ports = said.raw[_NODE_TYPE], said.raw[_NUM_PORTS]
+    kind, ports = said.node_type, said.num_ports
     if kind not in NODE_TYPE_NAMES:
         found.append(("NodeType", f"NodeInfo says NodeType {kind}: valid are 1 (CA), 2 (switch) and 3 (router)"))
     if not 1 <= ports <= MAX_PORT:
@@ -45,7 +38,7 @@ def node_problems(said: NodeInfo) -> list[Problem]:
 
 def arrival_problems(said: NodeInfo, over_link: bool) -> list[Problem]:
     """Return what is impossible in NodeInfo about the port that was reached. *over_link*: by a link, so not port 0."""
-    ports, num, on_switch = said.raw[_NUM_PORTS], said.raw[_LOCAL_PORT_NUM], said.raw[_NODE_TYPE] == NodeType.SWITCH
+    ports, num, on_switch = said.num_ports, said.local_port_num, said.node_type == NodeType.SWITCH
     found = [] if on_switch else _port_guid_problem(said)
     if ports and num > ports:
         found.append(("LocalPortNum", f"NodeInfo says LocalPortNum {num} of NumPorts {ports}: there is no such port"))
@@ -61,8 +54,8 @@ def port_problems(port: Port) -> list[Problem]:
         return []
     found: list[Problem] = []
     if not port.is_external:
-        found += _lid_problem(_LID.decode(info), _LMC.decode(info))
-    if port.num and (state := info[_STATE] & _STATE_BITS) not in _PORT_STATES:
+        found += _lid_problem(PortInfo.lid.decode(info), PortInfo.lmc.decode(info))
+    if port.num and (state := PortInfo.port_state.decode(info)) not in _PORT_STATES:
         found.append(("PortState", f"PortInfo says PortState {state}: a port has 1 to {max(_PORT_STATES)}"))
     return found
 

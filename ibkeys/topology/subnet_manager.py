@@ -86,7 +86,7 @@ def _state(port: Port) -> int | None:
 
 def sm_state_name(state: int) -> str:
     """Return the name of an SMState; a number for one that the standard does not name."""
-    return SM_STATE_NAMES[SMState(state)] if state <= SMState.MASTER else f"state {state}"
+    return SM_STATE_NAMES.get(state, f"state {state}")
 
 
 def _at(port: Port) -> str:

@@ -18,11 +18,11 @@ import pytest
 from ibkeys.mad import performance
 from ibkeys.mad.attributes import ClassPortInfo, NodeDescription
 from ibkeys.mad.const import METHOD_NAMES, Method, MgmtClass, TrapNumber
-from ibkeys.mad.decode import SA_ATTRIBUTES, SA_DATA_OFFSET, SMP_ATTRIBUTES, attribute_name, attribute_of
+from ibkeys.mad.decode import SA_ATTRIBUTES, SMP_ATTRIBUTES, attribute_name, attribute_of
 from ibkeys.mad.fields import ArrayRow, Layout, Row, TextRow
 from ibkeys.mad.notice import DATA_DETAILS, BadMKeyDetails, Notice
 from ibkeys.mad.records import NodeRecord, PortInfoRecord
-from ibkeys.mad.sa import ACTIVE, RmppType, SaHeader, build_sa, split_segments, with_rmpp
+from ibkeys.mad.sa import ACTIVE, SA_HEADER_SIZE, RmppType, SaHeader, build_sa, split_segments, with_rmpp
 from ibkeys.mad.smp import DATA_OFFSET, DirectedRouteSmp, LidRoutedSmp, Mad, build_smp, parse
 from ibkeys.mad.virtualization import VIRTUAL_ATTRIBUTES
 from ibkeys.umad.pcap import MAD_SIZE
@@ -232,7 +232,7 @@ def notices() -> Iterator[Case]:
         raw = Notice(dice.randbytes(64)).replace(is_generic=1, trap_number=number).raw
         yield case_of(build_smp(Method.TRAP, 0x02, data=raw), (Notice, DATA_OFFSET), (details, DATA_OFFSET))
         sa = build_sa(Method.REPORT, 0x02, data=raw)
-        yield case_of(sa, (Notice, SA_DATA_OFFSET), (details, SA_DATA_OFFSET))
+        yield case_of(sa, (Notice, SA_HEADER_SIZE), (details, SA_HEADER_SIZE))
 
 
 def sa_mads() -> Iterator[Case]:
@@ -250,7 +250,7 @@ def sa_mads() -> Iterator[Case]:
                 status=dice.getrandbits(16),
                 transaction_id=dice.getrandbits(64),
             )
-            yield case_of(mad, (layout, SA_DATA_OFFSET))
+            yield case_of(mad, (layout, SA_HEADER_SIZE))
 
 
 def rmpp() -> Iterator[Case]:
@@ -258,7 +258,7 @@ def rmpp() -> Iterator[Case]:
     head = build_sa(Method.GET_TABLE_RESP, NodeRecord.attribute_id, sm_key=KEY, attribute_offset=14)
     data = payload(NodeRecord, dice) + dice.randbytes(900)
     first, *rest = split_segments(head, data)
-    yield case_of(first, (NodeRecord, SA_DATA_OFFSET))
+    yield case_of(first, (NodeRecord, SA_HEADER_SIZE))
     yield from map(case_of, rest)
     ask = build_sa(Method.GET_TABLE, NodeRecord.attribute_id, sm_key=KEY)
     yield case_of(with_rmpp(ask, RmppType.ACK, ACTIVE, 0, dice.getrandbits(32), dice.getrandbits(32)))
@@ -289,7 +289,7 @@ def captured() -> Iterator[Case]:
                 mad = bytes.fromhex(vector[side]["hex"])
                 whole = mad.ljust(MAD_SIZE, b"\0")
                 attribute = attribute_of(parse(whole))
-                offset = SA_DATA_OFFSET if mad[1] == MgmtClass.SUBN_ADM else DATA_OFFSET
+                offset = SA_HEADER_SIZE if mad[1] == MgmtClass.SUBN_ADM else DATA_OFFSET
                 if attribute is None or offset + attribute.size > len(mad):
                     yield case_of(mad)
                 else:

@@ -10,11 +10,11 @@ from hypothesis.strategies import binary, data, integers, sampled_from
 
 from ibkeys.errors import EncodeError
 from ibkeys.mad.const import Method, TrapNumber
-from ibkeys.mad.decode import SA_DATA_OFFSET, decode
+from ibkeys.mad.decode import decode
 from ibkeys.mad.inform import ALL_TRAPS, InformInfo, InformInfoRecord, ReportNotice, inform_info
 from ibkeys.mad.masking import masked
 from ibkeys.mad.notice import BadMKeyDetails, GidDetails, Notice
-from ibkeys.mad.sa import build_sa
+from ibkeys.mad.sa import SA_HEADER_SIZE, build_sa
 from tests.corpus import DATA, load, number
 
 VECTORS: list[dict[str, Any]] = load(DATA / "vectors" / "mads_ibsim.json")["vectors"]
@@ -48,7 +48,7 @@ def test_subscriptions_that_opensm_took_are_rebuilt_byte_for_byte(index: int, tr
 
 
 def test_the_record_of_a_subscription_as_opensm_gives_it() -> None:
-    raw = bytes.fromhex(VECTORS[161]["response"]["hex"])[SA_DATA_OFFSET:]
+    raw = bytes.fromhex(VECTORS[161]["response"]["hex"])[SA_HEADER_SIZE:]
     record = InformInfoRecord(raw[: InformInfoRecord.size])
     assert record.subscriber_gid == 0xFE80_0000_0000_0000_0000_0000_0020_0021
     assert (record.trap_number, record.qpn, record.lid_range_begin, record.type) == (0xFFFF, 1, 0xFFFF, 0xFFFF)
@@ -58,7 +58,7 @@ def test_every_captured_report_in_both_directions() -> None:
     traps = set()
     for vector in REPORTS:
         raw, expected = bytes.fromhex(vector["mad"]["hex"]), dict(vector["mad"]["data"])
-        report = ReportNotice(raw[SA_DATA_OFFSET : SA_DATA_OFFSET + ReportNotice.size])
+        report = ReportNotice(raw[SA_HEADER_SIZE : SA_HEADER_SIZE + ReportNotice.size])
         traps.add(report.trap_number)
         details = report.notice.details
         assert details is not None, vector["id"]
@@ -82,7 +82,7 @@ def test_an_offered_m_key_is_in_no_form_of_a_report_but_its_bytes() -> None:
         bytes.fromhex(each["mad"]["hex"]) for each in REPORTS if number(each["mad"]["data"]["TrapNumber"]) == 256
     )
     assert offered.to_bytes(8) in raw
-    report = ReportNotice(raw[SA_DATA_OFFSET : SA_DATA_OFFSET + ReportNotice.size])
+    report = ReportNotice(raw[SA_HEADER_SIZE : SA_HEADER_SIZE + ReportNotice.size])
     assert offered.to_bytes(8) not in masked(raw)
     assert offered.to_bytes(8) not in report.masked().raw
     assert report.masked().issuer_gid == report.issuer_gid

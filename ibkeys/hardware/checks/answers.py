@@ -17,7 +17,7 @@ class _Reserved(Attribute):
     """An attribute that the standard has reserved."""
 
     name = "reserved attribute 0x00FE"
-    attribute_id = 0x00FE  # type: ignore[assignment]  # none of AttributeID: that is the point
+    attribute_id = 0x00FE
 
 
 def _asked(look: Look) -> Iterator[tuple[str, PortHandle]]:

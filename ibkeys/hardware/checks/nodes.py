@@ -123,8 +123,7 @@ def _unnamed(raws: Iterable[bytes], *layouts: type[Layout]) -> list[int]:
     named = 0
     for layout in layouts:
         for row in layout.rows.values():
-            bits = row.width * row.count
-            named |= ((1 << bits) - 1) << (8 * size - row.first_bit - bits)
+            named |= row.bits << 8 * (size - row.stop)
     union = reduce(or_, (int.from_bytes(raw[:size]) for raw in raws), 0)
     return [place for place, byte in enumerate((union & ~named).to_bytes(size)) if byte]
 

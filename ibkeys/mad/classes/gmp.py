@@ -14,7 +14,6 @@ from typing import Final, Literal
 from ibkeys.mad.attributes import ClassPortInfo
 from ibkeys.mad.classes.key_info import (
     BKeyInfo,
-    ClassAttribute,
     CongestionInfo,
     CongestionKeyInfo,
     KeyInfo,
@@ -56,7 +55,7 @@ class KeyClass:
     class_version: int
     data_offset: int
     key_info: type[KeyInfo]
-    others: tuple[type[ClassAttribute], ...] = ()
+    others: tuple[type[Layout], ...] = ()
     capability: int = 0
     not_counted: int | None = None
 

@@ -8,16 +8,9 @@ of it was seen on a device.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from ibkeys.mad.fields import Layout, field
-
-
-class ClassAttribute(Layout):
-    """An attribute of one of these classes. ``name``: as people call it; ``attribute_id``: its number there."""
-
-    name: ClassVar[str] = ""
-    attribute_id: ClassVar[int]
 
 
 class KeySettings(Layout):
@@ -33,7 +26,7 @@ class KeySettings(Layout):
     # fmt: on
 
 
-class KeyInfo(ClassAttribute):
+class KeyInfo(Layout):
     """The key of one class at one port, with its protection. AttributeModifier: 0."""
 
     size = 16
@@ -58,7 +51,7 @@ class CongestionKeyInfo(KeyInfo):
     # fmt: on
 
 
-class CongestionInfo(ClassAttribute):
+class CongestionInfo(Layout):
     """CongestionInfo of class 0x21 (annex A10). ControlTableCap counts blocks of 64 entries. AttributeModifier: 0."""
 
     size = 4
@@ -113,7 +106,7 @@ class N2NKeyInfo(KeyInfo):
     # fmt: on
 
 
-class NeighborRecord(ClassAttribute):
+class NeighborRecord(Layout):
     """One record of NeighborsInfo: a neighbor with the key between the two nodes, in clear."""
 
     size = 16
@@ -131,7 +124,7 @@ NEIGHBORS: Final = 14
 """Records in one NeighborsInfo."""
 
 
-class NeighborsInfo(ClassAttribute):
+class NeighborsInfo(Layout):
     """NeighborsInfo of the vendor class 0x0C. AttributeModifier: number of the block.
 
     One record for each port of the node; whether block 0 begins with port 0 or port 1 is not known.

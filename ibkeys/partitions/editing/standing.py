@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
-from ibkeys.partitions.membership import PortKind
+from ibkeys.partitions.membership import KIND_OF, PortKind
 from ibkeys.partitions.model import DEFAULT_PARTITION, MemberWord, Partition, Rule
-
-_KINDS: Final[dict[str, tuple[PortKind, ...]]] = {
-    "ALL": ("ca", "switch", "router"),
-    "ALL_CAS": ("ca",),
-    "ALL_SWITCHES": ("switch",),
-    "ALL_ROUTERS": ("router",),
-}
 
 
 class DecidingItems:
@@ -32,8 +24,9 @@ class DecidingItems:
             if rule.who == "GUID":
                 self.own.setdefault(rule.guid, []).append(rule)
                 self._places[rule.guid] = place
-            for kind in _KINDS.get(rule.who, ()):
-                self._of_kind[kind] = (place, rule)
+            for keyword, kind in KIND_OF.items():
+                if rule.who in ("ALL", keyword):
+                    self._of_kind[kind] = (place, rule)
 
     def decider(self, guid: int) -> Rule | None:
         """Return the item that decides the membership of a port, None if none names it."""

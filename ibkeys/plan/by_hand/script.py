@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import PKey
 from ibkeys.plan.digest import plan_digest
-from ibkeys.plan.model import PartitionPlan
+from ibkeys.plan.model import PartitionPlan, tables_by_guid
 from ibkeys.printable import clean, counted
 from ibkeys.topology.port_id import PortId
 
@@ -20,13 +20,8 @@ State = Mapping[int, frozenset[PKey]]
 """Port GUID → P_Keys."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """What comes next: the ``commands`` of a step, and the P_Keys of each port after it."""
-
-    title: str
-    commands: Iterable[str]
-    state: State
+Stage = tuple[str, Iterable[str], State]
+"""What comes next: the title and the commands of a step, and the P_Keys of each port after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,33 +55,16 @@ class HandScript:
         yield from self.back
 
 
-def ports_by_guid(plan: PartitionPlan) -> dict[int, PortId]:
-    """Return the end ports of a plan that lists all tables, by port GUID."""
-    return {
-        table.port.port_guid: table.port for table in plan.tables if not table.port.is_external and table.port.port_guid
-    }
-
-
-def states_of(plan: PartitionPlan) -> tuple[dict[int, frozenset[PKey]], dict[int, frozenset[PKey]]]:
-    """Return the P_Keys of each end port before and after a plan that lists all tables."""
-    had, gets = {}, {}
-    for table in plan.tables:
-        if not table.port.is_external and table.port.port_guid:
-            had[table.port.port_guid] = frozenset(table.before.values())
-            gets[table.port.port_guid] = frozenset(table.after.values())
-    return had, gets
-
-
 def script_of(plan: PartitionPlan, stages: Iterable[Stage], head: tuple[str, ...], back: tuple[str, ...]) -> HandScript:
     """Return the script that makes *stages* one after the other. *head*: what a person needs at its beginning; *back*:
     how to roll back."""
-    ports, steps = ports_by_guid(plan), []
-    before: State = states_of(plan)[0]
-    for stage in stages:
-        changed = (guid for guid in ports if before[guid] != stage.state[guid])
-        shows = tuple((ports[guid], tuple(sorted(stage.state[guid]))) for guid in changed)
-        steps.append(HandStep(stage.title, tuple(stage.commands), shows))
-        before = stage.state
+    tables, steps = tables_by_guid(plan.tables), []
+    before: State = {guid: frozenset(table.before.values()) for guid, table in tables.items()}
+    for title, commands, state in stages:
+        changed = (guid for guid in tables if before[guid] != state[guid])
+        shows = tuple((tables[guid].port, tuple(sorted(state[guid]))) for guid in changed)
+        steps.append(HandStep(title, tuple(commands), shows))
+        before = state
     return HandScript(_heading(plan, head), tuple(steps), back)
 
 

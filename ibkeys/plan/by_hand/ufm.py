@@ -9,16 +9,8 @@ from typing import Final
 
 from ibkeys.errors import UsageError
 from ibkeys.partitions.model import Policy
-from ibkeys.plan.by_hand.script import (
-    HandScript,
-    Stage,
-    State,
-    ports_by_guid,
-    refuse_circles,
-    script_of,
-    states_of,
-)
-from ibkeys.plan.model import PartitionPlan
+from ibkeys.plan.by_hand.script import HandScript, Stage, State, refuse_circles, script_of
+from ibkeys.plan.model import PartitionPlan, tables_by_guid
 from ibkeys.plan.steps import one_partition_at_a_time, steps_between
 from ibkeys.printable import counted, named
 from ibkeys.ufm.answers import QOS, Word, word_of
@@ -43,25 +35,27 @@ def ufm_script(plan: PartitionPlan, gaps: bool) -> HandScript:
     Raises UsageError for what no call of UFM's REST interface changes, for a table without room, and where a pair would
     be cut.
     """
-    had, gets = states_of(plan)
-    ports = ports_by_guid(plan)
-    refuse_impossible(had, gets, lambda guids: [str(ports[guid]) for guid in guids])
+    tables = tables_by_guid(plan.tables)
+    had = {guid: frozenset(table.before.values()) for guid, table in tables.items()}
+    gets = {guid: frozenset(table.after.values()) for guid, table in tables.items()}
+    refuse_impossible(had, gets, lambda guids: [str(tables[guid].port) for guid in guids])
     if plan.enforcement:
         raise UsageError(
             f"the plan changes what {counted(len(plan.enforcement), 'leaf port')} enforces, which UFM's "
             "REST interface cannot do; plan with the --enforce that the fabric has"
         )
-    rooms = {table.port.port_guid or 0: table.capacity for table in plan.tables if not table.port.is_external}
+    rooms = {guid: table.capacity for guid, table in tables.items()}
     found = steps_between(had, gets, rooms, gaps=gaps)
     refuse_circles(found.circles, gaps)
-    policy, stages = plan.policy.parsed(), []
+    policy = plan.policy.parsed()
+    stages: list[Stage] = []
     before: State = had
     for is_adding, state in one_partition_at_a_time(had, found.states):
-        tight = [str(ports[guid]) for guid in without_room(before, state, rooms)]
+        tight = [str(tables[guid].port) for guid in without_room(before, state, rooms)]
         if tight:
             raise UsageError(f"{named(tight)}: its P_Key table has no room for the new P_Keys beside the old ones")
         title = "members come" if is_adding else "members go"
-        stages.append(Stage(title, _calls(before, state, policy), state))
+        stages.append((title, _calls(before, state, policy), state))
         before = state
     return script_of(plan, stages, _HEAD, _BACK)
 

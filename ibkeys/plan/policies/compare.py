@@ -5,9 +5,9 @@ It is what the policies say that is compared, not what is in the tables now. Pur
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ibkeys.keys.pkey import PKey
 from ibkeys.partitions.describe import groups_json
@@ -19,14 +19,22 @@ from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
 from ibkeys.topology.shared_guids import shared_port_guids
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
-class MembershipChange:
-    """The membership of a port in one partition by both policies; None: none."""
+class Changed(Generic[T]):
+    """What a port has by the first and by the second policy; None: nothing."""
 
     port: Port
-    before: MemberWord | None
-    after: MemberWord | None
+    before: T | None
+    after: T | None
+
+
+MembershipChange = Changed[MemberWord]
+"""The membership of a port in one partition."""
+PinnedDifference = Changed[PKey]
+"""The P_Key that a policy wants at index 0 of a port by indx0; None for the default one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +61,6 @@ class PartitionDifference:
     def differs(self) -> bool:
         """Whether anything does. A partition that has no member by either policy does not."""
         return bool(self.standings) or self.is_renamed or self.groups[0] != self.groups[1]
-
-
-@dataclass(frozen=True, slots=True)
-class PinnedDifference:
-    """The P_Key that each policy wants at index 0 of a port by indx0; None for the default one."""
-
-    port: Port
-    before: PKey | None
-    after: PKey | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,28 +101,19 @@ def compare_policies(
         PartitionDifference(
             base,
             (_name(before, base, old), _name(after, base, new)),
-            tuple(_standings(ports, old.get(base, {}), new.get(base, {}))),
+            _changed(ports, old.get(base, {}), new.get(base, {})),
             (_groups(before, base, old), _groups(after, base, new)),
         )
         for base in bases
     )
-    pinned = (
-        PinnedDifference(port, was.index0.get(guid), now.index0.get(guid))
-        for guid, port in ports.items()
-        if was.index0.get(guid) != now.index0.get(guid)
-    )
-    known = set(bases)
-    reach = count_reach(
-        [
-            (
-                frozenset(key for key in was.by_port.get(guid, ()) if key.partition in known),
-                frozenset(key for key in now.by_port.get(guid, ()) if key.partition in known),
-            )
-            for guid in ports
-        ]
-    )
+    pinned, known = _changed(ports, was.index0, now.index0), set(bases)
+
+    def keys(resolution: Resolution, guid: int) -> frozenset[PKey]:
+        return frozenset(key for key in resolution.by_port.get(guid, ()) if key.partition in known)
+
+    reach = count_reach([(keys(was, guid), keys(now, guid)) for guid in ports])
     unmatched = (tuple(rule.guid for rule in was.unmatched), tuple(rule.guid for rule in now.unmatched))
-    return PolicyComparison(tuple(each for each in partitions if each.differs), tuple(pinned), reach, unmatched)
+    return PolicyComparison(tuple(each for each in partitions if each.differs), pinned, reach, unmatched)
 
 
 def _words(resolution: Resolution) -> dict[int, dict[int, MemberWord]]:
@@ -136,14 +126,9 @@ def _words(resolution: Resolution) -> dict[int, dict[int, MemberWord]]:
     return found
 
 
-def _standings(
-    ports: Mapping[int, Port], old: Mapping[int, MemberWord], new: Mapping[int, MemberWord]
-) -> Iterator[MembershipChange]:
-    return (
-        MembershipChange(port, old.get(guid), new.get(guid))
-        for guid, port in ports.items()
-        if old.get(guid) != new.get(guid)
-    )
+def _changed(ports: Mapping[int, Port], old: Mapping[int, T], new: Mapping[int, T]) -> tuple[Changed[T], ...]:
+    pairs = ((port, old.get(guid), new.get(guid)) for guid, port in ports.items())
+    return tuple(Changed(port, before, after) for port, before, after in pairs if before != after)
 
 
 def _name(policy: Policy, base: int, members: Mapping[int, object]) -> str | None:

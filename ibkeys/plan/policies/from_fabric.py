@@ -20,7 +20,6 @@ from ibkeys.partitions.model import (
     DEFAULT_NAME,
     DEFAULT_PARTITION,
     Definition,
-    GroupFlags,
     MemberWord,
     Policy,
     Rule,
@@ -102,7 +101,7 @@ def _default_rules(words: Mapping[int, MemberWord | None], sm_guid: int | None) 
 def _with_default(policy: Policy, rules: tuple[Rule, ...]) -> Iterator[Definition]:
     """Yield the definitions, those of the default partition first; its members are *rules*."""
     first, *more = [each for each in policy.definitions if _is_default(each)] or [
-        Definition(DEFAULT_NAME, DEFAULT_PARTITION, True, "limited", False, False, GroupFlags(), (), ())
+        Definition(DEFAULT_NAME, DEFAULT_PARTITION)
     ]
     yield replace(first, name=DEFAULT_NAME, rules=rules)
     yield from (replace(each, rules=()) for each in more)

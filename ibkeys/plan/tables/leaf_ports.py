@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ibkeys.change.wanted import EnforcementChange, TableChange
+from ibkeys.mad.attributes import SwitchInfo
 from ibkeys.partitions.opensm_tables import packed
 from ibkeys.plan.model import Enforce
 from ibkeys.plan.tables.builder import PlanBuilder, Table, key_of
@@ -88,14 +89,8 @@ class LeafPorts:
             if switch is not None and not switch.partition_enforcement_cap:
                 why = "PartitionEnforcementCap is 0: it has no tables for them"
             else:
-                missing = [
-                    name
-                    for name, has in (
-                        ("InboundEnforcementCap", switch is not None and switch.inbound_enforcement_cap),
-                        ("OutboundEnforcementCap", switch is not None and switch.outbound_enforcement_cap),
-                    )
-                    if not has
-                ]
+                needed = (SwitchInfo.inbound_enforcement_cap, SwitchInfo.outbound_enforcement_cap)
+                missing = [row.name for row in needed if switch is None or not row.decode(switch.raw)]
                 why = f"{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} 0"
             self._draft.report(
                 node.port(0),

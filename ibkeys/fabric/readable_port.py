@@ -1,14 +1,18 @@
-"""The identity of a handle's port: names, GUIDs and LID as already read. Nothing is sent."""
+"""One port to be read, of an open fabric or of a snapshot: who it is, as already read, and the reads."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
+from ibkeys.keys.pkey import PKey
+from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.topology.nodes import Node, Port
 
 
-class NamedPort:
-    """Who a port is, whose ``port`` holds what was read of it."""
+class ReadablePort(Protocol):
+    """One port to be read: a `PortHandle` or a `RecordedPort`. ``port`` holds what was read of it so far, in the form
+    that a sweep gives. A property sends nothing.
+    """
 
     __slots__ = ()
     port: Port
@@ -51,3 +55,18 @@ class NamedPort:
     def identity(self) -> dict[str, Any]:
         """Return the keys that every port carries in every JSON document."""
         return self.port.identity()
+
+    def read_port_info(self) -> PortInfo:
+        """Return PortInfo."""
+
+    def read_switch_info(self) -> SwitchInfo | None:
+        """Return SwitchInfo; None when the node is not a switch."""
+
+    def read_capacity(self) -> int:
+        """Return how many entries the P_Key table has; 0 where there is none."""
+
+    def read_p_keys(self) -> tuple[PKey, ...]:
+        """Return the whole P_Key table, empty entries included."""
+
+    def read_virtualization(self) -> None:
+        """Learn whether the port has virtual ports; its PortInfo was read before."""
