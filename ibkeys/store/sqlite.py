@@ -14,7 +14,7 @@ Python's sqlite3 is imported on the first use, so that ``import ibkeys`` stays c
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -170,6 +170,27 @@ class Database:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> sqlite3.Cursor:
+        """Make one change, in a transaction as `transaction` has it, and return its cursor."""
+        with self.transaction() as connection:
+            return connection.execute(sql, parameters)
+
+    def execute_all(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Make a change with the parameters of each row, in one transaction."""
+        with self.transaction() as connection:
+            connection.executemany(sql, rows)
+
+    def insert(self, table: str, **values: object) -> int:
+        """Insert a row with these values by column, and return its number."""
+        marks = ", ".join("?" * len(values))
+        cursor = self.execute(f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", tuple(values.values()))
+        return cursor.lastrowid or 0
+
+    def insert_all(self, table: str, columns: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Insert many rows, of which each has the values of *columns*, which have commas between."""
+        marks = ", ".join("?" * len(columns.split(",")))
+        self.execute_all(f"INSERT INTO {table} ({columns}) VALUES ({marks})", rows)
 
     def _connected(self, path: Path | None, read_only: bool) -> sqlite3.Connection:
         connection = connect(path, read_only)
