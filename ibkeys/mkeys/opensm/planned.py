@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -45,11 +44,11 @@ from ibkeys.mkeys.opensm.at_hand import (
 from ibkeys.mkeys.opensm.course import Keys, course
 from ibkeys.mkeys.opensm.earlier import record_of_last_run
 from ibkeys.mkeys.opensm.managers import AFTER_REPAIR, MIXED, find_key_managers, setting_in_options
-from ibkeys.mkeys.opensm.method import OpensmMethod, RunListener
+from ibkeys.mkeys.opensm.method import OpensmMethod
 from ibkeys.mkeys.opensm.overtaken import files_of_absent, refuse_changed_files
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_sa_key
-from ibkeys.mkeys.opensm.standbys import STANDBY_WAIT
+from ibkeys.mkeys.opensm.through import ViaOpensm as ViaOpensm
 from ibkeys.mkeys.opensm.way_back import refuse_mixed_keys, refuse_to_wait, turn_back
 from ibkeys.mkeys.rollout.beginning import LastRun
 from ibkeys.mkeys.rollout.earlier_run import refuse_another_subnet, refuse_overtaken
@@ -70,33 +69,6 @@ from ibkeys.topology.model import Topology
 READING: Final = Wanted(link_downed=True, sm_info=True)
 """What a sweep reads: links, as for every run of keys, and who is a subnet manager."""
 _IF_LAYER_IS_GONE: Final = "its OpenSM has another M_Key than the ports, and may lose all of them"
-
-
-@dataclass(frozen=True, slots=True)
-class ViaOpensm:
-    """Options for a run through OpenSM. ``hosts``: this one first; ``wait``: seconds without progress after which
-    OpenSM is signalled again; ``open``: the key changes at level 0; ``confirm``: the run is to be confirmed;
-    ``standby_wait``: seconds that a user has to start a standby.
-    """
-
-    hosts: Sequence[SmHost]
-    wait: float
-    open: bool = False
-    listener: RunListener = field(default_factory=RunListener)
-    confirm: bool = False
-    standby_wait: float = STANDBY_WAIT
-
-    def method(self, reached: Sequence[Reached], managers: OpensmManagers, record: RunRecord) -> OpensmMethod:
-        """Return the method of a run with these options."""
-        return OpensmMethod(
-            reached,
-            managers,
-            record,
-            self.wait,
-            self.listener,
-            standby_wait=self.standby_wait,
-            is_awaited=self.confirm,
-        )
 
 
 def plan_keys(
@@ -161,7 +133,7 @@ def _plan_new(
     record = RunRecord(Keys(now, wanted(now)), course(now, wanted(now), through.open), to_json(reached))
     if through.confirm:
         refuse_to_wait(record)
-    run.method = through.method(reached, managers, record)
+    run.method = OpensmMethod(reached, managers, record, through)
     _describe(writer, run, run.method)
     run.plan.objections += objections_to_layers([each.file for each in managers.all], _IF_LAYER_IS_GONE)
     return run
@@ -315,7 +287,7 @@ def method_again(
     there = [each.file for each in managers.all]
     # again, now under the locks on the hosts, which were taken with the managers
     refuse_changed_files(writer, record, [*there, *files_of_absent(record, there, reached)])
-    return through.method(reached, managers, record)
+    return OpensmMethod(reached, managers, record, through)
 
 
 def _refuse_without_ports(run: PlannedRun, record: RunRecord) -> None:
