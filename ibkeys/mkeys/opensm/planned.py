@@ -85,12 +85,9 @@ def plan_keys(
     while another run is not finished; UsageError, FileError, HostNotReached.
     """
     key = new_key or MKey.generate()
-
-    def wanted(old: KeySetting) -> KeySetting:
-        protect = old.protect if options.protect is None else options.protect
-        return KeySetting(key, protect, old.lease if options.lease is None else options.lease)
-
-    run = _plan_new(writer, command, options, wanted, through, progress)
+    run = _plan_new(
+        writer, command, options, lambda old: old.but(key, options.protect, options.lease), through, progress
+    )
     if new_key is not None and run.jobs:
         guids = {node.guid for node in run.found.nodes} | {port.guid for port in run.found.end_ports()}
         run.plan.objections += objections_to_key(writer, new_key, guids)

@@ -218,17 +218,10 @@ def _left_alone(run: PlannedRun, store: KeyStore, kept: RunPort, now: KeySetting
     """
     if kept.old_protect_bits is None or kept.old_lease_period is None:
         return ""
-    found = KeySetting(_key(store, kept.old_name), kept.old_protect_bits, kept.old_lease_period)
+    found = KeySetting(key_named(store, kept.old_name), kept.old_protect_bits, kept.old_lease_period)
     known = [found]
     if kept.key_name is not None:
-        protect, lease = run.options.protect, run.options.lease
-        known.append(
-            KeySetting(
-                _key(store, kept.key_name),
-                found.protect if protect is None else protect,
-                found.lease if lease is None else lease,
-            )
-        )
+        known.append(found.but(key_named(store, kept.key_name), run.options.protect, run.options.lease))
     if now.key not in {each.key for each in known}:
         if not now.key.is_zero:
             return "it has an M_Key that is neither its old nor its new one: somebody else changed it"
@@ -248,7 +241,8 @@ def _is_or_was(known: KeySetting, now: KeySetting) -> bool:
     return now == known or (has_run_out and now == replace(known, protect=0))
 
 
-def _key(store: KeyStore, name: str | None) -> MKey:
+def key_named(store: KeyStore, name: str | None) -> MKey:
+    """Return the key that the journal calls *name*; key 0 for None. Raises StoreError."""
     return NO_MKEY if name is None else store.named(name).m_key
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import LINKS, OnFound, Wanted
 from ibkeys.keys.key_setting import KeySetting
-from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mkeys.rollout.beginning import LastRun
 from ibkeys.mkeys.rollout.earlier_run import (
+    key_named,
     known_job,
     last_run_with_keys,
     name_not_found,
@@ -72,7 +72,7 @@ def return_of_last_run(
         for kept in begun:
             if kept.port_guid not in reachable:
                 continue
-            job = known_job(writer, run, store, kept, reachable, _former(store, kept))
+            job = known_job(writer, run, store, kept, reachable, partial(_former, store, kept))
             if job is None:
                 continue
             job.returns_from, job.ref = _row(store, kept.key_name), _row(store, kept.old_name)
@@ -86,12 +86,6 @@ def _row(store: KeyStore, name: str | None) -> int | None:
     return None if name is None else store.ref_of(name)
 
 
-def _former(store: KeyStore, kept: RunPort) -> Callable[[KeySetting], KeySetting]:
+def _former(store: KeyStore, kept: RunPort, now: KeySetting) -> KeySetting:
     """Return what a port had before the run."""
-    key = store.named(kept.old_name).m_key if kept.old_name is not None else NO_MKEY
-
-    def wanted(now: KeySetting) -> KeySetting:
-        protect = now.protect if kept.old_protect_bits is None else kept.old_protect_bits
-        return KeySetting(key, protect, now.lease if kept.old_lease_period is None else kept.old_lease_period)
-
-    return wanted
+    return now.but(key_named(store, kept.old_name), kept.old_protect_bits, kept.old_lease_period)

@@ -9,7 +9,7 @@ from ibkeys.change.interlocks.m_keys import first_keys_at_level_0, objections_to
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import OnFound
 from ibkeys.errors import UsageError
-from ibkeys.keys.key_setting import KeySetting
+from ibkeys.keys.key_setting import check_level_and_lease
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.rollout.new_run import Order, plan_new_run
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, describe
@@ -38,19 +38,11 @@ def plan_run(
     """
     _check(options, new_key)
     shared = (new_key or MKey.generate()) if options.same else None
-
-    def wanted(old: KeySetting) -> KeySetting:
-        return KeySetting(
-            shared or MKey.generate(),
-            old.protect if options.protect is None else options.protect,
-            old.lease if options.lease is None else options.lease,
-        )
-
     run = plan_new_run(
         writer,
         command,
         options,
-        wanted,
+        lambda old: old.but(shared or MKey.generate(), options.protect, options.lease),
         lambda job: not_for(command, job),
         order,
         progress,
@@ -76,10 +68,7 @@ def _check(options: RunOptions, new_key: MKey | None) -> None:
         raise UsageError(
             "M_Key 0 means no protection: mkey-remove removes keys, `ibkeys undo` restores the former state"
         )
-    if options.protect is not None and not 0 <= options.protect <= 3:
-        raise UsageError(f"ProtectBits {options.protect} is not in 0..3")
-    if options.lease is not None and not 0 <= options.lease <= 0xFFFF:
-        raise UsageError(f"lease {options.lease} s is not in 0..65535")
+    check_level_and_lease(options.protect, options.lease)
 
 
 def not_for(command: str, job: Job) -> str:

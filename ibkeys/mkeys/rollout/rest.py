@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from ibkeys.change.plan import Plan
@@ -109,7 +110,7 @@ def _collect(writer: Writer, run: PlannedRun, store: KeyStore, last: Run, ports:
             lost.append(kept)
             continue
         meant = store.named(kept.key_name).m_key if kept.key_name is not None else shared or MKey.generate()
-        job = known_job(writer, run, store, kept, reachable, _meant(kept, last.options, meant))
+        job = known_job(writer, run, store, kept, reachable, partial(_meant, kept, last.options, meant))
         if job is None:
             continue
         job.ref = store.ref_of(kept.key_name) if kept.key_name is not None else None
@@ -136,15 +137,7 @@ def _key_for_all(store: KeyStore, last: Run, ports: Sequence[RunPort]) -> MKey |
     return store.named(shared).m_key if shared is not None else None
 
 
-def _meant(kept: RunPort, options: RunOptions, key: MKey) -> Callable[[KeySetting], KeySetting]:
+def _meant(kept: RunPort, options: RunOptions, key: MKey, now: KeySetting) -> KeySetting:
     """Return what a port should have: what the run does not set stays as it was before the run."""
-
-    def wanted(now: KeySetting) -> KeySetting:
-        before = now
-        if kept.is_begun and kept.old_protect_bits is not None and kept.old_lease_period is not None:
-            before = replace(now, protect=kept.old_protect_bits, lease=kept.old_lease_period)
-        protect = before.protect if options.protect is None else options.protect
-        lease = before.lease if options.lease is None else options.lease
-        return KeySetting(key, protect, lease)
-
-    return wanted
+    before = now.but(None, kept.old_protect_bits, kept.old_lease_period) if kept.is_begun else now
+    return before.but(key, options.protect, options.lease)
