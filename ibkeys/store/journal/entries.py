@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from ibkeys import jsonfile
@@ -16,20 +17,20 @@ if TYPE_CHECKING:
 AnyImage = TypeVar("AnyImage", bound=Image | FileImage)
 
 
+@dataclass(eq=False, repr=False)
 class Recorded(Generic[AnyImage]):
     """One image in the journal, and what came of the change that it belongs to.
 
     ``table``, ``columns``: where the journal keeps images of this kind.
     """
 
-    __slots__ = ("database", "image", "operation", "sequence", "status")
     table: ClassVar[str]
     columns: ClassVar[str]
+    database: Database
+    operation: int
+    sequence: int
     image: AnyImage
-
-    def __init__(self, database: Database, operation: int, sequence: int, image: AnyImage, status: EntryStatus) -> None:
-        self.database = database
-        self.operation, self.sequence, self.image, self.status = operation, sequence, image, status
+    status: EntryStatus
 
     @classmethod
     def next_number(cls, database: Database, operation: int) -> int:
@@ -94,7 +95,6 @@ class Recorded(Generic[AnyImage]):
 class Entry(Recorded[Image]):
     """One attribute in the journal: an `Image` and what happened to its Set."""
 
-    __slots__ = ()
     table = "entries"
     columns = (
         "node_guid, port_guid, node_desc, node_type, port, lid, attribute, attribute_modifier, before, after, key_name"
@@ -120,7 +120,6 @@ class Entry(Recorded[Image]):
 class FileEntry(Recorded[FileImage]):
     """One file in the journal: a `FileImage` and the outcome for it."""
 
-    __slots__ = ()
     table = "files"
     columns = "host, path, before, after, mode, uid, gid, attributes"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self, cast
 
@@ -29,6 +30,7 @@ UNDO: Final = "undo"
 """The command name of an operation that undoes another one."""
 
 
+@dataclass(eq=False, repr=False)
 class Operation:
     """A changing command while it runs; made by `Journal.operation`, `Journal.begin` or `Journal.reopen`.
 
@@ -36,35 +38,25 @@ class Operation:
     ``with`` block the operation is ``done``, or ``failed`` when an entry is not done or an exception came through. An
     interrupt (KeyboardInterrupt, SystemExit) leaves it ``open``, as a crash does: it may be resumed or undone.
 
-    *resumable*: an exception, too, leaves it ``open``. *kept*: what the journal keeps of it from its first record on,
-    None for nothing. ``journal``: the one that it belongs to. ``outcome``: the state that it ends with when nothing was
-    raised, in place of ``done`` or ``failed``. ``has_ended``: its state and its time are in the journal already.
-    ``undoes``: the operation that it undoes, if any.
+    ``resumable``: an exception, too, leaves it ``open``. ``kept``: what the journal keeps of it from its first record
+    on, None for nothing. ``journal``: the one that it belongs to. ``first``: the number of the next entry when it was
+    begun or opened again. ``outcome``: the state that it ends with when nothing was raised, in place of ``done`` or
+    ``failed``. ``has_ended``: its state and its time are in the journal already. ``undoes``: the operation that it
+    undoes, if any.
     """
 
-    def __init__(
-        self,
-        journal: Journal,
-        command: str,
-        origin: Origin,
-        id: int | None = None,
-        first: int = 0,
-        resumable: bool = False,
-        undoes: int | None = None,
-        kept: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.journal = journal
-        self._entries: list[Entry] = []
-        self._files: list[FileEntry] = []
-        self._first = first
-        self._resumable = resumable
-        self._origin = origin
-        self._kept = kept
-        self.command = command
-        self.id = id
-        self.undoes = undoes
-        self.outcome: OperationState | None = None
-        self.has_ended = False
+    journal: Journal
+    command: str
+    origin: Origin
+    id: int | None = None
+    first: int = 0
+    resumable: bool = False
+    undoes: int | None = None
+    kept: Mapping[str, Any] | None = None
+    outcome: OperationState | None = field(default=None, init=False)
+    has_ended: bool = field(default=False, init=False)
+    _entries: list[Entry] = field(default_factory=list, init=False)
+    _files: list[FileEntry] = field(default_factory=list, init=False)
 
     def record_all(
         self,
@@ -88,7 +80,7 @@ class Operation:
             if images:
                 if operation is None:
                     operation = self._begin()
-                entries = self.journal.record(operation, self._first + len(self._entries), images)
+                entries = self.journal.record(operation, self.first + len(self._entries), images)
         self.id = operation
         self._entries += entries
         return entries
@@ -110,13 +102,13 @@ class Operation:
             with self.journal.in_one_transaction():
                 operation = self._begin()
             self.id = operation
-        self._resumable = True
+        self.resumable = True
         return self.id
 
     def _begin(self) -> int:
-        operation = self.journal.begin_operation(self.command, self._origin)
-        if self._kept is not None:
-            self.journal.keep_options(operation, json.dumps(self._kept))
+        operation = self.journal.begin_operation(self.command, self.origin)
+        if self.kept is not None:
+            self.journal.keep_options(operation, json.dumps(self.kept))
         return operation
 
     def __enter__(self) -> Self:
@@ -125,7 +117,7 @@ class Operation:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self.id is None or self.has_ended or (kind is not None and not issubclass(kind, Exception)):
             return
-        if kind is not None and self._resumable:
+        if kind is not None and self.resumable:
             return
         statuses = {*(entry.status for entry in self._entries), *(entry.status for entry in self._files)}
         complete = kind is None and statuses <= {"done"}
