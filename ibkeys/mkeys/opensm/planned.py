@@ -17,7 +17,6 @@ from ibkeys.change.interlocks.file_owners import objections_to_owners
 from ibkeys.change.interlocks.m_keys import (
     first_keys_at_level_0,
     no_keys_left,
-    objections_to_key,
     objections_to_lease,
 )
 from ibkeys.change.interlocks.printed_keys import objections_to_listeners
@@ -53,7 +52,7 @@ from ibkeys.mkeys.opensm.way_back import refuse_mixed_keys, refuse_to_wait, turn
 from ibkeys.mkeys.rollout.beginning import LastRun
 from ibkeys.mkeys.rollout.earlier_run import refuse_another_subnet, refuse_overtaken
 from ibkeys.mkeys.rollout.going_back import return_of_last_run
-from ibkeys.mkeys.rollout.new_keys import not_for
+from ibkeys.mkeys.rollout.new_keys import not_for, object_to_given_key
 from ibkeys.mkeys.rollout.new_run import plan_new_run
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.rest import rest_of_last_run
@@ -88,9 +87,7 @@ def plan_keys(
     run = _plan_new(
         writer, command, options, lambda old: old.but(key, options.protect, options.lease), through, progress
     )
-    if new_key is not None and run.jobs:
-        guids = {node.guid for node in run.found.nodes} | {port.guid for port in run.found.end_ports()}
-        run.plan.objections += objections_to_key(writer, new_key, guids)
+    object_to_given_key(writer, run, new_key)
     if command == "mkey-deploy" and options.protect is None and run.jobs:
         run.plan.questions = [first_keys_at_level_0(_of_the_subnet(run))]
     return run

@@ -49,9 +49,7 @@ def plan_run(
         waits_for_absent=command == "mkey-rotate",
     )
     describe(writer, run, key_file, opensm_conf, generated=new_key is None)
-    if new_key is not None and run.jobs:
-        guids = {node.guid for node in run.found.nodes} | {port.guid for port in run.found.end_ports()}
-        run.plan.objections += objections_to_key(writer, new_key, guids)
+    object_to_given_key(writer, run, new_key)
     if command == "mkey-deploy" and options.protect is None:
         open_ports = sum(not job.wanted.protect for job in run.jobs)
         whose = "port gets its first M_Key" if open_ports == 1 else "ports get their first M_Keys"
@@ -69,6 +67,13 @@ def _check(options: RunOptions, new_key: MKey | None) -> None:
             "M_Key 0 means no protection: mkey-remove removes keys, `ibkeys undo` restores the former state"
         )
     check_level_and_lease(options.protect, options.lease)
+
+
+def object_to_given_key(writer: Writer, run: PlannedRun, new_key: MKey | None) -> None:
+    """Add the interlocks against a key that the user gave for all ports of *run*."""
+    if new_key is not None and run.jobs:
+        guids = {node.guid for node in run.found.nodes} | {port.guid for port in run.found.end_ports()}
+        run.plan.objections += objections_to_key(writer, new_key, guids)
 
 
 def not_for(command: str, job: Job) -> str:
