@@ -12,17 +12,14 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.mkeys.rollout.beginning import LastRun
 from ibkeys.mkeys.rollout.earlier_run import (
     key_named,
-    known_job,
     last_run_with_keys,
-    name_not_found,
     refuse_another_subnet,
     refuse_other_method,
     refuse_overtaken,
+    sort_ports,
     with_bounds,
 )
-from ibkeys.mkeys.rollout.found_ports import has_it_already, put_in_stages, reachable_ports
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, describe
-from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.store.journal.runs import RunPort
 from ibkeys.store.keys.keystore import KeyStore
 
@@ -66,24 +63,8 @@ def return_of_last_run(
             is_open=last.is_left_over,
             beginning=LastRun(last, unused),
         )
-        reachable = reachable_ports(writer, found)
-        begun = [kept for kept in ports if kept.is_begun]
-        jobs: list[Job] = []
-        for kept in begun:
-            if kept.port_guid not in reachable:
-                continue
-            job = known_job(writer, run, store, kept, reachable, partial(_former, store, kept))
-            if job is None:
-                continue
-            job.returns_from, job.ref = _row(store, kept.key_name), _row(store, kept.old_name)
-            (run.already_set if has_it_already(job) else jobs).append(job)
-    name_not_found(writer, run, [kept for kept in begun if kept.port_guid not in reachable])
-    put_in_stages(writer, run, jobs)
+        sort_ports(writer, run, store, [kept for kept in ports if kept.is_begun], partial(_former, store))
     return run
-
-
-def _row(store: KeyStore, name: str | None) -> int | None:
-    return None if name is None else store.ref_of(name)
 
 
 def _former(store: KeyStore, kept: RunPort, now: KeySetting) -> KeySetting:

@@ -16,7 +16,7 @@ from ibkeys.discovery.wanted import LINKS, OnFound, Wanted
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.mkeys.rollout.absent import name_absent_in_new_run
 from ibkeys.mkeys.rollout.beginning import NewRun
-from ibkeys.mkeys.rollout.earlier_run import note_on_run_without_keys, refuse_while_open
+from ibkeys.mkeys.rollout.earlier_run import refuse_while_open
 from ibkeys.mkeys.rollout.found_ports import candidates, has_it_already, has_now, put_in_stages
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job
@@ -47,8 +47,7 @@ def plan_new_run(
     finished, and what `Fabric.sweep` raises.
     """
     with writer.open_store() as store:
-        refuse_while_open(writer, store)
-        notes = note_on_run_without_keys(writer, store)
+        notes = refuse_while_open(writer, store)
     found = writer.fabric.sweep(progress=progress, wanted=reading)
     everything: list[Job] = []
     run = PlannedRun(Plan(command, notes=notes), options, found, beginning=NewRun(command, everything))

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from ibkeys.change.consent import Objection
 from ibkeys.change.interlocks.m_keys import (
     objections_to_keys_under_sm,
     objections_to_lease,
@@ -209,7 +208,10 @@ def carry_out(writer: Writer, run: PlannedRun, report: Report) -> None:
     SIGINT at once. After any of these the run can be resumed or rolled back.
     """
     writer.sends_keys = True
-    plan = RunPlan(run, report)
+    planned = run.plan
+    plan = RunPlan(
+        planned.command, planned.changes, objections=planned.objections, looks_itself=True, run=run, report=report
+    )
     if run.plan.pending:
         writer.apply(plan)
     else:  # nothing is sent: only the store is updated
@@ -217,47 +219,31 @@ def carry_out(writer: Writer, run: PlannedRun, report: Report) -> None:
             plan.perform(writer, operation)
 
 
-class RunPlan:
+@dataclass(slots=True, kw_only=True)
+class RunPlan(Plan):
     """A run as the writer sees it. It looks at links itself, port by port, as each one's turn comes."""
 
-    looks_itself = True
-
-    def __init__(self, run: PlannedRun, report: Report) -> None:
-        self._run = run
-        self._report = report
-
-    @property
-    def objections(self) -> list[Objection]:
-        """The interlocks that the run triggers."""
-        return self._run.plan.objections
-
-    @property
-    def pending(self) -> bool:
-        """Whether any port is to be changed."""
-        return self._run.plan.pending
-
-    def ports(self) -> list[Port]:
-        """Return the ports that are to be changed."""
-        return self._run.plan.ports()
+    run: PlannedRun
+    report: Report
 
     def begin(self, journal: Journal, origin: Origin) -> Operation:
         """Return the operation of the run, or the undo of it."""
-        return self._run.beginning.operation(journal, origin, self._run.goes_back)
+        return self.run.beginning.operation(journal, origin, self.run.goes_back)
 
     def perform(self, writer: Writer, operation: Operation) -> None:
         """Carry out the run; see `carry_out`."""
-        run, account = self._run, self._run.account
+        run, account = self.run, self.run.account
         account.waiting = run.waiting
         for result in run.skipped:
             account.add(result)
-            self._report(result)
+            self.report(result)
         number = run.beginning.begin(writer, run, operation)
         try:
             with Interrupts() as interrupts:
                 if run.method is not None:
-                    run.method.carry_out(writer, operation, number, run, self._report, interrupts)
+                    run.method.carry_out(writer, operation, number, run, self.report, interrupts)
                 else:
-                    rollout = Rollout(writer, operation, number, run.options, self._report, account, interrupts)
+                    rollout = Rollout(writer, operation, number, run.options, self.report, account, interrupts)
                     rollout.carry_out(run.stages, run.already_set)
         except KeyboardInterrupt as interrupt:
             left = f"operation {number} is not finished, and every key is in the key store"
@@ -272,11 +258,11 @@ class RunPlan:
             is_back = run.goes_back and not (account.failed or account.unread)
             operation.outcome = "done" if account.is_complete or is_back else "failed"
         if account.is_complete and not account.waiting:
-            self._close_cut_off(operation, number)
+            self._close_earlier_starts(operation, number)
 
-    def _close_cut_off(self, operation: Operation, number: int) -> None:
+    def _close_earlier_starts(self, operation: Operation, number: int) -> None:
         """Note how this run ended in those operations of it that an earlier version left open: there each start of a
         run was an operation. No other run began since."""
         journal = operation.journal
-        state: OperationState = "undone" if self._run.goes_back else "done"
+        state: OperationState = "undone" if self.run.goes_back else "done"
         close_cut_off(journal, KEY_COMMANDS, state, journal.find(number).started, operation.id)
