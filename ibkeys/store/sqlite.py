@@ -247,14 +247,12 @@ class Database:
 
     def _refuse_damage(self) -> None:
         """Refuse a file for reading alone that is of no version, or not whole."""
-        if self.path is None:
-            return
-        if self._open_connection().execute("PRAGMA application_id").fetchall() != [(self._schema.application_id,)]:
+        connection = self._open_connection()
+        if connection.execute("PRAGMA application_id").fetchall() != [(self._schema.application_id,)]:
             raise StoreError(f"{self.path}: is not an ibkeys {self._what}; name another file")
         if not self._version():
             raise StoreError(f"{self.path}: is not a complete ibkeys {self._what}; use another one")
-        problems = self._open_connection().execute("PRAGMA quick_check(1)").fetchall()
-        if problems != [("ok",)]:
+        if connection.execute("PRAGMA quick_check(1)").fetchall() != [("ok",)]:
             raise StoreError(f"{self.path}: the {self._what} is damaged; use another one, or restore it from a backup")
 
     def _version(self) -> int:
