@@ -49,7 +49,6 @@ from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_sa_key
 from ibkeys.mkeys.opensm.through import ViaOpensm as ViaOpensm
 from ibkeys.mkeys.opensm.way_back import refuse_mixed_keys, refuse_to_wait, turn_back
-from ibkeys.mkeys.rollout.beginning import LastRun
 from ibkeys.mkeys.rollout.earlier_run import refuse_another_subnet, refuse_overtaken
 from ibkeys.mkeys.rollout.going_back import return_of_last_run
 from ibkeys.mkeys.rollout.new_keys import not_for, object_to_given_key
@@ -149,8 +148,8 @@ def plan_rest(writer: Writer, through: ViaOpensm, progress: OnFound | None = Non
     refuse_overtaken(run)
     _in_one_stage(run)
     record.rewind({job.old for job in [*run.jobs, *run.already_set]})
-    assert isinstance(run.beginning, LastRun)
-    run.is_open = run.is_open or run.beginning.last.operation.goes_back  # the journal records that it stays
+    assert run.last is not None
+    run.is_open = run.is_open or run.last.operation.goes_back  # the journal records that it stays
     if through.confirm:
         refuse_to_wait(record)
     run.method = method_again(writer, run.found, record, reached, through, record.keys.wanted)

@@ -13,7 +13,6 @@ from ibkeys.errors import KeyGone, Refused, UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mkeys.rollout.absent import identities
-from ibkeys.mkeys.rollout.beginning import LastRun
 from ibkeys.mkeys.rollout.found_ports import has_it_already, has_now, put_in_stages, reachable_ports
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job
@@ -103,9 +102,8 @@ def command_that_closes(last: Run) -> str:
 
 def refuse_other_method(run: PlannedRun) -> None:
     """Raise UsageError for an earlier run that goes through a subnet manager: Sets of ibkeys cannot finish it."""
-    last = run.beginning.last if isinstance(run.beginning, LastRun) else None
-    if last is not None and last.via is not None:
-        raise UsageError(f"{last.name} goes through {last.via.get('name')}, and is finished through it")
+    if run.last is not None and run.last.via is not None:
+        raise UsageError(f"{run.last.name} goes through {run.last.via.get('name')}, and is finished through it")
 
 
 def refuse_while_open(writer: Writer, store: KeyStore) -> list[str]:
@@ -273,14 +271,14 @@ def _reset(run: PlannedRun) -> str:
 
 
 def _goes_through_sm(run: PlannedRun) -> bool:
-    return isinstance(run.beginning, LastRun) and run.beginning.last.via is not None
+    return run.last is not None and run.last.via is not None
 
 
 def refuse_overtaken(run: PlannedRun) -> None:
     """Raise Refused (``overtaken``) if somebody else has changed the M_Key of all ports of an earlier run that it would
     change; of a run through OpenSM, which sets all ports, also if it is one port."""
-    assert isinstance(run.beginning, LastRun)
-    last = run.beginning.last
+    last = run.last
+    assert last is not None
     if run.overtaken and (last.via is not None or not (run.jobs or run.already_set)):
         ports = named([str(port) for port in run.overtaken])
         has = "has" if len(run.overtaken) == 1 else "have"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
 
 from ibkeys.change.interlocks.m_keys import (
     objections_to_keys_under_sm,
@@ -20,110 +19,17 @@ from ibkeys.change.writer import Writer
 from ibkeys.host.opensm_here import known_sweep_interval
 from ibkeys.keys.mkey import PROTECTION_TEXT
 from ibkeys.mkeys.rollout import opensm_procedure
+from ibkeys.mkeys.rollout.beginning import PlannedRun as PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job
-from ibkeys.mkeys.rollout.result import PortResult, Report, RunOutcome
+from ibkeys.mkeys.rollout.result import Report
 from ibkeys.mkeys.rollout.rollout import Rollout
 from ibkeys.mkeys.set import changes_of
 from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import KEY_COMMANDS, Journal, Operation, OperationState
-from ibkeys.store.journal.runs import REMOVAL, NewRunPort, RunOptions
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.journal.runs import REMOVAL
 from ibkeys.store.origin import Origin
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
-
-
-class RunMethod(Protocol):
-    """A method of setting keys on the ports other than sending Sets ourselves: see `ibkeys.mkeys.opensm`."""
-
-    @property
-    def name(self) -> str:
-        """As the user names it (``--via``), and programs."""
-        ...
-
-    @property
-    def acts(self) -> bool:
-        """Whether it writes a file or signals an OpenSM, even if all ports are as wanted."""
-        ...
-
-    def in_words(self) -> list[str]:
-        """Return each OpenSM that it uses, one per line."""
-        ...
-
-    def begin(self, store: KeyStore) -> Mapping[str, Any]:
-        """Return what the journal has to keep of a new run, so that it can be resumed: JSON, no key in it. Keys get
-        rows of their own in *store*.
-        """
-        ...
-
-    def carry_out(
-        self, writer: Writer, operation: Operation, number: int, run: PlannedRun, report: Report, stop: Interrupts
-    ) -> None:
-        """Carry out the run of operation *number*; what happens to the ports is counted in ``run.account``."""
-        ...
-
-
-class Beginning(Protocol):
-    """How a run begins, or is taken up again."""
-
-    def operation(self, journal: Journal, origin: Origin, goes_back: bool) -> Operation:
-        """Return its operation, or with *goes_back* the undo of it. Raises StoreError."""
-        ...
-
-    def begin(self, writer: Writer, run: PlannedRun, operation: Operation) -> int:
-        """Put on disk what must be there before the first Set; return the number of its operation. Raises
-        StoreError."""
-        ...
-
-
-@dataclass(slots=True)
-class PlannedRun:
-    """What a run would do. ``plan`` has its changes, notes and interlocks, as every plan.
-
-    ``stages``: the jobs in the order of change; a stage begins when the one before is finished. ``already_set``: ports
-    that have what they should have, of which only the store is to be told. ``skipped``: ports that are skipped, and
-    why. ``later``: ports of the run that come later (``--first``). ``procedure``: under a subnet manager, what to do
-    instead. ``is_open``: the stores do not know yet that the run has ended. ``account``: the outcome for the ports,
-    while it is carried out and afterwards. ``beginning``: how it begins. ``away``: ports that have a key and were not
-    found, which get theirs later. ``method``: how it changes the ports; None: by Sets of ibkeys. ``overtaken``: ports
-    of an earlier run whose M_Key somebody else has changed since; they are among the skipped ones too.
-    """
-
-    plan: Plan
-    options: RunOptions
-    found: Topology
-    stages: list[list[Job]] = field(default_factory=list)
-    already_set: list[Job] = field(default_factory=list)
-    skipped: list[PortResult] = field(default_factory=list)
-    later: int = 0
-    procedure: list[str] = field(default_factory=list)
-    goes_back: bool = False
-    is_open: bool = False
-    account: RunOutcome = field(default_factory=RunOutcome)
-    away: list[NewRunPort] = field(default_factory=list)
-    method: RunMethod | None = None
-    overtaken: list[Port] = field(default_factory=list)
-    beginning: Beginning = field(kw_only=True)
-
-    @property
-    def waiting(self) -> int:
-        """How many ports of the run are not finished."""
-        return len(self.jobs) + len(self.already_set) + self.later - self.account.done - self.account.failed
-
-    @property
-    def jobs(self) -> list[Job]:
-        """All jobs in the order of change."""
-        return [job for stage in self.stages for job in stage]
-
-    @property
-    def acts(self) -> bool:
-        """Whether a port, a file or a process is changed, and not only the key store."""
-        return bool(self.jobs) or (self.method is not None and self.method.acts)
-
-    @property
-    def pending(self) -> bool:
-        """Whether there is anything to do."""
-        return bool(self.already_set) or any(self.stages) or (self.is_open and not self.later)
 
 
 def describe(
