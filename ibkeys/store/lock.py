@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -93,12 +93,9 @@ def _locked(file: Path, command: str) -> Iterator[None]:
 
 
 def _write_holder(descriptor: int, text: str) -> None:
-    # The name is only for the second command's message: a full disk must not stop the holder.
-    try:
+    with suppress(OSError):  # the name is only for the second command's message: a full disk must not stop the holder
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, text.encode()[:_HOLDER_BYTES], 0)
-    except OSError:
-        pass
 
 
 def _holder(descriptor: int) -> str:

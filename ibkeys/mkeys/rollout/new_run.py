@@ -22,7 +22,6 @@ from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.store.journal.runs import RunOptions
-from ibkeys.topology.nodes import Port
 
 Order = Literal["farthest", "nearest"]
 """Which ports come first, by hops from the local port."""
@@ -56,7 +55,10 @@ def plan_new_run(
         if reason:
             run.skipped.append(PortResult(port.identity(), "skipped", reason, unread=True))
             continue
-        job = _new_job(writer, port, wanted)
+        info = port.port_info
+        assert info is not None
+        old = has_now(info)
+        job = Job(Target(writer.fabric.handle(port), old.key), info, old, wanted(old))
         if reason := left_alone(job):
             run.skipped.append(PortResult(port.identity(), "skipped", reason))
         else:
@@ -70,13 +72,6 @@ def plan_new_run(
     if options.first is not None:
         _keep_first(run, options.first)
     return run
-
-
-def _new_job(writer: Writer, port: Port, wanted: Callable[[KeySetting], KeySetting]) -> Job:
-    info = port.port_info
-    assert info is not None
-    old = has_now(info)
-    return Job(Target(writer.fabric.handle(port), old.key), info, old, wanted(old))
 
 
 def _keep_first(run: PlannedRun, first: int) -> None:

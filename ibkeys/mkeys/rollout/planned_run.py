@@ -47,27 +47,20 @@ def describe(
     plan.changes = [change for job in jobs for change in changes_of(job.port, job.old, job.wanted)]
     managers = opensm_procedure.sm_ports(run.found.end_ports())
     writer.note_master_sm_lids([job.port for job in jobs], managers)
-    if all(job.wanted.key.is_zero for job in jobs):
-        _describe_removal(writer, run, managers)
-    else:
-        _describe_keys(writer, run, managers, key_file, opensm_conf, generated)
-
-
-def _describe_removal(writer: Writer, run: PlannedRun, managers: Sequence[Port]) -> None:
-    run.plan.objections = objections_to_removal_under_sm(writer, managers)
-    if run.plan.objections:
-        run.procedure = _procedure(run, managers, "")
-    if not run.goes_back:
-        run.plan.notes.append(opensm_procedure.GIVEN_BACK)
-
-
-def _describe_keys(
-    writer: Writer, run: PlannedRun, managers: Sequence[Port], key_file: str, opensm_conf: Path | None, generated: bool
-) -> None:
-    jobs, plan = run.jobs, run.plan
-    plan.objections = objections_to_keys_under_sm(writer, managers)
+    removes = all(job.wanted.key.is_zero for job in jobs)
+    objections_under_sm = objections_to_removal_under_sm if removes else objections_to_keys_under_sm
+    plan.objections = objections_under_sm(writer, managers)
     if plan.objections:
         run.procedure = _procedure(run, managers, key_file)
+    if not removes:
+        _describe_keys(writer, run, opensm_conf, generated)
+    elif not run.goes_back:
+        plan.notes.append(opensm_procedure.GIVEN_BACK)
+
+
+def _describe_keys(writer: Writer, run: PlannedRun, opensm_conf: Path | None, generated: bool) -> None:
+    """Fill in what a plan says of keys that ports get; arguments as `describe` has them."""
+    jobs, plan = run.jobs, run.plan
     interval = known_sweep_interval(writer.fabric, writer.ask_subnet_manager())
     groups: dict[tuple[bool, int, int], list[Job]] = {}
     for job in jobs:
