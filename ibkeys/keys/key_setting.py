@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from ibkeys.errors import UsageError
 from ibkeys.keys.mkey import MKey
 
 SWEEPS_OF_A_LEASE: Final = 3
@@ -27,3 +28,19 @@ class KeySetting:
     def fields(self) -> dict[str, int]:
         """Return the two that are not secret, by their names in PortInfo."""
         return {"m_key_protect_bits": self.protect, "m_key_lease_period": self.lease}
+
+    def but(self, key: MKey | None, protect: int | None, lease: int | None) -> KeySetting:
+        """Return this with *key*, *protect* and *lease* in place of its own, where they are not None."""
+        return KeySetting(
+            self.key if key is None else key,
+            self.protect if protect is None else protect,
+            self.lease if lease is None else lease,
+        )
+
+
+def check_level_and_lease(protect: int | None, lease: int | None) -> None:
+    """Raise UsageError for a level or lease that PortInfo cannot have; None is none."""
+    if protect is not None and not 0 <= protect <= 3:
+        raise UsageError(f"ProtectBits {protect} is not in 0..3")
+    if lease is not None and not 0 <= lease <= 0xFFFF:
+        raise UsageError(f"lease {lease} s is not in 0..65535")

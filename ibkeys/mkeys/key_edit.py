@@ -15,7 +15,6 @@ At every point the store holds every key that the port may have.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
@@ -126,19 +125,21 @@ class KeyEdit:
             why = "" if replied else f" ({each.answer})"
             text = f"after the Set it answers neither to the new nor to the old M_Key{why}; {self.advice}"
             return SetProof(NoReply(self.who + text), is_silent=True)
-        self.violations += answer.violations(self.asked)
+        info, key = answer
+        if info.m_key_protect_bits >= 2 and not key.is_zero:  # if all SMPs with another key arrived
+            self.violations += sum(other != key for other in self.asked)
         self.asked.clear()
-        return self._judge(each, answer)
+        return self._judge(each, info, key)
 
-    def _judge(self, each: PendingSet, answer: Answer) -> SetProof:
-        error, wrong = each.answer, wrong_fields(answer.info, self.wanted.fields())
-        if answer.key == self.wanted.key and not wrong:
+    def _judge(self, each: PendingSet, info: PortInfo, key: MKey) -> SetProof:
+        error, wrong = each.answer, wrong_fields(info, self.wanted.fields())
+        if key == self.wanted.key and not wrong:
             self.has = "wanted"
             self.replies_lost += isinstance(error, NoReply)
             return SetProof()
-        if answer.key not in (self.wanted.key, self.old.key):
+        if key not in (self.wanted.key, self.old.key):
             return self._not_stored("it has an M_Key that is neither its old nor its new one")
-        if answer.key == self.wanted.key and not self.keeps_key:
+        if key == self.wanted.key and not self.keeps_key:
             self.has = "wanted"
             return self._not_stored(f"it has its new M_Key, but {wrong}")
         self.has = "old"
@@ -146,7 +147,7 @@ class KeyEdit:
             self.sets_lost += 1
             # A Set that may be sent again was made from an earlier Get. This Get must show the same, except for fields
             # that a Set leaves alone.
-            if changed := what_changed(PortInfo(each.before), answer.info):
+            if changed := what_changed(PortInfo(each.before), info):
                 return self._not_stored(f"the Set was lost, then PortInfo changed ({changed})")
             rest = " each time; its old M_Key stays" if self.at_most > 1 else "; it still has its old M_Key: try again"
             return self._not_stored(f"Set(PortInfo) was lost on its way{rest}", never_arrived=True)
@@ -159,7 +160,7 @@ class KeyEdit:
         return SetProof(NotStored(self.who + why), changed_nothing, never_arrived)
 
     def _who_answers(self, client: SmpClient, replied: bool) -> Task:
-        """Task: return the `Answer` of the port after a Set, or None when it answers to neither key.
+        """Task: return PortInfo as read after a Set and the key that the port has; None when it answers to neither key.
 
         Each Get is a single attempt: at level 2 and 3 one with the wrong key counts a violation, so the new key, which
         a port that took the Set has, comes first. After a reply to the Set the new key gets all its attempts first.
@@ -181,7 +182,7 @@ class KeyEdit:
                 if second is None:
                     continue
                 info, shown = second, MKey(second.m_key)
-            return Answer(info, shown)
+            return info, shown
         return None
 
     def _get_once(self, client: SmpClient, key: MKey) -> Task:
@@ -192,19 +193,6 @@ class KeyEdit:
             return PortInfo((yield request))
         except (NoReply, MadStatusError, SendRefused):
             return None  # a busy status is not an answer either
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """PortInfo as read after a Set, and the key that the port has."""
-
-    info: PortInfo
-    key: MKey
-
-    def violations(self, asked: Sequence[MKey]) -> int:
-        """Return how many violations the SMPs with the keys *asked* have counted, if all of them arrived."""
-        counts = self.info.m_key_protect_bits >= 2 and not self.key.is_zero
-        return sum(other != self.key for other in asked) if counts else 0
 
 
 def shown_key(info: PortInfo) -> MKey | None:

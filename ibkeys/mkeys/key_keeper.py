@@ -56,31 +56,28 @@ def store_keys(store: KeyStore, edit: KeyEdit, returns: bool = False, keeps_zero
     Also a key that stays is kept, for what was readable before may not be readable afterwards. *returns*: the wanted
     key is a former one of the port, whose row is taken up again. *keeps_zero*: an M_Key 0 that stays gets a row too.
     """
-    is_another = _put_keys(store, edit, returns, keeps_zero)
+    before = edit.ref
+    edit.ref = _row_of_wanted(store, edit, returns, keeps_zero)
     edit.key_name = None if edit.ref is None else store.name_of(edit.ref)
-    return is_another
+    return edit.ref != before
 
 
-def _put_keys(store: KeyStore, edit: KeyEdit, returns: bool, keeps_zero: bool) -> bool:
-    port, old, wanted = edit.port, edit.old, edit.wanted
+def _row_of_wanted(store: KeyStore, edit: KeyEdit, returns: bool, keeps_zero: bool) -> int | None:
+    port, old, ref = edit.port, edit.old, edit.ref
     where = port.node.guid, port.port_guid, port.num
-    if edit.keeps_key:
-        if edit.ref is not None:
-            store.promote(edit.ref)
-            return False
+    if not edit.keeps_key:
+        if ref is not None and (returns or store.get(ref).state == "pending"):
+            return ref
+        return store.put_pending(*where, edit.wanted, None if old.key.is_zero else old)
+    if ref is None:
         if old.key.is_zero and not keeps_zero:
-            return False
+            return None
         current = store.current_of(port.port_guid)
         if current is not None and current.m_key == old.key:
-            edit.ref = current.ref
-        else:
-            edit.ref = store.put_pending(*where, old, None)
-            store.promote(edit.ref)
-        return True
-    if edit.ref is not None and (returns or store.get(edit.ref).state == "pending"):
-        return False
-    edit.ref = store.put_pending(*where, wanted, None if old.key.is_zero else old)
-    return True
+            return current.ref
+        ref = store.put_pending(*where, old, None)
+    store.promote(ref)
+    return ref
 
 
 def has_old_key(each: PendingSet, edit: KeyEdit) -> bool:

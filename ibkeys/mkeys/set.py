@@ -25,7 +25,7 @@ from ibkeys.errors import Unreachable, UsageError
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.live import Fabric
 from ibkeys.host.opensm_here import known_sweep_interval
-from ibkeys.keys.key_setting import KeySetting
+from ibkeys.keys.key_setting import KeySetting, check_level_and_lease
 from ibkeys.keys.mkey import NO_MKEY, PROTECTION_TEXT, MKey
 from ibkeys.mkeys.key_edit import KeyEdit
 from ibkeys.mkeys.key_keeper import KeyKeeper
@@ -55,23 +55,16 @@ def plan_mkey_set(
             f"{port}: external ports of a switch have no M_Key of their own; that of port 0 protects the "
             "whole switch: address port 0"
         )
-    if protect is not None and not 0 <= protect <= 3:
-        raise UsageError(f"ProtectBits {protect} is not in 0..3")
-    if lease is not None and not 0 <= lease <= 0xFFFF:
-        raise UsageError(f"lease {lease} s is not in 0..65535")
+    check_level_and_lease(protect, lease)
     if doubt := port.fabric.doubt_of(port.port):
         raise Unreachable(f"{port}: {doubt}; its M_Key is not changed")
     shown = port.read_port_info()
     writer.note_master_sm_lid(port)
     old_key = key_for_set(port)
-    wanted = KeySetting(
-        old_key if new_key is None else new_key,
-        shown.m_key_protect_bits if protect is None else protect,
-        shown.m_key_lease_period if lease is None else lease,
-    )
+    had = KeySetting(old_key, shown.m_key_protect_bits, shown.m_key_lease_period)
+    wanted = had.but(new_key, protect, lease)
     plan = KeyPlan(writer.command, completes=[port.port], links_are_stored=links_are_stored, wanted_key=wanted.key)
     writer.sends_keys = True
-    had = KeySetting(old_key, shown.m_key_protect_bits, shown.m_key_lease_period)
     plan.changes = changes_of(port.port, had, wanted)
     if not plan.pending:
         return plan

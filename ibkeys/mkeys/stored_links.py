@@ -24,16 +24,9 @@ def remember_topology(fabric: Fabric, store: KeyStore, found: Topology) -> None:
     end_ports = Counter(port.guid for port in ports if port.is_end_port)
     own = [port for port in ports if nodes[port.node.guid] == 1 and end_ports[port.port_guid] == 1]
     kept = set(own)
-    joined = [port for port in own if port.peer in kept and port.peer is not None]
-    counters = _counters(fabric, joined)
-    store.put_links(
-        (
-            (*port.link_end, *port.peer.link_end)
-            for port in joined
-            if port.peer is not None and port.link_end <= port.peer.link_end
-        ),
-        link_downed=counters,
-    )
+    joined = [(port, port.peer) for port in own if port.peer is not None and port.peer in kept]
+    ends = [(near.link_end, far.link_end) for near, far in joined]
+    store.put_links([(*near, *far) for near, far in ends if near <= far], link_downed=_counters(fabric, joined))
     store.put_lids(
         {
             port.guid: (port.lid, port.lid + (1 << info.lmc) - 1)
@@ -44,28 +37,26 @@ def remember_topology(fabric: Fabric, store: KeyStore, found: Topology) -> None:
     store.unsettle(port.guid for port in own if port.is_end_port)
 
 
-def _counters(fabric: Fabric, joined: list[Port]) -> dict[LinkEnd, int]:
+def _counters(fabric: Fabric, joined: list[tuple[Port, Port]]) -> dict[LinkEnd, int]:
     """Return LinkDownedCounter of both ends of the links whose near one the sweep read before it asked the far end.
 
     The far ends are read now, and then the near ones again: where one of these moved, the link is not the one that was
     proven, and neither end's counter is kept.
     """
-    near = [port for port in joined if port.link_downed is not None and port.peer is not None]
-    if not near:
+    read = [(port, peer) for port, peer in joined if port.link_downed is not None]
+    if not read:
         return {}
     try:
-        peers = [port.peer for port in near if port.peer is not None]
-        far = {id(port): _value(reading) for port, reading in fabric.read_port_counters(peers)}
-        again = fabric.read_port_counters(near)
+        far = {port: _value(reading) for port, reading in fabric.read_port_counters([peer for _, peer in read])}
+        again = {port: _value(reading) for port, reading in fabric.read_port_counters([port for port, _ in read])}
     except IbkeysError:
         return {}  # no GMPs from this port any more: without a counter a later run asks the SA
     counters = {}
-    for port, reading in again:
-        peer = port.peer
-        if port.link_downed is None or _value(reading) != port.link_downed or peer is None:
+    for port, peer in read:
+        if port.link_downed is None or again.get(port) != port.link_downed:
             continue
         counters[port.link_end] = port.link_downed
-        value = far.get(id(peer))
+        value = far.get(peer)
         if value is not None:
             counters[peer.link_end] = value
     return counters

@@ -51,8 +51,7 @@ def open_change_of(writer: Writer) -> OperationRecord | None:
 def refuse_while_open(writer: Writer) -> None:
     """Raise Refused (``open-run``) while a change has not ended: its own command finishes it, and no other begins
     before. One whose keys went with a lost key store ends with the next change. Raises StoreError."""
-    with Journal.read(writer.fabric.stores.journal) as journal:
-        found = open_change(journal)
+    found = open_change_of(writer)
     with writer.open_store() as store:
         if found is None or not has_pending_keys(store):
             return

@@ -6,11 +6,10 @@ finishes it, wherever it stopped: keys are compared, nothing else says how far i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.consent import Objection
 from ibkeys.change.interlocks.container_layer import objections_to_layers
 from ibkeys.change.interlocks.file_owners import objections_to_owners
@@ -18,7 +17,6 @@ from ibkeys.change.interlocks.overtaken import OVERTAKEN
 from ibkeys.change.interlocks.printed_keys import objections_to_listeners
 from ibkeys.change.interlocks.unread_policy import objections_to_unread_options, objections_to_unread_policy
 from ibkeys.change.plan import Plan
-from ibkeys.change.runner import Runner
 from ibkeys.change.through_sm import OpensmManagers
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import Wanted
@@ -33,6 +31,7 @@ from ibkeys.sm.site import KEPT_HOSTS, Reached, to_json
 from ibkeys.smkeys.begun import COMMAND, closes, open_change, open_change_of
 from ibkeys.smkeys.managers import DEFAULT, KINDS, Kind, find_key_managers, keys_in
 from ibkeys.smkeys.overtaken import keys_of_others, refuse_changed_files
+from ibkeys.smkeys.run import Settings as Settings
 from ibkeys.smkeys.run import SmKeyRun
 from ibkeys.store.journal import Journal, Operation, OperationRecord
 from ibkeys.store.journal.runs import Runs
@@ -40,17 +39,6 @@ from ibkeys.store.keys.sm_keys import SmKeys, StoredSmKey
 from ibkeys.store.origin import Origin
 
 _FORMER_AGAIN: Final = "that OpenSM would keep its former keys, and ignore the others"
-
-
-@dataclass(slots=True)
-class Settings:
-    """``wait``: seconds without progress after which OpenSM is given up. ``check``: called often, raises to stop.
-    ``say``: called with what is being done."""
-
-    wait: float = 60.0
-    clock: Clock = REAL_TIME
-    check: Callable[[], None] = lambda: None
-    say: Callable[[str], None] = lambda text: None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -82,17 +70,7 @@ class KeyChange(Plan):
 
     def perform(self, writer: Writer, operation: Operation) -> None:
         """Make the change, and prove it. Raises as `ibkeys.smkeys.run.Run.make`."""
-        settings = self.settings
-        run = SmKeyRun(
-            writer,
-            self.managers,
-            self.new,
-            self.former,
-            self.goes_on,
-            Runner(operation, settings.clock, settings.wait),
-            settings.check,
-            settings.say,
-        )
+        run = SmKeyRun(writer, self.managers, self.new, self.former, self.goes_on, operation, self.settings)
         try:
             run.make()
         finally:

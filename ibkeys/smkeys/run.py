@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.interrupts import ExplainedInterrupt
 from ibkeys.change.runner import Runner, Step
 from ibkeys.change.staged_files import StagedFiles
@@ -27,15 +28,27 @@ from ibkeys.smkeys.managers import Kind, keys_in
 from ibkeys.smkeys.overtaken import keep_found, keys_of_others
 from ibkeys.smkeys.proof import SmKeyProof
 from ibkeys.store.cut_off import close_cut_off
+from ibkeys.store.journal import Operation
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sm_keys import SmKeys
 
 
 @dataclass(slots=True)
+class Settings:
+    """``wait``: seconds without progress after which OpenSM is given up. ``check``: called often, raises to stop.
+    ``say``: called with what is being done."""
+
+    wait: float = 60.0
+    clock: Clock = REAL_TIME
+    check: Callable[[], None] = lambda: None
+    say: Callable[[str], None] = lambda text: None
+
+
+@dataclass(slots=True)
 class SmKeyRun:
     """``new``: the keys that all files get; ``former``: SA_Keys that must be refused afterwards; ``goes_on``: it is an
-    earlier change that was interrupted, so that some files may have the new keys already. ``check``: called often,
-    raises to stop; ``say``: called with what is being done. ``notes``: what the user should know at the end.
+    earlier change that was interrupted, so that some files may have the new keys already. ``notes``: what the user
+    should know at the end.
     """
 
     writer: Writer
@@ -43,15 +56,17 @@ class SmKeyRun:
     new: Mapping[Kind, SMKey]
     former: Sequence[SMKey]
     goes_on: bool
-    runner: Runner
-    check: Callable[[], None]
-    say: Callable[[str], None]
+    operation: Operation
+    settings: Settings
     notes: list[str] = field(default_factory=list)
     _refs: list[int] = field(default_factory=list)
+    _runner: Runner = field(init=False)
     _files: StagedFiles = field(init=False)
     _proof: SmKeyProof = field(init=False)
 
     def __post_init__(self) -> None:
+        settings = self.settings
+        self._runner = Runner(self.operation, settings.clock, settings.wait)
         opensms = [each.running for each in self.managers.all]
         self._files = StagedFiles(
             self.writer,
@@ -60,19 +75,19 @@ class SmKeyRun:
             opensms,
             self.managers.files,
             self._verify_options,
-            self.check,
+            settings.check,
             prepare=self._prepare,
-            say=self.say,
+            say=settings.say,
             window=min(self.managers.takeover_seconds, default=None),
-            clock=self.runner.clock,
+            clock=settings.clock,
         )
-        self._proof = SmKeyProof(self.writer, self.managers.sms, self.new, self.runner, self.check)
+        self._proof = SmKeyProof(self.writer, self.managers.sms, self.new, self._runner, settings.check)
 
     def make(self) -> None:
         """Make the change and prove it. Raises Incomplete if it did not come to its end, and what stopped it before the
         first file.
         """
-        self.check()
+        self.settings.check()
         self._store_keys()
         try:
             self._make()
@@ -102,7 +117,7 @@ class SmKeyRun:
         for file in self.managers.files:
             for each in file.opensms:
                 self._close_log(each, file.user)
-        self.notes += remove_left_overs(self.runner.operation.journal, self.managers.files, self._keystore)
+        self.notes += remove_left_overs(self.operation.journal, self.managers.files, self._keystore)
 
     def _verify_options(self) -> None:
         for each in self.managers.all:
@@ -130,22 +145,22 @@ class SmKeyRun:
         values: dict[str, NewValue] = {str(kind): key for kind, key in self.new.items()}
         contents = [(file, file.with_options(values)) for file in self.managers.files]
         contents = [(file, after) for file, after in contents if after != file.data]
-        made = self.runner.make(Step(self._files, contents, proof))
+        made = self._runner.make(Step(self._files, contents, proof))
         if made.found.wrong:
             raise Incomplete(f"{made.found.wrong}; OpenSM was signalled twice")
         for key in self.former:
-            self.say("querying the SA with a former key, which it must ignore")
+            self.settings.say("querying the SA with a former key, which it must ignore")
             if proof.is_trusted(key):
                 raise Incomplete("the SA still answers to a former sa_key")
         if self._longest:
-            self.say(f"watching for at least {self._longest:g} s whether there is one master")
+            self.settings.say(f"watching for at least {self._longest:g} s whether there is one master")
         if wrong := proof.until_steady(self._longest):
             raise Incomplete(wrong)
 
     # --- how it ended -------------------------------------------------------------------------------------------------
 
     def _end_well(self) -> None:
-        journal, operation = self.runner.operation.journal, self.runner.operation.id
+        journal, operation = self.operation.journal, self.operation.id
         if operation is not None:
             with journal.in_one_transaction():
                 for entry in journal.files(operation):
@@ -155,10 +170,10 @@ class SmKeyRun:
                 each.entry.status = "done"
             # Before the keys: pending ones without an open operation are finished by the next change.
             journal.set_state(operation, "done")
-            self.runner.operation.has_ended = True
+            self.operation.has_ended = True
         # Of those that were cut off the keys went with a lost key store, or are replaced now.
         files = {file.key for file in self.managers.files}
-        close_cut_off(journal, (self.runner.operation.command,), "undone", but=operation, files=files)
+        close_cut_off(journal, (self.operation.command,), "undone", but=operation, files=files)
         keys = SmKeys(self._keystore)
         with self._keystore.in_one_transaction():
             for ref in self._refs:
@@ -171,8 +186,8 @@ class SmKeyRun:
         if not self._files.placed:
             self._forget_keys()
             raise error
-        self.say("restoring the former keys")
-        problems = self._files.put_back(self.runner.operation)
+        self.settings.say("restoring the former keys")
+        problems = self._files.put_back(self.operation)
         if problems:
             left = f"the former keys could not be restored everywhere: {'; '.join(problems)}"
             raise Incomplete(f"{error}").going_on(f"{left}: {self._way_on()}") from error
@@ -190,13 +205,13 @@ class SmKeyRun:
         theirs = [file.name for file, _ in keys_of_others(self.managers.files, rows)]
         if not theirs:
             return self._again
-        close = closes(self.runner.operation.put_on_disk())
+        close = closes(self.operation.put_on_disk())
         return f"somebody else has set keys in {named(theirs)}: `{close}` keeps what is there"
 
     @property
     def _again(self) -> str:
         """The command that finishes the change, in words."""
-        return f"`{finishes(self.runner.operation.id)}` finishes it"
+        return f"`{finishes(self.operation.id)}` finishes it"
 
     def _prove_former(self) -> str:
         """Return "" if the SMs get along again, else what is wrong, in words."""
@@ -207,9 +222,9 @@ class SmKeyRun:
 
     def _forget_keys(self) -> None:
         """No file has the new keys: note it, and that nothing is left to be done."""
-        if self.runner.operation.id is not None:
-            self.runner.operation.journal.set_state(self.runner.operation.id, "undone")
-            self.runner.operation.has_ended = True
+        if self.operation.id is not None:
+            self.operation.journal.set_state(self.operation.id, "undone")
+            self.operation.has_ended = True
         keys = SmKeys(self._keystore)
         with self._keystore.in_one_transaction():
             for ref in self._refs:

@@ -6,7 +6,7 @@ Every row is checked when it is read. Damage is then reported once, with the col
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,63 +18,53 @@ _TIME: Final = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its type in Python, whether it may be NULL, and what else holds of its values, where not None."""
+    """One column: its type in Python, whether it may be NULL, and what else holds of its values."""
 
     kind: type[Any]
-    null: bool = False
-    most: int | None = None
-    pattern: re.Pattern[str] | None = None
-    words: frozenset[str] | None = None
-    sizes: frozenset[int] | None = None
+    null: bool
+    holds: Callable[[Any], object]
 
     def takes(self, value: Any) -> bool:
         """Return whether this column may hold *value*."""
         if value is None:
             return self.null
-        if type(value) is not self.kind:
-            return False
-        if self.most is not None and not 0 <= value <= self.most:
-            return False
-        if self.pattern is not None and not self.pattern.fullmatch(value):
-            return False
-        if self.words is not None and value not in self.words:
-            return False
-        return self.sizes is None or len(value) in self.sizes
+        return type(value) is self.kind and bool(self.holds(value))
 
 
 def number(most: int = (1 << 63) - 1, null: bool = False) -> Column:
     """A number from 0 to *most*."""
-    return Column(int, null, most=most)
+    return Column(int, null, lambda value: 0 <= value <= most)
 
 
 def text(words: Iterable[str] | None = None, null: bool = False) -> Column:
     """A text; with *words* one of these."""
-    return Column(str, null, words=None if words is None else frozenset(words))
+    known = None if words is None else frozenset(words)
+    return Column(str, null, lambda value: known is None or value in known)
 
 
 def blob(*sizes: int, null: bool = False) -> Column:
     """Bytes; with *sizes* so many of them."""
-    return Column(bytes, null, sizes=frozenset(sizes) or None)
+    return Column(bytes, null, lambda value: not sizes or len(value) in sizes)
 
 
 def guid(null: bool = False) -> Column:
     """A GUID as ``0x`` and 16 digits."""
-    return Column(str, null, pattern=_GUID)
+    return Column(str, null, _GUID.fullmatch)
 
 
 def row_name(null: bool = False) -> Column:
     """The random name of a row, or of a journal: 32 hexadecimal digits."""
-    return Column(str, null, pattern=_ROW_NAME)
+    return Column(str, null, _ROW_NAME.fullmatch)
 
 
 def row_reference(null: bool = False) -> Column:
     """The name of a row of another file, or its number, which earlier versions wrote."""
-    return Column(str, null, pattern=_REFERENCE)
+    return Column(str, null, _REFERENCE.fullmatch)
 
 
 def time(null: bool = False) -> Column:
     """A time as ISO 8601 in UTC, to the second."""
-    return Column(str, null, pattern=_TIME)
+    return Column(str, null, _TIME.fullmatch)
 
 
 def first_wrong(names: Sequence[str], rows: Sequence[Sequence[Any]], columns: Mapping[str, Column]) -> str | None:

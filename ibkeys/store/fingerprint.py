@@ -10,7 +10,7 @@ from pathlib import Path
 from ibkeys.errors import StoreError
 from ibkeys.files import SECRET, create_beside, read_bytes, sync_directory, trusted_users
 from ibkeys.keys.fingerprint import SECRET_BYTES, Fingerprints
-from ibkeys.store.private_files import make_directory, os_error
+from ibkeys.store.private_files import make_directory, named_errors
 from ibkeys.store.strict import check_folders
 
 _WHAT = "secret of fingerprints"
@@ -24,7 +24,7 @@ def load_fingerprints(path: Path | None, create: bool = True) -> Fingerprints | 
     """
     if path is None:
         return Fingerprints.generate()
-    try:
+    with named_errors(path, _WHAT):
         if not path.exists():
             if not create:
                 return None
@@ -36,8 +36,6 @@ def load_fingerprints(path: Path | None, create: bool = True) -> Fingerprints | 
         if status.st_uid not in trusted_users():
             raise StoreError(f"{path}: this {_WHAT} belongs to another user (UID {status.st_uid}); remove it")
         secret = read_bytes(path, SECRET)
-    except (OSError, ValueError) as error:
-        raise os_error(path, _WHAT, error) from error
     if len(secret) != SECRET_BYTES:
         raise StoreError(f"{path}: is not a {_WHAT} ({len(secret)} bytes instead of {SECRET_BYTES}); move it elsewhere")
     return Fingerprints(secret)

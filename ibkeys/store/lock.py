@@ -5,13 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from ibkeys.closing import closing_descriptor
 from ibkeys.errors import StoreError, StoreLocked
 from ibkeys.files import refuse_strange_file
-from ibkeys.store.private_files import create_private_file, os_error
+from ibkeys.store.private_files import create_private_file, named_errors, os_error
 from ibkeys.store.strict import check_folders
 
 _HOLDER_BYTES: Final = 200
@@ -61,28 +62,21 @@ def holder_of(*paths: Path | None) -> str:
 
 
 def _lock_of(path: Path) -> Path:
-    try:
+    with named_errors(path, "journal or key store"):
         if path.exists() and not path.is_file():
             raise StoreError(f"{path}: is not a regular file, so it cannot be a journal or a key store")
         return lock_path(path)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        raise os_error(path, "journal or key store", error) from error
 
 
 @contextmanager
 def _locked(file: Path, command: str) -> Iterator[None]:
-    try:
+    with named_errors(file, "lock file"):
         check_folders(file, "lock file")
         create_private_file(file)
         descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-        try:
+    with closing_descriptor(descriptor):
+        with named_errors(file, "lock file"):
             refuse_strange_file(os.fstat(descriptor))  # before it is emptied
-        except BaseException:
-            os.close(descriptor)
-            raise
-    except OSError as error:
-        raise os_error(file, "lock file", error) from error
-    try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -96,17 +90,12 @@ def _locked(file: Path, command: str) -> Iterator[None]:
             yield
         finally:
             _write_holder(descriptor, "")
-    finally:
-        os.close(descriptor)
 
 
 def _write_holder(descriptor: int, text: str) -> None:
-    # The name is only for the second command's message: a full disk must not stop the holder.
-    try:
+    with suppress(OSError):  # the name is only for the second command's message: a full disk must not stop the holder
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, text.encode()[:_HOLDER_BYTES], 0)
-    except OSError:
-        pass
 
 
 def _holder(descriptor: int) -> str:

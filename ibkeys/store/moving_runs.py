@@ -68,8 +68,7 @@ def move_run(store: KeyStore, journal: Journal) -> None:
                 runs.put(number, options, ports, via)
                 if via is not None and via.get("goes_back") and kept["state"] == "open":
                     journal.undo_of(number)  # it goes on as the undo that it is
-    with store.database.transaction() as connection:
-        connection.execute("DELETE FROM run_to_move")
+    store.database.execute("DELETE FROM run_to_move")
 
 
 def _operation_of(journal: Journal, kept: Mapping[str, Any]) -> int:

@@ -59,13 +59,19 @@ def read_key_files(directory: Path, names: Sequence[str] = KEY_FILES, others: It
     FileFormatError (a line that is not a record; no file at all) and StoreError (a file that cannot be read).
     """
     files = KeyFiles()
-    readers: dict[str, Callable[[Path], bool]] = {
-        MKEY_FILE: lambda path: _read(path, _guid, _m_key, files.m_keys, files.warnings),
-        NEIGHBORS_FILE: lambda path: _read(path, _guid_and_port, _guid_and_port, files.neighbors, files.warnings),
-        LID_FILE: lambda path: _read(path, _guid, _lid_range, files.lids, files.warnings),
+    warnings = files.warnings
+    parsers: dict[str, Callable[[bytes, str], None]] = {
+        MKEY_FILE: lambda data, name: _parse(data, name, _guid, _m_key, files.m_keys, warnings),
+        NEIGHBORS_FILE: lambda data, name: _parse(data, name, _end_of_link, _end_of_link, files.neighbors, warnings),
+        LID_FILE: lambda data, name: _parse(data, name, _guid, _lid_range, files.lids, warnings),
     }
-    found = [readers[name](directory / name) for name in names]
-    if not any(found) and not any((directory / name).exists() for name in others):
+    is_there = False
+    for name in names:
+        data = read_if_there(directory / name)
+        if data is not None:
+            is_there = True
+            parsers[name](data, str(directory / name))
+    if not is_there and not any((directory / name).exists() for name in others):
         raise FileFormatError(f"has none of OpenSM's files {', '.join(names)}", str(directory))
     return files
 
@@ -107,20 +113,6 @@ def _hex(guid: int) -> str:
 
 def _end(end: tuple[int, int]) -> str:
     return f"{_hex(end[0])}:{end[1]}"
-
-
-def _read(
-    path: Path,
-    read_key: Callable[[bytes], K | None],
-    read_value: Callable[[bytes], V | None],
-    into: dict[K, V],
-    warnings: list[str],
-) -> bool:
-    """Add the records of *path* to *into*. Return whether the file is there."""
-    data = read_if_there(path)
-    if data is not None:
-        _parse(data, str(path), read_key, read_value, into, warnings)
-    return data is not None
 
 
 def _parse(
@@ -208,7 +200,7 @@ def _m_key(text: bytes) -> MKey | None:
     return None if value is None else MKey(value)
 
 
-def _guid_and_port(text: bytes) -> tuple[int, int] | None:
+def _end_of_link(text: bytes) -> tuple[int, int] | None:
     guid_part, colon, port_part = text.partition(b":")
     guid = c_number(guid_part, 64)
     if guid is None or not colon or not re.fullmatch(rb"[0-9]{1,4}", port_part):

@@ -14,7 +14,7 @@ Python's sqlite3 is imported on the first use, so that ``import ibkeys`` stays c
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -171,6 +171,27 @@ class Database:
                     connection.execute("ROLLBACK")
                 raise
 
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> sqlite3.Cursor:
+        """Make one change, in a transaction as `transaction` has it, and return its cursor."""
+        with self.transaction() as connection:
+            return connection.execute(sql, parameters)
+
+    def execute_all(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Make a change with the parameters of each row, in one transaction."""
+        with self.transaction() as connection:
+            connection.executemany(sql, rows)
+
+    def insert(self, table: str, **values: object) -> int:
+        """Insert a row with these values by column, and return its number."""
+        marks = ", ".join("?" * len(values))
+        cursor = self.execute(f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", tuple(values.values()))
+        return cursor.lastrowid or 0
+
+    def insert_all(self, table: str, columns: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Insert many rows, of which each has the values of *columns*, which have commas between."""
+        marks = ", ".join("?" * len(columns.split(",")))
+        self.execute_all(f"INSERT INTO {table} ({columns}) VALUES ({marks})", rows)
+
     def _connected(self, path: Path | None, read_only: bool) -> sqlite3.Connection:
         connection = connect(path, read_only)
         connection.set_progress_handler(self._is_too_long, _OPS_AT_ONCE)
@@ -226,14 +247,12 @@ class Database:
 
     def _refuse_damage(self) -> None:
         """Refuse a file for reading alone that is of no version, or not whole."""
-        if self.path is None:
-            return
-        if self._open_connection().execute("PRAGMA application_id").fetchall() != [(self._schema.application_id,)]:
+        connection = self._open_connection()
+        if connection.execute("PRAGMA application_id").fetchall() != [(self._schema.application_id,)]:
             raise StoreError(f"{self.path}: is not an ibkeys {self._what}; name another file")
         if not self._version():
             raise StoreError(f"{self.path}: is not a complete ibkeys {self._what}; use another one")
-        problems = self._open_connection().execute("PRAGMA quick_check(1)").fetchall()
-        if problems != [("ok",)]:
+        if connection.execute("PRAGMA quick_check(1)").fetchall() != [("ok",)]:
             raise StoreError(f"{self.path}: the {self._what} is damaged; use another one, or restore it from a backup")
 
     def _version(self) -> int:

@@ -32,11 +32,6 @@ def check_own(path: Path, what: str) -> None:
         status = os.stat(path)
     except FileNotFoundError:
         return
-    check_file(path, status, what)
-
-
-def check_file(path: Path, status: os.stat_result, what: str) -> None:
-    """Raise StoreError unless the file *path*, whose *status* this is, is a regular one, private and the user's own."""
     if not stat.S_ISREG(status.st_mode):
         raise StoreError(f"{path}: is not a regular file, so it cannot be a {what}")
     if status.st_mode & _OTHERS:

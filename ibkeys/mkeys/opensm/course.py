@@ -9,7 +9,7 @@ proven on every port before the next. Source: opensm osm_lid_mgr.c, osm_state_mg
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 from ibkeys.errors import StoreError
@@ -36,7 +36,7 @@ class KeyStep:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as the journal keeps it."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return asdict(self)
 
     @classmethod
     def of_json(cls, kept: Mapping[str, Any]) -> KeyStep:

@@ -14,7 +14,7 @@ from functools import partial
 
 from ibkeys.change.clock import look_until
 from ibkeys.change.opensm_files import NewFiles, OpensmFiles
-from ibkeys.change.runner import Made, OnStep, Runner, Step
+from ibkeys.change.runner import Made, Runner, Step
 from ibkeys.change.through_sm import ManagedOpensm, OpensmManagers
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, NotStored, Unreachable
@@ -26,7 +26,8 @@ from ibkeys.mkeys.opensm.key_files import copy_key_files, not_in_key_file
 from ibkeys.mkeys.opensm.managers import KEY_LINES, advice_if_dead, find_key_managers, refuse_newcomers
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import close
-from ibkeys.mkeys.opensm.standbys import Standby, Standbys, ask_managers, refuse_other_settings
+from ibkeys.mkeys.opensm.standbys import Standby, Standbys, ask_managers, refuse_other_settings, steady_seconds
+from ibkeys.mkeys.opensm.through import ViaOpensm
 from ibkeys.mkeys.opensm.wire import KeyProof, SeenPorts, key_to_ask_with
 from ibkeys.printable import counted, named
 from ibkeys.sm.files.journaled import remove_left_overs
@@ -38,10 +39,9 @@ from ibkeys.sm.site import Reached
 class KeyRun:
     """One run.
 
-    ``reached``: the hosts; ``ports``: end ports that were found, by port GUID; ``standby_wait``: seconds that a user
-    has to start a standby; ``steady``: seconds that it has to be a standby before it counts as one; ``note``: stores
-    the record, synced when it returns; ``proven``: called with the ports that showed a setting; ``check``: called
-    often, raises to stop; ``say``: called with messages for the user.
+    ``reached``: the hosts; ``ports``: end ports that were found, by port GUID; ``through``: what the user wants, and
+    who hears of it; ``note``: stores the record, synced when it returns; ``proven``: called with the ports that showed
+    a setting; ``check``: called often, raises to stop.
 
     ``last``: how the ports were seen after the last step that was made. ``_behind``: ports that missed a step before
     the key changed, and why: they may have the former key at level 2 or 3, and are not asked any more.
@@ -53,13 +53,10 @@ class KeyRun:
     managers: OpensmManagers
     reached: Sequence[Reached]
     ports: Mapping[int, PortHandle]
-    standby_wait: float
-    steady: float
+    through: ViaOpensm
     note: Callable[[RunRecord], None]
     proven: Callable[[SeenPorts, KeySetting], None]
     check: Callable[[], None]
-    say: Callable[[str], None]
-    progress: OnStep
     last: SeenPorts = field(default_factory=SeenPorts)
     _running: list[ManagedOpensm] = field(default_factory=list)
     _behind: dict[int, IbkeysError] = field(default_factory=dict)
@@ -72,7 +69,7 @@ class KeyRun:
         self._running = list(self.managers.standbys)
         self._note_stopped()
         for text in remove_left_overs(self.runner.operation.journal, self._files(), self.writer.keystore):
-            self.say(text)
+            self.through.listener.say(text)
         for manager in self.managers.all:
             close(manager)
         self._behind |= self._refusing_next_step()
@@ -192,7 +189,7 @@ class KeyRun:
             {guid: port for guid, port in self.ports.items() if guid in guids},
             wanted,
             key_to_ask_with(wanted, self._before(number)),
-            lambda done, whole: self.progress(words, done, whole),
+            lambda done, whole: self.through.listener.progress(words, done, whole),
         )
 
     def _wait_for_key_file(self, key: MKey, guids: Collection[int]) -> set[int]:
@@ -202,7 +199,7 @@ class KeyRun:
             left = not_in_key_file(self.managers.master, key, guids)
             if left:
                 self._opensms.check()
-                self.progress("guid2mkey", len(guids) - len(left), len(guids))
+                self.through.listener.progress("guid2mkey", len(guids) - len(left), len(guids))
             return left
 
         return look_until(look, len, self.runner.clock, self.runner.wait)
@@ -249,7 +246,9 @@ class KeyRun:
         """Count every OpenSM that was seen before and is not seen now as stopped."""
         there = [Standby.of(each) for each in self.managers.all]
         for standby in self.record.take_stock(there, {each.machine.name for each in self.reached}):
-            self.say(f"before you start {standby.name} again: copy the options file and key files of the master")
+            self.through.listener.say(
+                f"before you start {standby.name} again: copy the options file and key files of the master"
+            )
         self.note(self.record)
 
     def _stop_standbys(self) -> None:
@@ -267,9 +266,9 @@ class KeyRun:
         helper, master, operation = self._standbys(), self.managers.master, self.runner.operation
         for standby in self.record.stopped:
             machine = standby.machine_among(self.reached)
-            self.progress(f"starting {standby.name}", 0, 1)
+            self.through.listener.progress(f"starting {standby.name}", 0, 1)
             helper.start_anew(standby, machine, partial(copy_key_files, master, standby, machine, operation))
-            self.progress(f"starting {standby.name}", 1, 1)
+            self.through.listener.progress(f"starting {standby.name}", 1, 1)
         if self.record.stopped:
             made = (
                 f"{number + 1} of {len(self.record.steps)} steps are done and the standbys started: `ibkeys resume` "
@@ -297,5 +296,6 @@ class KeyRun:
         self.managers, self._running = found, list(found.standbys)
 
     def _standbys(self) -> Standbys:
-        clock, wait, check = self.runner.clock, self.runner.wait, self._opensms.check
-        return Standbys(self.writer, self.ports, clock, wait, self.steady, check, self.say, self.standby_wait)
+        runner, through, steady = self.runner, self.through, steady_seconds(self.managers.master)
+        check, say = self._opensms.check, through.listener.say
+        return Standbys(self.writer, self.ports, runner.clock, runner.wait, steady, check, say, through.standby_wait)

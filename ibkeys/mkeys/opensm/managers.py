@@ -75,7 +75,8 @@ def find_key_managers(
     """
     managers = find_opensms(writer, reached, found, partial(_read_options, writer), _IF_ONE_IS_LEFT_OUT)
     for manager in managers.all:
-        _refuse_unfit(manager, wanted)
+        for problem in _problems(manager, wanted):
+            raise Refused(f"{manager.name}: {problem}", REFUSAL).unchanged()
     _refuse_shared(managers.report.hosts)
     return managers
 
@@ -112,13 +113,8 @@ def _is_proven(writer: Writer, file: OpensmFile) -> bool:
         return is_proven(file, journal, store)
 
 
-def _refuse_unfit(manager: ManagedOpensm, wanted: KeySetting) -> None:
-    """Raise Refused if this OpenSM, as it runs, would lose ports or leases."""
-    for problem in _problems(manager, wanted):
-        raise Refused(f"{manager.name}: {problem}", REFUSAL).unchanged()
-
-
 def _problems(manager: ManagedOpensm, wanted: KeySetting) -> Iterator[str]:
+    """Yield why this OpenSM, as it runs, would lose ports or leases."""
     options, data = manager.options, manager.file.data
     if options["m_key_lookup"].value is not True:
         yield (

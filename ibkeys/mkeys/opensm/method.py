@@ -9,7 +9,7 @@ from typing import Any
 
 from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.interrupts import Interrupts
-from ibkeys.change.runner import OnStep, Runner
+from ibkeys.change.runner import Runner
 from ibkeys.change.through_sm import OpensmManagers
 from ibkeys.change.writer import Writer
 from ibkeys.fabric.handle import PortHandle
@@ -17,7 +17,8 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.opensm.key_run import KeyRun
 from ibkeys.mkeys.opensm.record import NAME, RunRecord
-from ibkeys.mkeys.opensm.standbys import STANDBY_WAIT, steady_seconds
+from ibkeys.mkeys.opensm.through import RunListener as RunListener
+from ibkeys.mkeys.opensm.through import ViaOpensm
 from ibkeys.mkeys.opensm.wire import SeenPorts
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job, keep_keys
@@ -29,31 +30,15 @@ from ibkeys.store.journal.runs import Runs
 from ibkeys.store.keys.keystore import KeyStore
 
 
-@dataclass(frozen=True, slots=True)
-class RunListener:
-    """Callbacks of a run. ``say``: what the user should do now; ``progress``: how far a step is; ``began``: called with
-    the operation of a run that has to be confirmed, and which start of it this is, when its keys are in the key store
-    and before any file changes, for the process that guards the run.
-    """
-
-    say: Callable[[str], None] = lambda text: None
-    progress: OnStep = lambda words, done, whole: None
-    began: Callable[[int, int], None] = lambda operation, start: None
-
-
 @dataclass(slots=True)
 class OpensmMethod:
-    """Changing the ports through OpenSM: a `RunMethod`. ``wait``: seconds without progress after which OpenSM is
-    signalled again; after as many seconds more the run stops. ``is_awaited``: whether it has to be confirmed."""
+    """Changing the ports through OpenSM: a `RunMethod`."""
 
     reached: Sequence[Reached]
     managers: OpensmManagers
     record: RunRecord
-    wait: float
-    listener: RunListener = field(default_factory=RunListener)
+    through: ViaOpensm
     clock: Clock = REAL_TIME
-    standby_wait: float = STANDBY_WAIT
-    is_awaited: bool = False
 
     @property
     def name(self) -> str:
@@ -86,12 +71,12 @@ class OpensmMethod:
         awaited = self._begin_to_wait(operation)
         in_progress.keep_keys()
         if awaited is not None:
-            self.listener.began(awaited, len(operation.journal.find(awaited).starts))
+            self.through.listener.began(awaited, len(operation.journal.find(awaited).starts))
         in_progress.make()
 
     def _begin_to_wait(self, operation: Operation) -> int | None:
         """Note in the journal that *operation* has to be confirmed, and return its number; None if it has not."""
-        if not self.is_awaited:
+        if not self.through.confirm:
             return None
         number = operation.put_on_disk()
         operation.journal.await_confirmation(number, json.dumps({KEPT_HOSTS: self.record.hosts}))
@@ -106,43 +91,38 @@ class OpensmMethod:
         proven: Callable[[SeenPorts, KeySetting], None] = lambda seen, setting: None,
         check: Callable[[], None] = lambda: None,
     ) -> KeyRun:
-        """Return a run with this method; *ports* to *check* are as `KeyRun` has them."""
+        """Return the steps with this method; *ports* to *check* are as `KeyRun` has them."""
+        runner = Runner(operation, self.clock, self.through.wait)
         return KeyRun(
-            self.record,
-            writer,
-            Runner(operation, self.clock, self.wait),
-            self.managers,
-            self.reached,
-            ports,
-            self.standby_wait,
-            steady_seconds(self.managers.master),
-            note,
-            proven,
-            check,
-            self.listener.say,
-            self.listener.progress,
+            self.record, writer, runner, self.managers, self.reached, ports, self.through, note, proven, check
         )
 
 
+@dataclass(slots=True)
 class _RunInProgress:
-    """A run while its steps are made."""
+    """A run while its steps are made; what it is made of is as `OpensmMethod.carry_out` has it."""
 
-    def __init__(
-        self,
-        method: OpensmMethod,
-        writer: Writer,
-        operation: Operation,
-        number: int,
-        run: PlannedRun,
-        report: Report,
-        stop: Interrupts,
-    ) -> None:
-        self._method, self._writer, self._operation = method, writer, operation
-        self._number, self._run, self._report, self._stop = number, run, report, stop
-        self._store, self._runs = writer.keystore, Runs(operation.journal)
-        self._jobs = {job.port.port_guid: job for job in [*run.already_set, *run.jobs]}
-        self._proven = set[int]()
-        run.account.operation = number
+    _method: OpensmMethod
+    _writer: Writer
+    _operation: Operation
+    _number: int
+    _run: PlannedRun
+    _report: Report
+    _stop: Interrupts
+    _jobs: dict[int, Job] = field(init=False)
+    _proven: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._jobs = {job.port.port_guid: job for job in [*self._run.already_set, *self._run.jobs]}
+        self._run.account.operation = self._number
+
+    @property
+    def _store(self) -> KeyStore:
+        return self._writer.keystore
+
+    @property
+    def _runs(self) -> Runs:
+        return Runs(self._operation.journal)
 
     def keep_keys(self) -> None:
         """Put the former and the new key of every port on disk."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -18,7 +17,6 @@ from ibkeys.change.interlocks.file_owners import objections_to_owners
 from ibkeys.change.interlocks.m_keys import (
     first_keys_at_level_0,
     no_keys_left,
-    objections_to_key,
     objections_to_lease,
 )
 from ibkeys.change.interlocks.printed_keys import objections_to_listeners
@@ -45,16 +43,15 @@ from ibkeys.mkeys.opensm.at_hand import (
 from ibkeys.mkeys.opensm.course import Keys, course
 from ibkeys.mkeys.opensm.earlier import record_of_last_run
 from ibkeys.mkeys.opensm.managers import AFTER_REPAIR, MIXED, find_key_managers, setting_in_options
-from ibkeys.mkeys.opensm.method import OpensmMethod, RunListener
+from ibkeys.mkeys.opensm.method import OpensmMethod
 from ibkeys.mkeys.opensm.overtaken import files_of_absent, refuse_changed_files
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_sa_key
-from ibkeys.mkeys.opensm.standbys import STANDBY_WAIT
+from ibkeys.mkeys.opensm.through import ViaOpensm as ViaOpensm
 from ibkeys.mkeys.opensm.way_back import refuse_mixed_keys, refuse_to_wait, turn_back
-from ibkeys.mkeys.rollout.beginning import LastRun
 from ibkeys.mkeys.rollout.earlier_run import refuse_another_subnet, refuse_overtaken
 from ibkeys.mkeys.rollout.going_back import return_of_last_run
-from ibkeys.mkeys.rollout.new_keys import not_for
+from ibkeys.mkeys.rollout.new_keys import not_for, object_to_given_key
 from ibkeys.mkeys.rollout.new_run import plan_new_run
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.rest import rest_of_last_run
@@ -72,33 +69,6 @@ READING: Final = Wanted(link_downed=True, sm_info=True)
 _IF_LAYER_IS_GONE: Final = "its OpenSM has another M_Key than the ports, and may lose all of them"
 
 
-@dataclass(frozen=True, slots=True)
-class ViaOpensm:
-    """Options for a run through OpenSM. ``hosts``: this one first; ``wait``: seconds without progress after which
-    OpenSM is signalled again; ``open``: the key changes at level 0; ``confirm``: the run is to be confirmed;
-    ``standby_wait``: seconds that a user has to start a standby.
-    """
-
-    hosts: Sequence[SmHost]
-    wait: float
-    open: bool = False
-    listener: RunListener = field(default_factory=RunListener)
-    confirm: bool = False
-    standby_wait: float = STANDBY_WAIT
-
-    def method(self, reached: Sequence[Reached], managers: OpensmManagers, record: RunRecord) -> OpensmMethod:
-        """Return the method of a run with these options."""
-        return OpensmMethod(
-            reached,
-            managers,
-            record,
-            self.wait,
-            self.listener,
-            standby_wait=self.standby_wait,
-            is_awaited=self.confirm,
-        )
-
-
 def plan_keys(
     writer: Writer,
     command: str,
@@ -113,15 +83,10 @@ def plan_keys(
     while another run is not finished; UsageError, FileError, HostNotReached.
     """
     key = new_key or MKey.generate()
-
-    def wanted(old: KeySetting) -> KeySetting:
-        protect = old.protect if options.protect is None else options.protect
-        return KeySetting(key, protect, old.lease if options.lease is None else options.lease)
-
-    run = _plan_new(writer, command, options, wanted, through, progress)
-    if new_key is not None and run.jobs:
-        guids = {node.guid for node in run.found.nodes} | {port.guid for port in run.found.end_ports()}
-        run.plan.objections += objections_to_key(writer, new_key, guids)
+    run = _plan_new(
+        writer, command, options, lambda old: old.but(key, options.protect, options.lease), through, progress
+    )
+    object_to_given_key(writer, run, new_key)
     if command == "mkey-deploy" and options.protect is None and run.jobs:
         run.plan.questions = [first_keys_at_level_0(_of_the_subnet(run))]
     return run
@@ -161,7 +126,7 @@ def _plan_new(
     record = RunRecord(Keys(now, wanted(now)), course(now, wanted(now), through.open), to_json(reached))
     if through.confirm:
         refuse_to_wait(record)
-    run.method = through.method(reached, managers, record)
+    run.method = OpensmMethod(reached, managers, record, through)
     _describe(writer, run, run.method)
     run.plan.objections += objections_to_layers([each.file for each in managers.all], _IF_LAYER_IS_GONE)
     return run
@@ -183,8 +148,8 @@ def plan_rest(writer: Writer, through: ViaOpensm, progress: OnFound | None = Non
     refuse_overtaken(run)
     _in_one_stage(run)
     record.rewind({job.old for job in [*run.jobs, *run.already_set]})
-    assert isinstance(run.beginning, LastRun)
-    run.is_open = run.is_open or run.beginning.last.operation.goes_back  # the journal records that it stays
+    assert run.last is not None
+    run.is_open = run.is_open or run.last.operation.goes_back  # the journal records that it stays
     if through.confirm:
         refuse_to_wait(record)
     run.method = method_again(writer, run.found, record, reached, through, record.keys.wanted)
@@ -315,7 +280,7 @@ def method_again(
     there = [each.file for each in managers.all]
     # again, now under the locks on the hosts, which were taken with the managers
     refuse_changed_files(writer, record, [*there, *files_of_absent(record, there, reached)])
-    return through.method(reached, managers, record)
+    return OpensmMethod(reached, managers, record, through)
 
 
 def _refuse_without_ports(run: PlannedRun, record: RunRecord) -> None:

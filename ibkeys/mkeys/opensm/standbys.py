@@ -9,7 +9,7 @@ osm_sm_state_mgr.c; a running OpenSM, observed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -88,15 +88,8 @@ class Standby:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as the journal keeps it."""
-        return {
-            "host": self.host,
-            "guid": f"0x{self.guid:016x}",
-            "unit": self.unit,
-            "command": self.command,
-            "conf": str(self.conf),
-            "cache": str(self.cache),
-            "user": self.user,
-        }
+        paths = {"conf": str(self.conf), "cache": str(self.cache)}
+        return {**asdict(self), "guid": f"0x{self.guid:016x}", **paths}
 
     @classmethod
     def of_json(cls, kept: Mapping[str, Any]) -> Standby:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ibkeys.errors import UsageError
+from ibkeys.keys.key_setting import check_level_and_lease
 from ibkeys.keys.mkey import MKey
 
 MOST_TRIES: Final = 8
@@ -34,10 +35,7 @@ class RecoveryOptions:
     names: Mapping[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.protect is not None and not 0 <= self.protect <= 3:
-            raise UsageError(f"ProtectBits {self.protect} is not in 0..3")
-        if self.lease is not None and not 0 <= self.lease <= 0xFFFF:
-            raise UsageError(f"lease {self.lease} s is not in 0..65535")
+        check_level_and_lease(self.protect, self.lease)
         if self.new_key is not None and self.new_key.is_zero:
             raise UsageError("the new M_Key is 0, which means none; remove protection with mkey-set, port by port")
 

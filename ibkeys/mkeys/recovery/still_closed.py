@@ -13,6 +13,7 @@ from ibkeys.mkeys.recovery.routes import hidden_behind, links_of
 from ibkeys.mkeys.recovery.waiting import WaitingPorts
 from ibkeys.printable import named
 from ibkeys.topology.nodes import LinkEnd
+from ibkeys.topology.port_id import identity
 
 _NAMED: Final = 8
 
@@ -87,14 +88,10 @@ class StillClosed:
         guid = silent.guid
         ports = {num for near, num in self._waiting.links if near == guid} if guid is not None else set()
         is_switch = len(ports) > 1
-        return {
-            "node_guid": f"0x{guid:016x}" if guid is not None and is_switch else None,
-            "port_guid": f"0x{guid:016x}" if guid is not None else None,
-            "node_desc": self.options.names.get(guid) if guid is not None else None,
-            "node_type": "switch" if is_switch else None,
-            "port": 0 if is_switch else min(ports, default=None),
-            "lid": None,
-        }
+        name = self.options.names.get(guid) if guid is not None else None
+        if is_switch:
+            return identity(guid, guid, name, "switch", 0, None)
+        return identity(None, guid, name, None, min(ports, default=None), None)
 
     def _links_with(self, closed: Sequence[SilentPort]) -> tuple[dict[LinkEnd, LinkEnd], dict[tuple[int, ...], int]]:
         """Return all known links, and the number by which each of *closed* stands in them: its GUID, or one made up."""

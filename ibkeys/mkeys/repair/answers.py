@@ -11,6 +11,7 @@ from ibkeys.mkeys.repair.result import Answered, PortAnswer, PortKept, Repaired
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.topology.model import Trouble
 from ibkeys.topology.nodes import Port
+from ibkeys.topology.port_id import identity
 
 
 def sort_answers(sweep: FrugalSweep, candidates: Candidates, store: KeyStore) -> Repaired:
@@ -89,18 +90,12 @@ def _absent(
         if guid in found or all(each.m_key.is_zero for each in keys):
             continue
         node = nodes.get(guid)
-        identity = {
-            "node_guid": None if node is None else f"0x{node:016x}",
-            "port_guid": f"0x{guid:016x}",
-            "node_desc": None if node is None else sweep.node_names.get(node),
-            "node_type": None,
-            "port": nums.get(guid),
-            "lid": sweep.ring.lids.get(guid),
-        }
+        name = None if node is None else sweep.node_names.get(node)
+        where = identity(node, guid, name, None, nums.get(guid), sweep.ring.lids.get(guid))
         if guid in sweep.silent:
             reason = f"it answered to none of its keys ({len(keys)}), each sent once"
         elif guid in behind:
             reason = behind[guid].error
         else:
             reason = "it was not queried: no link that was found leads to it"
-        yield PortKept(identity, reason, guid not in sweep.ring.settled)
+        yield PortKept(where, reason, guid not in sweep.ring.settled)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +28,8 @@ class ConfAdvice:
 
     def to_json(self) -> dict[str, Any]:
         """Return the same as a document."""
-        return {
-            "file": str(self.path),
-            "holds": self.holds,
-            "ports": self.ports,
-            "is_most": self.is_most,
-            "own_has_it": self.own_has_it,
-            "problems": self.problems,
-        }
+        document = asdict(self)
+        return {"file": str(document.pop("path")), **document}
 
 
 def advise(

@@ -17,9 +17,9 @@ from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import REMOVAL, NewRunPort, Run, RunPort
 from ibkeys.store.keys.keystore import KeyRow, KeyStore
-from ibkeys.store.sqlite import guid_text
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
+from ibkeys.topology.port_id import identity
 
 _SETTLE = "`ibkeys mkey-list --settle` ends the wait for a port that is gone"
 
@@ -71,10 +71,10 @@ def name_absent_in_new_run(writer: Writer, run: PlannedRun, waits: bool) -> None
         run.away = absent
     before = _name_nobody_behind(writer.fabric.ring, run, absent)
     text = _why_left(run, waits)
-    for port, identity in zip(absent, identities(writer, absent), strict=True):
+    for port, where in zip(absent, identities(writer, absent), strict=True):
         error = before.get(port.port_guid)
         why = f"{text}; at the switch port before it: {error}" if error else text
-        run.skipped.append(PortResult(identity, "skipped", why, unread=True))
+        run.skipped.append(PortResult(where, "skipped", why, unread=True))
 
 
 def _name_nobody_behind(ring: KeyRing, run: PlannedRun, absent: Collection[NewRunPort]) -> dict[int, str]:
@@ -112,7 +112,7 @@ def name_absent_beside_run(
         does = "removes it" if last.command == REMOVAL else "gives it a new one"
         kept = f"not read, and not in operation {last.id}, so it keeps its M_Key"
         text = f"{kept}: when it answers, a new {last.command} {does}; {_SETTLE}"
-    run.skipped += [PortResult(identity, "skipped", text, unread=True) for identity in identities(writer, absent)]
+    run.skipped += [PortResult(where, "skipped", text, unread=True) for where in identities(writer, absent)]
 
 
 def _given(run: PlannedRun) -> str:
@@ -135,17 +135,10 @@ def identities(writer: Writer, ports: Sequence[NewRunPort | RunPort]) -> list[di
         return []
     with Journal.read(writer.fabric.stores.journal) as journal:
         nodes = journal.nodes()
-    found = [_identity(port, *nodes.get(port.port_guid, (None, None))) for port in ports]
-    names = {guid_text(guid): name for guid, name in writer.fabric.node_names.items()}
-    return [{**each, "node_desc": names.get(each["node_guid"], each["node_desc"])} for each in found]
-
-
-def _identity(port: NewRunPort | RunPort, name: str | None, node_type: str | None) -> dict[str, Any]:
-    return {
-        "node_guid": guid_text(port.node_guid),
-        "port_guid": guid_text(port.port_guid),
-        "node_desc": name,
-        "node_type": node_type,
-        "port": port.port,
-        "lid": None,
-    }
+    names, unknown = writer.fabric.node_names, (None, None)
+    found = []
+    for port in ports:
+        name, node_type = nodes.get(port.port_guid, unknown)
+        name = names.get(port.node_guid, name)
+        found.append(identity(port.node_guid, port.port_guid, name, node_type, port.port, None))
+    return found

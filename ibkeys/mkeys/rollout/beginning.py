@@ -1,4 +1,4 @@
-"""Beginning a run: a new one, or the last one again, which is resumed or rolled back.
+"""A planned run, and how it begins: a new one, or the last one again, which is resumed or rolled back.
 
 What the ports have, and the one new key where all get the same, is in the key store before the run is in the journal.
 Keys for single ports follow before each Set.
@@ -6,17 +6,107 @@ Keys for single ports follow before each Set.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
+from ibkeys.change.interrupts import Interrupts
+from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
-from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job, keep_keys
+from ibkeys.mkeys.rollout.result import PortResult, Report, RunOutcome
 from ibkeys.mkeys.stored_links import remember_topology
 from ibkeys.store.journal import Journal, Operation
-from ibkeys.store.journal.runs import NewRunPort, PortKeys, Run, Runs
+from ibkeys.store.journal.runs import NewRunPort, PortKeys, Run, RunOptions, Runs
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.origin import Origin
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
+
+
+class RunMethod(Protocol):
+    """A method of setting keys on the ports other than sending Sets ourselves: see `ibkeys.mkeys.opensm`."""
+
+    @property
+    def name(self) -> str:
+        """As the user names it (``--via``), and programs."""
+        ...
+
+    @property
+    def acts(self) -> bool:
+        """Whether it writes a file or signals an OpenSM, even if all ports are as wanted."""
+        ...
+
+    def in_words(self) -> list[str]:
+        """Return each OpenSM that it uses, one per line."""
+        ...
+
+    def begin(self, store: KeyStore) -> Mapping[str, Any]:
+        """Return what the journal has to keep of a new run, so that it can be resumed: JSON, no key in it. Keys get
+        rows of their own in *store*.
+        """
+        ...
+
+    def carry_out(
+        self, writer: Writer, operation: Operation, number: int, run: PlannedRun, report: Report, stop: Interrupts
+    ) -> None:
+        """Carry out the run of operation *number*; what happens to the ports is counted in ``run.account``."""
+        ...
+
+
+@dataclass(slots=True)
+class PlannedRun:
+    """What a run would do. ``plan`` has its changes, notes and interlocks, as every plan.
+
+    ``stages``: the jobs in the order of change; a stage begins when the one before is finished. ``already_set``: ports
+    that have what they should have, of which only the store is to be told. ``skipped``: ports that are skipped, and
+    why. ``later``: ports of the run that come later (``--first``). ``procedure``: under a subnet manager, what to do
+    instead. ``is_open``: the stores do not know yet that the run has ended. ``account``: the outcome for the ports,
+    while it is carried out and afterwards. ``beginning``: how it begins. ``away``: ports that have a key and were not
+    found, which get theirs later. ``method``: how it changes the ports; None: by Sets of ibkeys. ``overtaken``: ports
+    of an earlier run whose M_Key somebody else has changed since; they are among the skipped ones too.
+    """
+
+    plan: Plan
+    options: RunOptions
+    found: Topology
+    stages: list[list[Job]] = field(default_factory=list)
+    already_set: list[Job] = field(default_factory=list)
+    skipped: list[PortResult] = field(default_factory=list)
+    later: int = 0
+    procedure: list[str] = field(default_factory=list)
+    goes_back: bool = False
+    is_open: bool = False
+    account: RunOutcome = field(default_factory=RunOutcome)
+    away: list[NewRunPort] = field(default_factory=list)
+    method: RunMethod | None = None
+    overtaken: list[Port] = field(default_factory=list)
+    beginning: NewRun | LastRun = field(kw_only=True)
+
+    @property
+    def last(self) -> Run | None:
+        """The run that is taken up again; None for a new one."""
+        return self.beginning.last if isinstance(self.beginning, LastRun) else None
+
+    @property
+    def waiting(self) -> int:
+        """How many ports of the run are not finished."""
+        return len(self.jobs) + len(self.already_set) + self.later - self.account.done - self.account.failed
+
+    @property
+    def jobs(self) -> list[Job]:
+        """All jobs in the order of change."""
+        return [job for stage in self.stages for job in stage]
+
+    @property
+    def acts(self) -> bool:
+        """Whether a port, a file or a process is changed, and not only the key store."""
+        return bool(self.jobs) or (self.method is not None and self.method.acts)
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.already_set) or any(self.stages) or (self.is_open and not self.later)
 
 
 @dataclass(frozen=True, slots=True)

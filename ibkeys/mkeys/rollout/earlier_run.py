@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +13,7 @@ from ibkeys.errors import KeyGone, Refused, UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mkeys.rollout.absent import identities
-from ibkeys.mkeys.rollout.beginning import LastRun
-from ibkeys.mkeys.rollout.found_ports import has_now
+from ibkeys.mkeys.rollout.found_ports import has_it_already, has_now, put_in_stages, reachable_ports
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.mkeys.rollout.result import PortResult
@@ -103,16 +102,15 @@ def command_that_closes(last: Run) -> str:
 
 def refuse_other_method(run: PlannedRun) -> None:
     """Raise UsageError for an earlier run that goes through a subnet manager: Sets of ibkeys cannot finish it."""
-    last = run.beginning.last if isinstance(run.beginning, LastRun) else None
-    if last is not None and last.via is not None:
-        raise UsageError(f"{last.name} goes through {last.via.get('name')}, and is finished through it")
+    if run.last is not None and run.last.via is not None:
+        raise UsageError(f"{run.last.name} goes through {run.last.via.get('name')}, and is finished through it")
 
 
-def refuse_while_open(writer: Writer, store: KeyStore) -> None:
+def refuse_while_open(writer: Writer, store: KeyStore) -> list[str]:
     """Raise Refused (``open-run``) while the last run is not finished or may still be rolled back: only the last run
-    can be, so no other begins before. One that is open and whose keys are gone never ends: it is passed over, see
-    `note_on_run_without_keys`. Raises UsageError in a dry run while the run of an earlier version is still in
-    the key store."""
+    can be, so no other begins before. One that is open and whose keys are gone never ends: it is passed over, and a
+    note for the user is returned, for *store* may be another one. Raises UsageError in a dry run while the run of an
+    earlier version is still in the key store."""
     if writer.dry_run and has_run_to_move(store):
         raise UsageError(IS_TO_BE_MOVED)
     with Journal.read(writer.fabric.stores.journal) as journal:
@@ -128,8 +126,14 @@ def refuse_while_open(writer: Writer, store: KeyStore) -> None:
             "only ends its record",
             "open-run",
         )
-    if last is None or (not has_keys and not last.operation.goes_back):
-        return
+    if last is None:
+        return []
+    if not has_keys and not last.operation.goes_back:
+        lost = (
+            f"{last.name} is not finished, and the key store {store.path or 'in memory'} does not have its keys: it "
+            "was lost or is another one (--keystore); the record of that run ends when this one begins"
+        )
+        return [lost] if last.is_open else []
     operation = last.operation
     if operation.is_half_undone:
         raise Refused(
@@ -146,20 +150,7 @@ def refuse_while_open(writer: Writer, store: KeyStore) -> None:
     if last.is_open:
         ways = f"`ibkeys resume {last.id}` finishes it, `ibkeys undo {last.id}` rolls it back"
         raise Refused(f"{last.name} is not finished: {ways}; no other run can begin before that", "open-run")
-
-
-def note_on_run_without_keys(writer: Writer, store: KeyStore) -> list[str]:
-    """Return a note for the user where a new run ends the record of an open one, because *store* does not have the keys
-    of that: it may be another one."""
-    with Journal.read(writer.fabric.stores.journal) as journal:
-        runs = Runs(journal)
-        last = runs.last()
-        if last is None or not last.is_open or has_keys_of(store, last, runs.ports(last.id)):
-            return []
-    return [
-        f"{last.name} is not finished, and the key store {store.path or 'in memory'} does not have its keys: it was "
-        "lost or is another one (--keystore); the record of that run ends when this one begins"
-    ]
+    return []
 
 
 def refuse_another_subnet(writer: Writer, found: Topology) -> None:
@@ -186,30 +177,56 @@ def refuse_another_subnet(writer: Writer, found: Topology) -> None:
     )
 
 
-def known_job(
+def sort_ports(
+    writer: Writer,
+    run: PlannedRun,
+    store: KeyStore,
+    ports: Iterable[RunPort],
+    meant: Callable[[RunPort, KeySetting], KeySetting],
+) -> None:
+    """Sort *ports* of an earlier run into jobs, those that have what they should have, and skipped ones. *meant*: from
+    what a port has to what it should have. Raises StoreError."""
+    reachable = reachable_ports(writer, run.found)
+    jobs: list[Job] = []
+    lost: list[RunPort] = []
+    for kept in ports:
+        if kept.port_guid not in reachable:
+            lost.append(kept)
+            continue
+        job = _known_job(writer, run, store, kept, *reachable[kept.port_guid], meant)
+        if job is not None:
+            new, old = (None if name is None else store.ref_of(name) for name in (kept.key_name, kept.old_name))
+            job.ref, job.returns_from = (old, new) if run.goes_back else (new, None)
+            (run.already_set if has_it_already(job) else jobs).append(job)
+    _name_not_found(writer, run, lost)
+    put_in_stages(writer, run, jobs)
+
+
+def _known_job(
     writer: Writer,
     run: PlannedRun,
     store: KeyStore,
     kept: RunPort,
-    reachable: dict[int, tuple[Port, str]],
-    meant: Callable[[KeySetting], KeySetting],
+    port: Port,
+    reason: str,
+    meant: Callable[[RunPort, KeySetting], KeySetting],
 ) -> Job | None:
-    """Return the job for a port of an earlier run that the sweep found; None if it is left alone: then *run* has it as
-    skipped, and as overtaken if somebody else changed it. *meant*: from what it has to what it should have."""
-    port, reason = reachable[kept.port_guid]
+    """Return the job for a port that the sweep found; None if it is left alone, for *reason* if any: then *run* has it
+    as skipped, and as overtaken if somebody else changed it."""
     info = port.port_info
     if reason or info is None:
         run.skipped.append(PortResult(port.identity(), "skipped", reason, unread=True))
         return None
     old = has_now(info)
-    why = _left_alone(run, store, kept, old, meant(old))
+    wanted = meant(kept, old)
+    why = _left_alone(run, store, kept, old, wanted)
     if why:
         # OpenSM gives a key to a port that lost its own; nobody has to look at it.
         is_overtaken = not (old.key.is_zero and _goes_through_sm(run))
         run.skipped.append(PortResult(port.identity(), "skipped", why, unread=not is_overtaken, overtaken=is_overtaken))
         run.overtaken += [port] if is_overtaken else []
         return None
-    return Job(Target(writer.fabric.handle(port), old.key), info, old, meant(old), sequence=kept.sequence)
+    return Job(Target(writer.fabric.handle(port), old.key), info, old, wanted, sequence=kept.sequence)
 
 
 def _left_alone(run: PlannedRun, store: KeyStore, kept: RunPort, now: KeySetting, meant: KeySetting) -> str:
@@ -218,17 +235,10 @@ def _left_alone(run: PlannedRun, store: KeyStore, kept: RunPort, now: KeySetting
     """
     if kept.old_protect_bits is None or kept.old_lease_period is None:
         return ""
-    found = KeySetting(_key(store, kept.old_name), kept.old_protect_bits, kept.old_lease_period)
+    found = KeySetting(key_named(store, kept.old_name), kept.old_protect_bits, kept.old_lease_period)
     known = [found]
     if kept.key_name is not None:
-        protect, lease = run.options.protect, run.options.lease
-        known.append(
-            KeySetting(
-                _key(store, kept.key_name),
-                found.protect if protect is None else protect,
-                found.lease if lease is None else lease,
-            )
-        )
+        known.append(found.but(key_named(store, kept.key_name), run.options.protect, run.options.lease))
     if now.key not in {each.key for each in known}:
         if not now.key.is_zero:
             return "it has an M_Key that is neither its old nor its new one: somebody else changed it"
@@ -248,7 +258,8 @@ def _is_or_was(known: KeySetting, now: KeySetting) -> bool:
     return now == known or (has_run_out and now == replace(known, protect=0))
 
 
-def _key(store: KeyStore, name: str | None) -> MKey:
+def key_named(store: KeyStore, name: str | None) -> MKey:
+    """Return the key that the journal calls *name*; key 0 for None. Raises StoreError."""
     return NO_MKEY if name is None else store.named(name).m_key
 
 
@@ -260,14 +271,14 @@ def _reset(run: PlannedRun) -> str:
 
 
 def _goes_through_sm(run: PlannedRun) -> bool:
-    return isinstance(run.beginning, LastRun) and run.beginning.last.via is not None
+    return run.last is not None and run.last.via is not None
 
 
 def refuse_overtaken(run: PlannedRun) -> None:
     """Raise Refused (``overtaken``) if somebody else has changed the M_Key of all ports of an earlier run that it would
     change; of a run through OpenSM, which sets all ports, also if it is one port."""
-    assert isinstance(run.beginning, LastRun)
-    last = run.beginning.last
+    last = run.last
+    assert last is not None
     if run.overtaken and (last.via is not None or not (run.jobs or run.already_set)):
         ports = named([str(port) for port in run.overtaken])
         has = "has" if len(run.overtaken) == 1 else "have"
@@ -280,7 +291,7 @@ def refuse_overtaken(run: PlannedRun) -> None:
         raise overtaken(last.name, [found], command_that_closes(last))
 
 
-def name_not_found(writer: Writer, run: PlannedRun, ports: Sequence[RunPort]) -> None:
+def _name_not_found(writer: Writer, run: PlannedRun, ports: Sequence[RunPort]) -> None:
     """Skip *ports*, those of an earlier run that the sweep did not find, each by its name. Raises StoreError."""
     for kept, identity in zip(ports, identities(writer, ports), strict=True):
         is_gone = kept.port_guid in writer.fabric.ring.settled

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import LINKS, OnFound, Wanted
 from ibkeys.keys.key_setting import KeySetting
-from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mkeys.rollout.beginning import LastRun
 from ibkeys.mkeys.rollout.earlier_run import (
-    known_job,
+    key_named,
     last_run_with_keys,
-    name_not_found,
     refuse_another_subnet,
     refuse_other_method,
     refuse_overtaken,
+    sort_ports,
     with_bounds,
 )
-from ibkeys.mkeys.rollout.found_ports import has_it_already, put_in_stages, reachable_ports
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, describe
-from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.store.journal.runs import RunPort
 from ibkeys.store.keys.keystore import KeyStore
 
@@ -66,32 +63,10 @@ def return_of_last_run(
             is_open=last.is_left_over,
             beginning=LastRun(last, unused),
         )
-        reachable = reachable_ports(writer, found)
-        begun = [kept for kept in ports if kept.is_begun]
-        jobs: list[Job] = []
-        for kept in begun:
-            if kept.port_guid not in reachable:
-                continue
-            job = known_job(writer, run, store, kept, reachable, _former(store, kept))
-            if job is None:
-                continue
-            job.returns_from, job.ref = _row(store, kept.key_name), _row(store, kept.old_name)
-            (run.already_set if has_it_already(job) else jobs).append(job)
-    name_not_found(writer, run, [kept for kept in begun if kept.port_guid not in reachable])
-    put_in_stages(writer, run, jobs)
+        sort_ports(writer, run, store, [kept for kept in ports if kept.is_begun], partial(_former, store))
     return run
 
 
-def _row(store: KeyStore, name: str | None) -> int | None:
-    return None if name is None else store.ref_of(name)
-
-
-def _former(store: KeyStore, kept: RunPort) -> Callable[[KeySetting], KeySetting]:
+def _former(store: KeyStore, kept: RunPort, now: KeySetting) -> KeySetting:
     """Return what a port had before the run."""
-    key = store.named(kept.old_name).m_key if kept.old_name is not None else NO_MKEY
-
-    def wanted(now: KeySetting) -> KeySetting:
-        protect = now.protect if kept.old_protect_bits is None else kept.old_protect_bits
-        return KeySetting(key, protect, now.lease if kept.old_lease_period is None else kept.old_lease_period)
-
-    return wanted
+    return now.but(key_named(store, kept.old_name), kept.old_protect_bits, kept.old_lease_period)

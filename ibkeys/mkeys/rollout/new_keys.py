@@ -9,7 +9,7 @@ from ibkeys.change.interlocks.m_keys import first_keys_at_level_0, objections_to
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import OnFound
 from ibkeys.errors import UsageError
-from ibkeys.keys.key_setting import KeySetting
+from ibkeys.keys.key_setting import check_level_and_lease
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.rollout.new_run import Order, plan_new_run
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, describe
@@ -38,28 +38,18 @@ def plan_run(
     """
     _check(options, new_key)
     shared = (new_key or MKey.generate()) if options.same else None
-
-    def wanted(old: KeySetting) -> KeySetting:
-        return KeySetting(
-            shared or MKey.generate(),
-            old.protect if options.protect is None else options.protect,
-            old.lease if options.lease is None else options.lease,
-        )
-
     run = plan_new_run(
         writer,
         command,
         options,
-        wanted,
+        lambda old: old.but(shared or MKey.generate(), options.protect, options.lease),
         lambda job: not_for(command, job),
         order,
         progress,
         waits_for_absent=command == "mkey-rotate",
     )
     describe(writer, run, key_file, opensm_conf, generated=new_key is None)
-    if new_key is not None and run.jobs:
-        guids = {node.guid for node in run.found.nodes} | {port.guid for port in run.found.end_ports()}
-        run.plan.objections += objections_to_key(writer, new_key, guids)
+    object_to_given_key(writer, run, new_key)
     if command == "mkey-deploy" and options.protect is None:
         open_ports = sum(not job.wanted.protect for job in run.jobs)
         whose = "port gets its first M_Key" if open_ports == 1 else "ports get their first M_Keys"
@@ -76,10 +66,14 @@ def _check(options: RunOptions, new_key: MKey | None) -> None:
         raise UsageError(
             "M_Key 0 means no protection: mkey-remove removes keys, `ibkeys undo` restores the former state"
         )
-    if options.protect is not None and not 0 <= options.protect <= 3:
-        raise UsageError(f"ProtectBits {options.protect} is not in 0..3")
-    if options.lease is not None and not 0 <= options.lease <= 0xFFFF:
-        raise UsageError(f"lease {options.lease} s is not in 0..65535")
+    check_level_and_lease(options.protect, options.lease)
+
+
+def object_to_given_key(writer: Writer, run: PlannedRun, new_key: MKey | None) -> None:
+    """Add the interlocks against a key that the user gave for all ports of *run*."""
+    if new_key is not None and run.jobs:
+        guids = {node.guid for node in run.found.nodes} | {port.guid for port in run.found.end_ports()}
+        run.plan.objections += objections_to_key(writer, new_key, guids)
 
 
 def not_for(command: str, job: Job) -> str:

@@ -16,13 +16,12 @@ from ibkeys.discovery.wanted import LINKS, OnFound, Wanted
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.mkeys.rollout.absent import name_absent_in_new_run
 from ibkeys.mkeys.rollout.beginning import NewRun
-from ibkeys.mkeys.rollout.earlier_run import note_on_run_without_keys, refuse_while_open
+from ibkeys.mkeys.rollout.earlier_run import refuse_while_open
 from ibkeys.mkeys.rollout.found_ports import candidates, has_it_already, has_now, put_in_stages
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.store.journal.runs import RunOptions
-from ibkeys.topology.nodes import Port
 
 Order = Literal["farthest", "nearest"]
 """Which ports come first, by hops from the local port."""
@@ -47,8 +46,7 @@ def plan_new_run(
     finished, and what `Fabric.sweep` raises.
     """
     with writer.open_store() as store:
-        refuse_while_open(writer, store)
-        notes = note_on_run_without_keys(writer, store)
+        notes = refuse_while_open(writer, store)
     found = writer.fabric.sweep(progress=progress, wanted=reading)
     everything: list[Job] = []
     run = PlannedRun(Plan(command, notes=notes), options, found, beginning=NewRun(command, everything))
@@ -57,7 +55,10 @@ def plan_new_run(
         if reason:
             run.skipped.append(PortResult(port.identity(), "skipped", reason, unread=True))
             continue
-        job = _new_job(writer, port, wanted)
+        info = port.port_info
+        assert info is not None
+        old = has_now(info)
+        job = Job(Target(writer.fabric.handle(port), old.key), info, old, wanted(old))
         if reason := left_alone(job):
             run.skipped.append(PortResult(port.identity(), "skipped", reason))
         else:
@@ -71,13 +72,6 @@ def plan_new_run(
     if options.first is not None:
         _keep_first(run, options.first)
     return run
-
-
-def _new_job(writer: Writer, port: Port, wanted: Callable[[KeySetting], KeySetting]) -> Job:
-    info = port.port_info
-    assert info is not None
-    old = has_now(info)
-    return Job(Target(writer.fabric.handle(port), old.key), info, old, wanted(old))
 
 
 def _keep_first(run: PlannedRun, first: int) -> None:

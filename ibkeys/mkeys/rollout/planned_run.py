@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
 
-from ibkeys.change.consent import Objection
 from ibkeys.change.interlocks.m_keys import (
     objections_to_keys_under_sm,
     objections_to_lease,
@@ -21,110 +19,17 @@ from ibkeys.change.writer import Writer
 from ibkeys.host.opensm_here import known_sweep_interval
 from ibkeys.keys.mkey import PROTECTION_TEXT
 from ibkeys.mkeys.rollout import opensm_procedure
+from ibkeys.mkeys.rollout.beginning import PlannedRun as PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job
-from ibkeys.mkeys.rollout.result import PortResult, Report, RunOutcome
+from ibkeys.mkeys.rollout.result import Report
 from ibkeys.mkeys.rollout.rollout import Rollout
 from ibkeys.mkeys.set import changes_of
 from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import KEY_COMMANDS, Journal, Operation, OperationState
-from ibkeys.store.journal.runs import REMOVAL, NewRunPort, RunOptions
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.journal.runs import REMOVAL
 from ibkeys.store.origin import Origin
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
-
-
-class RunMethod(Protocol):
-    """A method of setting keys on the ports other than sending Sets ourselves: see `ibkeys.mkeys.opensm`."""
-
-    @property
-    def name(self) -> str:
-        """As the user names it (``--via``), and programs."""
-        ...
-
-    @property
-    def acts(self) -> bool:
-        """Whether it writes a file or signals an OpenSM, even if all ports are as wanted."""
-        ...
-
-    def in_words(self) -> list[str]:
-        """Return each OpenSM that it uses, one per line."""
-        ...
-
-    def begin(self, store: KeyStore) -> Mapping[str, Any]:
-        """Return what the journal has to keep of a new run, so that it can be resumed: JSON, no key in it. Keys get
-        rows of their own in *store*.
-        """
-        ...
-
-    def carry_out(
-        self, writer: Writer, operation: Operation, number: int, run: PlannedRun, report: Report, stop: Interrupts
-    ) -> None:
-        """Carry out the run of operation *number*; what happens to the ports is counted in ``run.account``."""
-        ...
-
-
-class Beginning(Protocol):
-    """How a run begins, or is taken up again."""
-
-    def operation(self, journal: Journal, origin: Origin, goes_back: bool) -> Operation:
-        """Return its operation, or with *goes_back* the undo of it. Raises StoreError."""
-        ...
-
-    def begin(self, writer: Writer, run: PlannedRun, operation: Operation) -> int:
-        """Put on disk what must be there before the first Set; return the number of its operation. Raises
-        StoreError."""
-        ...
-
-
-@dataclass(slots=True)
-class PlannedRun:
-    """What a run would do. ``plan`` has its changes, notes and interlocks, as every plan.
-
-    ``stages``: the jobs in the order of change; a stage begins when the one before is finished. ``already_set``: ports
-    that have what they should have, of which only the store is to be told. ``skipped``: ports that are skipped, and
-    why. ``later``: ports of the run that come later (``--first``). ``procedure``: under a subnet manager, what to do
-    instead. ``is_open``: the stores do not know yet that the run has ended. ``account``: the outcome for the ports,
-    while it is carried out and afterwards. ``beginning``: how it begins. ``away``: ports that have a key and were not
-    found, which get theirs later. ``method``: how it changes the ports; None: by Sets of ibkeys. ``overtaken``: ports
-    of an earlier run whose M_Key somebody else has changed since; they are among the skipped ones too.
-    """
-
-    plan: Plan
-    options: RunOptions
-    found: Topology
-    stages: list[list[Job]] = field(default_factory=list)
-    already_set: list[Job] = field(default_factory=list)
-    skipped: list[PortResult] = field(default_factory=list)
-    later: int = 0
-    procedure: list[str] = field(default_factory=list)
-    goes_back: bool = False
-    is_open: bool = False
-    account: RunOutcome = field(default_factory=RunOutcome)
-    away: list[NewRunPort] = field(default_factory=list)
-    method: RunMethod | None = None
-    overtaken: list[Port] = field(default_factory=list)
-    beginning: Beginning = field(kw_only=True)
-
-    @property
-    def waiting(self) -> int:
-        """How many ports of the run are not finished."""
-        return len(self.jobs) + len(self.already_set) + self.later - self.account.done - self.account.failed
-
-    @property
-    def jobs(self) -> list[Job]:
-        """All jobs in the order of change."""
-        return [job for stage in self.stages for job in stage]
-
-    @property
-    def acts(self) -> bool:
-        """Whether a port, a file or a process is changed, and not only the key store."""
-        return bool(self.jobs) or (self.method is not None and self.method.acts)
-
-    @property
-    def pending(self) -> bool:
-        """Whether there is anything to do."""
-        return bool(self.already_set) or any(self.stages) or (self.is_open and not self.later)
 
 
 def describe(
@@ -142,27 +47,20 @@ def describe(
     plan.changes = [change for job in jobs for change in changes_of(job.port, job.old, job.wanted)]
     managers = opensm_procedure.sm_ports(run.found.end_ports())
     writer.note_master_sm_lids([job.port for job in jobs], managers)
-    if all(job.wanted.key.is_zero for job in jobs):
-        _describe_removal(writer, run, managers)
-    else:
-        _describe_keys(writer, run, managers, key_file, opensm_conf, generated)
-
-
-def _describe_removal(writer: Writer, run: PlannedRun, managers: Sequence[Port]) -> None:
-    run.plan.objections = objections_to_removal_under_sm(writer, managers)
-    if run.plan.objections:
-        run.procedure = _procedure(run, managers, "")
-    if not run.goes_back:
-        run.plan.notes.append(opensm_procedure.GIVEN_BACK)
-
-
-def _describe_keys(
-    writer: Writer, run: PlannedRun, managers: Sequence[Port], key_file: str, opensm_conf: Path | None, generated: bool
-) -> None:
-    jobs, plan = run.jobs, run.plan
-    plan.objections = objections_to_keys_under_sm(writer, managers)
+    removes = all(job.wanted.key.is_zero for job in jobs)
+    objections_under_sm = objections_to_removal_under_sm if removes else objections_to_keys_under_sm
+    plan.objections = objections_under_sm(writer, managers)
     if plan.objections:
         run.procedure = _procedure(run, managers, key_file)
+    if not removes:
+        _describe_keys(writer, run, opensm_conf, generated)
+    elif not run.goes_back:
+        plan.notes.append(opensm_procedure.GIVEN_BACK)
+
+
+def _describe_keys(writer: Writer, run: PlannedRun, opensm_conf: Path | None, generated: bool) -> None:
+    """Fill in what a plan says of keys that ports get; arguments as `describe` has them."""
+    jobs, plan = run.jobs, run.plan
     interval = known_sweep_interval(writer.fabric, writer.ask_subnet_manager())
     groups: dict[tuple[bool, int, int], list[Job]] = {}
     for job in jobs:
@@ -209,7 +107,10 @@ def carry_out(writer: Writer, run: PlannedRun, report: Report) -> None:
     SIGINT at once. After any of these the run can be resumed or rolled back.
     """
     writer.sends_keys = True
-    plan = RunPlan(run, report)
+    planned = run.plan
+    plan = RunPlan(
+        planned.command, planned.changes, objections=planned.objections, looks_itself=True, run=run, report=report
+    )
     if run.plan.pending:
         writer.apply(plan)
     else:  # nothing is sent: only the store is updated
@@ -217,47 +118,31 @@ def carry_out(writer: Writer, run: PlannedRun, report: Report) -> None:
             plan.perform(writer, operation)
 
 
-class RunPlan:
+@dataclass(slots=True, kw_only=True)
+class RunPlan(Plan):
     """A run as the writer sees it. It looks at links itself, port by port, as each one's turn comes."""
 
-    looks_itself = True
-
-    def __init__(self, run: PlannedRun, report: Report) -> None:
-        self._run = run
-        self._report = report
-
-    @property
-    def objections(self) -> list[Objection]:
-        """The interlocks that the run triggers."""
-        return self._run.plan.objections
-
-    @property
-    def pending(self) -> bool:
-        """Whether any port is to be changed."""
-        return self._run.plan.pending
-
-    def ports(self) -> list[Port]:
-        """Return the ports that are to be changed."""
-        return self._run.plan.ports()
+    run: PlannedRun
+    report: Report
 
     def begin(self, journal: Journal, origin: Origin) -> Operation:
         """Return the operation of the run, or the undo of it."""
-        return self._run.beginning.operation(journal, origin, self._run.goes_back)
+        return self.run.beginning.operation(journal, origin, self.run.goes_back)
 
     def perform(self, writer: Writer, operation: Operation) -> None:
         """Carry out the run; see `carry_out`."""
-        run, account = self._run, self._run.account
+        run, account = self.run, self.run.account
         account.waiting = run.waiting
         for result in run.skipped:
             account.add(result)
-            self._report(result)
+            self.report(result)
         number = run.beginning.begin(writer, run, operation)
         try:
             with Interrupts() as interrupts:
                 if run.method is not None:
-                    run.method.carry_out(writer, operation, number, run, self._report, interrupts)
+                    run.method.carry_out(writer, operation, number, run, self.report, interrupts)
                 else:
-                    rollout = Rollout(writer, operation, number, run.options, self._report, account, interrupts)
+                    rollout = Rollout(writer, operation, number, run.options, self.report, account, interrupts)
                     rollout.carry_out(run.stages, run.already_set)
         except KeyboardInterrupt as interrupt:
             left = f"operation {number} is not finished, and every key is in the key store"
@@ -272,11 +157,11 @@ class RunPlan:
             is_back = run.goes_back and not (account.failed or account.unread)
             operation.outcome = "done" if account.is_complete or is_back else "failed"
         if account.is_complete and not account.waiting:
-            self._close_cut_off(operation, number)
+            self._close_earlier_starts(operation, number)
 
-    def _close_cut_off(self, operation: Operation, number: int) -> None:
+    def _close_earlier_starts(self, operation: Operation, number: int) -> None:
         """Note how this run ended in those operations of it that an earlier version left open: there each start of a
         run was an operation. No other run began since."""
         journal = operation.journal
-        state: OperationState = "undone" if self._run.goes_back else "done"
+        state: OperationState = "undone" if self.run.goes_back else "done"
         close_cut_off(journal, KEY_COMMANDS, state, journal.find(number).started, operation.id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,19 +15,17 @@ from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mkeys.rollout.absent import name_absent_beside_run
 from ibkeys.mkeys.rollout.beginning import LastRun
 from ibkeys.mkeys.rollout.earlier_run import (
-    known_job,
     last_run_with_keys,
-    name_not_found,
     refuse_another_subnet,
     refuse_other_method,
     refuse_overtaken,
+    sort_ports,
     with_bounds,
 )
-from ibkeys.mkeys.rollout.found_ports import has_it_already, put_in_stages, reachable_ports
+from ibkeys.mkeys.rollout.found_ports import reachable_ports
 from ibkeys.mkeys.rollout.planned_run import PlannedRun, describe
-from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.mkeys.rollout.result import PortResult
-from ibkeys.store.journal.runs import REMOVAL, Run, RunOptions, RunPort, shared_key_name
+from ibkeys.store.journal.runs import REMOVAL, Run, RunPort, shared_key_name
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.topology.nodes import Port
 
@@ -95,30 +93,21 @@ def _first(last: Run, ports: Sequence[RunPort], more: int | None) -> int | None:
 
 def _collect(writer: Writer, run: PlannedRun, store: KeyStore, last: Run, ports: Sequence[RunPort]) -> None:
     """Sort the ports of a run that are not done into jobs, those that have what they should have, and skipped ones."""
-    reachable = reachable_ports(writer, run.found)
     shared = _key_for_all(store, last, ports)
-    jobs: list[Job] = []
-    lost: list[RunPort] = []
-    for kept in ports:
-        if kept.state in ("done", "skipped", "undone"):
-            continue
-        if run.options.first is not None and kept.sequence >= run.options.first:
-            run.later += 1
-            continue
-        if kept.port_guid not in reachable:
-            lost.append(kept)
-            continue
-        meant = store.named(kept.key_name).m_key if kept.key_name is not None else shared or MKey.generate()
-        job = known_job(writer, run, store, kept, reachable, _meant(kept, last.options, meant))
-        if job is None:
-            continue
-        job.ref = store.ref_of(kept.key_name) if kept.key_name is not None else None
-        (run.already_set if has_it_already(job) else jobs).append(job)
-    name_not_found(writer, run, lost)
+
+    def meant(kept: RunPort, now: KeySetting) -> KeySetting:
+        key = store.named(kept.key_name).m_key if kept.key_name is not None else shared or MKey.generate()
+        before = now.but(None, kept.old_protect_bits, kept.old_lease_period) if kept.is_begun else now
+        return before.but(key, last.options.protect, last.options.lease)  # what the run does not set stays as it was
+
+    left = [kept for kept in ports if kept.state not in ("done", "skipped", "undone")]
+    first = run.options.first
+    now = [kept for kept in left if first is None or kept.sequence < first]
+    run.later = len(left) - len(now)
+    sort_ports(writer, run, store, now, meant)
     name_absent_beside_run(writer, run, store, last, ports)
-    if not (jobs or run.already_set or run.skipped or last.is_open):
-        _name_hidden(run, reachable)
-    put_in_stages(writer, run, jobs)
+    if not (run.jobs or run.already_set or run.skipped or last.is_open):
+        _name_hidden(run, reachable_ports(writer, run.found))
 
 
 def _name_hidden(run: PlannedRun, reachable: Mapping[int, tuple[Port, str]]) -> None:
@@ -134,17 +123,3 @@ def _key_for_all(store: KeyStore, last: Run, ports: Sequence[RunPort]) -> MKey |
         return NO_MKEY
     shared = shared_key_name(ports) if last.options.same else None
     return store.named(shared).m_key if shared is not None else None
-
-
-def _meant(kept: RunPort, options: RunOptions, key: MKey) -> Callable[[KeySetting], KeySetting]:
-    """Return what a port should have: what the run does not set stays as it was before the run."""
-
-    def wanted(now: KeySetting) -> KeySetting:
-        before = now
-        if kept.is_begun and kept.old_protect_bits is not None and kept.old_lease_period is not None:
-            before = replace(now, protect=kept.old_protect_bits, lease=kept.old_lease_period)
-        protect = before.protect if options.protect is None else options.protect
-        lease = before.lease if options.lease is None else options.lease
-        return KeySetting(key, protect, lease)
-
-    return wanted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 
@@ -62,18 +62,4 @@ class RunOutcome:
 
     def to_json(self) -> dict[str, Any]:
         """Return the counts by their names."""
-        return {
-            "operation": self.operation or None,
-            "done": self.done,
-            "skipped": self.skipped,
-            "failed": self.failed,
-            "waiting": self.waiting,
-            "unread": self.unread,
-            "overtaken": self.overtaken,
-            "unresolved": self.unresolved,
-            "replies_lost": self.replies_lost,
-            "sets_lost": self.sets_lost,
-            "violations": self.violations,
-            "stopped": self.stopped or None,
-            "gone_back": self.gone_back,
-        }
+        return {**asdict(self), "operation": self.operation or None, "stopped": self.stopped or None}

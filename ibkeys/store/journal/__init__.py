@@ -5,7 +5,7 @@ It has two kinds of image: whole 64-byte attributes, without their M_Keys (those
 """
 
 from ibkeys.store.journal.entries import Entry as Entry
-from ibkeys.store.journal.files import FileEntry as FileEntry
+from ibkeys.store.journal.entries import FileEntry as FileEntry
 from ibkeys.store.journal.journal import Journal as Journal
 from ibkeys.store.journal.journal import Operation as Operation
 from ibkeys.store.journal.records import KEY_COMMANDS as KEY_COMMANDS

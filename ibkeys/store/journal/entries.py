@@ -1,97 +1,139 @@
-"""The journal's images of attributes: the 64 bytes that a Set overwrites, on disk before it is sent."""
+"""The journal's images: what a Set or a new file overwrites, on disk before that is sent or replaced."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
-from ibkeys.errors import EncodeError
-from ibkeys.store.journal.records import EntryStatus, Image
+from ibkeys import jsonfile
+from ibkeys.store.journal.records import EntryStatus, FileImage, Image
 from ibkeys.store.sqlite import guid_number, guid_text
 
 if TYPE_CHECKING:
     from ibkeys.store.sqlite import Database
 
-_COLUMNS: Final = (
-    "node_guid, port_guid, node_desc, node_type, port, lid, attribute, attribute_modifier, before, after, key_name"
-)
+AnyImage = TypeVar("AnyImage", bound=Image | FileImage)
 
 
-class Entry:
-    """One record of the journal: an `Image` and what happened to its Set."""
+@dataclass(eq=False, repr=False)
+class Recorded(Generic[AnyImage]):
+    """One image in the journal, and what came of the change that it belongs to.
 
-    __slots__ = ("database", "image", "operation", "sequence", "status")
+    ``table``, ``columns``: where the journal keeps images of this kind.
+    """
 
-    def __init__(self, database: Database, operation: int, sequence: int, image: Image, status: EntryStatus) -> None:
-        self.database = database
-        self.operation, self.sequence, self.image, self.status = operation, sequence, image, status
+    table: ClassVar[str]
+    columns: ClassVar[str]
+    database: Database
+    operation: int
+    sequence: int
+    image: AnyImage
+    status: EntryStatus
+
+    @classmethod
+    def next_number(cls, database: Database, operation: int) -> int:
+        """Return the number of the image that *operation* records next. Raises StoreError."""
+        sql = f"SELECT coalesce(max(sequence) + 1, 0) FROM {cls.table} WHERE operation = ?"
+        return int(database.query(sql, (operation,))[0][0])
+
+    @classmethod
+    def record(cls, database: Database, operation: int, first: int, images: Sequence[AnyImage]) -> list[Self]:
+        """Put images on disk as pending ones of *operation*, numbered from *first*. Raises StoreError."""
+        made = [cls(database, operation, number, image, "pending") for number, image in enumerate(images, first)]
+        database.insert_all(
+            cls.table,
+            f"operation, sequence, status, {cls.columns}",
+            [(operation, each.sequence, each.status, *cls._values(each.image)) for each in made],
+        )
+        return made
+
+    @classmethod
+    def all_of(cls, database: Database, operation: int) -> list[Self]:
+        """Return the images of an operation in the order they were recorded. Raises StoreError."""
+        rows = database.query(
+            f"SELECT sequence, status, {cls.columns} FROM {cls.table} WHERE operation = ? ORDER BY sequence",
+            (operation,),
+            of=cls.table,
+        )
+        try:
+            return [cls(database, operation, number, cls._image(values), status) for number, status, *values in rows]
+        except (ValueError, AttributeError, TypeError) as error:  # EncodeError and FileFormatError are ValueErrors
+            raise database.damage(str(error)) from None
+
+    @classmethod
+    def set_status(cls, database: Database, entries: Iterable[Self], status: EntryStatus) -> None:
+        """Set the status of *entries* with one sync. Raises StoreError."""
+        entries = list(entries)
+        database.execute_all(
+            f"UPDATE {cls.table} SET status = ? WHERE operation = ? AND sequence = ?",
+            [(status, entry.operation, entry.sequence) for entry in entries],
+        )
+        for entry in entries:
+            entry.status = status
 
     def done(self) -> None:
-        """Note that the Set was verified by a fresh read. Raises StoreError."""
-        set_status(self.database, [self], "done")
+        """Note that a fresh read verified the Set, or what follows from the new file. Raises StoreError."""
+        self.set_status(self.database, [self], "done")
 
     def failed(self) -> None:
-        """Note that the Set was refused or could not be verified. Raises StoreError."""
-        set_status(self.database, [self], "failed")
+        """Note that it was refused, or could not be verified. Raises StoreError."""
+        self.set_status(self.database, [self], "failed")
+
+    @staticmethod
+    def _values(image: AnyImage) -> tuple[object, ...]:
+        """Return the values of the columns."""
+        raise NotImplementedError
+
+    @staticmethod
+    def _image(values: Sequence[Any]) -> AnyImage:
+        """Return the image that `_values` made *values* of."""
+        raise NotImplementedError
+
+
+class Entry(Recorded[Image]):
+    """One attribute in the journal: an `Image` and what happened to its Set."""
+
+    table = "entries"
+    columns = (
+        "node_guid, port_guid, node_desc, node_type, port, lid, attribute, attribute_modifier, before, after, key_name"
+    )
+
+    @staticmethod
+    def _values(image: Image) -> tuple[object, ...]:
+        return (
+            *(guid_text(image.node_guid), guid_text(image.port_guid), image.node_desc, image.node_type, image.port),
+            *(image.lid, image.attribute, image.attribute_modifier, image.before, image.after, image.key_name),
+        )
+
+    @staticmethod
+    def _image(values: Sequence[Any]) -> Image:
+        node_guid, port_guid, *rest = values
+        return Image(guid_number(node_guid), guid_number(port_guid), *rest)
 
     def __repr__(self) -> str:
         where = f"{guid_text(self.image.node_guid)} port {self.image.port}"
         return f"<Entry {self.operation}.{self.sequence} {self.image.attribute} of {where}: {self.status}>"
 
 
-def record(database: Database, operation: int, first: int, images: Sequence[Image]) -> list[Entry]:
-    """Put images on disk as pending entries of *operation*, numbered from *first*. Raises StoreError."""
-    with database.transaction() as connection:
-        connection.executemany(
-            f"INSERT INTO entries (operation, sequence, status, {_COLUMNS}) "
-            f"VALUES (?, ?, 'pending', {', '.join('?' * 11)})",
-            [(operation, sequence, *_values(image)) for sequence, image in enumerate(images, first)],
-        )
-    return [Entry(database, operation, number, image, "pending") for number, image in enumerate(images, first)]
+class FileEntry(Recorded[FileImage]):
+    """One file in the journal: a `FileImage` and the outcome for it."""
 
+    table = "files"
+    columns = "host, path, before, after, mode, uid, gid, attributes"
 
-def set_status(database: Database, entries: Iterable[Entry], status: EntryStatus) -> None:
-    """Set the status of *entries* with one sync. Raises StoreError."""
-    entries = list(entries)
-    with database.transaction() as connection:
-        connection.executemany(
-            "UPDATE entries SET status = ? WHERE operation = ? AND sequence = ?",
-            [(status, entry.operation, entry.sequence) for entry in entries],
-        )
-    for entry in entries:
-        entry.status = status
+    @staticmethod
+    def _values(image: FileImage) -> tuple[object, ...]:
+        attributes = json.dumps({name: value.hex() for name, value in sorted(image.attributes.items())})
+        return image.host, image.path, image.before, image.after, image.mode, image.uid, image.gid, attributes
 
+    @staticmethod
+    def _image(values: Sequence[Any]) -> FileImage:
+        host, path, before, after, mode, uid, gid, attributes = values
+        parsed = jsonfile.loads(attributes.encode("utf-8", "surrogatepass"))
+        kept = {str(name): bytes.fromhex(value) for name, value in parsed.items()}
+        return FileImage(path, before, after, mode, uid, gid, kept, host)
 
-def entries_of(database: Database, operation: int) -> list[Entry]:
-    """Return the entries of an operation in the order they were recorded. Raises StoreError."""
-    rows = database.query(
-        f"SELECT sequence, status, {_COLUMNS} FROM entries WHERE operation = ? ORDER BY sequence",
-        (operation,),
-        of="entries",
-    )
-    try:
-        return [_entry(database, operation, row) for row in rows]
-    except EncodeError as error:
-        raise database.damage(str(error)) from None
-
-
-def _entry(database: Database, operation: int, row: Sequence[Any]) -> Entry:
-    sequence, status, node_guid, port_guid, *rest = row
-    image = Image(guid_number(node_guid), guid_number(port_guid), *rest)
-    return Entry(database, operation, sequence, image, cast(EntryStatus, status))
-
-
-def _values(image: Image) -> tuple[object, ...]:
-    return (
-        guid_text(image.node_guid),
-        guid_text(image.port_guid),
-        image.node_desc,
-        image.node_type,
-        image.port,
-        image.lid,
-        image.attribute,
-        image.attribute_modifier,
-        image.before,
-        image.after,
-        image.key_name,
-    )
+    def __repr__(self) -> str:
+        return f"<FileEntry {self.operation}.{self.sequence} {self.image.path}: {self.status}>"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self, cast
 
 from ibkeys.errors import StoreError
-from ibkeys.store.journal.entries import Entry, entries_of, record, set_status
-from ibkeys.store.journal.files import FileEntry, files_of, record_file
+from ibkeys.store.journal.entries import Entry, FileEntry
 from ibkeys.store.journal.listing import list_operations, relatives_of
 from ibkeys.store.journal.records import (
     EntryStatus,
@@ -30,6 +30,7 @@ UNDO: Final = "undo"
 """The command name of an operation that undoes another one."""
 
 
+@dataclass(eq=False, repr=False)
 class Operation:
     """A changing command while it runs; made by `Journal.operation`, `Journal.begin` or `Journal.reopen`.
 
@@ -37,35 +38,25 @@ class Operation:
     ``with`` block the operation is ``done``, or ``failed`` when an entry is not done or an exception came through. An
     interrupt (KeyboardInterrupt, SystemExit) leaves it ``open``, as a crash does: it may be resumed or undone.
 
-    *resumable*: an exception, too, leaves it ``open``. *kept*: what the journal keeps of it from its first record on,
-    None for nothing. ``journal``: the one that it belongs to. ``outcome``: the state that it ends with when nothing was
-    raised, in place of ``done`` or ``failed``. ``has_ended``: its state and its time are in the journal already.
-    ``undoes``: the operation that it undoes, if any.
+    ``resumable``: an exception, too, leaves it ``open``. ``kept``: what the journal keeps of it from its first record
+    on, None for nothing. ``journal``: the one that it belongs to. ``first``: the number of the next entry when it was
+    begun or opened again. ``outcome``: the state that it ends with when nothing was raised, in place of ``done`` or
+    ``failed``. ``has_ended``: its state and its time are in the journal already. ``undoes``: the operation that it
+    undoes, if any.
     """
 
-    def __init__(
-        self,
-        journal: Journal,
-        command: str,
-        origin: Origin,
-        id: int | None = None,
-        first: int = 0,
-        resumable: bool = False,
-        undoes: int | None = None,
-        kept: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.journal = journal
-        self._entries: list[Entry] = []
-        self._files: list[FileEntry] = []
-        self._first = first
-        self._resumable = resumable
-        self._origin = origin
-        self._kept = kept
-        self.command = command
-        self.id = id
-        self.undoes = undoes
-        self.outcome: OperationState | None = None
-        self.has_ended = False
+    journal: Journal
+    command: str
+    origin: Origin
+    id: int | None = None
+    first: int = 0
+    resumable: bool = False
+    undoes: int | None = None
+    kept: Mapping[str, Any] | None = None
+    outcome: OperationState | None = field(default=None, init=False)
+    has_ended: bool = field(default=False, init=False)
+    _entries: list[Entry] = field(default_factory=list, init=False)
+    _files: list[FileEntry] = field(default_factory=list, init=False)
 
     def record_all(
         self,
@@ -89,7 +80,7 @@ class Operation:
             if images:
                 if operation is None:
                     operation = self._begin()
-                entries = self.journal.record(operation, self._first + len(self._entries), images)
+                entries = self.journal.record(operation, self.first + len(self._entries), images)
         self.id = operation
         self._entries += entries
         return entries
@@ -111,13 +102,13 @@ class Operation:
             with self.journal.in_one_transaction():
                 operation = self._begin()
             self.id = operation
-        self._resumable = True
+        self.resumable = True
         return self.id
 
     def _begin(self) -> int:
-        operation = self.journal.begin_operation(self.command, self._origin)
-        if self._kept is not None:
-            self.journal.keep_options(operation, json.dumps(self._kept))
+        operation = self.journal.begin_operation(self.command, self.origin)
+        if self.kept is not None:
+            self.journal.keep_options(operation, json.dumps(self.kept))
         return operation
 
     def __enter__(self) -> Self:
@@ -126,7 +117,7 @@ class Operation:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self.id is None or self.has_ended or (kind is not None and not issubclass(kind, Exception)):
             return
-        if kind is not None and self._resumable:
+        if kind is not None and self.resumable:
             return
         statuses = {*(entry.status for entry in self._entries), *(entry.status for entry in self._files)}
         complete = kind is None and statuses <= {"done"}
@@ -188,15 +179,13 @@ class Journal(Store):
 
     def keep_options(self, operation: int, options: str, document: str | None = None) -> None:
         """Keep the texts of what *operation* was begun with, and of its plan where it follows one."""
-        with self.database.transaction() as connection:
-            connection.execute(
-                "INSERT OR REPLACE INTO plans (operation, document, options) VALUES (?, ?, ?)",
-                (operation, document, options),
-            )
+        self.database.execute(
+            "INSERT OR REPLACE INTO plans (operation, document, options) VALUES (?, ?, ?)",
+            (operation, document, options),
+        )
 
     def _set_running(self, operation: int) -> None:
-        with self.database.transaction() as connection:
-            connection.execute("UPDATE operations SET stage = 'running' WHERE id = ?", (operation,))
+        self.database.execute("UPDATE operations SET stage = 'running' WHERE id = ?", (operation,))
 
     def reopen(self, operation: int, origin: Origin | None = None, stage: Stage = "running") -> Operation:
         """Return an earlier operation, open again, to be used in a ``with`` statement: further entries follow its own.
@@ -235,19 +224,17 @@ class Journal(Store):
         found = self.database.query(
             "SELECT max(id) FROM operations WHERE undoes = ? AND state IN ('open', 'failed')", (operation,)
         )[0][0]
-        with self.database.transaction() as connection:
+        with self.in_one_transaction():
             self.set_stage(operation, "going-back")
             if found is not None:
-                connection.execute("UPDATE operations SET state = 'open', finished = NULL WHERE id = ?", (found,))
+                self.database.execute("UPDATE operations SET state = 'open', finished = NULL WHERE id = ?", (found,))
                 self._note_start(found, origin, self.now())
             else:
                 found = self.begin_operation(UNDO, origin, operation)
         return self._again(UNDO, cast(int, found), origin, operation)
 
     def _again(self, command: str, operation: int, origin: Origin, undoes: int | None) -> Operation:
-        [(first,)] = self.database.query(
-            "SELECT coalesce(max(sequence) + 1, 0) FROM entries WHERE operation = ?", (operation,)
-        )
+        first = Entry.next_number(self.database, operation)
         return Operation(self, command, origin, operation, first, resumable=True, undoes=undoes)
 
     def relatives(self, operation: int) -> list[int]:
@@ -271,21 +258,16 @@ class Journal(Store):
         plan = self.plan_of(operation)
         if plan is not None:
             options = {**json.loads(plan.options), **added}
-            with self.database.transaction() as connection:
-                connection.execute("UPDATE plans SET options = ? WHERE operation = ?", (json.dumps(options), operation))
+            self.database.execute("UPDATE plans SET options = ? WHERE operation = ?", (json.dumps(options), operation))
 
     def set_stage(self, operation: int, stage: Stage) -> None:
         """Set how far an operation is; nothing happens to one that neither follows a plan nor has to be confirmed."""
-        with self.database.transaction() as connection:
-            connection.execute("UPDATE operations SET stage = ? WHERE id = ? AND stage IS NOT NULL", (stage, operation))
+        self.database.execute("UPDATE operations SET stage = ? WHERE id = ? AND stage IS NOT NULL", (stage, operation))
 
     def move_stage(self, operation: int, old: Stage, new: Stage) -> bool:
         """Change the stage from *old* to *new*; False when it was another. Of several processes one succeeds."""
-        with self.database.transaction() as connection:
-            cursor = connection.execute(
-                "UPDATE operations SET stage = ? WHERE id = ? AND stage = ?", (new, operation, old)
-            )
-        return cursor.rowcount == 1
+        sql = "UPDATE operations SET stage = ? WHERE id = ? AND stage = ?"
+        return self.database.execute(sql, (new, operation, old)).rowcount == 1
 
     def find(self, operation: int) -> OperationRecord:
         """Return one operation. Raises StoreError for an unknown id."""
@@ -299,7 +281,7 @@ class Journal(Store):
     def entries(self, operation: int) -> list[Entry]:
         """Return the entries of an operation in the order they were recorded. Raises StoreError for an unknown id."""
         self._require(operation)
-        return entries_of(self.database, operation)
+        return Entry.all_of(self.database, operation)
 
     def nodes(self) -> dict[int, tuple[str, str]]:
         """Return NodeDescription and node type by port GUID, as the last operation that knew a name recorded them."""
@@ -319,15 +301,21 @@ class Journal(Store):
     def files(self, operation: int) -> list[FileEntry]:
         """Return the files of an operation in the order they were recorded. Raises StoreError for an unknown id."""
         self._require(operation)
-        return files_of(self.database, operation)
+        return FileEntry.all_of(self.database, operation)
 
     def all_files(self) -> list[FileEntry]:
         """Return the files of all operations in the order they were recorded, operation by operation."""
         return [entry for record in self.list_operations() for entry in self.files(record.id)]
 
+    def record(self, operation: int, first: int, images: Sequence[Image]) -> list[Entry]:
+        """Put images on disk as pending entries of *operation*, numbered from *first*. Raises StoreError."""
+        return Entry.record(self.database, operation, first, images)
+
     def record_file(self, operation: int, image: FileImage) -> FileEntry:
         """Put what a file holds on disk as a pending entry of *operation*. Raises StoreError."""
-        return record_file(self.database, operation, image)
+        with self.in_one_transaction():
+            number = FileEntry.next_number(self.database, operation)
+            return FileEntry.record(self.database, operation, number, [image])[0]
 
     def set_state(self, operation: int, state: OperationState) -> None:
         """Set an operation's state; every state but ``open`` also gives it a finishing time.
@@ -337,65 +325,46 @@ class Journal(Store):
         """
         self._require(operation)
         finished = None if state == "open" else self.now()
-        with self.database.transaction() as connection:
-            connection.execute(
+        with self.in_one_transaction():
+            self.database.execute(
                 "UPDATE operations SET state = ?, finished = ? WHERE id = ?", (state, finished, operation)
             )
             if state == "done":
                 self.end_undos(operation)
-                take_back(connection, operation)
+                take_back(self.database, operation)
 
     def end_undos(self, operation: int) -> None:
         """Note that an undo of *operation* that was interrupted is not resumed any more."""
-        with self.database.transaction() as connection:
-            connection.execute(
-                "UPDATE operations SET state = 'undone' WHERE undoes = ? AND state IN ('open', 'failed')", (operation,)
-            )
+        self.database.execute(
+            "UPDATE operations SET state = 'undone' WHERE undoes = ? AND state IN ('open', 'failed')", (operation,)
+        )
 
     def set_status(self, entries: Iterable[Entry], status: EntryStatus) -> None:
         """Set the status of *entries* with one sync."""
-        set_status(self.database, entries, status)
+        Entry.set_status(self.database, entries, status)
 
     def begin_operation(self, command: str, origin: Origin, undoes: int | None = None) -> int:
         """Put a new, open operation on disk, and return its id. Raises StoreError."""
         started = self.now()
-        with self.database.transaction() as connection:
-            cursor = connection.execute(
-                "INSERT INTO operations (command, state, started, undoes) VALUES (?, 'open', ?, ?)",
-                (command, started, undoes),
-            )
-            operation = cast(int, cursor.lastrowid)
+        with self.in_one_transaction():
+            row = {"command": command, "state": "open", "started": started, "undoes": undoes}
+            operation = self.database.insert("operations", **row)
             self._note_start(operation, origin, started)
         return operation
 
     def add_earlier(self, command: str, started: str, state: OperationState) -> int:
         """Put an operation of an earlier version on disk, of which is not known who began it, and return its id."""
-        with self.database.transaction() as connection:
-            cursor = connection.execute(
-                "INSERT INTO operations (command, state, started, finished) VALUES (?, ?, ?, ?)",
-                (command, state, started, None if state == "open" else started),
-            )
-        return cast(int, cursor.lastrowid)
+        finished = None if state == "open" else started
+        return self.database.insert("operations", command=command, state=state, started=started, finished=finished)
 
     def _note_start(self, operation: int, origin: Origin, started: str) -> None:
-        with self.database.transaction() as connection:
-            connection.execute(
-                "INSERT INTO starts (operation, number, started, user, host, overrides, options) "
-                "VALUES (?, (SELECT count(*) FROM starts WHERE operation = ?), ?, ?, ?, ?, ?)",
-                (
-                    operation,
-                    operation,
-                    started,
-                    origin.user,
-                    origin.host,
-                    json.dumps(origin.overrides),
-                    json.dumps(origin.options),
-                ),
-            )
-
-    def record(self, operation: int, first: int, images: Sequence[Image]) -> list[Entry]:
-        """Put images on disk as pending entries of *operation*, numbered from *first*. Raises StoreError."""
-        return record(self.database, operation, first, images)
+        [(number,)] = self.database.query("SELECT count(*) FROM starts WHERE operation = ?", (operation,))
+        overrides, options = json.dumps(origin.overrides), json.dumps(origin.options)
+        self.database.insert_all(
+            "starts",
+            "operation, number, started, user, host, overrides, options",
+            [(operation, number, started, origin.user, origin.host, overrides, options)],
+        )
 
     def _require(self, operation: int) -> None:
         if not self.database.query("SELECT 1 FROM operations WHERE id = ?", (operation,)):

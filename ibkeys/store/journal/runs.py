@@ -161,14 +161,11 @@ class Runs:
         """As `begin`, of a run of an earlier version, of which is known what became of its *ports*."""
         bounds = options.at_once, options.first, options.max_failures
         kept = None if via is None else json.dumps(via)
-        with self._database.transaction() as connection:
-            connection.execute(
-                f"INSERT INTO runs ({_RUN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (operation, int(options.same), options.protect, options.lease, *bounds, kept),
-            )
-            connection.executemany(
-                f"INSERT INTO run_ports (operation, {_PORT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [(operation, *_values(port)) for port in ports],
+        with self._journal.in_one_transaction():
+            row = (operation, int(options.same), options.protect, options.lease, *bounds, kept)
+            self._database.insert_all("runs", _RUN_COLUMNS, [row])
+            self._database.insert_all(
+                "run_ports", f"operation, {_PORT_COLUMNS}", [(operation, *_values(port)) for port in ports]
             )
 
     def last(self) -> Run | None:
@@ -179,9 +176,8 @@ class Runs:
         )
         if not rows:
             return None
-        operation, same, protect, lease, at_once, first, max_failures, via = rows[0]
-        options = RunOptions(bool(same), protect, lease, at_once, first, max_failures)
-        return Run(self._journal.find(operation), options, self._via(via))
+        operation, same, *rest, via = rows[0]
+        return Run(self._journal.find(operation), RunOptions(bool(same), *rest), self._via(via))
 
     def operations(self) -> set[int]:
         """Return the numbers of all operations that are runs."""
@@ -200,8 +196,7 @@ class Runs:
 
     def note_via(self, run: int, via: Mapping[str, Any]) -> None:
         """Note how far a run through a subnet manager is: see `Run`."""
-        with self._database.transaction() as connection:
-            connection.execute("UPDATE runs SET via = ? WHERE operation = ?", (json.dumps(via), run))
+        self._database.execute("UPDATE runs SET via = ? WHERE operation = ?", (json.dumps(via), run))
 
     def ports(self, run: int) -> list[RunPort]:
         """Return the ports of a run in the order of change."""
@@ -212,28 +207,25 @@ class Runs:
 
     def note_keys(self, run: int, keys: Iterable[PortKeys]) -> None:
         """Note the names of the new and the former key of ports, and what level and lease they had before."""
-        with self._database.transaction() as connection:
-            connection.executemany(
-                "UPDATE run_ports SET key_name = coalesce(?, key_name), old_name = ?, old_protect_bits = ?, "
-                "old_lease_period = ? WHERE operation = ? AND sequence = ?",
-                [(each.key_name, each.old_name, each.old.protect, each.old.lease, run, each.sequence) for each in keys],
-            )
+        self._database.execute_all(
+            "UPDATE run_ports SET key_name = coalesce(?, key_name), old_name = ?, old_protect_bits = ?, "
+            "old_lease_period = ? WHERE operation = ? AND sequence = ?",
+            [(each.key_name, each.old_name, each.old.protect, each.old.lease, run, each.sequence) for each in keys],
+        )
 
     def mark(self, run: int, sequence: int, state: PortState, reason: str = "") -> None:
         """Note the outcome for a port."""
-        with self._database.transaction() as connection:
-            connection.execute(
-                "UPDATE run_ports SET state = ?, reason = ? WHERE operation = ? AND sequence = ?",
-                (state, reason, run, sequence),
-            )
+        self._database.execute(
+            "UPDATE run_ports SET state = ?, reason = ? WHERE operation = ? AND sequence = ?",
+            (state, reason, run, sequence),
+        )
 
     def set_bounds(self, run: int, options: RunOptions) -> None:
         """Note that a run goes on with other bounds than before: how many ports at once, and when it stops."""
-        with self._database.transaction() as connection:
-            connection.execute(
-                "UPDATE runs SET at_once = ?, first = ?, max_failures = ? WHERE operation = ?",
-                (options.at_once, options.first, options.max_failures, run),
-            )
+        self._database.execute(
+            "UPDATE runs SET at_once = ?, first = ?, max_failures = ? WHERE operation = ?",
+            (options.at_once, options.first, options.max_failures, run),
+        )
 
 
 def shared_key_name(ports: Iterable[RunPort]) -> str | None:

@@ -88,19 +88,10 @@ _COLUMNS: Final[dict[str, dict[str, Column]]] = {
     },
 }
 
-JOURNAL_SCHEMA: Final = Schema(
-    what="journal",
-    application_id=0x49424B4A,  # "IBKJ"
-    steps=(
-        (
-            """CREATE TABLE operations (
-                id INTEGER PRIMARY KEY AUTOINCREMENT,
-                command TEXT NOT NULL,
-                state TEXT NOT NULL CHECK (state IN ('open', 'done', 'undone', 'failed')),
-                started TEXT NOT NULL,
-                finished TEXT
-            )""",
-            """CREATE TABLE entries (
+
+def _entries_with(key: str) -> str:
+    """Return the SQL that makes the table of attributes. *key*: the column that refers to the key store."""
+    return f"""CREATE TABLE entries (
                 operation INTEGER NOT NULL REFERENCES operations (id),
                 sequence INTEGER NOT NULL,
                 node_guid TEXT NOT NULL,
@@ -113,10 +104,25 @@ JOURNAL_SCHEMA: Final = Schema(
                 attribute_modifier INTEGER NOT NULL,
                 before BLOB NOT NULL CHECK (length(before) = 64),
                 after BLOB NOT NULL CHECK (length(after) = 64),
-                key_ref INTEGER,
+                {key},
                 status TEXT NOT NULL CHECK (status IN ('pending', 'done', 'failed')),
                 PRIMARY KEY (operation, sequence)
-            ) WITHOUT ROWID""",
+            ) WITHOUT ROWID"""
+
+
+JOURNAL_SCHEMA: Final = Schema(
+    what="journal",
+    application_id=0x49424B4A,  # "IBKJ"
+    steps=(
+        (
+            """CREATE TABLE operations (
+                id INTEGER PRIMARY KEY AUTOINCREMENT,
+                command TEXT NOT NULL,
+                state TEXT NOT NULL CHECK (state IN ('open', 'done', 'undone', 'failed')),
+                started TEXT NOT NULL,
+                finished TEXT
+            )""",
+            _entries_with("key_ref INTEGER"),
         ),
         (
             """CREATE TABLE plans (
@@ -159,23 +165,7 @@ JOURNAL_SCHEMA: Final = Schema(
         (
             # A row's number is good within one key store only, its name in every one: ibkeys.store.keys.row_names.
             "ALTER TABLE entries RENAME TO entries_before",
-            """CREATE TABLE entries (
-                operation INTEGER NOT NULL REFERENCES operations (id),
-                sequence INTEGER NOT NULL,
-                node_guid TEXT NOT NULL,
-                port_guid TEXT NOT NULL,
-                node_desc TEXT NOT NULL,
-                node_type TEXT NOT NULL,
-                port INTEGER NOT NULL,
-                lid INTEGER NOT NULL,
-                attribute TEXT NOT NULL,
-                attribute_modifier INTEGER NOT NULL,
-                before BLOB NOT NULL CHECK (length(before) = 64),
-                after BLOB NOT NULL CHECK (length(after) = 64),
-                key_name TEXT,
-                status TEXT NOT NULL CHECK (status IN ('pending', 'done', 'failed')),
-                PRIMARY KEY (operation, sequence)
-            ) WITHOUT ROWID""",
+            _entries_with("key_name TEXT"),
             """INSERT INTO entries SELECT operation, sequence, node_guid, port_guid, node_desc, node_type, port, lid,
                 attribute, attribute_modifier, before, after, CAST(key_ref AS TEXT), status FROM entries_before""",
             "DROP TABLE entries_before",

@@ -33,13 +33,12 @@ class ClassKeyStore:
         known = self.all_keys().get(name, {})
         new = {guid: key for guid, key in keys.items() if known.get(guid) != key}
         now = self._store.now()
-        with self._database.transaction() as connection:
+        with self._store.in_one_transaction():
             for guid, key in new.items():
                 owner = guid_text(guid)
                 sealed = self._store.stored_form(key, _owner(name, owner))
-                connection.execute(
-                    "INSERT INTO class_keys VALUES (NULL, ?, ?, ?, ?, ?)", (name, owner, sealed, now, note)
-                )
+                row = {"key_class": name, "port_guid": owner, "class_key": sealed, "since": now, "note": note}
+                self._database.insert("class_keys", **row)
         return len(new)
 
     def all_keys(self) -> dict[ClassName, dict[int, ClassKey]]:

@@ -10,20 +10,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
+from functools import cached_property
+from typing import Any, Final, Literal, TypeVar
 
 from ibkeys.errors import StoreError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
-from ibkeys.store.keys.row_names import name_of, names_of, new_name, row_of
+from ibkeys.store.keys.key_table import KeyState as KeyState
+from ibkeys.store.keys.key_table import KeyTable
 from ibkeys.store.keys.schema import KEYSTORE_SCHEMA
 from ibkeys.store.keys.sealed import OF_THE_SUBNET, SealedStore
 from ibkeys.store.sqlite import guid_number, guid_text, timestamp
 
-if TYPE_CHECKING:
-    import sqlite3
-
-KeyState = Literal["current", "pending", "former", "imported"]
 TRY_ORDER: Final[tuple[KeyState, ...]] = ("current", "pending", "imported", "former")
 """The order in which keys are tried on a port."""
 ImportResult = Literal["new", "known", "changed", "older"]
@@ -59,12 +57,7 @@ class StoredKey(KeyRow):
     m_key: MKey
 
 
-class _Owner(NamedTuple):
-    """Whose key it is; node and number are None when only the port GUID is known."""
-
-    node_guid: int | None
-    port_guid: int
-    port: int | None
+AnyRow = TypeVar("AnyRow", bound=KeyRow)
 
 
 class KeyStore(SealedStore):
@@ -77,6 +70,14 @@ class KeyStore(SealedStore):
 
     schema = KEYSTORE_SCHEMA
 
+    @cached_property
+    def _of_ports(self) -> KeyTable:
+        return KeyTable(self, "keys", owner="port_guid")
+
+    @cached_property
+    def _of_subnet(self) -> KeyTable:
+        return KeyTable(self, "subnet_keys", "key of the whole subnet")
+
     # --- one port ------------------------------------------------------------------------------------------------
 
     def put_pending(self, node_guid: int, port_guid: int, port: int, new: KeySetting, old: KeySetting | None) -> int:
@@ -85,39 +86,33 @@ class KeyStore(SealedStore):
         *old* is what the port has now, None if unknown; its key becomes the current key if it is not already. A pending
         key of an earlier, unfinished Set becomes a former key, because the port may have it.
         """
-        owner = _Owner(node_guid, port_guid, port)
-        with self.database.transaction() as connection:
-            self._restate(connection, port_guid, "pending", "former", "its Set was never confirmed")
-            current = self._current_row(port_guid)
-            replaced = current[0] if current else None
-            if old is not None and (current is None or current[1] != old.key):
-                self._restate(connection, port_guid, "current", "former", "the port had another key")
-                replaced = self._insert(connection, owner, old.key, "current", old)
-            return self._insert(connection, owner, new.key, "pending", new, replaces=replaced)
+        owner = guid_text(port_guid)
+        with self.in_one_transaction():
+            self._of_ports.give_up(owner, "pending", "its Set was never confirmed")
+            current = self.current_of(port_guid)
+            replaced = current.ref if current else None
+            if old is not None and (current is None or current.m_key != old.key):
+                self._of_ports.give_up(owner, "current", "the port had another key")
+                replaced = self._insert(port_guid, old.key, "current", node_guid, port, old)
+            return self._insert(port_guid, new.key, "pending", node_guid, port, new, replaced)
 
     def promote(self, ref: int) -> None:
         """Make *ref* the current key of its port, because a Get with it was answered; the former current one is kept.
 
         Works from any state, so a run can record that a port has its former key again, or the new one after all.
         """
-        with self.database.transaction() as connection:
-            stored = _without_key(self._row(ref))
-            if stored.state != "current":
-                self._restate(connection, stored.port_guid, "current", "former", "")
-                self._set_state(connection, ref, "current", "")
+        self._of_ports.promote(ref)
 
     def abandon(self, ref: int, note: str = "abandoned") -> None:
         """Mark a pending key as former, because its Set apparently took no effect.
 
         Raises StoreError when *ref* is the current key.
         """
-        with self.database.transaction() as connection:
-            stored = _without_key(self._row(ref))
-            if stored.state == "current":
-                raise StoreError(
-                    f"key {ref} is the current key of port {guid_text(stored.port_guid)}, so it cannot be discarded"
-                )
-            self._set_state(connection, ref, "former", note)
+        with self.in_one_transaction():
+            owner, state, *_ = self._of_ports.row("port_guid, state, *", ref)
+            if state == "current":
+                raise StoreError(f"key {ref} is the current key of port {owner}, so it cannot be discarded")
+            self._of_ports.set_state(ref, "former", note)
 
     def put_imported(
         self, port_guid: int, key: MKey, *, node_guid: int | None = None, port: int | None = None, note: str = ""
@@ -126,33 +121,33 @@ class KeyStore(SealedStore):
 
         A key that the port has in any state is not stored twice.
         """
-        with self.database.transaction() as connection:
+        with self.in_one_transaction():
             for known in self._known(port_guid):
                 if known.m_key == key:
                     return known.ref
-            return self._insert(connection, _Owner(node_guid, port_guid, port), key, "imported", note=note)
+            return self._insert(port_guid, key, "imported", node_guid, port, note=note)
 
     def get(self, ref: int) -> StoredKey:
         """Return one row. Raises StoreError when there is none."""
-        return self._stored(self._row(ref))
+        return self._stored(self._of_ports.row(_COLUMNS, ref))
 
     def named(self, name: str) -> StoredKey:
         """Return the row that the journal calls *name*. Raises KeyGone where this key store never had it."""
-        return self.get(row_of(self.database, "keys", name))
+        return self.get(self.ref_of(name))
 
     def ref_of(self, name: str) -> int:
         """Return the ``ref`` of the row that the journal calls *name*. Raises KeyGone as `named` does."""
-        return row_of(self.database, "keys", name)
+        return self._of_ports.ref_of(name)
 
     def name_of(self, ref: int) -> str:
         """Return what the journal calls one row. Raises StoreError when there is none."""
-        return name_of(self.database, "keys", ref)
+        return self._of_ports.name_of(ref)
 
     def has_names(self, names: Collection[str], of_subnet: Collection[str]) -> bool:
         """Whether there are rows with all these *names*, and keys of the whole subnet with those *of_subnet*."""
         return all(
-            set(wanted) <= set(names_of(self.database, table).values())
-            for table, wanted in (("keys", names), ("subnet_keys", of_subnet))
+            set(wanted) <= set(table.names().values())
+            for table, wanted in ((self._of_ports, names), (self._of_subnet, of_subnet))
         )
 
     # --- all ports -----------------------------------------------------------------------------------------------
@@ -160,25 +155,17 @@ class KeyStore(SealedStore):
     def all_keys(self) -> dict[int, list[MKey]]:
         """Return the keys to try on every port, by its GUID: none twice, in `TRY_ORDER`, the newest of each state
         first."""
-        by_port: dict[int, list[StoredKey]] = {}
-        for row in self.rows():
-            by_port.setdefault(row.port_guid, []).append(row)
-        return {guid: _in_try_order(rows) for guid, rows in by_port.items()}
+        return {guid: _in_try_order(rows) for guid, rows in _by_port(self.rows()).items()}
 
     def confirmed(self) -> set[int]:
         """Return the GUIDs of ports with a current key of which no change is pending and no other key was imported."""
-        rows = self.database.query(
-            "SELECT port_guid FROM keys GROUP BY port_guid "
-            "HAVING sum(state = 'current') AND NOT sum(state IN ('pending', 'imported'))",
-            of="keys",
-        )
+        confirmed = "sum(state = 'current') AND NOT sum(state IN ('pending', 'imported'))"
+        rows = self._of_ports.select("port_guid", f"GROUP BY port_guid HAVING {confirmed}")
         return {guid_number(owner) for (owner,) in rows}
 
     def imported(self) -> set[int]:
         """Return the GUIDs of ports of which a key was imported while a change was unfinished: the one tried first."""
-        by_port: dict[int, list[KeyRow]] = {}
-        for row in self.outline():
-            by_port.setdefault(row.port_guid, []).append(row)
+        by_port = _by_port(self.outline())
         return {guid for guid, rows in by_port.items() if _imported_after_pending(rows) is not None}
 
     def levels(self) -> dict[int, int]:
@@ -187,11 +174,8 @@ class KeyStore(SealedStore):
         A port with a key of which no level is known is left out.
         """
         found: dict[int, int | None] = {}
-        rows = self.database.query(
-            "SELECT port_guid, m_key_protect_bits FROM keys WHERE state IN ('current', 'pending', 'imported')",
-            of="keys",
-        )
-        for owner, level in rows:
+        possible = "WHERE state IN ('current', 'pending', 'imported')"
+        for owner, level in self._of_ports.select("port_guid, m_key_protect_bits", possible):
             guid = guid_number(owner)
             before = found.get(guid, level)
             found[guid] = None if before is None or level is None else max(before, level)
@@ -199,25 +183,21 @@ class KeyStore(SealedStore):
 
     def current_of(self, port_guid: int) -> StoredKey | None:
         """Return the current key of one port, or None when it has none."""
-        rows = self.database.query(
-            f"SELECT {_COLUMNS} FROM keys WHERE port_guid = ? AND state = 'current'",
-            (guid_text(port_guid),),
-            of="keys",
-        )
+        rows = self._of_ports.select(_COLUMNS, "WHERE port_guid = ? AND state = 'current'", guid_text(port_guid))
         return self._stored(rows[0]) if rows else None
 
     def current(self) -> dict[int, MKey]:
         """Return the current key of every port that has one, by port GUID."""
-        rows = self.database.query("SELECT port_guid, m_key FROM keys WHERE state = 'current'", of="keys")
+        rows = self._of_ports.select("port_guid, m_key", "WHERE state = 'current'")
         return {guid_number(port_guid): self._key(blob, port_guid) for port_guid, blob in rows}
 
     def rows(self) -> list[StoredKey]:
         """Return all rows, ordered by port GUID and then as they were stored. The keys in them mask themselves."""
-        return [self._stored(row) for row in self.database.query(_ALL_ROWS, of="keys")]
+        return [self._stored(row) for row in self._of_ports.select(_COLUMNS, _ALL)]
 
     def outline(self) -> list[KeyRow]:
         """Return all rows as `rows` does, but without keys: no passphrase is needed."""
-        return [_without_key(row) for row in self.database.query(_ALL_ROWS, of="keys")]
+        return [_without_key(row) for row in self._of_ports.select(_COLUMNS, _ALL)]
 
     def put_all_imported(self, keys: Mapping[int, MKey], written: datetime, note: str = "") -> dict[int, ImportResult]:
         """Store keys from elsewhere, by port GUID, and return what each was. One transaction: all or nothing.
@@ -226,8 +206,8 @@ class KeyStore(SealedStore):
         the imported key is tried first; a later one stays the current key. No key is stored twice, and none is lost.
         """
         when = timestamp(lambda: written)
-        with self.database.transaction() as connection:
-            return {guid: self._import(connection, guid, key, when, note) for guid, key in keys.items()}
+        with self.in_one_transaction():
+            return {guid: self._import(guid, key, when, note) for guid, key in keys.items()}
 
     # --- the key of the whole subnet -----------------------------------------------------------------------------
 
@@ -236,57 +216,47 @@ class KeyStore(SealedStore):
 
         It is the newest one from now on. Returns its number, for `subnet_key` and the journal.
         """
-        with self.database.transaction() as connection:
-            for ref, blob in self._subnet_rows("ORDER BY id DESC LIMIT 1"):
+        with self.in_one_transaction():
+            for ref, blob in self._of_subnet.select("id, m_key", "ORDER BY id DESC LIMIT 1"):
                 if self._key(blob, OF_THE_SUBNET) == key:
                     return int(ref)
-            row = (self.stored_form(key, OF_THE_SUBNET), self.now(), note, new_name())
-            cursor = connection.execute("INSERT INTO subnet_keys VALUES (NULL, ?, ?, ?, ?)", row)
-            return cast(int, cursor.lastrowid)
+            return self._of_subnet.insert(m_key=self.stored_form(key, OF_THE_SUBNET), note=note)
 
     def subnet_key(self, ref: int) -> MKey:
         """Return one key of the whole subnet. Raises StoreError when there is none of that number."""
-        rows = self._subnet_rows("WHERE id = ?", ref)
-        if not rows:
-            raise StoreError(f"the key store has no key of the whole subnet {ref}")
-        return self._key(rows[0][1], OF_THE_SUBNET)
+        return self._key(self._of_subnet.row("m_key", ref)[0], OF_THE_SUBNET)
 
     def subnet_key_name(self, ref: int) -> str:
         """Return what the journal calls one key of the whole subnet. Raises StoreError when there is none."""
-        return name_of(self.database, "subnet_keys", ref)
+        return self._of_subnet.name_of(ref)
 
     def subnet_key_named(self, name: str) -> MKey:
         """Return the key of the whole subnet that the journal calls *name*. Raises KeyGone where this key store never
         had it."""
-        return self.subnet_key(row_of(self.database, "subnet_keys", name))
+        return self.subnet_key(self._of_subnet.ref_of(name))
 
     def subnet_key_names(self) -> dict[MKey, str]:
         """Return what the journal calls each key of the whole subnet."""
-        names = names_of(self.database, "subnet_keys")
+        names = self._of_subnet.names()
         return {key: names[ref] for key, ref in self.subnet_key_refs().items()}
 
     def subnet_key_refs(self) -> dict[MKey, int]:
         """Return the newest number of each key of the whole subnet."""
-        return {self._key(blob, OF_THE_SUBNET): ref for ref, blob in self._subnet_rows("ORDER BY id")}
+        rows = self._of_subnet.select("id, m_key", "ORDER BY id")
+        return {self._key(blob, OF_THE_SUBNET): ref for ref, blob in rows}
 
     def subnet_keys(self) -> list[MKey]:
         """Return the keys of the whole subnet, the newest first, none twice."""
-        rows = self._subnet_rows("ORDER BY id DESC")
+        rows = self._of_subnet.select("id, m_key", "ORDER BY id DESC")
         return list(dict.fromkeys(self._key(blob, OF_THE_SUBNET) for _, blob in rows))
-
-    def _subnet_rows(self, which: str, *parameters: int) -> list[tuple[Any, ...]]:
-        return self.database.query(f"SELECT id, m_key FROM subnet_keys {which}", parameters, of="subnet_keys")
 
     def subnet_key_outline(self) -> list[tuple[str, str]]:
         """Return (since, note) of the keys of the whole subnet, the newest first; no passphrase is needed."""
-        rows = self.database.query("SELECT since, note FROM subnet_keys ORDER BY id DESC", of="subnet_keys")
-        return [(since, note) for since, note in rows]
+        return [(since, note) for since, note in self._of_subnet.select("since, note", "ORDER BY id DESC")]
 
     # --- rows ----------------------------------------------------------------------------------------------------
 
-    def _import(
-        self, connection: sqlite3.Connection, port_guid: int, key: MKey, written: str, note: str
-    ) -> ImportResult:
+    def _import(self, port_guid: int, key: MKey, written: str, note: str) -> ImportResult:
         known = self._known(port_guid)
         if _in_try_order(known)[:1] == [key]:
             return "known"
@@ -296,85 +266,55 @@ class KeyStore(SealedStore):
             return "known"
         if current is not None and current.since > written:
             if same is None:
-                self._insert(connection, _Owner(None, port_guid, None), key, "imported", note=note)
+                self._insert(port_guid, key, "imported", note=note)
             return "older"
         replaced: tuple[KeyState, ...] = ("current", "imported")
         for state in replaced:
-            self._restate(connection, port_guid, state, "former", "another key was imported")
+            self._of_ports.give_up(guid_text(port_guid), state, "another key was imported")
         if same is None:
-            self._insert(connection, _Owner(None, port_guid, None), key, "imported", note=note)
+            self._insert(port_guid, key, "imported", note=note)
         elif same.state != "pending":
-            self._set_state(connection, same.ref, "imported", note)
+            self._of_ports.set_state(same.ref, "imported", note)
         return "changed" if known else "new"
 
     def _known(self, port_guid: int) -> list[StoredKey]:
-        query = f"SELECT {_COLUMNS} FROM keys WHERE port_guid = ? ORDER BY id"
-        return [self._stored(row) for row in self.database.query(query, (guid_text(port_guid),), of="keys")]
+        rows = self._of_ports.select(_COLUMNS, "WHERE port_guid = ? ORDER BY id", guid_text(port_guid))
+        return [self._stored(row) for row in rows]
 
     def _insert(
         self,
-        connection: sqlite3.Connection,
-        owner: _Owner,
+        port_guid: int,
         key: MKey,
         state: KeyState,
+        node_guid: int | None = None,
+        port: int | None = None,
         set_with: KeySetting | None = None,
         replaces: int | None = None,
         note: str = "",
     ) -> int:
         """Store a row and return its ``ref``. *set_with*: level and lease of the key, None if they are not known."""
-        port_guid = guid_text(owner.port_guid)
-        cursor = connection.execute(
-            f"INSERT INTO keys ({_COLUMNS}, name) VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                None if owner.node_guid is None else guid_text(owner.node_guid),
-                port_guid,
-                owner.port,
-                self.stored_form(key, port_guid),
-                None if set_with is None else set_with.protect,
-                None if set_with is None else set_with.lease,
-                state,
-                self.now(),
-                note,
-                replaces,
-                new_name(),
-            ),
+        return self._of_ports.insert(
+            node_guid=None if node_guid is None else guid_text(node_guid),
+            port_guid=guid_text(port_guid),
+            port=port,
+            m_key=self.stored_form(key, guid_text(port_guid)),
+            m_key_protect_bits=None if set_with is None else set_with.protect,
+            m_key_lease_period=None if set_with is None else set_with.lease,
+            state=state,
+            note=note,
+            replaces=replaces,
         )
-        return cast(int, cursor.lastrowid)
-
-    def _restate(self, connection: sqlite3.Connection, port_guid: int, old: KeyState, new: KeyState, note: str) -> None:
-        connection.execute(
-            "UPDATE keys SET state = ?, since = ?, note = ? WHERE port_guid = ? AND state = ?",
-            (new, self.now(), note, guid_text(port_guid), old),
-        )
-
-    def _set_state(self, connection: sqlite3.Connection, ref: int, state: KeyState, note: str) -> None:
-        connection.execute(
-            "UPDATE keys SET state = ?, since = ?, note = ? WHERE id = ?", (state, self.now(), note, ref)
-        )
-
-    def _row(self, ref: int) -> tuple[Any, ...]:
-        rows = self.database.query(f"SELECT {_COLUMNS} FROM keys WHERE id = ?", (ref,), of="keys")
-        if not rows:
-            raise StoreError(f"the key store has no key {ref}")
-        return rows[0]
-
-    def _current_row(self, port_guid: int) -> tuple[int, MKey] | None:
-        owner = guid_text(port_guid)
-        query = "SELECT id, m_key FROM keys WHERE port_guid = ? AND state = 'current'"
-        rows = self.database.query(query, (owner,), of="keys")
-        return (rows[0][0], self._key(rows[0][1], owner)) if rows else None
 
     def _stored(self, row: Sequence[Any]) -> StoredKey:
         ref, node_guid, port_guid, port, blob, bits, lease, state, since, note, replaces = row
-        key = self._key(blob, port_guid)
         where = (ref, _guid(node_guid), guid_number(port_guid), port)
-        return StoredKey(*where, bits, lease, state, since, note, replaces, key)
+        return StoredKey(*where, bits, lease, state, since, note, replaces, self._key(blob, port_guid))
 
 
 _COLUMNS: Final = (
     "id, node_guid, port_guid, port, m_key, m_key_protect_bits, m_key_lease_period, state, since, note, replaces"
 )
-_ALL_ROWS: Final = f"SELECT {_COLUMNS} FROM keys ORDER BY port_guid, id"
+_ALL: Final = "ORDER BY port_guid, id"
 
 
 def _without_key(row: Sequence[Any]) -> KeyRow:
@@ -384,6 +324,13 @@ def _without_key(row: Sequence[Any]) -> KeyRow:
 
 def _guid(text: str | None) -> int | None:
     return None if text is None else guid_number(text)
+
+
+def _by_port(rows: Iterable[AnyRow]) -> dict[int, list[AnyRow]]:
+    found: dict[int, list[AnyRow]] = {}
+    for row in rows:
+        found.setdefault(row.port_guid, []).append(row)
+    return found
 
 
 def _in_try_order(rows: Iterable[StoredKey]) -> list[MKey]:

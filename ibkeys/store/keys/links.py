@@ -66,14 +66,12 @@ class TopologyStore(Store):
 
     def settle(self, port_guids: Iterable[int]) -> None:
         """Note that these ports are not to be waited for any more."""
-        with self.database.transaction() as connection:
-            rows = [(guid_text(guid), self._time(None)) for guid in port_guids]
-            connection.executemany("INSERT OR REPLACE INTO settled VALUES (?, ?)", rows)
+        rows = [(guid_text(guid), self.now()) for guid in port_guids]
+        self.database.execute_all("INSERT OR REPLACE INTO settled VALUES (?, ?)", rows)
 
     def unsettle(self, port_guids: Iterable[int]) -> None:
         """Wait for these ports again: they were found."""
-        with self.database.transaction() as connection:
-            connection.executemany("DELETE FROM settled WHERE port_guid = ?", [(guid_text(g),) for g in port_guids])
+        self.database.execute_all("DELETE FROM settled WHERE port_guid = ?", [(guid_text(g),) for g in port_guids])
 
     def settled(self) -> set[int]:
         """Return the GUIDs of the ports that are not to be waited for."""

@@ -7,10 +7,8 @@ numbers; those are found only where the row had no name when this file was upgra
 
 from __future__ import annotations
 
-import secrets
 from typing import TYPE_CHECKING, Final
 
-from ibkeys.errors import KeyGone, StoreError
 from ibkeys.store.columns import Column, number, text
 
 if TYPE_CHECKING:
@@ -36,40 +34,6 @@ ROW_NAMES: Final = (
 NUMBERED_COLUMNS: Final[dict[str, dict[str, Column]]] = {"numbered": {"table_name": text(_TABLES), "most": number()}}
 
 
-def new_name() -> str:
-    """Return the name of a new row."""
-    return secrets.token_hex(16)
-
-
-def row_of(database: Database, table: str, name: str) -> int:
-    """Return the number of the row that a journal calls *name*: its name, or a number of an earlier version.
-
-    Raises KeyGone where this key store never had that row.
-    """
-    if len(name) == 32:
-        rows = database.query(f"SELECT id FROM {table} WHERE name = ?", (name,), of=table)
-    else:
-        rows = database.query(
-            f"SELECT id FROM {table} WHERE id = ? AND id <= (SELECT most FROM numbered WHERE table_name = ?)",
-            (int(name), table),
-            of=table,
-        )
-    if not rows:
-        raise KeyGone(
-            f"{database.path or 'memory'}: a key that the journal refers to is not in this key store: the key store "
-            "was lost or replaced since then; `ibkeys keystore restore FILE` restores a backup of both"
-        )
-    return int(rows[0][0])
-
-
 def names_of(database: Database, table: str) -> dict[int, str]:
     """Return the name of each row of *table* by its number."""
     return dict(database.query(f"SELECT id, name FROM {table}", of=table))
-
-
-def name_of(database: Database, table: str, ref: int) -> str:
-    """Return the name of the row with the number *ref*. Raises StoreError when there is none."""
-    rows = database.query(f"SELECT id, name FROM {table} WHERE id = ?", (ref,), of=table)
-    if not rows:
-        raise StoreError(f"the key store has no key {ref}")
-    return str(rows[0][1])

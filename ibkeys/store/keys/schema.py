@@ -56,27 +56,37 @@ _KEY_COLUMNS: Final[dict[str, dict[str, Column]]] = {
     },
 }
 
-KEYSTORE_SCHEMA: Final = Schema(
-    what="key store",
-    application_id=0x49424B4B,  # "IBKK"
-    steps=(
-        (
-            """CREATE TABLE keys (
+
+def _keys_of(sizes: str) -> str:
+    """Return the SQL that makes the table of M_Keys. *sizes*: how many bytes a key has, in SQL."""
+    return f"""CREATE TABLE keys (
                 id INTEGER PRIMARY KEY AUTOINCREMENT,
                 node_guid TEXT,
                 port_guid TEXT NOT NULL,
                 port INTEGER,
-                m_key BLOB NOT NULL CHECK (typeof(m_key) = 'blob' AND length(m_key) = 8),
+                m_key BLOB NOT NULL CHECK (typeof(m_key) = 'blob' AND length(m_key) {sizes}),
                 m_key_protect_bits INTEGER,
                 m_key_lease_period INTEGER,
                 state TEXT NOT NULL CHECK (state IN ('current', 'pending', 'former', 'imported')),
                 since TEXT NOT NULL,
                 note TEXT NOT NULL DEFAULT '',
                 replaces INTEGER REFERENCES keys (id)
-            )""",
-            "CREATE UNIQUE INDEX one_current ON keys (port_guid) WHERE state = 'current'",
-            "CREATE UNIQUE INDEX one_pending ON keys (port_guid) WHERE state = 'pending'",
-            "CREATE INDEX keys_of_port ON keys (port_guid)",
+            )"""
+
+
+_KEY_INDEXES: Final = (
+    "CREATE UNIQUE INDEX one_current ON keys (port_guid) WHERE state = 'current'",
+    "CREATE UNIQUE INDEX one_pending ON keys (port_guid) WHERE state = 'pending'",
+    "CREATE INDEX keys_of_port ON keys (port_guid)",
+)
+
+KEYSTORE_SCHEMA: Final = Schema(
+    what="key store",
+    application_id=0x49424B4B,  # "IBKK"
+    steps=(
+        (
+            _keys_of("= 8"),
+            *_KEY_INDEXES,
             """CREATE TABLE links (
                 node_guid TEXT NOT NULL,
                 port INTEGER NOT NULL,
@@ -91,25 +101,11 @@ KEYSTORE_SCHEMA: Final = Schema(
             # Sealed keys are longer than 8 bytes, and SQLite changes a CHECK only with its table. A reference follows
             # the old table to its new name, so the copy's refers to the copy.
             "ALTER TABLE keys RENAME TO keys_before",
-            """CREATE TABLE keys (
-                id INTEGER PRIMARY KEY AUTOINCREMENT,
-                node_guid TEXT,
-                port_guid TEXT NOT NULL,
-                port INTEGER,
-                m_key BLOB NOT NULL CHECK (typeof(m_key) = 'blob' AND length(m_key) IN (8, 36)),
-                m_key_protect_bits INTEGER,
-                m_key_lease_period INTEGER,
-                state TEXT NOT NULL CHECK (state IN ('current', 'pending', 'former', 'imported')),
-                since TEXT NOT NULL,
-                note TEXT NOT NULL DEFAULT '',
-                replaces INTEGER REFERENCES keys (id)
-            )""",
+            _keys_of("IN (8, 36)"),
             """INSERT INTO keys SELECT id, node_guid, port_guid, port, m_key, m_key_protect_bits, m_key_lease_period,
                 state, since, note, replaces FROM keys_before ORDER BY id""",
             "DROP TABLE keys_before",
-            "CREATE UNIQUE INDEX one_current ON keys (port_guid) WHERE state = 'current'",
-            "CREATE UNIQUE INDEX one_pending ON keys (port_guid) WHERE state = 'pending'",
-            "CREATE INDEX keys_of_port ON keys (port_guid)",
+            *_KEY_INDEXES,
             """CREATE TABLE subnet_keys (
                 id INTEGER PRIMARY KEY AUTOINCREMENT,
                 m_key BLOB NOT NULL CHECK (typeof(m_key) = 'blob' AND length(m_key) IN (8, 36)),

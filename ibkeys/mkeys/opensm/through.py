@@ -1,0 +1,37 @@
+"""What the user wants of a run through OpenSM, and who hears of it while it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ibkeys.change.runner import OnStep
+from ibkeys.mkeys.opensm.standbys import STANDBY_WAIT
+from ibkeys.sm.hosts import SmHost
+
+
+@dataclass(frozen=True, slots=True)
+class RunListener:
+    """Callbacks of a run. ``say``: what the user should do now; ``progress``: how far a step is; ``began``: called with
+    the operation of a run that has to be confirmed, and which start of it this is, when its keys are in the key store
+    and before any file changes, for the process that guards the run.
+    """
+
+    say: Callable[[str], None] = lambda text: None
+    progress: OnStep = lambda words, done, whole: None
+    began: Callable[[int, int], None] = lambda operation, start: None
+
+
+@dataclass(frozen=True, slots=True)
+class ViaOpensm:
+    """Options for a run through OpenSM. ``hosts``: this one first; ``wait``: seconds without progress after which
+    OpenSM is signalled again, and after as many more the run stops; ``open``: the key changes at level 0; ``confirm``:
+    the run is to be confirmed; ``standby_wait``: seconds that a user has to start a standby.
+    """
+
+    hosts: Sequence[SmHost]
+    wait: float
+    open: bool = False
+    listener: RunListener = field(default_factory=RunListener)
+    confirm: bool = False
+    standby_wait: float = STANDBY_WAIT
