@@ -205,7 +205,7 @@ def show(
         write_json(command, sheet.document())
     elif format == "csv":
         fields = [name for column in columns for name in column.csv_names]
-        write_csv([*IDENTITY, *fields], ({**row, **_flat(row, columns)} for row in sheet.ports))
+        write_csv([*IDENTITY, *fields], sheet.ports)
     elif sheet.is_sweep:
         rows = [row for row in sheet.ports if in_table(row)]
         titles = [column.short or column.title for column in columns]
@@ -219,11 +219,6 @@ def show(
         for row in sheet.ports:
             write_details(heading_of(row), ((column.title, column.cell(row)) for column in columns))
     return finish(sheet.errors, format, names, asked.listing.each)
-
-
-def _flat(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
-    pairs = (zip(column.csv_names, column.csv_values(row), strict=True) for column in columns)
-    return {name: value for pair in pairs for name, value in pair}
 
 
 NAMING: Final = ("Node", "GUID", "Port", "LID")
@@ -266,11 +261,6 @@ def peer_document(port: Port) -> dict[str, Any] | None:
         return None
     document = peer.identity()
     return {part: document[part] for part in PEER_PARTS}
-
-
-def peer_values(port: Port) -> dict[str, Any]:
-    """Return the far end of a port's link as `PEER_COLUMNS` have it; nothing if there is none."""
-    return {f"peer_{part}": value for part, value in (peer_document(port) or {}).items()}
 
 
 def values_of(read: object | None, names: Iterable[str]) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def write_reach(about: dict[str, Any], found: ReachComparison, names: FoldedName
         write_exact("]}}")
     elif format == "csv":
         columns = ("change", "a_port_guid", "a_node_desc", "b_port_guid", "b_node_desc")
-        write_csv(columns, (_flat(*each) for each in _pairs(found)))
+        write_csv(columns, _pair_documents(found))
     else:
         _write_words(found, counts, names, pairs)
 
@@ -102,17 +102,6 @@ def _pairs(found: ReachComparison) -> Any:
 def _pair_documents(found: ReachComparison) -> Iterator[dict[str, Any]]:
     for change, a, b in _pairs(found):
         yield {"change": change, "a": a.identity(), "b": b.identity()}
-
-
-def _flat(change: str, a: Port, b: Port) -> dict[str, Any]:
-    one, other = a.identity(), b.identity()
-    return {
-        "change": change,
-        "a_port_guid": one["port_guid"],
-        "a_node_desc": one["node_desc"],
-        "b_port_guid": other["port_guid"],
-        "b_node_desc": other["node_desc"],
-    }
 
 
 def _groups(found: ReachComparison) -> Iterator[dict[str, Any]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -79,7 +79,7 @@ def ipoib_check(
         "asked_from": [f"0x{base:04x}" for base in own],
         "error": error,
     }
-    if not write_data(format, "ipoib-check", lambda: document, _COLUMNS, _rows(findings)):
+    if not write_data(format, "ipoib-check", lambda: document, _COLUMNS, (each.to_json() for each in findings)):
         _write_words(policy, findings, "gave no answer" if error is not None else "shows no broadcast group")
         for each in joins or ():
             name = f" {each.name}" if each.name else ""
@@ -105,15 +105,6 @@ def _compare(
         populated = populated_partitions(policy, sweep(fabric, where))
         findings = compare_groups(policy, groups, populated=populated, own_p_keys=own)
     return findings, None
-
-
-def _rows(findings: Sequence[GroupFinding]) -> Iterator[dict[str, Any]]:
-    for finding in findings:
-        document = finding.to_json()
-        for which in ("planned", "found"):
-            values = document.pop(which) or {}
-            document |= {f"{which}_{name}": value for name, value in values.items()}
-        yield document
 
 
 def _write_words(policy: Policy, findings: Sequence[GroupFinding], otherwise: str) -> None:
