@@ -105,7 +105,7 @@ def _read_ports(
     from ibkeys.topology.find import SeveralNodes
 
     try:
-        handle = given.read_from(source)
+        handle = source.find_port(*given)
     except SeveralNodes as several:
         if given.portnum is not None:
             raise

@@ -60,12 +60,8 @@ class _Asked:
     disconnect_unconfigured: bool = options.flag_field(
         "--disconnect-unconfigured", help="Remove the default P_Key from CA ports in no other partition."
     )
-    allow_index_moves: tuple[str, ...] = options.field(
-        "--allow-index-moves",
-        env=False,
-        multiple=True,
-        metavar="PARTITION",
-        help="Partition whose P_Keys may move; repeatable, or all.",
+    allow_index_moves: tuple[str, ...] = options.repeated_field(
+        "--allow-index-moves", "PARTITION", "Partition whose P_Keys may move; repeatable, or all."
     )
     sm_guid: int | None = options.field(
         "--sm-guid", env=False, type=GUID, metavar="GUID", help="Port GUID of the subnet manager, for SELF."
