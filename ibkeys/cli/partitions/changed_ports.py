@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ibkeys.cli.listing.folding import folded_lines
@@ -69,14 +68,9 @@ def _painted(entries: Sequence[Entry], each: bool) -> list[Painted] | list[OneLi
     """Return the entries of `entries_of` with the colour of what happens to them. Unless *each* port has a row of its
     own, several share a line."""
     painted = [Painted(*entry) for entry in entries]
-    return painted if each else [OneLine(several) for several in _batched(painted, _PER_LINE)]
-
-
-def _batched(entries: Iterable[Painted], most: int) -> Iterator[tuple[Painted, ...]]:
-    """Yield *entries* in tuples of *most*, the last one with what is left."""
-    left = iter(entries)
-    while several := tuple(islice(left, most)):
-        yield several
+    if each:
+        return painted
+    return [OneLine(tuple(painted[at : at + _PER_LINE])) for at in range(0, len(painted), _PER_LINE)]
 
 
 def _lines(

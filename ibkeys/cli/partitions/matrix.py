@@ -238,11 +238,10 @@ def _who(each: Membership, names: FoldedNames, cut: bool) -> Iterator[str]:
     """Yield who is in a partition: full members, then limited ones; *cut*: at most `_LISTED` lines of each."""
     for title, ports in (("full: ", each.full), ("limited: ", each.limited)):
         lines = indented(names, (port.identity() for port in ports), "    " + title) if ports else []
-        rest = len(lines) - _LISTED if cut else 0
-        yield from lines[:_LISTED] if rest > 0 else lines
-        if rest > 0:
-            of = f"0x{each.partition:04x}"
-            yield f"    {title}{counted(rest, 'more line')} of them: --partition {of}"
+        listed = lines[:_LISTED] if cut else lines
+        yield from listed
+        if rest := len(lines) - len(listed):
+            yield f"    {title}{counted(rest, 'more line')} of them: --partition 0x{each.partition:04x}"
 
 
 # --- pictures --------------------------------------------------------------------------------------------------------

@@ -111,15 +111,10 @@ def _write_words(policy: Policy, problems: Sequence[Problem]) -> None:
     if not policy.accepted:
         write(clean(f"{policy.path}: {counts}; {policy.verdict}"))
         return
-    partitions = counted(len(policy.partitions), "partition")
+    how = "OpenSM accepts it"
     if any(problem.code == NOT_CHECKED for problem in problems):
-        write(
-            clean(
-                f"{policy.path}: not fully checked, because NVIDIA's OpenSM may know some of its keywords: {partitions}"
-            )
-        )
-    else:
-        write(clean(f"{policy.path}: OpenSM accepts it: {partitions}"))
+        how = "not fully checked, because NVIDIA's OpenSM may know some of its keywords"
+    write(clean(f"{policy.path}: {how}: {counted(len(policy.partitions), 'partition')}"))
     write(counts or "no remarks")
     write("")
     for line in in_words(policy):
