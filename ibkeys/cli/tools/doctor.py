@@ -340,17 +340,10 @@ def _written_check(name: str, path: Path, detail: str) -> Check:
     create it too."""
     from ibkeys.umad.probe import Check
 
-    needed = (path, path.parent) if path.exists() else (_first_folder(path),)
+    # else what it would be created in, or the first of its folders that is missing
+    needed = (path, path.parent) if path.exists() else (next(folder for folder in path.parents if folder.exists()),)
     closed = [each for each in needed if not os.access(each, os.W_OK)]
     if not closed:
         return Check(name, True, f"{path}: {detail}")
     what = f"{path}: {detail}, but this user may not write {closed[0]}"
     return Check(name, False, what, "changing commands need it: run them as its owner, or as root")
-
-
-def _first_folder(path: Path) -> Path:
-    """Return the folder that *path*, or the first of its folders that is missing, would be created in."""
-    folder = path.parent
-    while not folder.exists():
-        folder = folder.parent
-    return folder
