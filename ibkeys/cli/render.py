@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ibkeys.cli.exits import clean, write, write_exact
+from ibkeys.cli.exits import clean, write, write_each, write_exact
 from ibkeys.cli.screen.lines import keep_whole, width_of
 from ibkeys.cli.screen.tables import JOINED, Cell, Line, laid_out
 
@@ -127,8 +127,7 @@ class OneLine:
 
 def write_table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Write `table_lines`."""
-    for line in table_lines(titles, rows):
-        write(line)
+    write_each(table_lines(titles, rows))
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,9 +52,9 @@ class Sheet:
     is_sweep: bool = False
     fabric: Topology | None = None
 
-    def document(self, name: str = "ports") -> dict[str, Any]:
+    def document(self) -> dict[str, Any]:
         """Return the JSON document without its schema."""
-        return {name: self.ports, "errors": self.errors, "unreached": self.unreached}
+        return {"ports": self.ports, "errors": self.errors, "unreached": self.unreached}
 
 
 def read_sheet(

@@ -7,7 +7,7 @@ from functools import cache
 from itertools import combinations, product
 from typing import TYPE_CHECKING, Any, Final
 
-from ibkeys.cli.exits import write, write_exact
+from ibkeys.cli.exits import write, write_each, write_exact
 from ibkeys.cli.listing.folding import width_of_output, wrapped
 from ibkeys.cli.render import schema, write_csv, write_json_items
 from ibkeys.cli.screen.colour import paint
@@ -75,8 +75,7 @@ def _write_words(found: ReachComparison, counts: Mapping[Change, int], names: Fo
     for change, count in counts.items() if found.changes else ():
         if count or (found.pairs_differ and change in _REACH_ROLES):
             write(paint(f"{count} {_IN_WORDS[change][count != 1]}", _REACH_ROLES.get(change, "changed")))
-        for line in _pair_lines(found, change, names) if pairs else _group_lines(found, change, names):
-            write(line)
+        write_each(_pair_lines(found, change, names) if pairs else _group_lines(found, change, names))
     if found.went:
         write(paint(_only_in("A", found.went, names), "removed"))
     if found.came:

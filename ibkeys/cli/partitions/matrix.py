@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.exits import write, write_exact
+from ibkeys.cli.exits import write, write_each, write_exact
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import indented
@@ -207,8 +207,7 @@ def _write_table(shown: _Shown) -> None:
         below.append(list(_who(each, called, cut=not shown.chosen)))
     if part is not None:
         write(f"{part.looked_at}: their partitions, with all members")
-    for line in table_lines(titles, rows, below):
-        write(line)
+    write_each(table_lines(titles, rows, below))
     count, one_way, unknown = reach.count(shown.chosen, part.ports if part is not None else None)
     where = "by the partitions named" if shown.chosen else "over all partitions"
     ports = "of ports" if part is None else "with such a port"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.exits import clean, write, write_as_is, write_exact
+from ibkeys.cli.exits import clean, write, write_as_is, write_each, write_exact
 from ibkeys.cli.given import is_typed
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import indented, is_folded
@@ -247,8 +247,7 @@ def _write_words(made: PartitionPlan, policy: Policy, found: Topology, each: boo
     _write_said(problems, found, each)
     if problems:
         write("")
-    for line in changed_ports(made.tables, made.enforcement, each, found):
-        write(line)
+    write_each(changed_ports(made.tables, made.enforcement, each, found))
     moves = [
         (f"INDEX MOVE: {move.pkey} of ", move.port, f": {move.source} -> {move.target}; running QPs lose it")
         for move in made.index_moves
@@ -296,8 +295,7 @@ def _write_said(said: Sequence[tuple[str, PortId | None, str]], found: Topology,
             write(clean(f"{before}{ports[0]}{after}"))
             continue
         write(clean(f"{before}{counted(len(ports), 'port')}{after}"))
-        for line in indented(names, (port.to_json() for port in ports)):
-            write(line)
+        write_each(indented(names, (port.to_json() for port in ports)))
 
 
 def _rows(made: PartitionPlan) -> Iterator[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.exits import clean, write, write_as_is
+from ibkeys.cli.exits import clean, write, write_as_is, write_each
 from ibkeys.cli.help.command import command
 from ibkeys.cli.render import write_data
 from ibkeys.cli.sm.policy import is_opensm, only_policy, refuse_url
@@ -117,5 +117,4 @@ def _write_words(policy: Policy, problems: Sequence[Problem]) -> None:
     write(clean(f"{policy.path}: {how}: {counted(len(policy.partitions), 'partition')}"))
     write(counts or "no remarks")
     write("")
-    for line in in_words(policy):
-        write(clean(line))
+    write_each(map(clean, in_words(policy)))

@@ -9,7 +9,7 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.addresses import parse_address, parse_portnum
-from ibkeys.cli.exits import write
+from ibkeys.cli.exits import write, write_each
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.grouping import shortened
 from ibkeys.cli.opening import open_source
@@ -200,8 +200,7 @@ def _write_on_some_routes(match: Match, inbound_check: InboundCheck) -> None:
     stops = dict.fromkeys((*match.a_to_b_may.stops, *match.b_to_a_may.stops))
     lines = [exits.clean(f"    on routes through it, {_stop_in_words(check, inbound_check)}") for check in stops]
     more = "    and {} between switches (all of them: -f json)"
-    for line in shortened(lines, MAY_STOP_LISTED, lambda left: more.format(counted(left, "more switch port"))):
-        write(line)
+    write_each(shortened(lines, MAY_STOP_LISTED, lambda left: more.format(counted(left, "more switch port"))))
 
 
 def _why_unknown(verdict: Verdict) -> str:

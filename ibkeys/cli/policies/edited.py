@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
-from ibkeys.cli.exits import clean, write
+from ibkeys.cli.exits import clean, write, write_each
 from ibkeys.cli.render import IDENTITY, write_data
 from ibkeys.errors import FileError, FileFormatError
 
@@ -119,8 +119,7 @@ def _say_new_warnings(edited: EditedPolicy) -> None:
 
 
 def _write_words(edited: EditedPolicy, place: PolicyFile, written: bool) -> None:
-    for line in difference(edited):
-        write(clean(line))
+    write_each(map(clean, difference(edited)))
     if edited.unchanged:
         count = len(edited.unchanged)
         write(f"{count} port{'s are' if count != 1 else ' is'} already as requested")
