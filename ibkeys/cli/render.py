@@ -135,8 +135,7 @@ class Column:
     """A value of a document: its JSON key, its title for people, and how it reads for them.
 
     ``empty``: how None reads, where it is not unreadable. ``short``: the title where many ports are in one table.
-    ``folded``: how it reads where one row is of many ports. ``parts``: keys of a value that is an object; CSV has a
-    column for each.
+    ``folded``: how it reads where one row is of many ports.
     """
 
     key: str
@@ -144,7 +143,6 @@ class Column:
     text: Callable[[Row], Any] | None = None
     short: str = ""
     folded: Callable[[Row], Any] | None = None
-    parts: tuple[str, ...] = ()
     empty: str | None = None
 
     def cell(self, row: Row) -> Any:
@@ -155,11 +153,6 @@ class Column:
     def folded_cell(self, row: Row) -> Any:
         """Return the value for people that all ports of a folded row have."""
         return self.folded(row) if self.folded else self.cell(row)
-
-    @property
-    def csv_names(self) -> list[str]:
-        """The columns of CSV."""
-        return [f"{self.key}_{part}" for part in self.parts] or [self.key]
 
 
 def write_columns(columns: Sequence[Column], rows: Iterable[Row]) -> None:

@@ -204,8 +204,7 @@ def show(
     if format == "json":
         write_json(command, sheet.document())
     elif format == "csv":
-        fields = [name for column in columns for name in column.csv_names]
-        write_csv([*IDENTITY, *fields], sheet.ports)
+        write_csv([*IDENTITY, *(column.key for column in columns)], sheet.ports)
     elif sheet.is_sweep:
         rows = [row for row in sheet.ports if in_table(row)]
         titles = [column.short or column.title for column in columns]
