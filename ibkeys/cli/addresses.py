@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ibkeys.cli import typed
 from ibkeys.cli.options import Kind
@@ -14,25 +13,14 @@ from ibkeys.keys.number import parse_number
 
 if TYPE_CHECKING:
     from ibkeys.client.address import Address
-    from ibkeys.fabric.handle import PortHandle
-    from ibkeys.fabric.source import ReadablePort, Source
-    from ibkeys.scripting import Fabric
 
 
-@dataclass(frozen=True, slots=True)
-class GivenPort:
-    """What a command line names: an address (None is the local port) and a port number (None is the default one)."""
+class GivenPort(NamedTuple):
+    """What a command line names, for `Fabric.find_port`: an address (None is the local port) and a port number (None is
+    the default one)."""
 
     address: Address | None
     portnum: int | None
-
-    def open(self, fabric: Fabric) -> PortHandle:
-        """Return the handle. Raises as `Fabric.find_port`."""
-        return fabric.find_port(self.address, self.portnum)
-
-    def read_from(self, source: Source) -> ReadablePort:
-        """Return what can be read of the port. Raises as `Fabric.find_port`."""
-        return source.find_port(self.address, self.portnum)
 
 
 def given_port(words: Sequence[str], kind: Kind, every_port: bool = False) -> GivenPort:

@@ -213,7 +213,7 @@ def change_port(
 ) -> int:
     """Carry out a command that changes the port that was *given*, as `change`."""
     with open_fabric(asked.where, changing=True) as fabric:
-        return change(fabric, command, asked, lambda writer: make_plan(writer, given.open(fabric)))
+        return change(fabric, command, asked, lambda writer: make_plan(writer, fabric.find_port(*given)))
 
 
 def change(

@@ -191,6 +191,12 @@ def write(text: str, hang: int | None = None) -> None:
     sys.stdout.write(_fitted(text, sys.stdout, hang) + "\n")
 
 
+def write_each(lines: Iterable[str]) -> None:
+    """Write each of *lines*, as `write`."""
+    for line in lines:
+        write(line)
+
+
 def write_exact(text: str) -> None:
     """Write *text*, which is for a program or a file, and a newline to standard output: never folded, no colour."""
     sys.stdout.write(text + "\n")

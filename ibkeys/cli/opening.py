@@ -75,7 +75,7 @@ def open_fabric(
         try:
             yield fabric
         except (NoReply, SendRefused, MKeyNeeded):
-            exits.know_more(None if fabric.is_simulated else lambda: _what_host_knows(where))
+            exits.know_more(None if fabric.is_simulated else lambda: what_host_knows(where))
             raise
         finally:
             exits.warn_each(fabric.warnings[told:])
@@ -135,12 +135,13 @@ def _know_more(where: Where, fabric: Fabric) -> None:
         found = fabric.swept
         if found is None or not any(trouble.reading != "refused" for trouble in found.troubles):
             return []
-        return _what_host_knows(where)
+        return what_host_knows(where)
 
     exits.know_more(lines)
 
 
-def _what_host_knows(where: Where) -> list[str]:
+def what_host_knows(where: Where) -> list[str]:
+    """Return what this host knows that may open ports which do not answer, beside the key files that are used."""
     from ibkeys.host.opensm_here import describe_locked_out
 
     return describe_locked_out(Path(where.security_keys) if where.security_keys else None)

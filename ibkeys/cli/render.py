@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ibkeys.cli.exits import clean, write, write_exact
+from ibkeys.cli.exits import clean, write, write_each, write_exact
 from ibkeys.cli.screen.lines import keep_whole, width_of
 from ibkeys.cli.screen.tables import JOINED, Cell, Line, laid_out
 
@@ -16,7 +16,6 @@ Row = Mapping[str, Any]
 IDENTITY: Final = ("node_guid", "port_guid", "node_desc", "node_type", "port", "lid")
 UNREADABLE: Final = "?"
 NOTHING: Final = "-"
-_CSV_CHUNK: Final = 1 << 16
 
 
 def schema(command: str) -> str:
@@ -64,43 +63,33 @@ def write_data(
 
 
 def write_csv(columns: Sequence[str], rows: Iterable[Row]) -> None:
-    """Write a header and one line for each row; None is an empty field, true and false are 1 and 0.
+    """Write a header and one line for each row, as it comes; None is an empty field, true and false are 1 and 0. Of a
+    value that is an object each part may have a column: ``peer_port`` for ``port`` of ``peer``.
 
     Text that a spreadsheet would run gets an apostrophe before it; see `_as_data`.
     """
-    lines = CsvLines()
-    lines.write(columns)
+    import csv
+
+    writer = csv.writer(_Lines())
+    writer.writerow(columns)
     for row in rows:
-        lines.write([row.get(column) for column in columns])
-    lines.end()
+        values = _flat(row)
+        writer.writerow([_csv_field(values.get(column)) for column in columns])
 
 
-class CsvLines:
-    """Lines of CSV, handed on a chunk at a time."""
+class _Lines:
+    """What CSV is written to, a line at a time: CR LF at its end, for which a field with one of them is put in quotes,
+    becomes LF."""
 
-    def __init__(self) -> None:
-        import csv
-        import io
+    def write(self, line: str) -> None:
+        """Write a line to standard output."""
+        write_exact(line.removesuffix("\r\n"))
 
-        self._text = io.StringIO()
-        # Its line terminator stays CR LF: a field with either of the two is put in quotes. `write` makes LF of it.
-        self._writer = csv.writer(self._text)
 
-    def write(self, values: Iterable[Any]) -> None:
-        """Write one line; None is an empty field, true and false are 1 and 0."""
-        self._writer.writerow(map(_csv_field, values))
-        self._text.seek(self._text.tell() - len("\r\n"))
-        self._text.truncate()
-        self._text.write("\n")
-        if self._text.tell() > _CSV_CHUNK:
-            self.end()
-
-    def end(self) -> None:
-        """Hand on what is left."""
-        if self._text.tell():
-            write_exact(self._text.getvalue().removesuffix("\n"))
-            self._text.seek(0)
-            self._text.truncate()
+def _flat(row: Row) -> dict[str, Any]:
+    """Return *row*, and each part of its values that are objects."""
+    objects = [(key, value) for key, value in row.items() if isinstance(value, dict)]
+    return {f"{key}_{part}": value for key, parts in objects for part, value in parts.items()} | dict(row)
 
 
 def _csv_field(value: Any) -> Any:
@@ -138,8 +127,7 @@ class OneLine:
 
 def write_table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Write `table_lines`."""
-    for line in table_lines(titles, rows):
-        write(line)
+    write_each(table_lines(titles, rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +135,7 @@ class Column:
     """A value of a document: its JSON key, its title for people, and how it reads for them.
 
     ``empty``: how None reads, where it is not unreadable. ``short``: the title where many ports are in one table.
-    ``folded``: how it reads where one row is of many ports. ``parts``: keys of a value that is an object; CSV has a
-    column for each.
+    ``folded``: how it reads where one row is of many ports.
     """
 
     key: str
@@ -156,7 +143,6 @@ class Column:
     text: Callable[[Row], Any] | None = None
     short: str = ""
     folded: Callable[[Row], Any] | None = None
-    parts: tuple[str, ...] = ()
     empty: str | None = None
 
     def cell(self, row: Row) -> Any:
@@ -167,15 +153,6 @@ class Column:
     def folded_cell(self, row: Row) -> Any:
         """Return the value for people that all ports of a folded row have."""
         return self.folded(row) if self.folded else self.cell(row)
-
-    @property
-    def csv_names(self) -> list[str]:
-        """The columns of CSV."""
-        return [f"{self.key}_{part}" for part in self.parts] or [self.key]
-
-    def csv_values(self, row: Row) -> list[Any]:
-        """Return the value as these columns have it."""
-        return [(row[self.key] or {}).get(part) for part in self.parts] or [row[self.key]]
 
 
 def write_columns(columns: Sequence[Column], rows: Iterable[Row]) -> None:

@@ -110,21 +110,13 @@ def read_token(path: str, option: str) -> bytes:
 
     A token has 16 characters at least, for it is all that keeps strangers out; no blanks, for HTTP ends it there.
     """
-    token = _token_in(path, option)
-    if len(token) < _SHORTEST_TOKEN or not _fits_a_header(token):
-        raise UsageError(
-            f"{option}: {path}: the first line is not a token: {_SHORTEST_TOKEN} printable ASCII characters or more, "
-            "without blanks; `head -c 24 /dev/urandom | base64` makes one"
-        )
-    return token
+    rule = f"{_SHORTEST_TOKEN} printable ASCII characters or more, without blanks"
+    return _read_token(path, option, _SHORTEST_TOKEN, f"{rule}; `head -c 24 /dev/urandom | base64` makes one")
 
 
 def read_ufm_token(path: str, option: str) -> str:
     """Return the token in the first line of a file, which UFM has made. Raises UsageError, which does not repeat it."""
-    token = _token_in(path, option)
-    if not token or not _fits_a_header(token):
-        raise UsageError(f"{option}: {path}: the first line is not a token: printable ASCII characters without blanks")
-    return token.decode("ascii")
+    return _read_token(path, option, 1, "printable ASCII characters without blanks").decode("ascii")
 
 
 def check_private_key(path: Path, option: str) -> None:
@@ -132,13 +124,12 @@ def check_private_key(path: Path, option: str) -> None:
     _read_secret_file(path, option)
 
 
-def _token_in(path: str, option: str) -> bytes:
+def _read_token(path: str, option: str, shortest: int, rule: str) -> bytes:
     lines = _read_secret_file(Path(path), option).splitlines()
-    return lines[0].strip() if lines else b""
-
-
-def _fits_a_header(token: bytes) -> bool:
-    return all(0x21 <= byte <= 0x7E for byte in token)
+    token = lines[0].strip() if lines else b""
+    if len(token) < shortest or not all(0x21 <= byte <= 0x7E for byte in token):
+        raise UsageError(f"{option}: {path}: the first line is not a token: {rule}")
+    return token
 
 
 def _from_file(kind: type[_K], path: Path, option: str) -> _K:

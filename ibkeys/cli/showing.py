@@ -52,9 +52,9 @@ class Sheet:
     is_sweep: bool = False
     fabric: Topology | None = None
 
-    def document(self, name: str = "ports") -> dict[str, Any]:
+    def document(self) -> dict[str, Any]:
         """Return the JSON document without its schema."""
-        return {name: self.ports, "errors": self.errors, "unreached": self.unreached}
+        return {"ports": self.ports, "errors": self.errors, "unreached": self.unreached}
 
 
 def read_sheet(
@@ -105,7 +105,7 @@ def _read_ports(
     from ibkeys.topology.find import SeveralNodes
 
     try:
-        handle = given.read_from(source)
+        handle = source.find_port(*given)
     except SeveralNodes as several:
         if given.portnum is not None:
             raise
@@ -204,8 +204,7 @@ def show(
     if format == "json":
         write_json(command, sheet.document())
     elif format == "csv":
-        fields = [name for column in columns for name in column.csv_names]
-        write_csv([*IDENTITY, *fields], ({**row, **_flat(row, columns)} for row in sheet.ports))
+        write_csv([*IDENTITY, *(column.key for column in columns)], sheet.ports)
     elif sheet.is_sweep:
         rows = [row for row in sheet.ports if in_table(row)]
         titles = [column.short or column.title for column in columns]
@@ -219,11 +218,6 @@ def show(
         for row in sheet.ports:
             write_details(heading_of(row), ((column.title, column.cell(row)) for column in columns))
     return finish(sheet.errors, format, names, asked.listing.each)
-
-
-def _flat(row: Row, columns: Sequence[Column]) -> dict[str, Any]:
-    pairs = (zip(column.csv_names, column.csv_values(row), strict=True) for column in columns)
-    return {name: value for pair in pairs for name, value in pair}
 
 
 NAMING: Final = ("Node", "GUID", "Port", "LID")
@@ -266,11 +260,6 @@ def peer_document(port: Port) -> dict[str, Any] | None:
         return None
     document = peer.identity()
     return {part: document[part] for part in PEER_PARTS}
-
-
-def peer_values(port: Port) -> dict[str, Any]:
-    """Return the far end of a port's link as `PEER_COLUMNS` have it; nothing if there is none."""
-    return {f"peer_{part}": value for part, value in (peer_document(port) or {}).items()}
 
 
 def values_of(read: object | None, names: Iterable[str]) -> dict[str, Any]:

@@ -21,7 +21,22 @@ else:  # no generic classes before click 8.4 and 8.2
     _ParamType, _Choice = click.ParamType, click.Choice
 
 
-class Number(_ParamType):
+class _Word(_ParamType):
+    """A value that is one word on the command line; each class has its own way to read it."""
+
+    def read(self, text: str) -> Any:
+        """Return the value. Raises EncodeError."""
+        raise NotImplementedError
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read the value; a default is there already. Raises click.BadParameter."""
+        try:
+            return self.read(value) if isinstance(value, str) else value
+        except EncodeError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Number(_Word):
     """A number, ``0x...`` or decimal without a leading zero, in *least*..*most*."""
 
     name = "number"
@@ -30,33 +45,23 @@ class Number(_ParamType):
         self.least = least
         self.most = most
 
-    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read the number."""
-        if isinstance(value, int):
-            return value
-        try:
-            number = parse_number(value, "number", max(self.most.bit_length(), 64))
-        except EncodeError as error:
-            self.fail(str(error), param, ctx)
+    def read(self, text: str) -> int:
+        """Return the number. Raises EncodeError."""
+        number = parse_number(text, "number", max(self.most.bit_length(), 64))
         if not self.least <= number <= self.most:
-            shown = NOT_SHOWN if looks_like_a_key(value) else value
-            self.fail(f"{shown} is not in {self.least}..{self.most}", param, ctx)
+            shown = NOT_SHOWN if looks_like_a_key(text) else text
+            raise EncodeError(f"{shown} is not in {self.least}..{self.most}")
         return number
 
 
-class Guid(_ParamType):
+class Guid(_Word):
     """A GUID, in any form of `ibkeys.keys.guid.parse_guid`. Messages may show it: the user said that it is one."""
 
     name = "guid"
 
-    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read the GUID."""
-        if isinstance(value, int):
-            return value
-        try:
-            guid = parse_guid(value)
-        except EncodeError as error:
-            self.fail(str(error), param, ctx)
+    def read(self, text: str) -> int:
+        """Return the GUID. Raises EncodeError."""
+        guid = parse_guid(text)
         typed.is_a_guid(guid)
         return guid
 
@@ -114,32 +119,30 @@ class NearChoice(_Choice):
             ) from None
 
 
-class Duration(_ParamType):
+class Duration(_Word):
     """A length of time with its unit: ``90s``, ``15m``, ``12h``, ``30d``, ``8w``; more than none."""
 
     name = "duration"
 
-    def convert(self, value: str | timedelta, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
-        """Read the length of time."""
-        if isinstance(value, timedelta):
-            return value
-        found = _DURATION.fullmatch(value)
+    def read(self, text: str) -> timedelta:
+        """Return the length of time. Raises EncodeError."""
+        found = _DURATION.fullmatch(text)
         if found is None or not int(found[1]):
-            self.fail(f"{quoted(value)} is not a length of time: write 90s, 15m, 12h, 30d or 8w", param, ctx)
+            raise EncodeError(f"{quoted(text)} is not a length of time: write 90s, 15m, 12h, 30d or 8w")
         return timedelta(seconds=int(found[1]) * _UNITS[found[2]])
 
 
 DURATION: Final = Duration()
 
 
-class Via(_ParamType):
+class Via(_Word):
     """A way to the fabric: ``direct``, ``opensm``, or ``ufm:URL``."""
 
     name = "way"
 
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the way as it is written."""
-        if value not in ("direct", "opensm") and not value.startswith("ufm:"):
-            shown = "a URL without ufm: before it" if "://" in value else quoted(value)  # it may hold a password
-            self.fail(f"{shown} is not one of direct, opensm, ufm:URL", param, ctx)
-        return value
+    def read(self, text: str) -> str:
+        """Return the way as it is written. Raises EncodeError."""
+        if text not in ("direct", "opensm") and not text.startswith("ufm:"):
+            shown = "a URL without ufm: before it" if "://" in text else quoted(text)  # it may hold a password
+            raise EncodeError(f"{shown} is not one of direct, opensm, ufm:URL")
+        return text

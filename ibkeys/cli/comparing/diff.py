@@ -12,7 +12,7 @@ import click
 from ibkeys.cli import exits, options
 from ibkeys.cli.comparing.reach import what_was_not_compared, write_reach
 from ibkeys.cli.comparing.words import in_colour
-from ibkeys.cli.exits import write
+from ibkeys.cli.exits import write, write_each
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import indented, is_folded
@@ -97,8 +97,7 @@ def diff(
         if looked_at is not None:
             write(str(looked_at))
         nodes = FoldedNames(_as_one_port(node) for each in (before, after) for node in each.fabric.nodes)
-        for line in _lines(found, names, nodes, folded):
-            write(line)
+        write_each(_lines(found, names, nodes, folded))
     return _finish(_unknown(found.unknown), names, found.differs, folded)
 
 

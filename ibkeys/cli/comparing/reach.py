@@ -7,7 +7,7 @@ from functools import cache
 from itertools import combinations, product
 from typing import TYPE_CHECKING, Any, Final
 
-from ibkeys.cli.exits import write, write_exact
+from ibkeys.cli.exits import write, write_each, write_exact
 from ibkeys.cli.listing.folding import width_of_output, wrapped
 from ibkeys.cli.render import schema, write_csv, write_json_items
 from ibkeys.cli.screen.colour import paint
@@ -63,7 +63,7 @@ def write_reach(about: dict[str, Any], found: ReachComparison, names: FoldedName
         write_exact("]}}")
     elif format == "csv":
         columns = ("change", "a_port_guid", "a_node_desc", "b_port_guid", "b_node_desc")
-        write_csv(columns, (_flat(*each) for each in _pairs(found)))
+        write_csv(columns, _pair_documents(found))
     else:
         _write_words(found, counts, names, pairs)
 
@@ -75,8 +75,7 @@ def _write_words(found: ReachComparison, counts: Mapping[Change, int], names: Fo
     for change, count in counts.items() if found.changes else ():
         if count or (found.pairs_differ and change in _REACH_ROLES):
             write(paint(f"{count} {_IN_WORDS[change][count != 1]}", _REACH_ROLES.get(change, "changed")))
-        for line in _pair_lines(found, change, names) if pairs else _group_lines(found, change, names):
-            write(line)
+        write_each(_pair_lines(found, change, names) if pairs else _group_lines(found, change, names))
     if found.went:
         write(paint(_only_in("A", found.went, names), "removed"))
     if found.came:
@@ -102,17 +101,6 @@ def _pairs(found: ReachComparison) -> Any:
 def _pair_documents(found: ReachComparison) -> Iterator[dict[str, Any]]:
     for change, a, b in _pairs(found):
         yield {"change": change, "a": a.identity(), "b": b.identity()}
-
-
-def _flat(change: str, a: Port, b: Port) -> dict[str, Any]:
-    one, other = a.identity(), b.identity()
-    return {
-        "change": change,
-        "a_port_guid": one["port_guid"],
-        "a_node_desc": one["node_desc"],
-        "b_port_guid": other["port_guid"],
-        "b_node_desc": other["node_desc"],
-    }
 
 
 def _groups(found: ReachComparison) -> Iterator[dict[str, Any]]:

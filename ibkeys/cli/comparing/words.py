@@ -26,31 +26,28 @@ _ROLES: Final[Mapping[str, str]] = {
 }
 
 
+_IN_WORDS: Final[Mapping[str, str]] = {
+    "appeared": "the port is there",
+    "disappeared": "the port is gone",
+    "cable-moved": "cable moved: {0.before} -> {0.after}",
+    "renamed": "renamed: {0.before!r} -> {0.after!r}",
+    "pkey-added": "P_Key {0.after} added at index {0.index}",
+    "pkey-removed": "P_Key {0.before} removed from index {0.index}",
+    "pkey-moved": "P_Key {0.pkey} moved from index {0.before} to {0.after}: running QPs hold the old index",
+    "m_key": "M_Key: {0.before} -> {0.after}",
+}
+
+
 def in_words(each: Difference | Event) -> str:
     """Return a change as one line without its port."""
-    if each.kind in ("appeared", "disappeared"):
-        return "the port is there" if each.kind == "appeared" else "the port is gone"
-    if each.kind == "cable-moved":
-        return exits.clean(f"cable moved: {each.before} -> {each.after}")
-    if each.kind == "renamed":
-        return exits.clean(f"renamed: {each.before!r} -> {each.after!r}")
-    if each.kind == "pkey-added":
-        return f"P_Key {each.after} added at index {each.index}"
-    if each.kind == "pkey-removed":
-        return f"P_Key {each.before} removed from index {each.index}"
-    if each.kind == "pkey-moved":
-        return f"P_Key {each.pkey} moved from index {each.before} to {each.after}: running QPs hold the old index"
+    from ibkeys.mad.attributes import PortInfo
+
+    if each.kind in _IN_WORDS:
+        return exits.clean(_IN_WORDS[each.kind].format(each))
     if each.kind == "membership":
         what = "raised to full" if int(each.after, 16) & 0x8000 else "lowered to limited"
         return f"membership {what} at index {each.index}: {each.before} -> {each.after}"
+    name = PortInfo.rows[each.field or each.kind].name
     if each.kind == "counter":
-        return f"{_name(each)}: {each.before} -> {each.after} ({each.after - each.before:+d})"
-    if each.kind == "m_key":
-        return f"M_Key: {each.before} -> {each.after}"
-    return f"{_name(each)}: {int(each.before)} -> {int(each.after)}"
-
-
-def _name(each: Difference | Event) -> str:
-    from ibkeys.mad.attributes import PortInfo
-
-    return PortInfo.rows[each.field or each.kind].name
+        return f"{name}: {each.before} -> {each.after} ({each.after - each.before:+d})"
+    return f"{name}: {int(each.before)} -> {int(each.after)}"

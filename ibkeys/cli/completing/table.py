@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,44 +19,27 @@ else:  # no generic class before click 8.4
 
 Source = Callable[[click.Context, str], "list[Item]"]
 
-_BY_METAVAR: Final[dict[str, Source]] = {
-    "FILE": sources.files,
-    "[FILE]": sources.files,
-    "FILE|opensm": sources.files,
-    "FILE|opensm|ufm:URL": sources.files,
-    "PATH": sources.files,
-    "PLAN": sources.files,
-    "[PLAN]": sources.files,
-    "SNAPSHOT": sources.files,
+_BY_WORD: Final[dict[str, Source]] = {
+    **dict.fromkeys(("FILE", "PATH", "PLAN", "SNAPSHOT", "A", "B"), sources.files),
     "DIR": sources.directories,
-    "[DIR]": sources.directories,
-    "ID[,ID...]": sources.rules,
-    "GROUP[,...]": sources.groups,
-    "GLOB": sources.hosts,
-    "WHO": sources.hosts,
-    "WHO...": sources.hosts,
-    "[WHO]...": sources.hosts,
+    "ID": sources.rules,
+    "GROUP": sources.groups,
+    **dict.fromkeys(("GLOB", "WHO", "WHO..."), sources.hosts),
     "NODE": sources.simulated_nodes,
-    "ADDR PORTNUM": sources.address,
-    "[ADDR] [PORTNUM]": sources.address,
-    "[ADDR] [PORTNUM] INDEX=PKEY...": sources.address,
-    "[ADDR] [PORTNUM] PKEY...": sources.address,
-    "WHAT [PORTNUM] DIR": sources.address_or_directory,
-    "PARTITION": sources.partitions,
+    "ADDR": sources.address,
+    "WHAT": sources.address_or_directory,
+    **dict.fromkeys(("PARTITION", "FROM", "TO"), sources.partitions),
     "COMMAND...": sources.steering,
 }
+"""By the first word for the value: ``FILE`` of ``FILE|opensm``, ``ADDR`` of ``[ADDR] [PORTNUM]``, ``ID`` of
+``ID[,ID...]``."""
 _BY_NAME: Final[dict[tuple[str, str | None], Source]] = {
     ("file", None): sources.files,
     ("a", None): sources.pair,
     ("b", None): sources.pair,
-    ("a", "A"): sources.files,
-    ("b", "B"): sources.files,
     ("override", "NAME"): sources.interlocks,
-    ("explain", "ID"): sources.rules,
     ("operation", "[ID]"): sources.operations,
     ("partition", None): sources.partitions,
-    ("source", "FROM"): sources.partitions,
-    ("target", "TO"): sources.partitions,
 }
 """Where the word for the value says too little."""
 
@@ -79,7 +63,7 @@ class Completed(_ParamType):
 
 def let_complete(param: click.Parameter) -> None:
     """Give *param* what it completes to, where the tables have it."""
-    key = (param.name or "", param.metavar)
-    source = _BY_NAME.get(key) or _BY_METAVAR.get(param.metavar or "")
+    word = re.split(r"[][ |]", (param.metavar or "").lstrip("["))[0]
+    source = _BY_NAME.get((param.name or "", param.metavar)) or _BY_WORD.get(word)
     if source is not None:
         param.type = Completed(param.type, source)

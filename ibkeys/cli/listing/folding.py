@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from ibkeys.cli.exits import write
+from ibkeys.cli.exits import write_each
 from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.options import Folding
 from ibkeys.cli.render import Row, table_lines
@@ -53,8 +53,7 @@ def write_folded(
     names: FoldedNames, rows: Sequence[Row], titles: Sequence[str], cells: Callable[[Row], Sequence[Any]]
 ) -> None:
     """Write `folded_lines`."""
-    for line in folded_lines(names, rows, titles, cells):
-        write(line)
+    write_each(folded_lines(names, rows, titles, cells))
 
 
 def folded_lines(

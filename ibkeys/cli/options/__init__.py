@@ -24,6 +24,7 @@ from ibkeys.cli.options.declaring import flag as flag
 from ibkeys.cli.options.declaring import flag_field as flag_field
 from ibkeys.cli.options.declaring import group as group
 from ibkeys.cli.options.declaring import option as option
+from ibkeys.cli.options.declaring import repeated_field as repeated_field
 from ibkeys.cli.options.declaring import replaced as replaced
 from ibkeys.cli.options.declaring import shared as shared
 from ibkeys.cli.options.declaring import shared_field as shared_field
@@ -37,6 +38,7 @@ from ibkeys.cli.options.managers import via_opensm_only as via_opensm_only
 from ibkeys.cli.options.managers import wait_for_sm as wait_for_sm
 from ibkeys.cli.options.policies import allow_both_pkeys as allow_both_pkeys
 from ibkeys.cli.options.policies import partition_names as partition_names
+from ibkeys.cli.options.policies import policy as policy
 from ibkeys.cli.options.policies import sm_guid as sm_guid
 from ibkeys.cli.options.ports import Kind as Kind
 from ibkeys.cli.options.ports import address as address

@@ -65,6 +65,12 @@ def flag_field(*names: str, help: str) -> Any:
     return taken(flag(*names, help=help), default=False)
 
 
+def repeated_field(name: str, metavar: str, help: str, **settings: Any) -> Any:
+    """Return a field of a class of options: an option that may be given once for each of several values, and that no
+    variable of the environment sets."""
+    return field(name, env=False, multiple=True, metavar=metavar, help=help, **settings)
+
+
 def shared_field(section: str, *names: str, **settings: Any) -> Any:
     """Return a field of a class of options: an option that many commands share."""
     return field(*names, cls=CommonOption, section=section, **settings)

@@ -23,17 +23,13 @@ _version: Final = click.version_option(
 )
 
 
-def _choose_colour(ctx: click.Context, _param: click.Parameter, wish: colour.Wish) -> None:
-    colour.choose(ctx, wish)
-
-
 _color: Final = shared(
     MESSAGES,
     "--color",
     type=click.Choice(colour.WISHES),
     default="auto",
     expose_value=False,
-    callback=_choose_colour,
+    callback=lambda ctx, _param, wish: colour.choose(ctx, wish),
     help="Colour of severities and changes.  [default: auto, on a terminal]",
 )
 

@@ -30,7 +30,6 @@ class ViaOptions:
         "--via",
         env=False,
         type=Via(),
-        default=None,
         metavar="direct|opensm|ufm:URL",
         help="direct: ibkeys sends the Sets; opensm: through the policy file; ufm:URL: through UFM.  "
         "[default: direct, or as the run was started]",

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from ibkeys.cli.options.declaring import F, field, flag_field, group, option
+from ibkeys.cli.options.declaring import F, field, flag_field, group, option, repeated_field
 from ibkeys.cli.types import Number
 
 
@@ -24,32 +24,13 @@ class Folding:
 class Filters:
     """Which ports of a sweep are listed."""
 
-    node: tuple[str, ...] = field(
-        "--node",
-        env=False,
-        multiple=True,
-        metavar="GLOB",
-        help="Only nodes with this name, such as 'gpu*'; repeatable.",
-    )
+    node: tuple[str, ...] = repeated_field("--node", "GLOB", "Only nodes with this name, such as 'gpu*'; repeatable.")
     hosts: bool = flag_field("--hosts", help="Only channel adapters.")
     switch: bool = flag_field("--switch", help="Only switches.")
-    partition: tuple[str, ...] = field(
-        "--partition",
-        env=False,
-        multiple=True,
-        metavar="P_KEY",
-        help="Only members of this partition; repeatable.",
-    )
-    p_key: tuple[str, ...] = field(
-        "--p-key", env=False, multiple=True, metavar="P_KEY", help="Only ports with this P_Key; repeatable."
-    )
-    level: tuple[int, ...] = field(
-        "--level",
-        env=False,
-        multiple=True,
-        type=Number(0, 3),
-        metavar="0..3",
-        help="Only ports at this protection level; repeatable.",
+    partition: tuple[str, ...] = repeated_field("--partition", "P_KEY", "Only members of this partition; repeatable.")
+    p_key: tuple[str, ...] = repeated_field("--p-key", "P_KEY", "Only ports with this P_Key; repeatable.")
+    level: tuple[int, ...] = repeated_field(
+        "--level", "0..3", "Only ports at this protection level; repeatable.", type=Number(0, 3)
     )
     nonzero: bool = flag_field("--nonzero", help="Only ports that have counted a violation.")
     changed_since: str | None = field(

@@ -80,7 +80,6 @@ class Where:
     limit: tuple[str, ...] = shared_field(
         TIMING,
         "--limit",
-        "limit",
         multiple=True,
         metavar="NAME=N",
         help="Raise or lower a limit; see ibkeys(1); repeatable.",

@@ -120,22 +120,12 @@ class ApplyRequest:
         """Return which way it shall go."""
         from ibkeys.apply.by_sm.course import Settings
         from ibkeys.apply.carriers import Via
-
-        settings = Settings(self.through.sm_wait, self.permissions.breaks, self.rewrite)
-        hosts, command = hosts_of(self.where, self.sm_hosts), self.command()
-        return Via(self.name, settings, hosts, command, self.url, partial(open_ufm, given=self.ufm))
-
-    @property
-    def name(self) -> str | None:
-        """The name of the carrier that was asked for."""
-        return "ufm" if self.url else self.through.via
-
-    @property
-    def url(self) -> str:
-        """The UFM that was asked for, "" for none."""
         from ibkeys.ufm.access import is_ufm
 
-        return self.through.via if self.through.via is not None and is_ufm(self.through.via) else ""
+        settings = Settings(self.through.sm_wait, self.permissions.breaks, self.rewrite)
+        hosts, name = hosts_of(self.where, self.sm_hosts), self.through.via
+        name, url = ("ufm", name) if name is not None and is_ufm(name) else (name, "")
+        return Via(name, settings, hosts, self.command(), url, partial(open_ufm, given=self.ufm))
 
     def command(self) -> str:
         """Return what was typed, as far as it says what is to be done."""

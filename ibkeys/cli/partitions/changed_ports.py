@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli.listing.folding import folded_lines
 from ibkeys.cli.render import NOTHING, OneLine, Painted, Row, table_lines
@@ -17,17 +16,9 @@ if TYPE_CHECKING:
     from ibkeys.keys.pkey import PKey
     from ibkeys.topology.model import Topology
 
-    _Said = tuple[TableChange, str, tuple["Entry", ...]]
+    _Said = tuple[TableChange, str, tuple[Painted, ...]]
 
 
-class Entry(NamedTuple):
-    """An entry of a table that changes: ``3: - -> 0x8010``; and the role of that change, for its colour."""
-
-    words: str
-    role: str
-
-
-STAYS: Final = Entry("stays as it is", "")
 _BOTH: Final = ("ca", "leaf port")
 _PER_LINE: Final = 3
 """Entries of a table on one line: as many as mostly fit beside the other columns on a terminal of 80 columns."""
@@ -42,7 +33,8 @@ def changed_ports(
     if not each:
         said = _together(said)
     entries = [
-        {**table.port.to_json(), "kind": kind, "entries": _painted(changes, each)} for table, kind, changes in said
+        {**table.port.to_json(), "kind": kind, "entries": [*changes] if each else _in_lines(changes)}
+        for table, kind, changes in said
     ]
     yield from _lines(entries, ("Kind", "Entries"), ("kind", "entries"), each, fabric)
     bits = [
@@ -55,7 +47,7 @@ def changed_ports(
 def _together(said: Sequence[_Said]) -> list[_Said]:
     """Return what is *said* of each table, with ``ca, leaf port`` for both kinds that have the same entries: hosts
     and their leaf ports often change alike, and are one row then."""
-    kinds: dict[tuple[Entry, ...], set[str]] = {}
+    kinds: dict[tuple[Painted, ...], set[str]] = {}
     for _, kind, changes in said:
         kinds.setdefault(changes, set()).add(kind)
     both = {changes for changes, found in kinds.items() if found.issuperset(_BOTH)}
@@ -65,18 +57,9 @@ def _together(said: Sequence[_Said]) -> list[_Said]:
     ]
 
 
-def _painted(entries: Sequence[Entry], each: bool) -> list[Painted] | list[OneLine]:
-    """Return the entries of `entries_of` with the colour of what happens to them. Unless *each* port has a row of its
-    own, several share a line."""
-    painted = [Painted(*entry) for entry in entries]
-    return painted if each else [OneLine(several) for several in _batched(painted, _PER_LINE)]
-
-
-def _batched(entries: Iterable[Painted], most: int) -> Iterator[tuple[Painted, ...]]:
-    """Yield *entries* in tuples of *most*, the last one with what is left."""
-    left = iter(entries)
-    while several := tuple(islice(left, most)):
-        yield several
+def _in_lines(entries: tuple[Painted, ...]) -> list[OneLine]:
+    """Return the entries of a row that is of several ports: several share a line."""
+    return [OneLine(entries[at : at + _PER_LINE]) for at in range(0, len(entries), _PER_LINE)]
 
 
 def _lines(
@@ -98,13 +81,13 @@ def _kind(table: TableChange) -> str:
     return "leaf port" if table.port.is_external else table.port.node_type
 
 
-def entries_of(table: TableChange) -> list[Entry]:
-    """Return the entries of a table that change."""
+def entries_of(table: TableChange) -> list[Painted]:
+    """Return the entries of a table that change, as ``3: - -> 0x8010``, in the colour of what happens to them."""
     found = [
-        Entry(f"{index}: {before or NOTHING} -> {after or NOTHING}", role_of_change(before, after))
+        Painted(f"{index}: {before or NOTHING} -> {after or NOTHING}", role_of_change(before, after))
         for index, before, after in changed_entries(table)
     ]
-    return found or [STAYS]
+    return found or [Painted("stays as it is", "")]
 
 
 def changed_entries(table: TableChange) -> Iterator[tuple[int, PKey | None, PKey | None]]:

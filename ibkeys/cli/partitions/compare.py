@@ -38,10 +38,8 @@ _WITHOUT_SA: Final = "the snapshot was taken without --sa, so it has no answers 
 
 
 @command("compare")
-@options.option(
-    "--policy",
-    metavar="FILE|opensm|ufm:URL",
-    help="The wanted policy; opensm: the master's own file (an error if it is not found); ufm:URL: UFM's partitions.",
+@options.policy(
+    "The wanted policy; opensm: the master's own file (an error if it is not found); ufm:URL: UFM's partitions."
 )
 @options.flag("--allow-both-pkeys", help="The policy is for an OpenSM with allow_both_pkeys.")
 @options.flag("--full", help="List all values, not only those that differ or are unknown.")

@@ -12,7 +12,7 @@ from ibkeys.cli.changing import change_port
 from ibkeys.cli.help.command import command
 from ibkeys.cli.options import AskedChange, Kind, ShownPorts
 from ibkeys.cli.render import NOTHING, Column, Row
-from ibkeys.cli.showing import PEER_PARTS, peer_document, read_sheet, show
+from ibkeys.cli.showing import PEER_COLUMNS, peer_document, read_sheet, show
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,8 +36,10 @@ def enforce_show(asked: ShownPorts) -> int:
     if not sheet.is_sweep:  # one port by itself does not say what it is linked to
         for row in sheet.ports:
             row["peer"] = None
-    if sheet.is_sweep or asked.format == "csv":
-        columns.append(Column("peer", "Peer", _peer, folded=_kind_of_peer, parts=PEER_PARTS))
+    if asked.format == "csv":
+        columns += [Column(part, part) for part in PEER_COLUMNS]
+    elif sheet.is_sweep:
+        columns.append(Column("peer", "Peer", _peer, folded=_kind_of_peer))
     return show("enforce-show", sheet, columns, asked, _has_enforcement)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -11,7 +11,7 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import Where
+from ibkeys.cli.options import AskSa, Where
 from ibkeys.cli.render import NOTHING, write_data, write_table
 from ibkeys.cli.showing import sweep
 from ibkeys.cli.sm.policy import master_policy, read_accepted
@@ -42,14 +42,11 @@ _WORDS: Final = {
 @command("ipoib-check")
 @click.argument("file")
 @options.flag("--members", help="Read the fabric too, and show which members can join and which cannot.")
-@options.sm_port
-@options.pkey_idx
+@options.sa
 @ufm_options
 @options.format
 @options.fabric
-def ipoib_check(
-    where: Where, ufm: UfmOptions, file: str, members: bool, sm_port: int | None, pkey_idx: int | None, format: str
-) -> int:
+def ipoib_check(where: Where, ufm: UfmOptions, sa: AskSa, file: str, members: bool, format: str) -> int:
     """Check the IPoIB multicast groups in the SA against a partition policy.
 
     FILE is a partitions.conf; opensm: the one that the master on this host uses; ufm:URL: UFM's partitions. Shows, for
@@ -66,7 +63,7 @@ def ipoib_check(
     with open_fabric(where) as fabric:
         if policy is None:
             policy = master_policy(fabric).policy
-        findings, error = _compare(fabric, where, policy, sm_port, pkey_idx)
+        findings, error = _compare(fabric, where, policy, sa)
         own = sorted({key & PARTITION_MASK for key in fabric.local().pkeys} - {0})
         joins = None
         if members and error is None:
@@ -79,7 +76,7 @@ def ipoib_check(
         "asked_from": [f"0x{base:04x}" for base in own],
         "error": error,
     }
-    if not write_data(format, "ipoib-check", lambda: document, _COLUMNS, _rows(findings)):
+    if not write_data(format, "ipoib-check", lambda: document, _COLUMNS, (each.to_json() for each in findings)):
         _write_words(policy, findings, "gave no answer" if error is not None else "shows no broadcast group")
         for each in joins or ():
             name = f" {each.name}" if each.name else ""
@@ -87,9 +84,7 @@ def ipoib_check(
     return _finish(policy, findings, own, error)
 
 
-def _compare(
-    fabric: Fabric, where: Where, policy: Policy, sm_port: int | None, pkey_idx: int | None
-) -> tuple[list[GroupFinding], str | None]:
+def _compare(fabric: Fabric, where: Where, policy: Policy, sa: AskSa) -> tuple[list[GroupFinding], str | None]:
     """Ask the SA; return the findings, and why it did not answer. The fabric is swept only where that may explain why
     a group is not there."""
     from ibkeys.errors import MadStatusError, MalformedMad, NoReply, SendRefused, TransferFailed, Unreachable
@@ -97,7 +92,7 @@ def _compare(
 
     own = fabric.local().pkeys
     try:
-        groups = fabric.sa(sm_lid=sm_port, pkey_index=pkey_idx).groups()
+        groups = fabric.sa(sm_lid=sa.sm_port, pkey_index=sa.pkey_idx).groups()
     except (MadStatusError, MalformedMad, NoReply, SendRefused, TransferFailed, Unreachable) as error:
         return compare_groups(policy, None), str(error)
     findings = compare_groups(policy, groups, own_p_keys=own)
@@ -105,15 +100,6 @@ def _compare(
         populated = populated_partitions(policy, sweep(fabric, where))
         findings = compare_groups(policy, groups, populated=populated, own_p_keys=own)
     return findings, None
-
-
-def _rows(findings: Sequence[GroupFinding]) -> Iterator[dict[str, Any]]:
-    for finding in findings:
-        document = finding.to_json()
-        for which in ("planned", "found"):
-            values = document.pop(which) or {}
-            document |= {f"{which}_{name}": value for name, value in values.items()}
-        yield document
 
 
 def _write_words(policy: Policy, findings: Sequence[GroupFinding], otherwise: str) -> None:

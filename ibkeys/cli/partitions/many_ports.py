@@ -172,29 +172,16 @@ class Bar:
     def __init__(self, debug: bool) -> None:
         self._is_wanted = not debug and sys.stderr.isatty()
         self._bar: progress.Progress | None = None
-        self._task: progress.TaskID | None = None
 
     def __call__(self, phase: str, done: int, whole: int) -> None:
         """Show how far a phase is."""
         if not self._is_wanted:
             return
         try:
-            if self._bar is None:
-                self._start()
-            assert self._bar is not None
-            assert self._task is not None
-            self._bar.update(self._task, description=PHASES[phase], completed=done, total=whole)
+            self._bar = self._bar or _started_bar()
+            self._bar.update(self._bar.task_ids[0], description=PHASES[phase], completed=done, total=whole)
         except (OSError, ValueError):  # the terminal is gone: the change goes on without it
             self._is_wanted, self._bar = False, None
-
-    def _start(self) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        console = bar_console()
-        self._bar = Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
-        self._task = self._bar.add_task("", total=None)
-        self._bar.start()
 
     def stop(self) -> None:
         """Remove the bar. May be called twice."""
@@ -202,3 +189,14 @@ class Bar:
             with suppress(OSError, ValueError):
                 self._bar.stop()
             self._bar = None
+
+
+def _started_bar() -> progress.Progress:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    console = bar_console()
+    bar = Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
+    bar.add_task("", total=None)
+    bar.start()
+    return bar

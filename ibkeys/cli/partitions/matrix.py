@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.exits import write, write_exact
+from ibkeys.cli.exits import write, write_each, write_exact
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import indented
@@ -207,8 +207,7 @@ def _write_table(shown: _Shown) -> None:
         below.append(list(_who(each, called, cut=not shown.chosen)))
     if part is not None:
         write(f"{part.looked_at}: their partitions, with all members")
-    for line in table_lines(titles, rows, below):
-        write(line)
+    write_each(table_lines(titles, rows, below))
     count, one_way, unknown = reach.count(shown.chosen, part.ports if part is not None else None)
     where = "by the partitions named" if shown.chosen else "over all partitions"
     ports = "of ports" if part is None else "with such a port"
@@ -238,11 +237,10 @@ def _who(each: Membership, names: FoldedNames, cut: bool) -> Iterator[str]:
     """Yield who is in a partition: full members, then limited ones; *cut*: at most `_LISTED` lines of each."""
     for title, ports in (("full: ", each.full), ("limited: ", each.limited)):
         lines = indented(names, (port.identity() for port in ports), "    " + title) if ports else []
-        rest = len(lines) - _LISTED if cut else 0
-        yield from lines[:_LISTED] if rest > 0 else lines
-        if rest > 0:
-            of = f"0x{each.partition:04x}"
-            yield f"    {title}{counted(rest, 'more line')} of them: --partition {of}"
+        listed = lines[:_LISTED] if cut else lines
+        yield from listed
+        if rest := len(lines) - len(listed):
+            yield f"    {title}{counted(rest, 'more line')} of them: --partition 0x{each.partition:04x}"
 
 
 # --- pictures --------------------------------------------------------------------------------------------------------

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
 from ibkeys.cli.exits import write, write_exact
-from ibkeys.cli.render import CsvLines, schema, write_json_items
+from ibkeys.cli.render import schema, write_csv, write_json_items
 from ibkeys.cli.showing import errors_of, guid_of, not_active_document, stop_document
 from ibkeys.topology.names.folded import FoldedNames
 from ibkeys.topology.port_id import LookedAt
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ibkeys.topology.model import Topology
     from ibkeys.topology.nodes import Port
 
+_COLUMNS: Final = ("a_port_guid", "a_node_desc", "b_port_guid", "b_node_desc", "a_pkey", "b_pkey", "way")
 Pair = tuple["Port", "Port", list["Match"]]
 
 
@@ -70,14 +71,7 @@ def write_pairs(found: Topology, reach: Reach, chosen: set[int], part: Part | No
         write_json_items(map(_document, unknown))
         write_exact(f'], "inbound_check": "{reach.inbound_check}", ' + json.dumps(missing(found, reach, chosen))[1:])
     elif format == "csv":
-        lines = CsvLines()
-        lines.write(("a_port_guid", "a_node_desc", "b_port_guid", "b_node_desc", "a_pkey", "b_pkey", "way"))
-        for pairs, way in ((talking, "both"), (one_way, "a_to_b"), (unknown, "unknown")):
-            for a, b, matches in pairs:
-                ends = (guid_of(a), a.node.description, guid_of(b), b.node.description)
-                for match in matches:
-                    lines.write((*ends, str(match.a_pkey), str(match.b_pkey), way))
-        lines.end()
+        write_csv(_COLUMNS, _csv_rows({"both": talking, "a_to_b": one_way, "unknown": unknown}))
     else:
         names = FoldedNames(port.identity() for port in found.ports())
         if part is not None:
@@ -102,3 +96,11 @@ def _document(pair: Pair) -> dict[str, Any]:
     a, b, matches = pair
     by = [{"a_pkey": str(match.a_pkey), "b_pkey": str(match.b_pkey)} for match in matches]
     return {"a": a.identity(), "b": b.identity(), "by": by}
+
+
+def _csv_rows(by_way: Mapping[str, Iterable[Pair]]) -> Iterator[dict[str, Any]]:
+    for way, pairs in by_way.items():
+        for a, b, matches in pairs:
+            ends = (guid_of(a), a.node.description, guid_of(b), b.node.description)
+            for match in matches:
+                yield dict(zip(_COLUMNS, (*ends, str(match.a_pkey), str(match.b_pkey), way), strict=True))

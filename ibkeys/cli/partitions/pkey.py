@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 from ibkeys.cli import options
 from ibkeys.cli.addresses import GivenPort, given_port, parse_address, parse_portnum
 from ibkeys.cli.changing import change_port
-from ibkeys.cli.exits import clean, write
+from ibkeys.cli.exits import clean, write, write_each
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.entries import entry_documents
 from ibkeys.cli.listing.folding import fold_rows, indented, is_folded, width_of_output
 from ibkeys.cli.local.fallback import table_of_kernel
 from ibkeys.cli.options import AskedChange, Kind, ShownPorts
-from ibkeys.cli.render import IDENTITY, UNREADABLE, Row, heading_of, write_csv, write_json, write_table
+from ibkeys.cli.render import IDENTITY, UNREADABLE, Row, heading_of, write_data, write_table
 from ibkeys.cli.screen.lines import folded
 from ibkeys.cli.showing import NAMING, Sheet, finish, naming, read_sheet, write_unreached
 from ibkeys.cli.types import parse_p_key
@@ -54,26 +54,26 @@ def pkey_show(asked: ShownPorts) -> int:
             raise
         given = given_port(asked.words, asked.kind)
         sheet, source = table_of_kernel(asked.where, given, error), {"source": "sysfs"}
-    if format == "json":
-        write_json("pkey-show", {**sheet.document(), **source})
-    elif format == "csv":
-        write_csv([*IDENTITY, "capacity", "index", "pkey", "partition", "membership"], _entries(sheet))
-    elif sheet.is_sweep and folded:
+    columns = (*IDENTITY, "capacity", "index", "pkey", "partition", "membership")
+    if not write_data(format, "pkey-show", lambda: {**sheet.document(), **source}, columns, _entries(sheet)):
+        _write_tables(sheet, folded)
+        _say_virtual_ports(sheet)
+    return finish(sheet.errors, format, each=asked.listing.each)
+
+
+def _write_tables(sheet: Sheet, folded: bool) -> None:
+    if sheet.is_sweep and folded:
         _write_folded(sheet)
-        write_unreached(sheet.unreached)
     elif sheet.is_sweep:
         titles = [*NAMING, "Used", "P_Keys (index:P_Key)"]
         write_table(titles, ([*naming(row), _used(row), _listed(row)] for row in sheet.ports))
+    if sheet.is_sweep:
         write_unreached(sheet.unreached)
-    else:
-        for row in sheet.ports:
-            write(f"{heading_of(row)}: {len(row['pkeys'])} of {row['capacity']} P_Key entries in use")
-            keys = row["pkeys"]
-            if keys:
-                write_table(["Index", "P_Key", "Partition", "Membership"], ([*key.values()] for key in keys))
-    if format == "table":
-        _say_virtual_ports(sheet)
-    return finish(sheet.errors, format, each=asked.listing.each)
+        return
+    for row in sheet.ports:
+        write(f"{heading_of(row)}: {len(row['pkeys'])} of {row['capacity']} P_Key entries in use")
+        if keys := row["pkeys"]:
+            write_table(["Index", "P_Key", "Partition", "Membership"], ([*key.values()] for key in keys))
 
 
 def _read(handle: ReadablePort) -> None:
@@ -149,8 +149,7 @@ def _write_folded(sheet: Sheet) -> None:
         keys = " ".join(_indexed(first)) if first["pkeys"] is not None else UNREADABLE
         heading = f"{counted(len(rows), 'port')}, {_used(first)} P_Keys used (index:P_Key): {keys or 'none'}"
         write(folded(heading, width))
-        for line in indented(names, rows):
-            write(line)
+        write_each(indented(names, rows))
 
 
 @command("pkey-set")

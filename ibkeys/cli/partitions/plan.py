@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.exits import clean, write, write_as_is, write_exact
+from ibkeys.cli.exits import clean, write, write_as_is, write_each, write_exact
 from ibkeys.cli.given import is_typed
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import indented, is_folded
@@ -60,12 +60,8 @@ class _Asked:
     disconnect_unconfigured: bool = options.flag_field(
         "--disconnect-unconfigured", help="Remove the default P_Key from CA ports in no other partition."
     )
-    allow_index_moves: tuple[str, ...] = options.field(
-        "--allow-index-moves",
-        env=False,
-        multiple=True,
-        metavar="PARTITION",
-        help="Partition whose P_Keys may move; repeatable, or all.",
+    allow_index_moves: tuple[str, ...] = options.repeated_field(
+        "--allow-index-moves", "PARTITION", "Partition whose P_Keys may move; repeatable, or all."
     )
     sm_guid: int | None = options.field(
         "--sm-guid", env=False, type=GUID, metavar="GUID", help="Port GUID of the subnet manager, for SELF."
@@ -251,8 +247,7 @@ def _write_words(made: PartitionPlan, policy: Policy, found: Topology, each: boo
     _write_said(problems, found, each)
     if problems:
         write("")
-    for line in changed_ports(made.tables, made.enforcement, each, found):
-        write(line)
+    write_each(changed_ports(made.tables, made.enforcement, each, found))
     moves = [
         (f"INDEX MOVE: {move.pkey} of ", move.port, f": {move.source} -> {move.target}; running QPs lose it")
         for move in made.index_moves
@@ -300,8 +295,7 @@ def _write_said(said: Sequence[tuple[str, PortId | None, str]], found: Topology,
             write(clean(f"{before}{ports[0]}{after}"))
             continue
         write(clean(f"{before}{counted(len(ports), 'port')}{after}"))
-        for line in indented(names, (port.to_json() for port in ports)):
-            write(line)
+        write_each(indented(names, (port.to_json() for port in ports)))
 
 
 def _rows(made: PartitionPlan) -> Iterator[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.exits import clean, write, write_as_is
+from ibkeys.cli.exits import clean, write, write_as_is, write_each
 from ibkeys.cli.help.command import command
 from ibkeys.cli.render import write_data
 from ibkeys.cli.sm.policy import is_opensm, only_policy, refuse_url
@@ -111,16 +111,10 @@ def _write_words(policy: Policy, problems: Sequence[Problem]) -> None:
     if not policy.accepted:
         write(clean(f"{policy.path}: {counts}; {policy.verdict}"))
         return
-    partitions = counted(len(policy.partitions), "partition")
+    how = "OpenSM accepts it"
     if any(problem.code == NOT_CHECKED for problem in problems):
-        write(
-            clean(
-                f"{policy.path}: not fully checked, because NVIDIA's OpenSM may know some of its keywords: {partitions}"
-            )
-        )
-    else:
-        write(clean(f"{policy.path}: OpenSM accepts it: {partitions}"))
+        how = "not fully checked, because NVIDIA's OpenSM may know some of its keywords"
+    write(clean(f"{policy.path}: {how}: {counted(len(policy.partitions), 'partition')}"))
     write(counts or "no remarks")
     write("")
-    for line in in_words(policy):
-        write(clean(line))
+    write_each(map(clean, in_words(policy)))

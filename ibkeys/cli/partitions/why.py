@@ -9,8 +9,9 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.addresses import parse_address, parse_portnum
-from ibkeys.cli.exits import write
+from ibkeys.cli.exits import write, write_each
 from ibkeys.cli.help.command import command
+from ibkeys.cli.listing.grouping import shortened
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Kind, Where
 from ibkeys.cli.render import heading_of, write_data
@@ -107,19 +108,13 @@ def _parse_end(text: str, kind: Kind) -> tuple[Address, int | None]:
 
 
 def _why_document(reach: Reach, one: Port, other: Port, verdict: Verdict) -> dict[str, Any]:
-    stops = {
-        check: way
+    ways = [
+        (way, checks, may)
         for match in verdict.matches
-        for way, checks in (("a_to_b", match.a_to_b), ("b_to_a", match.b_to_a))
-        for check in checks
-        if check.index is None
-    }
-    may_stop = {
-        check: way
-        for match in verdict.matches
-        for way, may in (("a_to_b", match.a_to_b_may), ("b_to_a", match.b_to_a_may))
-        for check in may.stops
-    }
+        for way, checks, may in (("a_to_b", match.a_to_b, match.a_to_b_may), ("b_to_a", match.b_to_a, match.b_to_a_may))
+    ]
+    stops = {check: way for way, checks, _ in ways for check in checks if check.index is None}
+    may_stop = {check: way for way, _, may in ways for check in may.stops}
     return {
         "a": one.identity(),
         "b": other.identity(),
@@ -203,11 +198,9 @@ def _write_proof(reach: Reach, one: Port, other: Port, verdict: Verdict) -> None
 def _write_on_some_routes(match: Match, inbound_check: InboundCheck) -> None:
     """Write which switch ports between switches stop packets on some routes."""
     stops = dict.fromkeys((*match.a_to_b_may.stops, *match.b_to_a_may.stops))
-    for check in list(stops)[:MAY_STOP_LISTED]:
-        write(exits.clean(f"    on routes through it, {_stop_in_words(check, inbound_check)}"))
-    if len(stops) > MAY_STOP_LISTED:
-        more = counted(len(stops) - MAY_STOP_LISTED, "more switch port")
-        write(f"    and {more} between switches (all of them: -f json)")
+    lines = [exits.clean(f"    on routes through it, {_stop_in_words(check, inbound_check)}") for check in stops]
+    more = "    and {} between switches (all of them: -f json)"
+    write_each(shortened(lines, MAY_STOP_LISTED, lambda left: more.format(counted(left, "more switch port"))))
 
 
 def _why_unknown(verdict: Verdict) -> str:

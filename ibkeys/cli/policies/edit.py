@@ -27,38 +27,25 @@ M = TypeVar("M")
 class Editing:
     """Which fabric knows the names, where an edited policy goes, what the user agrees to, and how it is shown."""
 
-    out: str | None
-    dry_run: bool
-    force: bool
-    override: tuple[str, ...]
-    format: str
     where: Where
-
-
-_editing = options.group(
-    "editing",
-    Editing,
-    options.option(
+    out: str | None = options.field(
         "--out", env=False, metavar="FILE", help="Write the edited policy to this file, and leave FILE unchanged."
-    ),
-    options.flag("--dry-run", help="Show what would change, write nothing."),
-    options.flag("--force", help="Edit a policy that an OpenSM on this host reads."),
-    options.override,
-    options.format,
-    options.reading,
-)
+    )
+    dry_run: bool = options.flag_field("--dry-run", help="Show what would change, write nothing.")
+    force: bool = options.flag_field("--force", help="Edit a policy that an OpenSM on this host reads.")
+    override: tuple[str, ...] = options.taken(options.override, ())
+    format: str = options.taken(options.format, "table")
+
+
+_editing = options.group("editing", Editing, options.reading)
 
 
 @dataclass(frozen=True, slots=True)
 class Memberships:
     """Who becomes a full member, and who a limited one."""
 
-    full: tuple[str, ...] = options.field(
-        "--full", env=False, multiple=True, metavar="WHO", help="Ports that become full members."
-    )
-    limited: tuple[str, ...] = options.field(
-        "--limited", env=False, multiple=True, metavar="WHO", help="Ports that become limited members."
-    )
+    full: tuple[str, ...] = options.repeated_field("--full", "WHO", "Ports that become full members.")
+    limited: tuple[str, ...] = options.repeated_field("--limited", "WHO", "Ports that become limited members.")
 
     def by_word(self, required: bool = True) -> dict[str, MemberWord]:
         """Return the membership that each word is given. Raises UsageError for none, and for one that is given both."""

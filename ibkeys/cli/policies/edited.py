@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
-from ibkeys.cli.exits import clean, write
+from ibkeys.cli.exits import clean, write, write_each
 from ibkeys.cli.render import IDENTITY, write_data
 from ibkeys.errors import FileError, FileFormatError
 
@@ -87,15 +87,13 @@ def refuse_what_objects(place: PolicyFile, force: bool, override: tuple[str, ...
     from ibkeys.cli.sm.hosts import settings_of
 
     consent = Consent(force, frozenset(override))
-    named, objects = settings_of(None).here, False
-    for objection in objections_to_edit(place.seen.path, place.seen.data, named):
-        if consent.covers(objection.interlock):
-            continue
+    found = objections_to_edit(place.seen.path, place.seen.data, settings_of(None).here)
+    objections = [each for each in found if not consent.covers(each.interlock)]
+    for each in objections:
         if not only_say:
-            raise objection.refusal()
-        objects = True
-        exits.warn(f"by interlock {objection.interlock}: {objection.message}", "would be refused", objection.more)
-    return objects
+            raise each.refusal()
+        exits.warn(f"by interlock {each.interlock}: {each.message}", "would be refused", each.more)
+    return bool(objections)
 
 
 def report(
@@ -121,8 +119,7 @@ def _say_new_warnings(edited: EditedPolicy) -> None:
 
 
 def _write_words(edited: EditedPolicy, place: PolicyFile, written: bool) -> None:
-    for line in difference(edited):
-        write(clean(line))
+    write_each(map(clean, difference(edited)))
     if edited.unchanged:
         count = len(edited.unchanged)
         write(f"{count} port{'s are' if count != 1 else ' is'} already as requested")

@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 
 
 @command("policy-from")
-@options.option(
-    "--policy",
-    metavar="FILE|opensm|ufm:URL",
-    help="Take the names, flags and groups of partitions from this policy: they cannot be read from the fabric.",
-)
+@options.policy("Take the names, flags and groups of partitions from this policy: they cannot be read from the fabric.")
 @options.sm_guid
 @options.option("--out", env=False, metavar="FILE", help="Write the policy to this file.")
 @options.flag("--force", help="Replace a policy that an OpenSM on this host reads.")

@@ -119,7 +119,7 @@ def counters_clear(asked: AskedChange, kind: Kind, words: tuple[str, ...], every
 
         def make_plan(writer: Writer) -> Plan:
             if not every_port:
-                return plan_clear(writer, [given.open(fabric)])
+                return plan_clear(writer, [fabric.find_port(*given)])
             found = sweep(fabric, asked.where)
             missing.errors, missing.unreached = errors_of(found), found.unreached
             # Only ports that could be read, and have something to clear, are worth a further question.

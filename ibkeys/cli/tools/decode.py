@@ -79,18 +79,13 @@ def _bytes(text: str) -> bytes:
     return bytes.fromhex(digits)
 
 
-def _lines() -> Iterator[str]:
-    stdin = sys.stdin
-    if hasattr(stdin, "reconfigure"):
-        stdin.reconfigure(errors="replace")
-    yield from stdin
-
-
 def _decode_lines(attribute: str | None, show_keys: bool) -> int:
     import json
 
+    if hasattr(sys.stdin, "reconfigure"):
+        sys.stdin.reconfigure(errors="replace")
     failed = 0
-    for number, line in enumerate(_lines(), 1):
+    for number, line in enumerate(sys.stdin, 1):
         if not line.strip():
             continue
         try:

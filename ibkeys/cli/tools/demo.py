@@ -5,6 +5,7 @@ Every line that begins with ``$`` is run as it stands, against a simulated subne
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,25 @@ from ibkeys.cli.guarding import own_program
 LINES: Final = 14
 """Lines of each answer that are shown; the rest is counted."""
 
-HOST: Final = "gpu-a03 mlx5_0"
+_STEPS: Final = (
+    ("What is on this fabric?", "discover", 0),
+    ("Which P_Keys does every port hold?", "pkey-show --all", 0),
+    ("Is any M_Key unset?", "mkey-show --all", 0),
+    (
+        "Put a host into partition 0x0010 as a full member: first look, then do it.",
+        "pkey-add -N 'gpu-a03 mlx5_0' 0x8010 --dry-run",
+        1,
+    ),
+    ("", "pkey-add -N 'gpu-a03 mlx5_0' 0x8010 --yes", 0),
+    ("", "pkey-show -N 'gpu-a03 mlx5_0'", 0),
+    (
+        "Give that host an M_Key of its own, protection level 1, with a lease of 60 s.",
+        "mkey-set -N 'gpu-a03 mlx5_0' --new-m-key @new.key --protect 1 --lease 60 --yes",
+        0,
+    ),
+    ("", "mkey-show -N 'gpu-a03 mlx5_0'", 0),
+)
+"""What is asked, the command as it is typed in the folder of the demo, and its exit code."""
 
 
 def main() -> int:
@@ -25,29 +44,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="ibkeys-demo-") as folder:
         backend = f"sim:,state={Path(folder) / 'fabric.state'}"
         key_file = Path(folder) / "new.key"
-        steps: list[tuple[str, list[str], int]] = [
-            ("What is on this fabric?", ["discover"], 0),
-            ("Which P_Keys does every port hold?", ["pkey-show", "--all"], 0),
-            ("Is any M_Key unset?", ["mkey-show", "--all"], 0),
-            (
-                "Put a host into partition 0x0010 as a full member: first look, then do it.",
-                ["pkey-add", "-N", HOST, "0x8010", "--dry-run"],
-                1,
-            ),
-            ("", ["pkey-add", "-N", HOST, "0x8010", "--yes"], 0),
-            ("", ["pkey-show", "-N", HOST], 0),
-            (
-                "Give that host an M_Key of its own, protection level 1, with a lease of 60 s.",
-                ["mkey-set", "-N", HOST, "--new-m-key", f"@{key_file}", "--protect", "1", "--lease", "60", "--yes"],
-                0,
-            ),
-            ("", ["mkey-show", "-N", HOST], 0),
-        ]
         key_file.touch(mode=0o600)
         key_file.write_text(_run(["mkey-gen"], backend).stdout)
         print("A simulated subnet of about 40 hosts; no real device is touched.")
-        for title, words, expected in steps:
-            done = _show(title, words, backend, folder)
+        for title, line, expected in _STEPS:
+            done = _show(title, line, backend, folder)
             if done != expected:
                 print(f"the demo expected exit code {expected} here and got {done}", file=sys.stderr)
                 return 1
@@ -69,12 +70,11 @@ def _run(words: list[str], backend: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def _show(title: str, words: list[str], backend: str, folder: str) -> int:
+def _show(title: str, line: str, backend: str, folder: str) -> int:
     if title:
         print(f"\n# {title}")
-    typed = " ".join(f"'{word}'" if " " in word else word.replace(f"{folder}/", "") for word in words)
-    print(f"$ ibkeys {typed}")
-    done = _run(words, backend)
+    print(f"$ ibkeys {line}")
+    done = _run([word.replace("@", f"@{folder}/") for word in shlex.split(line)], backend)
     lines = (done.stdout + done.stderr).splitlines()
     print("\n".join(lines[:LINES]))
     if len(lines) > LINES:

@@ -12,7 +12,7 @@ from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Filters, Where
 from ibkeys.cli.render import IDENTITY, NOTHING, Column, write_columns, write_csv, write_json
-from ibkeys.cli.showing import PEER_COLUMNS, errors_of, finish, peer_document, peer_values, sweep_for, write_unreached
+from ibkeys.cli.showing import PEER_COLUMNS, errors_of, finish, peer_document, sweep_for, write_unreached
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _port_document(port: Port) -> dict[str, Any]:
 
 
 def _row(port: Port) -> dict[str, Any]:
-    return {**port.identity(), **_port_document(port), "num_ports": port.node.num_ports, **peer_values(port)}
+    return {**port.identity(), **_port_document(port), "num_ports": port.node.num_ports}
 
 
 def _write_table(found: Topology, chosen: Mapping[Node, Sequence[Port]], is_part: bool) -> None:

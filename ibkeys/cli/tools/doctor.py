@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from ibkeys.cli import exits, options, typed
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
-from ibkeys.cli.opening import is_simulated, journal_of, open_fabric, stores_of
+from ibkeys.cli.opening import is_simulated, journal_of, open_fabric, stores_of, what_host_knows
 from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.render import write_data
 from ibkeys.cli.tools.hardware import ReportOptions, made_report, report_options
@@ -89,7 +89,7 @@ def _checks(where: Where) -> Iterator[Check]:
     yield from _host(where, folders)
     try:
         with open_fabric(where) as fabric:
-            yield from _local_port(fabric, folders[0] if where.security_keys else None)
+            yield from _local_port(fabric, where)
             yield from _stores(fabric.stores, folders)
     except IbkeysError as error:
         if isinstance(error, StoreError):
@@ -103,28 +103,19 @@ def _checks(where: Where) -> Iterator[Check]:
             yield from _stores(stores_of(where), folders)
 
 
-def _local_port(fabric: Fabric, used: Path | None) -> Iterator[Check]:
+def _local_port(fabric: Fabric, where: Where) -> Iterator[Check]:
     from ibkeys.umad.probe import Check
 
     local = fabric.local()
-    where = f"{local.ca_name} port {local.port}"
+    port = f"{local.ca_name} port {local.port}"
     try:
         info = fabric.find_port().read_port_info()
     except IbkeysError as error:
-        advice = "; ".join([_own_key_advice(fabric), *_what_host_knows(fabric, used)])
-        yield Check("local port", False, f"{where} opens, but does not answer: {error}", advice)
+        advice = "; ".join([_own_key_advice(fabric), *([] if fabric.is_simulated else what_host_knows(where))])
+        yield Check("local port", False, f"{port} opens, but does not answer: {error}", advice)
         return
-    yield Check("local port", True, f"{where} opens and answers; LID {info.lid}, port GUID 0x{local.port_guid:016x}")
+    yield Check("local port", True, f"{port} opens and answers; LID {info.lid}, port GUID 0x{local.port_guid:016x}")
     yield from _subnet_manager(fabric, info.master_sm_lid)
-
-
-def _what_host_knows(fabric: Fabric, used: Path | None) -> list[str]:
-    """Return what of this host may open the port; *used*: the key directory that was used already."""
-    if fabric.is_simulated:
-        return []
-    from ibkeys.host.opensm_here import describe_locked_out
-
-    return describe_locked_out(used)
 
 
 def _own_key_advice(fabric: Fabric) -> str:
@@ -349,17 +340,10 @@ def _written_check(name: str, path: Path, detail: str) -> Check:
     create it too."""
     from ibkeys.umad.probe import Check
 
-    needed = (path, path.parent) if path.exists() else (_first_folder(path),)
+    # else what it would be created in, or the first of its folders that is missing
+    needed = (path, path.parent) if path.exists() else (next(folder for folder in path.parents if folder.exists()),)
     closed = [each for each in needed if not os.access(each, os.W_OK)]
     if not closed:
         return Check(name, True, f"{path}: {detail}")
     what = f"{path}: {detail}, but this user may not write {closed[0]}"
     return Check(name, False, what, "changing commands need it: run them as its owner, or as root")
-
-
-def _first_folder(path: Path) -> Path:
-    """Return the folder that *path*, or the first of its folders that is missing, would be created in."""
-    folder = path.parent
-    while not folder.exists():
-        folder = folder.parent
-    return folder

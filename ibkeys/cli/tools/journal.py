@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -16,7 +17,7 @@ from ibkeys.cli.types import Number
 from ibkeys.errors import StoreError
 
 if TYPE_CHECKING:
-    from ibkeys.store.journal import Entry, FileEntry, OperationRecord, Start
+    from ibkeys.store.journal import Entry, FileEntry, OperationRecord
 
 _COLUMNS: Final = (
     *("id", "command", "state", "started", "finished", "ports", "unproven", "unconfirmed"),
@@ -71,7 +72,7 @@ def operation_document(record: OperationRecord) -> dict[str, Any]:
     from ibkeys.change.next_commands import next_commands_of
 
     commands = next_commands_of(record)
-    starts = [_start(start) for start in record.starts]
+    starts = [{"started": start.started, **asdict(start.origin)} for start in record.starts]
     return {
         "id": record.id,
         "command": record.command,
@@ -95,18 +96,6 @@ def operation_document(record: OperationRecord) -> dict[str, Any]:
     }
 
 
-def _start(start: Start) -> dict[str, Any]:
-    """A command that began the operation, or went on with it."""
-    origin = start.origin
-    return {
-        "started": start.started,
-        "user": origin.user,
-        "host": origin.host,
-        "overrides": list(origin.overrides),
-        "options": list(origin.options),
-    }
-
-
 def _all(starts: list[dict[str, Any]], name: str) -> list[str] | None:
     """What any of the starts has, each once; None if nothing is known."""
     return list(dict.fromkeys(each for start in starts for each in start[name])) if starts else None
@@ -120,18 +109,12 @@ def _joined(operation: dict[str, Any]) -> dict[str, str | None]:
 def changed_rows(entry: Entry) -> list[dict[str, Any]]:
     """Return what one Set changed: one row for each P_Key entry or field."""
     from ibkeys.change.images import changes_of
+    from ibkeys.topology.port_id import identity
 
     image = entry.image
-    identity = {
-        "node_guid": f"0x{image.node_guid:016x}",
-        "port_guid": f"0x{image.port_guid:016x}" if image.port_guid else None,
-        "node_desc": image.node_desc,
-        "node_type": image.node_type,
-        "port": image.port,
-        "lid": image.lid,
-    }
+    port = identity(image.node_guid, image.port_guid or None, image.node_desc, image.node_type, image.port, image.lid)
     return [
-        {**identity, "status": entry.status, "kind": kind, "index": index, "before": before, "after": after}
+        {**port, "status": entry.status, "kind": kind, "index": index, "before": before, "after": after}
         for kind, index, before, after in changes_of(image)
     ]
 

@@ -20,7 +20,6 @@ from ibkeys.cli.showing import (
     finish,
     guid_of,
     peer_document,
-    peer_values,
     sweep_for,
     write_unreached,
 )
@@ -75,7 +74,7 @@ def names(where: Where, words: tuple[str, ...], only: str | None, filters: Filte
         "names",
         lambda: {"ports": [*map(_document, ports)], "errors": errors, "unreached": found.unreached},
         [*IDENTITY, "host", *PEER_COLUMNS],
-        map(_row, ports),
+        map(_document, ports),
     ):
         titles = ("Name", "Port", "LID", "Port GUID", "Switch port")
         write_table(titles, (_cells(directory, port) for port in ports))
@@ -112,10 +111,6 @@ def _host(port: Port) -> str | None:
 
 def _document(port: Port) -> dict[str, Any]:
     return {**port.identity(), "host": _host(port), "peer": peer_document(port)}
-
-
-def _row(port: Port) -> dict[str, Any]:
-    return {**port.identity(), "host": _host(port), **peer_values(port)}
 
 
 def _cells(directory: Directory, port: Port) -> list[Any]:
