@@ -18,6 +18,7 @@ from ibkeys.printable import counted
 from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
+    from ibkeys.mkeys.opensm.method import RunListener
     from ibkeys.mkeys.rollout.planned_run import PlannedRun
     from ibkeys.mkeys.rollout.result import PortResult
     from ibkeys.topology.nodes import Port
@@ -246,15 +247,18 @@ class RunOutput:
         return ways
 
 
-class Steps:
-    """Says on standard error how far a run through OpenSM is: a line when a step begins, and when all ports have it."""
+def run_listener() -> RunListener:
+    """Return what says on standard error how far a run through OpenSM is: what the user has to do, and each step once
+    when it begins and once when all ports have it."""
+    from ibkeys.mkeys.opensm.method import RunListener
 
-    def __init__(self) -> None:
-        self._said: tuple[str, bool] = ("", False)
+    said: tuple[str, bool] = ("", False)
 
-    def tell(self, step: str, done: int, whole: int) -> None:
-        """Say where a step stands, once when it begins and once when it is done."""
+    def tell(step: str, done: int, whole: int) -> None:
+        nonlocal said
         state = (step, done == whole)
-        if state != self._said:
-            self._said = state
+        if state != said:
+            said = state
             exits.warn(f"{step}: {done} of {whole}", "step")
+
+    return RunListener(lambda text: exits.warn(text, "to do"), tell)

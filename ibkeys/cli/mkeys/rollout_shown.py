@@ -5,81 +5,75 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ibkeys.cli import exits
 from ibkeys.cli.changing import ShownChange
 from ibkeys.cli.mkeys.confirming import Awaiting
 from ibkeys.cli.mkeys.rollout_output import RunOutput
-from ibkeys.cli.options import Changing, Where
+from ibkeys.cli.options import Where
 from ibkeys.cli.screen.colour import bar_console
 from ibkeys.cli.showing import say_notes
 
 if TYPE_CHECKING:
-    from ibkeys.change.writer import Writer
     from ibkeys.mkeys.rollout.planned_run import PlannedRun
     from ibkeys.mkeys.rollout.result import PortResult
 
 
+@dataclass
 class ShownRun(ShownChange):
     """A run over many ports, shown in numbers and reported port by port."""
 
-    def __init__(
-        self,
-        writer: Writer,
-        run: PlannedRun,
-        consent: Changing,
-        format: str,
-        where: Where,
-        awaits: Awaiting | None,
-    ) -> None:
-        super().__init__(writer, run.plan, consent, format)
-        self._awaits = awaits
-        self._run = run
-        self._where = where
-        self._out = RunOutput(writer.command, run, format)
+    run: PlannedRun
+    where: Where
+    awaits: Awaiting | None
+    out: RunOutput = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.out = RunOutput(self.writer.command, self.run, self.format)
 
     @property
     def is_pending(self) -> bool:
         """Whether ports are to be changed, or only the key store is updated."""
-        return self._run.pending
+        return self.run.pending
 
     def say_notes(self) -> None:
         """Say what the sweep and the plan note, and under a subnet manager what to do instead."""
-        say_notes(self._run.found)
+        say_notes(self.run.found)
         super().say_notes()
         if any(objection.interlock == "mkey-under-sm" for objection in self.writer.not_overridden(self.plan)):
-            for line in self._run.procedure:
+            for line in self.run.procedure:
                 exits.warn(line, "under a subnet manager")
 
     def show(self, put: Callable[[str], None]) -> None:
         """Write how many ports get what."""
-        self._out.write_plan(put)
+        self.out.write_plan(put)
 
     def apply(self) -> None:
         """Make the run, and let it be confirmed; the account is written whatever becomes of it."""
         try:
-            if self._awaits is None:
+            if self.awaits is None:
                 self._make()
             else:
-                self._awaits.make(self.writer, self._run, self._make)
+                self.awaits.make(self.writer, self.run, self._make)
         finally:
-            self._out.write_summary()
+            self.out.write_summary()
 
     def _make(self) -> None:
         from ibkeys.mkeys.rollout.planned_run import carry_out
 
-        with _bar(self._where, self._run) as step:
+        with _bar(self.where, self.run) as step:
 
             def report(result: PortResult) -> None:
-                self._out.report(result)
+                self.out.report(result)
                 step()
 
-            carry_out(self.writer, self._run, report)
+            carry_out(self.writer, self.run, report)
 
     def report(self, applied: bool) -> int:
         """Say what a dry run would do to each port, or whether the run is complete."""
-        return self._out.exit_code() if applied else self._out.dry_run(self.consent.dry_run)
+        return self.out.exit_code() if applied else self.out.dry_run(self.consent.dry_run)
 
 
 @contextmanager

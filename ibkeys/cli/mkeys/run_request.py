@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ibkeys.cli import exits
 from ibkeys.cli.changing import writer_of
 from ibkeys.cli.mkeys.confirming import Awaiting, awaiting
-from ibkeys.cli.mkeys.rollout_output import Steps
+from ibkeys.cli.mkeys.rollout_options import OpensmOptions
+from ibkeys.cli.mkeys.rollout_output import run_listener
 from ibkeys.cli.mkeys.rollout_shown import ShownRun
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, SmHosts, Where
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class RunRequest:
     """What the command line asks of a run, without its keys. ``command``: the one that begins it, or began it;
-    ``sm_wait`` and ``standby_wait``: seconds; ``confirm_within``: seconds, None where it needs no confirmation;
-    ``earlier``: the number of the operation that goes on or back, None for a new one."""
+    ``confirm_within``: seconds, None where it needs no confirmation; ``earlier``: the number of the operation that goes
+    on or back, None for a new one."""
 
     command: str
     where: Where
@@ -40,33 +40,28 @@ class RunRequest:
     consent: Changing
     format: str
     is_through_opensm: bool
-    sm_wait: int
-    standby_wait: int
-    open_while_rotating: bool
+    opensm: OpensmOptions
     confirm_within: int | None = None
     earlier: int | None = None
 
     def through(self, awaits: Awaiting | None = None) -> ViaOpensm:
         """Return the options for a run through OpenSM. *awaits*: learns when the run begins."""
-        from ibkeys.mkeys.opensm.method import RunListener
         from ibkeys.mkeys.opensm.planned import ViaOpensm
 
-        listener = RunListener(lambda text: exits.warn(text, "to do"), Steps().tell)
+        listener = run_listener()
         if awaits is not None:
             listener = replace(listener, began=awaits.began)
-        hosts, is_awaited = hosts_of(self.where, self.sm_hosts), self.confirm_within is not None
-        return ViaOpensm(hosts, self.sm_wait, self.open_while_rotating, listener, is_awaited, self.standby_wait)
+        hosts, is_awaited, how = hosts_of(self.where, self.sm_hosts), self.confirm_within is not None, self.opensm
+        return ViaOpensm(hosts, how.sm_wait, how.open_while_rotating, listener, is_awaited, how.standby_wait)
 
     def carry_out(self, plan_run: PlanRun) -> int:
         """Plan a run, show it, ask, make it, and return the exit code."""
-        with ExitStack() as stack:
-            awaits = self._awaits(stack)
-            writer = stack.enter_context(self.open_writer())
+        with self._awaiting() as awaits, self.open_writer() as writer:
             if awaits is not None:
                 awaits.keep_key(self.where, writer.fabric)
             with progress_bar(self.where) as progress:
                 run = plan_run(writer, progress, self.through(awaits) if self.is_through_opensm else None)
-            return ShownRun(writer, run, self.consent, self.format, self.where, awaits).carry_out()
+            return ShownRun(writer, run.plan, self.consent, self.format, run, self.where, awaits).carry_out()
 
     @contextmanager
     def open_writer(self) -> Iterator[Writer]:
@@ -85,9 +80,8 @@ class RunRequest:
                     )
             yield writer
 
-    def _awaits(self, stack: ExitStack) -> Awaiting | None:
-        """Start the child of --confirm-within, which *stack* leaves at its end; None if no run is to be confirmed."""
-        seconds = self.confirm_within
-        if seconds is None or self.consent.dry_run:
-            return None
-        return stack.enter_context(awaiting(self.where, self.sm_hosts, self.sm_wait, seconds, self.through))
+    def _awaiting(self) -> AbstractContextManager[Awaiting | None]:
+        """Start the child of --confirm-within, which is left at the end; None if no run is to be confirmed."""
+        if self.confirm_within is None or self.consent.dry_run:
+            return nullcontext()
+        return awaiting(self.where, self.sm_hosts, self.opensm.sm_wait, self.confirm_within, self.through)
