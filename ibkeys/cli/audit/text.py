@@ -69,8 +69,8 @@ def write_table_report(report: Report, with_remedy: bool, folded: bool, names: F
             _write_failure(result, with_remedy, fold)
     _write_not_read(report, fold)
     _write_not_evaluated(report, folded)
-    _write_waived(report)
-    _write_moved(report, folded)
+    _write_section("WAIVED", _waived(report), folded=False)
+    _write_section("MOVED SINCE THE BASELINE", [str(each) for each in report.moved or ()], folded)
     coverage = report.coverage
     counts = report.summary
     write(
@@ -137,12 +137,15 @@ def _line(subject: Subject) -> str:
 
 
 def _write_not_read(report: Report, fold: FoldedNames | None) -> None:
-    troubles = report.coverage.troubles
-    if troubles:
-        write("\nNOT READ")
     each = fold is None or exits.says_all()
-    causes = lines_by_cause([(trouble, trouble["error"]) for trouble in troubles], each, fold)
-    _write_list([clean(line) for line, _ in causes], not each, "  ")
+    causes = lines_by_cause([(trouble, trouble["error"]) for trouble in report.coverage.troubles], each, fold)
+    _write_section("NOT READ", [clean(line) for line, _ in causes], not each)
+
+
+def _write_section(title: str, lines: Sequence[str], folded: bool) -> None:
+    if lines:
+        write(f"\n{title}")
+    _write_list(lines, folded, "  ")
 
 
 def _write_list(lines: Sequence[str], folded: bool, indent: str) -> None:
@@ -165,24 +168,17 @@ def _write_not_evaluated(report: Report, folded: bool) -> None:
         _write_list(lines, folded, _INDENT)
 
 
-def _write_moved(report: Report, folded: bool) -> None:
-    moved = report.moved or ()
-    if moved:
-        write("\nMOVED SINCE THE BASELINE")
-    _write_list([str(each) for each in moved], folded, "  ")
-
-
-def _write_waived(report: Report) -> None:
+def _waived(report: Report) -> list[str]:
     waived = Counter(
         (result.rule, result.title, subject.waiver)
         for result in report.results
         for subject in result.subjects
         if subject.waiver is not None
     )
-    if waived:
-        write("\nWAIVED")
-    for (rule, title, waiver), count in waived.items():
-        write(clean(f"  {rule}  {title}: {counted(count, 'finding')}: {waiver}"))
+    return [
+        clean(f"{rule}  {title}: {counted(count, 'finding')}: {waiver}")
+        for (rule, title, waiver), count in waived.items()
+    ]
 
 
 def _write_wrapped(first: str, text: str) -> None:
