@@ -16,9 +16,6 @@ from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.change.writer import Writer
-    from ibkeys.discovery.wanted import OnFound
-    from ibkeys.mkeys.opensm.planned import ViaOpensm
-    from ibkeys.mkeys.rollout.planned_run import PlannedRun
 
 
 def finish_run(
@@ -26,30 +23,23 @@ def finish_run(
 ) -> int:
     """Finish the last run, or its first ports; None leaves a bound as it was. *first*: of the ports after the first
     ones only so many."""
+    from ibkeys.mkeys.opensm import planned
+    from ibkeys.mkeys.rollout.rest import plan_rest
 
-    def plan(writer: Writer, progress: OnFound | None, through: ViaOpensm | None) -> PlannedRun:
-        from ibkeys.mkeys.opensm import planned
-        from ibkeys.mkeys.rollout.rest import plan_rest
-
-        if through is not None:
-            return planned.plan_rest(writer, through, progress)
-        return plan_rest(writer, at_once, max_failures, progress, opensm_conf, first)
-
-    return request.carry_out(plan)
+    return request.carry_out(
+        lambda writer, progress: plan_rest(writer, at_once, max_failures, progress, opensm_conf, first),
+        planned.plan_rest,
+    )
 
 
 def roll_back_run(request: RunRequest, at_once: int | None = None, max_failures: int | None = None) -> int:
     """Give the ports of the last run what they had before it; None leaves a bound as it was."""
+    from ibkeys.mkeys.opensm import planned
+    from ibkeys.mkeys.rollout.going_back import plan_return
 
-    def plan(writer: Writer, progress: OnFound | None, through: ViaOpensm | None) -> PlannedRun:
-        from ibkeys.mkeys.opensm import planned
-        from ibkeys.mkeys.rollout.going_back import plan_return
-
-        if through is not None:
-            return planned.plan_return(writer, through, progress)
-        return plan_return(writer, at_once, max_failures, progress)
-
-    return request.carry_out(plan)
+    return request.carry_out(
+        lambda writer, progress: plan_return(writer, at_once, max_failures, progress), planned.plan_return
+    )
 
 
 def lower_level(request: RunRequest, operation: int) -> int:

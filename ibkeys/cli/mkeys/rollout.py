@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ibkeys.cli import options
 from ibkeys.cli.help.command import command
 from ibkeys.cli.mkeys import rollout_options
+from ibkeys.cli.mkeys.key_options import read_new_m_key
 from ibkeys.cli.mkeys.rollout_options import AskedRun, KeyOptions, refuse_options_of_other_method
 from ibkeys.cli.mkeys.run_request import RunRequest
-from ibkeys.cli.secrets import read_m_key
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
-    from ibkeys.change.writer import Writer
-    from ibkeys.discovery.wanted import OnFound
-    from ibkeys.mkeys.opensm.planned import ViaOpensm
     from ibkeys.mkeys.rollout.new_keys import Command
-    from ibkeys.mkeys.rollout.planned_run import PlannedRun
 
 
 @command("mkey-deploy")
@@ -63,43 +60,38 @@ def mkey_remove(asked: AskedRun, leave_open: bool) -> int:
         raise UsageError("mkey-remove raises no level that could be rolled back: omit --confirm-within").explained(
             "A key is never rolled back automatically; `ibkeys undo ID` restores the keys."
         )
+    from ibkeys.mkeys.opensm import planned
+    from ibkeys.mkeys.rollout.removal import plan_removal
 
-    def plan(writer: Writer, progress: OnFound | None, through: ViaOpensm | None) -> PlannedRun:
-        from ibkeys.mkeys.opensm import planned
-        from ibkeys.mkeys.rollout.removal import plan_removal
-
-        if through is not None:
-            return planned.plan_removal(writer, through, progress, leaves_open=leave_open)
-        course = asked.course
-        bounds = course.at_once, course.first, course.max_failures, course.order
-        return plan_removal(writer, *bounds, progress, leaves_open=leave_open)
-
-    return _request("mkey-remove", asked).carry_out(plan)
+    course = asked.course
+    bounds = course.at_once, course.first, course.max_failures, course.order
+    return _request("mkey-remove", asked).carry_out(
+        lambda writer, progress: plan_removal(writer, *bounds, progress, leaves_open=leave_open),
+        partial(planned.plan_removal, leaves_open=leave_open),
+    )
 
 
 def _give_keys(command: Command, asked: AskedRun, keys: KeyOptions) -> int:
     is_opensm, course = asked.method.is_opensm, asked.course
     request = _request(command, asked)
     keys.check(is_opensm)
-    key = read_m_key(keys.new_m_key, "--new-m-key", confirm=True) if keys.new_m_key is not None else None
+    key = read_new_m_key(keys.new_m_key)
     if keys.opensm_conf is not None:
         from ibkeys.host.opensm_conf import read_conf
 
         read_conf(keys.opensm_conf)  # an unreadable file ends the command before the fabric is opened
 
-    def plan(writer: Writer, progress: OnFound | None, through: ViaOpensm | None) -> PlannedRun:
-        from ibkeys.mkeys.opensm.planned import plan_keys
-        from ibkeys.mkeys.rollout.new_keys import plan_run
-        from ibkeys.store.journal.runs import RunOptions
+    from ibkeys.mkeys.opensm.planned import plan_keys
+    from ibkeys.mkeys.rollout.new_keys import plan_run
+    from ibkeys.store.journal.runs import RunOptions
 
-        bounds = course.at_once, course.first, course.max_failures
-        wanted = RunOptions(keys.same or is_opensm, keys.protect, keys.lease, *bounds)
-        if through is not None:
-            return plan_keys(writer, command, wanted, through, key, progress)
-        file = keys.new_m_key[1:] if keys.new_m_key is not None and keys.new_m_key.startswith("@") else ""
-        return plan_run(writer, command, wanted, key, course.order, file, progress, keys.opensm_conf)
-
-    return request.carry_out(plan)
+    bounds = course.at_once, course.first, course.max_failures
+    wanted = RunOptions(keys.same or is_opensm, keys.protect, keys.lease, *bounds)
+    file = keys.new_m_key[1:] if keys.new_m_key is not None and keys.new_m_key.startswith("@") else ""
+    return request.carry_out(
+        lambda writer, progress: plan_run(writer, command, wanted, key, course.order, file, progress, keys.opensm_conf),
+        lambda writer, through, progress: plan_keys(writer, command, wanted, through, key, progress),
+    )
 
 
 def _request(command: str, asked: AskedRun) -> RunRequest:

@@ -13,6 +13,7 @@ import click
 
 from ibkeys.cli import options
 from ibkeys.cli.given import refuse_given
+from ibkeys.cli.mkeys import key_options
 from ibkeys.cli.options import Changing, SmHosts, Where
 from ibkeys.cli.options.declaring import F
 from ibkeys.cli.types import Number
@@ -21,11 +22,8 @@ from ibkeys.errors import UsageError
 _AT_ONCE: Final = 64
 _MAX_FAILURES: Final = 5
 
-opensm_conf: Final = click.option(
-    "--opensm-conf",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="The opensm.conf of an SM of this subnet. It must already have the new key.",
+opensm_conf: Final = key_options.opensm_conf(
+    "The opensm.conf of an SM of this subnet. It must already have the new key."
 )
 
 
@@ -38,22 +36,13 @@ class KeyOptions:
         "--per-port", help="A different key for each port: stock OpenSM does not support it."
     )
     opensm_conf: Path | None = options.taken(opensm_conf)
-    new_m_key: str | None = options.field(
-        "--new-m-key",
-        env=False,
-        metavar="@FILE|-",
-        help="The key, with --same: @FILE reads it, '-' asks for it without echo.  [default: generated]",
+    new_m_key: str | None = options.taken(
+        key_options.new_m_key(
+            "The key, with --same: @FILE reads it, '-' asks for it without echo.  [default: generated]"
+        )
     )
-    protect: int | None = options.field(
-        "--protect", env=False, type=Number(0, 3), metavar="0..3", help="M_KeyProtectBits."
-    )
-    lease: int | None = options.field(
-        "--lease",
-        env=False,
-        type=Number(0, 65535),
-        metavar="SECONDS",
-        help="M_KeyLeasePeriod; 0: the lease never expires.",
-    )
+    protect: int | None = options.taken(key_options.protect("M_KeyProtectBits."))
+    lease: int | None = options.taken(key_options.lease("M_KeyLeasePeriod; 0: the lease never expires."))
 
     def check(self, is_through_opensm: bool) -> None:
         """Raise UsageError for options that contradict each other."""

@@ -24,6 +24,31 @@ if TYPE_CHECKING:
     from ibkeys.topology.nodes import Port
 
 
+class ResultRows:
+    """The outcome of each port of a command, for programs: as JSON a line when it is known, as CSV all at the end."""
+
+    def __init__(self, command: str, format: str) -> None:
+        self._command = command
+        self._format = format
+        self.kept: list[dict[str, Any]] = []
+
+    def add(self, row: dict[str, Any]) -> bool:
+        """Write a row, or keep it. Return whether the output is for programs, so that nothing else is written."""
+        if self._format == "json":
+            write_exact(json.dumps(row))
+            exits.flush()
+        else:
+            self.kept.append(row)
+        return self._format != "table"
+
+    def end(self, document: dict[str, Any]) -> bool:
+        """Write what follows the rows as JSON, *document*, or all rows as CSV. Return as `add`."""
+        if self._format == "csv":
+            write_csv([*IDENTITY, "result", "reason"], self.kept)
+            return True
+        return self._format == "json" and self.add({"schema": schema(self._command), **document})
+
+
 class RunOutput:
     """What a run says: each port as it is finished, and the account at the end."""
 
@@ -31,7 +56,7 @@ class RunOutput:
         self._command = command
         self._run = run
         self._format = format
-        self._rows: list[dict[str, Any]] = []
+        self._rows = ResultRows(command, format)
         self._failed: list[tuple[dict[str, Any], str]] = []
 
     def write_plan(self, put: Callable[[str], None]) -> None:
@@ -123,21 +148,13 @@ class RunOutput:
         return exits.SAYS_NO if run.pending else exits.DONE
 
     def _planned(self, port: dict[str, Any], changes: list[dict[str, Any]]) -> None:
-        if self._format == "json":
-            self._line({**port, "result": "planned", "reason": None, "changes": changes})
-        elif self._format == "csv":
-            self._rows.append({**port, "result": "planned", "reason": None})
-        else:
+        if not self._rows.add({**port, "result": "planned", "reason": None, "changes": changes}):
             listed = ", ".join(f"{name_of(each)} {each['before']} -> {each['after']}" for each in changes)
             write(f"{heading_of(port)}: {listed}")
 
     def report(self, result: PortResult) -> None:
         """Say the outcome for one port."""
-        row = {**result.port, "result": result.result, "reason": result.reason}
-        if self._format == "json":
-            self._line(row)
-        elif self._format == "csv":
-            self._rows.append(row)
+        self._rows.add({**result.port, "result": result.result, "reason": result.reason})
         if result.result == "failed":
             self._failed.append((result.port, result.reason or ""))
             if self._format != "table":
@@ -145,29 +162,18 @@ class RunOutput:
 
     def _say_failed(self) -> None:
         """Say which ports have failed since this was last said, each cause once."""
-        if self._failed and self._format == "table":
-            say_by_cause(self._failed, "failed", self._format, self._names())
-        else:
-            say_by_cause(self._failed, "failed", self._format)
+        names = self._names() if self._failed and self._format == "table" else None
+        say_by_cause(self._failed, "failed", self._format, names)
         self._failed = []
-
-    def _line(self, document: dict[str, Any]) -> None:
-        write_exact(json.dumps(document))
-        exits.flush()
 
     def write_summary(self, dry_run: bool = False) -> None:
         """Write the account of the run; after a table also what failed, each cause once."""
         self._say_failed()
         account = self._run.account
-        if self._format == "json":
-            name = self._run.method.name if self._run.method is not None else "direct"
-            summary = {"unreached": self._run.found.unreached, "via": name, **account.to_json()}
-            interlocks = [each.interlock for each in self._run.plan.objections]
-            head = {"schema": schema(self._command), "dry_run": dry_run}
-            self._line({**head, "summary": summary, "interlocks": interlocks})
-            return
-        if self._format == "csv":
-            write_csv([*IDENTITY, "result", "reason"], self._rows)
+        name = self._run.method.name if self._run.method is not None else "direct"
+        summary = {"unreached": self._run.found.unreached, "via": name, **account.to_json()}
+        interlocks = [each.interlock for each in self._run.plan.objections]
+        if self._rows.end({"dry_run": dry_run, "summary": summary, "interlocks": interlocks}):
             return
         if dry_run:
             write("dry run: nothing was changed")

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from ibkeys.mkeys.opensm.planned import ViaOpensm
     from ibkeys.mkeys.rollout.planned_run import PlannedRun
 
-    PlanRun = Callable[[Writer, OnFound | None, ViaOpensm | None], PlannedRun]
-    """Plans a run; the options for a run through OpenSM are None where it goes by own Sets."""
+    PlanDirect = Callable[[Writer, OnFound | None], PlannedRun]
+    """Plans a run by own Sets."""
+    PlanThrough = Callable[[Writer, ViaOpensm, OnFound | None], PlannedRun]
+    """Plans a run through OpenSM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +56,16 @@ class RunRequest:
         hosts, is_awaited, how = hosts_of(self.where, self.sm_hosts), self.confirm_within is not None, self.opensm
         return ViaOpensm(hosts, how.sm_wait, how.open_while_rotating, listener, is_awaited, how.standby_wait)
 
-    def carry_out(self, plan_run: PlanRun) -> int:
-        """Plan a run, show it, ask, make it, and return the exit code."""
+    def carry_out(self, direct: PlanDirect, through: PlanThrough) -> int:
+        """Plan a run by the one or the other, show it, ask, make it, and return the exit code."""
         with self._awaiting() as awaits, self.open_writer() as writer:
             if awaits is not None:
                 awaits.keep_key(self.where, writer.fabric)
             with progress_bar(self.where) as progress:
-                run = plan_run(writer, progress, self.through(awaits) if self.is_through_opensm else None)
+                if self.is_through_opensm:
+                    run = through(writer, self.through(awaits), progress)
+                else:
+                    run = direct(writer, progress)
             return ShownRun(writer, run.plan, self.consent, self.format, run, self.where, awaits).carry_out()
 
     @contextmanager
