@@ -188,7 +188,7 @@ def mkey_encrypt(store: Store, new_passphrase: str | None, decrypt: bool) -> int
 
 @command("mkey-import")
 @click.argument("directory", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
-@key_options.opensm_conf("Import the m_key of an opensm.conf.")
+@options.opensm_conf("Import the m_key of an opensm.conf.")
 @options.format
 @options.store
 def mkey_import(store: Store, directory: Path | None, opensm_conf: Path | None, format: str) -> int:
@@ -244,7 +244,7 @@ class Conf:
     """The opensm.conf that the options of mkey-export name, and what it shall say."""
 
     opensm_conf: Path | None = options.taken(
-        key_options.opensm_conf("Check that an opensm.conf keeps the keys; exit 1 when it does not.")
+        options.opensm_conf("Check that an opensm.conf keeps the keys; exit 1 when it does not.")
     )
     write_opensm_conf: Path | None = options.field(
         "--write-opensm-conf",

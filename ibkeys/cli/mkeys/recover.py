@@ -20,7 +20,6 @@ from ibkeys.cli.options import Changing, Where
 from ibkeys.cli.render import UNREADABLE, heading_of, write_data
 from ibkeys.cli.screen.colour import bar_console
 from ibkeys.cli.secrets import read_m_keys
-from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
@@ -46,15 +45,9 @@ class _Asked:
     try_keys: tuple[str, ...] = options.field(
         "--try-keys", env=False, multiple=True, metavar="FILE", help="File of keys to try, one per line; repeatable."
     )
-    tries: int = options.field(
-        "--tries",
-        type=Number(0, 1000),
-        default=8,
-        metavar="N",
-        help="Maximum number of keys to try on one port.  [default: 8]",
-    )
-    wait: int | None = options.field(
-        "--wait", type=Number(1, 1_000_000), metavar="SECONDS", help="Give up on a silent port after this time."
+    tries: int = options.number_field("--tries", 0, 1000, "N", "Maximum number of keys to try on one port.", default=8)
+    wait: int | None = options.number_field(
+        "--wait", 1, 1_000_000, "SECONDS", "Give up on a silent port after this time."
     )
     set_new: bool = options.flag_field("--set-new", help="Set a new, generated M_Key on each recovered port.")
     new_m_key: str | None = options.taken(

@@ -45,12 +45,7 @@ _VALUES: Final = ("result", "key", "m_key", "m_key_protect_bits", "m_key_lease_p
     type=click.Path(path_type=Path),
     help="OpenSM's cache folder.  [default: OSM_CACHE_DIR, else /var/cache/opensm]",
 )
-@click.option(
-    "--opensm-conf",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="The opensm.conf that it will start with.  [default: those found on this host]",
-)
+@options.opensm_conf("The opensm.conf that it will start with.  [default: those found on this host]")
 @options.change
 def sm_repair(asked: AskedChange, cache_dir: Path | None, opensm_conf: Path | None) -> int:
     """Rebuild OpenSM's key files after a crash during a change of M_Keys.
