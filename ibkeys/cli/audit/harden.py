@@ -15,7 +15,7 @@ from ibkeys.cli.exits import clean, write
 from ibkeys.cli.given import given_options
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import is_simulated, open_fabric
-from ibkeys.cli.render import write_csv, write_json
+from ibkeys.cli.render import write_data
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.sm.asked import AskedOfManagers, asked_of_managers
 from ibkeys.cli.sm.hosts import hosts_of
@@ -130,13 +130,8 @@ class _ShownHardening(ShownChange):
         for text in self.plan.unmade:
             exits.warn(text, "not done")
         left = self._left()
-        if self.format == "json":
-            self._write_json(applied, left)
-        elif self.format == "csv":
-            write_csv(_COLUMNS, (each.to_json() for each in left))
-        elif self.consent.dry_run:
-            write("dry run: nothing was changed")
-        else:
+        rows = [each.to_json() for each in left]
+        if not write_data(self.format, "harden", lambda: self._document(applied, rows), _COLUMNS, rows):
             self._write_table(left)
         if self.consent.dry_run:
             return exits.SAYS_NO if self.plan.pending else exits.DONE
@@ -151,22 +146,24 @@ class _ShownHardening(ShownChange):
         steps = [step.name for step in STEPS if step.is_asked_for(self.request)]
         return remaining_findings(self.found, self.audit.goal.fail_on, steps)
 
-    def _write_json(self, applied: bool, left: list[RemainingFinding]) -> None:
-        document: dict[str, Any] = {
+    def _document(self, applied: bool, left: list[dict[str, Any]]) -> dict[str, Any]:
+        return {
             "dry_run": self.consent.dry_run,
             "applied": applied,
             "steps": [each.to_json() for each in self.plan.steps],
             "notes": list(self.plan.notes),
             "interlocks": [each.interlock for each in self.plan.objections],
             "unmade": list(self.plan.unmade),
-            "left": [each.to_json() for each in left],
+            "left": left,
             "audit": self.found.to_json(),
         }
-        write_json("harden", document)
 
     def _write_table(self, left: list[RemainingFinding]) -> None:
         from ibkeys.cli.audit.text import write_table_report
 
+        if self.consent.dry_run:
+            write("dry run: nothing was changed")
+            return
         write("")
         write_table_report(self.found, with_remedy=False, folded=sys.stdout.isatty())
         severity = self.audit.goal.fail_on

@@ -15,6 +15,7 @@ from ibkeys.cli import exits
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.listing.causes import lines_by_cause
 from ibkeys.cli.listing.folding import indented
+from ibkeys.cli.listing.grouping import grouped as by_key
 from ibkeys.cli.listing.grouping import shortened
 from ibkeys.cli.render import IDENTITY, heading_of, write_data
 from ibkeys.cli.screen.colour import paint
@@ -91,12 +92,9 @@ def _verdict(report: Report) -> str:
     fails = f"fail{'s' if len(failed) == 1 else ''}"
     text = f"{counted(len(failed), 'rule')} {fails}{at}: {listed}" if failed else f"No rule fails{at}"
     unknown, unread = report.summary["unknown"], len(report.coverage.troubles)
+    was = "was" if unread == 1 else "were"
     text += f"; {counted(unknown, 'rule')} could not be evaluated" if unknown else ""
-    return text + (f"; {counted(unread, 'thing')} that should have been read {_was(unread)} not" if unread else "")
-
-
-def _was(things: int) -> str:
-    return "was" if things == 1 else "were"
+    return text + (f"; {counted(unread, 'thing')} that should have been read {was} not" if unread else "")
 
 
 def _write_failure(result: RuleResult, with_remedy: bool, fold: FoldedNames | None) -> None:
@@ -157,14 +155,11 @@ def _write_list(lines: Sequence[str], folded: bool, indent: str) -> None:
 
 def _write_not_evaluated(report: Report, folded: bool) -> None:
     """Rules that are unknown for one and the same reason stand together."""
-    reasons: dict[tuple[str, ...], list[str]] = {}
-    for result in report.results:
-        if result.result == "unknown":
-            reasons.setdefault(words.unknown_reasons(result, _SEE, heading_of), []).append(result.rule)
-    if reasons:
+    unknown = [result for result in report.results if result.result == "unknown"]
+    if unknown:
         write("\nNOT EVALUATED")
-    for lines, rules in reasons.items():
-        _write_wrapped("  ", " ".join(rules))
+    for lines, same in by_key(unknown, lambda result: words.unknown_reasons(result, _SEE, heading_of)).items():
+        _write_wrapped("  ", " ".join(result.rule for result in same))
         _write_list(lines, folded, _INDENT)
 
 
