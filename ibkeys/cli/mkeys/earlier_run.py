@@ -10,7 +10,7 @@ from ibkeys.cli import exits
 from ibkeys.cli.changing import end_overtaken
 from ibkeys.cli.changing import end_record as end_record_of
 from ibkeys.cli.left_locks import remove_left_locks
-from ibkeys.cli.mkeys.confirming import lower
+from ibkeys.cli.mkeys.confirming import say_unproven
 from ibkeys.cli.mkeys.run_request import RunRequest
 from ibkeys.errors import UsageError
 
@@ -44,10 +44,20 @@ def roll_back_run(request: RunRequest, at_once: int | None = None, max_failures:
 
 def lower_level(request: RunRequest, operation: int) -> int:
     """Lower the level that the run of *operation* raised, because nobody confirmed it."""
-    if request.consent.dry_run:
+    from ibkeys.mkeys.confirming import lower_unconfirmed
+
+    if request.asked.consent.dry_run:
         raise UsageError("--unconfirmed has no dry run: omit --dry-run")
     with request.open_writer() as writer:
-        return lower(writer, request.through(), operation)
+        lowering = lower_unconfirmed(writer, request.through(), operation)
+        if lowering is None:
+            exits.write(f"operation {operation}: its level was not raised yet, so nothing has to be lowered")
+            return exits.DONE
+        exits.write(
+            f"operation {operation}: level {lowering.level}, with the same M_Key; `ibkeys resume {operation}` "
+            f"raises it again, `ibkeys undo {operation}` restores the former state"
+        )
+        return exits.NOT_COMPLETED if say_unproven(lowering) else exits.DONE
 
 
 def end_record(request: RunRequest) -> int:
@@ -57,11 +67,11 @@ def end_record(request: RunRequest) -> int:
     with request.open_writer() as writer:
         close = partial(_close, request, writer)
         if is_without_keys(writer):
-            store = request.where.keystore or "in use"
+            store = request.asked.where.keystore or "in use"
             exits.warn(f"the key store ({store}) does not have its keys: it was lost, or is another one", "note")
-            return end_record_of(request.consent, close)
+            return end_record_of(request.asked.consent, close)
         return end_overtaken(
-            request.consent,
+            request.asked.consent,
             partial(_refuse, request, writer),
             close,
             "the last run: `ibkeys resume` finishes it, `ibkeys undo` rolls it back",
@@ -89,5 +99,5 @@ def _close(request: RunRequest, writer: Writer) -> str:
 
     name = close_overtaken(writer)
     if request.is_through_opensm:
-        remove_left_locks(request.where, writer.command, hosts_of_last_run(writer))
+        remove_left_locks(request.asked.where, writer.command, hosts_of_last_run(writer))
     return name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import click
 
@@ -31,8 +30,3 @@ def protect(help: str) -> Callable[[F], F]:
 def lease(help: str) -> Callable[[F], F]:
     """Return the option ``--lease``."""
     return click.option("--lease", type=Number(0, 65535), metavar="SECONDS", help=help)
-
-
-def opensm_conf(help: str) -> Callable[[F], F]:
-    """Return the option ``--opensm-conf``."""
-    return click.option("--opensm-conf", metavar="FILE", type=click.Path(path_type=Path), help=help)

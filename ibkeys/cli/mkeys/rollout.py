@@ -98,5 +98,4 @@ def _request(command: str, asked: AskedRun) -> RunRequest:
     """Return the request for a new run. Raises UsageError for options that do not apply to its method."""
     method = asked.method
     refuse_options_of_other_method(method.is_opensm)
-    given = asked.where, asked.sm_hosts, asked.consent, asked.format
-    return RunRequest(command, *given, method.is_opensm, method.opensm, method.confirm_within)
+    return RunRequest(command, asked, method.is_opensm, method.opensm, method.confirm_within)

@@ -14,17 +14,12 @@ import click
 from ibkeys.cli import options
 from ibkeys.cli.given import refuse_given
 from ibkeys.cli.mkeys import key_options
-from ibkeys.cli.options import Changing, SmHosts, Where
 from ibkeys.cli.options.declaring import F
+from ibkeys.cli.sm.asked import AskedOfHosts
 from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
 
-_AT_ONCE: Final = 64
-_MAX_FAILURES: Final = 5
-
-opensm_conf: Final = key_options.opensm_conf(
-    "The opensm.conf of an SM of this subnet. It must already have the new key."
-)
+opensm_conf: Final = options.opensm_conf("The opensm.conf of an SM of this subnet. It must already have the new key.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +70,8 @@ keys: Final = options.group("keys", KeyOptions)
 class RolloutOptions:
     """The limits and order of a run."""
 
-    first: int | None = options.field(
-        "--first",
-        env=False,
-        type=Number(1, 1_000_000),
-        metavar="N",
-        help="Change only the first N ports, then stop until `ibkeys resume`.",
+    first: int | None = options.number_field(
+        "--first", 1, 1_000_000, "N", "Change only the first N ports, then stop until `ibkeys resume`.", env=False
     )
     order: Literal["farthest", "nearest"] = options.field(
         "--order",
@@ -89,21 +80,11 @@ class RolloutOptions:
         default="farthest",
         help="Which ports come first, by hops from here.  [default: farthest]",
     )
-    at_once: int = options.field(
-        "--at-once",
-        env=False,
-        type=Number(1, 1024),
-        default=_AT_ONCE,
-        metavar="N",
-        help=f"Maximum number of ports in progress at once.  [default: {_AT_ONCE}]",
+    at_once: int = options.number_field(
+        "--at-once", 1, 1024, "N", "Maximum number of ports in progress at once.", default=64, env=False
     )
-    max_failures: int = options.field(
-        "--max-failures",
-        env=False,
-        type=Number(1, 1_000_000),
-        default=_MAX_FAILURES,
-        metavar="N",
-        help=f"Stop when N ports have failed.  [default: {_MAX_FAILURES}]",
+    max_failures: int = options.number_field(
+        "--max-failures", 1, 1_000_000, "N", "Stop when N ports have failed.", default=5, env=False
     )
 
 
@@ -151,15 +132,11 @@ class MethodOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedRun:
+class AskedRun(AskedOfHosts):
     """What mkey-deploy, mkey-rotate and mkey-remove are asked alike."""
 
-    where: Where
     course: RolloutOptions
     method: MethodOptions
-    sm_hosts: SmHosts
-    consent: Changing
-    format: str
 
 
 def asked_run(*others: Callable[..., Any]) -> Callable[[F], F]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,8 +13,8 @@ from ibkeys.cli.mkeys.rollout_options import OpensmOptions
 from ibkeys.cli.mkeys.rollout_output import run_listener
 from ibkeys.cli.mkeys.rollout_shown import ShownRun
 from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import Changing, SmHosts, Where
 from ibkeys.cli.showing import progress_bar
+from ibkeys.cli.sm.asked import AskedOfHosts
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.errors import Refused
 
@@ -37,10 +37,7 @@ class RunRequest:
     on or back, None for a new one."""
 
     command: str
-    where: Where
-    sm_hosts: SmHosts
-    consent: Changing
-    format: str
+    asked: AskedOfHosts
     is_through_opensm: bool
     opensm: OpensmOptions
     confirm_within: int | None = None
@@ -53,20 +50,23 @@ class RunRequest:
         listener = run_listener()
         if awaits is not None:
             listener = replace(listener, began=awaits.began)
-        hosts, is_awaited, how = hosts_of(self.where, self.sm_hosts), self.confirm_within is not None, self.opensm
+        hosts, how = hosts_of(self.asked.where, self.asked.sm_hosts), self.opensm
+        is_awaited = self.confirm_within is not None
         return ViaOpensm(hosts, how.sm_wait, how.open_while_rotating, listener, is_awaited, how.standby_wait)
 
     def carry_out(self, direct: PlanDirect, through: PlanThrough) -> int:
         """Plan a run by the one or the other, show it, ask, make it, and return the exit code."""
-        with self._awaiting() as awaits, self.open_writer() as writer:
+        asked = self.asked
+        awaited = awaiting(asked, self.opensm.sm_wait, self.confirm_within, self.through)
+        with awaited as awaits, self.open_writer() as writer:
             if awaits is not None:
-                awaits.keep_key(self.where, writer.fabric)
-            with progress_bar(self.where) as progress:
+                awaits.keep_key(asked.where, writer.fabric)
+            with progress_bar(asked.where) as progress:
                 if self.is_through_opensm:
                     run = through(writer, self.through(awaits), progress)
                 else:
                     run = direct(writer, progress)
-            return ShownRun(writer, run.plan, self.consent, self.format, run, self.where, awaits).carry_out()
+            return ShownRun(writer, run.plan, asked.consent, asked.format, run, asked.where, awaits).carry_out()
 
     @contextmanager
     def open_writer(self) -> Iterator[Writer]:
@@ -75,7 +75,8 @@ class RunRequest:
         from ibkeys.store.journal import Journal
         from ibkeys.store.journal.runs import Runs
 
-        with open_fabric(self.where, changing=True) as fabric, writer_of(fabric, self.command, self.consent) as writer:
+        where, consent = self.asked.where, self.asked.consent
+        with open_fabric(where, changing=True) as fabric, writer_of(fabric, self.command, consent) as writer:
             if self.earlier is not None:
                 with Journal.read(fabric.stores.journal) as journal:
                     last = Runs(journal).last()
@@ -84,9 +85,3 @@ class RunRequest:
                         "see `ibkeys journal`"
                     )
             yield writer
-
-    def _awaiting(self) -> AbstractContextManager[Awaiting | None]:
-        """Start the child of --confirm-within, which is left at the end; None if no run is to be confirmed."""
-        if self.confirm_within is None or self.consent.dry_run:
-            return nullcontext()
-        return awaiting(self.where, self.sm_hosts, self.opensm.sm_wait, self.confirm_within, self.through)

@@ -15,9 +15,10 @@ from ibkeys.cli.given import refuse_given
 from ibkeys.cli.listing.folding import gives_each
 from ibkeys.cli.mkeys.rollout_options import OpensmOptions, refuse_options_of_other_method
 from ibkeys.cli.opening import open_fabric, stores_of
-from ibkeys.cli.options import Changing, Folding, SmHosts, Where
+from ibkeys.cli.options import Folding
 from ibkeys.cli.options.declaring import F
 from ibkeys.cli.partitions.many_ports import Bar, ManyPortsChange
+from ibkeys.cli.sm.asked import AskedOfHosts
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.sm.ufm import UfmOptions, open_ufm, ufm_options
 from ibkeys.cli.types import Number
@@ -41,15 +42,11 @@ Find = Callable[["Journal", "int | None"], "Target"]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(AskedOfHosts):
     """What the command line asks. ``operation``: its number, None where none was typed."""
 
-    where: Where
     ufm: UfmOptions
-    consent: Changing
-    sm_hosts: SmHosts
     folding: Folding
-    format: str
     operation: int | None
 
     def find(self, meant: Find) -> Found:
@@ -108,13 +105,10 @@ class Found:
                 f"operation {record.id} ({record.command}) is not the last run of M_Keys: only that one goes on or "
                 f"back; {ends if record.state == 'failed' or record.is_unfinished else 'this one has ended'}"
             )
-        command = last.command if last is not None else record.command
-        is_through_opensm = last is not None and last.via is not None
-        if last is not None:
-            refuse_options_of_other_method(is_through_opensm)
-        given = self.asked.where, self.asked.sm_hosts, self.asked.consent, self.asked.format
-        number = last.id if last is not None else None
-        return RunRequest(command, *given, is_through_opensm, opensm, confirm_within, number)
+        assert last is not None  # it is that run
+        is_through_opensm = last.via is not None
+        refuse_options_of_other_method(is_through_opensm)
+        return RunRequest(last.command, self.asked, is_through_opensm, opensm, confirm_within, last.id)
 
     def files_request(self, sm_wait: int) -> FilesRequest:
         """Return the request to go on with a change of sm_key and sa_key, or of part_enforce, to take it back, or to
@@ -124,7 +118,7 @@ class Found:
 
         kind = SmKeyRequest if self.target.kind == "sm-keys" else EnforcementRequest
         asked = self.asked
-        return kind(asked.where, asked.consent, asked.sm_hosts, sm_wait, asked.format, self.target.record)
+        return kind(asked.where, asked.consent, asked.format, asked.sm_hosts, sm_wait, self.target.record)
 
     def restore(self, sm_wait: int, *, allow_break: bool, at_once: bool = False, unconfirmed: bool = False) -> int:
         """Restore what the operation overwrote, where that is no M_Key; the arguments are options of `ibkeys undo`."""

@@ -36,11 +36,9 @@ class _Choices:
     )
     allow_removals: bool = options.taken(options.allow_removals, default=False)
     allow_break: bool = options.taken(options.allow_break, default=False)
-    at_once: int | None = options.field(
-        "--at-once", env=False, type=Number(1, 1024), metavar="N", help="Of M_Keys: as in mkey-rotate."
-    )
-    max_failures: int | None = options.field(
-        "--max-failures", env=False, type=Number(1, 1_000_000), metavar="N", help="Of M_Keys: stop at N failed ports."
+    at_once: int | None = options.number_field("--at-once", 1, 1024, "N", "Of M_Keys: as in mkey-rotate.", env=False)
+    max_failures: int | None = options.number_field(
+        "--max-failures", 1, 1_000_000, "N", "Of M_Keys: stop at N failed ports.", env=False
     )
     opensm_conf: Path | None = options.taken(rollout_options.opensm_conf)
     opensm: OpensmOptions = options.taken(rollout_options.opensm)

@@ -12,7 +12,7 @@ from ibkeys.cli import options
 from ibkeys.cli.changing import writer_of
 from ibkeys.cli.left_locks import remove_left_locks
 from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import Changing, SmHosts, Where
+from ibkeys.cli.options import AskedChange, SmHosts
 from ibkeys.cli.options.declaring import F
 from ibkeys.cli.sm.hosts import hosts_of_operation
 from ibkeys.errors import UsageError
@@ -24,14 +24,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedOfManagers:
-    """On which fabric and hosts files of OpenSMs change, and what is agreed to. ``sm_wait``: seconds."""
+class AskedOfHosts(AskedChange):
+    """A change that may be made through OpenSMs, and the hosts with these."""
 
-    where: Where
-    consent: Changing
     sm_hosts: SmHosts
+
+
+@dataclass(frozen=True, slots=True)
+class AskedOfManagers(AskedOfHosts):
+    """A change of files of OpenSMs. ``sm_wait``: seconds without progress after which one is given up."""
+
     sm_wait: int
-    format: str
 
 
 def asked_of_managers(name: str, kind: type[AskedOfManagers]) -> Callable[[F], F]:
