@@ -109,8 +109,7 @@ def _ufm_settings(compare: Compare) -> SmSettings | None:
 
 
 def _say_warnings(policy: Policy) -> None:
-    for problem in policy.warnings:
-        exits.warn(problem.located(policy.path))
+    exits.warn_each(problem.located(policy.path) for problem in policy.warnings)
 
 
 def _sm_guids(values: tuple[str, ...]) -> frozenset[int] | None:

@@ -107,8 +107,7 @@ class _ShownEnforcement(ShownChange):
 
     def report(self, applied: bool) -> int:
         """Say that it is done, and return the exit code."""
-        for text in self.plan.silent:
-            exits.warn(text, "not done")
+        exits.warn_each(self.plan.silent, "not done")
         if self.format == "json":
             head = {"dry_run": self.consent.dry_run, "applied": applied}
             write_json("harden", {**head, "changes": list(self.plan.words), "unmade": list(self.plan.silent)})

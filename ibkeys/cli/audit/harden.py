@@ -127,8 +127,7 @@ class _ShownHardening(ShownChange):
 
     def report(self, applied: bool) -> int:
         """Write the audit and what is left, and return the exit code."""
-        for text in self.plan.unmade:
-            exits.warn(text, "not done")
+        exits.warn_each(self.plan.unmade, "not done")
         left = self._left()
         rows = [each.to_json() for each in left]
         if not write_data(self.format, "harden", lambda: self._document(applied, rows), _COLUMNS, rows):

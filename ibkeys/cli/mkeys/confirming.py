@@ -82,8 +82,8 @@ def _not_lowered(refusal: Refused) -> Incomplete:
 def awaiting(
     asked: AskedOfHosts, sm_wait: int, seconds: int | None, through: Callable[[], ViaOpensm]
 ) -> Iterator[Awaiting | None]:
-    """Leave a child that lowers the level should this process die, before the fabric is opened. Raises UsageError if it
-    could not open the key store.
+    """Leave a child that lowers the level should this process die, before the fabric is opened; yield None where no run
+    is to be confirmed. Raises UsageError if it could not open the key store.
     """
     from ibkeys.change.confirming.confirmation import is_unconfirmed
     from ibkeys.change.confirming.guardian import Guardian

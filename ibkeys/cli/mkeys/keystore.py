@@ -18,7 +18,7 @@ from ibkeys.cli.opening import is_simulated, keystore_path, open_fabric, open_ke
 from ibkeys.cli.options import Store, Where
 from ibkeys.cli.render import NOTHING, Column, write_columns, write_data
 from ibkeys.cli.secrets import check_passphrase_option, read_passphrase
-from ibkeys.cli.showing import errors_of, finish, sweep
+from ibkeys.cli.showing import errors_of, finish, sweep, values_of
 from ibkeys.errors import StoreSealed, UsageError
 from ibkeys.mad.classes.gmp import KEY_CLASSES
 from ibkeys.printable import counted
@@ -114,12 +114,9 @@ def _row(row: KeyRow, key: str | None) -> dict[str, Any]:
     return {
         "node_guid": None if row.node_guid is None else f"0x{row.node_guid:016x}",
         "port_guid": f"0x{row.port_guid:016x}",
-        "port": row.port,
-        "state": row.state,
+        **values_of(row, ("port", "state")),
         "m_key": key,
-        "m_key_protect_bits": row.m_key_protect_bits,
-        "m_key_lease_period": row.m_key_lease_period,
-        "since": row.since,
+        **values_of(row, ("m_key_protect_bits", "m_key_lease_period", "since")),
         "note": row.note or None,
     }
 
@@ -295,8 +292,7 @@ def mkey_export(where: Where, directory: Path, guid2lid: bool, conf: Conf, forma
     code = finish(errors, format)
     if checked is None or not checked.problems:
         return code
-    for problem in checked.problems:
-        exits.warn(f"{checked.path}: {problem}", "keys would be lost")
+    exits.warn_each((f"{checked.path}: {problem}" for problem in checked.problems), "keys would be lost")
     exits.warn(
         f"{checked.path} would lose the keys: do not start OpenSM with it (--write-opensm-conf corrects it)", "error"
     )

@@ -52,8 +52,7 @@ class ShownRun(ShownChange):
         say_notes(self.run.found)
         super().say_notes()
         if any(objection.interlock == "mkey-under-sm" for objection in self.writer.not_overridden(self.plan)):
-            for line in self.run.procedure:
-                exits.warn(line, "under a subnet manager")
+            exits.warn_each(self.run.procedure, "under a subnet manager")
 
     def show(self, put: Callable[[str], None]) -> None:
         """Write what would change: how many ports, what of them, and which are skipped."""

@@ -251,9 +251,8 @@ def _say_kept(done: Repaired) -> None:
 def _finish(done: Repaired, confs: list[ConfAdvice], errors: list[dict[str, Any]], format: str) -> int:
     _say_kept(done)
     say_by_cause([(error, error["error"]) for error in errors], "not read", format)
-    problems = [(conf.path, problem) for conf in confs for problem in conf.problems]
-    for path, problem in problems:
-        exits.warn(f"{path}: {problem}", "keys would be lost")
+    problems = [f"{conf.path}: {problem}" for conf in confs for problem in conf.problems]
+    exits.warn_each(problems, "keys would be lost")
     if done.missing or errors:
         exits.warn(
             f"{counted(len(done.missing), 'port')} did not answer, {len(errors)} other places could not be read: "

@@ -63,8 +63,7 @@ class SmKeyRequest(FilesRequest):
                 write("dry run: its keys would be given up, and no file has them; nothing was changed")
                 return exits.SAYS_NO
             confirm(self.consent, question="No file has the new keys. Give them up?")
-            for stays in give_up(writer, change, self.record.id):
-                exits.warn(stays, "note")
+            exits.warn_each(give_up(writer, change, self.record.id), "note")
             write(f"{_NAME} was taken back: no file has its keys, which stay in the key store")
             return exits.DONE
 
@@ -109,7 +108,7 @@ class SmKeyRequest(FilesRequest):
         from ibkeys.smkeys.planning import Settings, plan_change
 
         tells = bool(self.where.verbose) or sys.stderr.isatty()
-        settings = Settings(self.sm_wait, check=interrupts.check, say=_say if tells else lambda text: None)
+        settings = Settings(self.sm_wait, check=interrupts.check, say=exits.note if tells else lambda text: None)
         return plan_change(writer, reach(writer.enter, self.hosts()), given, settings)
 
     def _carry_out(self, writer: Writer, given: Mapping[Kind, SMKey]) -> int:
@@ -118,10 +117,6 @@ class SmKeyRequest(FilesRequest):
         interrupts = Interrupts()
         plan = self._plan(writer, given, interrupts)
         return _ShownKeyChange(writer, plan, self.consent, self.format, interrupts, self.where.show_keys).carry_out()
-
-
-def _say(text: str) -> None:
-    exits.warn(text, "note")
 
 
 @dataclass
@@ -153,8 +148,7 @@ class _ShownKeyChange(ShownChange):
             with self.interrupts:
                 self.writer.apply(self.plan)
         finally:
-            for note in self.plan.notes[told:]:
-                exits.warn(note, "note")
+            exits.warn_each(self.plan.notes[told:], "note")
 
     def report(self, applied: bool) -> int:
         """Say that it is done, with the keys if they were asked for."""
