@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 _ASKED: Final = "confirmation"
 
 
+@dataclass
 class ShownChange(ABC):
     """A change of the fabric as one command shows, makes and reports it; `carry_out` is the frame of all of them."""
 
-    def __init__(self, writer: Writer, plan: Plan, consent: Changing, format: str) -> None:
-        self.writer = writer
-        self.plan = plan
-        self.consent = consent
-        self.format = format
+    writer: Writer
+    plan: Plan
+    consent: Changing
+    format: str
 
     def carry_out(self) -> int:
         """Show the plan, check the interlocks, ask, apply, report, and return the exit code. A dry run says what would

@@ -3,7 +3,7 @@ those that mean nothing in what it does."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Any, Final
 
 import click
@@ -53,9 +53,10 @@ def _in_words(param: click.Option, value: Any) -> str:
     return name if param.is_flag or not shows else f"{name} {value}"
 
 
-def refuse_given(names: Mapping[str, str], why: str) -> None:
-    """Raise UsageError, with the options put into *why* at ``{}``, where the command line has one of *names*: by how an
-    option is typed, how click calls it."""
-    given = [typed for typed, name in names.items() if is_typed(name)]
+def refuse_given(options: Iterable[str], why: str) -> None:
+    """Raise UsageError, with the options put into *why* at ``{}``, where the command line has one of *options*: as they
+    are typed, ``--first``."""
+    names = {option: param.name for param in click.get_current_context().command.params for option in param.opts}
+    given = [option for option in options if is_typed(names.get(option) or "")]
     if given:
         raise UsageError(why.format(", ".join(given)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -17,10 +18,11 @@ from ibkeys.cli.audit.formats import (
     checked,
     code_of,
     for_checks_of,
+    text_for_others,
     write_for_checks,
-    write_for_others,
 )
-from ibkeys.cli.audit.shared_options import DEFAULT_FAIL_ON, DEFAULT_PROFILE, FAIL_ON, PROFILE, WAIVERS, fail_on_of
+from ibkeys.cli.audit.shared_options import DEFAULT_FAIL_ON, DEFAULT_PROFILE, FAIL_ON, PROFILE, WAIVERS, FailOn
+from ibkeys.cli.exits import write_exact
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import is_folded
@@ -37,8 +39,6 @@ if TYPE_CHECKING:
     from ibkeys.audit.engine import Part
     from ibkeys.audit.findings import Report
     from ibkeys.audit.inputs import AuditInput
-    from ibkeys.fabric.snapshot import Snapshot
-    from ibkeys.scripting import Fabric
 
 FORMATS: Final = ("table", "json", "csv", *FOR_OTHERS, *FOR_CHECKS)
 
@@ -48,7 +48,7 @@ class Choice:
     """Which rules run, their severities, and which results are shown."""
 
     profile: Profile = options.taken(PROFILE, DEFAULT_PROFILE)
-    fail_on: str = options.taken(FAIL_ON, DEFAULT_FAIL_ON)
+    fail_on: FailOn = options.taken(FAIL_ON, DEFAULT_FAIL_ON)
     check: tuple[str, ...] = options.field(
         "--check", multiple=True, metavar="ID[,ID...]", help="Only these rules; repeatable."
     )
@@ -106,10 +106,7 @@ def audit(
     rules = select(words_of(choice.check), words_of(choice.group), words_of(choice.skip))
     refuse_unkeyed_alone(class_keys, ask_unkeyed)
     tenancies = for_checks_of(for_checks, format, chosen.is_given)
-
-    def ask_class_keys(fabric: Fabric, taken: Snapshot) -> None:
-        ask_all_ports(fabric, taken, ask_unkeyed, compared.pkey_idx)
-
+    ask_class_keys = partial(ask_all_ports, ask_unkeyed=ask_unkeyed, pkey_index=compared.pkey_idx)
     data, source = read_input(where, compared, ask_class_keys if class_keys else None)
     if format in FOR_CHECKS:
         return write_for_checks(data, format, for_checks, tenancies)
@@ -118,10 +115,10 @@ def audit(
     waivers = waivers_of(choice.waivers)
     report = run_audit(data, choice.profile, rules, waivers, source, part)
     exits.warn_each([*waivers.warnings, *waivers.unused(rule.id for rule in rules)])
-    fail_on = fail_on_of(choice.fail_on)
-    code = code_of(report, fail_on)
+    code = code_of(report, choice.fail_on)
     if format in FOR_OTHERS:
-        write_for_others(report, rules, format, fail_on, not choice.no_remedy, code)
+        text = text_for_others(report, rules, format, choice.fail_on, not choice.no_remedy, code)
+        write_exact(text.rstrip("\n"))
     else:
         _write(report, data, format, not choice.no_remedy, folded)
     finish(errors_of(data.fabric, part.concerns) if part is not None else errors_of(data.fabric), format)

@@ -17,7 +17,6 @@ from ibkeys.cli.options import Where
 from ibkeys.cli.showing import say_notes, take_snapshot
 from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
 from ibkeys.cli.sm.ufm import UfmOptions, open_ufm, ufm_options
-from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK
 
@@ -52,22 +51,14 @@ class Compare:
         "--inventory", metavar="FILE", help="The GUIDs that belong to this fabric, one per line."
     )
     sm_guids: tuple[str, ...] = options.taken(SM_GUIDS, ())
-    max_share: int = options.field(
-        "--max-share",
-        type=Number(1, 1 << 20),
-        default=1,
-        metavar="N",
-        help="Number of nodes that may share one M_Key.  [default: 1]",
+    max_share: int = options.number_field(
+        "--max-share", 1, 1 << 20, "N", "Number of nodes that may share one M_Key.", default=1
     )
-    lease_limit: int = options.field(
-        "--lease-limit",
-        type=Number(1, 65535),
-        default=3600,
-        metavar="SECONDS",
-        help="Longest allowed M_Key lease.  [default: 3600]",
+    lease_limit: int = options.number_field(
+        "--lease-limit", 1, 65535, "SECONDS", "Longest allowed M_Key lease.", default=3600
     )
-    sweep_interval: int | None = options.field(
-        "--sweep-interval", type=Number(1, 65535), metavar="SECONDS", help="The subnet manager's sweep interval."
+    sweep_interval: int | None = options.number_field(
+        "--sweep-interval", 1, 65535, "SECONDS", "The subnet manager's sweep interval."
     )
     inbound_check: InboundCheck = options.taken(options.inbound_check, DEFAULT_INBOUND_CHECK)
     probe_sa: bool = options.taken(options.probe_sa, default=False)
@@ -118,8 +109,7 @@ def _ufm_settings(compare: Compare) -> SmSettings | None:
 
 
 def _say_warnings(policy: Policy) -> None:
-    for problem in policy.warnings:
-        exits.warn(problem.located(policy.path))
+    exits.warn_each(problem.located(policy.path) for problem in policy.warnings)
 
 
 def _sm_guids(values: tuple[str, ...]) -> frozenset[int] | None:

@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ibkeys.cli import exits
-from ibkeys.cli.changing import ShownChange, end_overtaken, writer_of
+from ibkeys.cli.changing import ShownChange, end_overtaken
 from ibkeys.cli.exits import clean, write
-from ibkeys.cli.left_locks import remove_left_locks
-from ibkeys.cli.opening import is_simulated, open_fabric
-from ibkeys.cli.options import Changing, SmHosts, Where
+from ibkeys.cli.opening import is_simulated
 from ibkeys.cli.render import write_csv, write_json
-from ibkeys.cli.sm.hosts import hosts_of_operation
+from ibkeys.cli.sm.asked import FilesRequest, has_ended
 from ibkeys.errors import Refused, UsageError
 
 if TYPE_CHECKING:
     from ibkeys.change.writer import Writer
     from ibkeys.harden.enforcement_run import EnforcementPlan
     from ibkeys.harden.step import HardenRequest
-    from ibkeys.store.journal import OperationRecord
 
 _UNDO: Final = "undo"
 """The command of the writer that gives the former part_enforce back."""
 
 
-@dataclass(frozen=True, slots=True)
-class EnforcementRequest:
-    """What the command line asks of a change. ``begun``: its operation; ``sm_wait``: seconds."""
-
-    where: Where
-    consent: Changing
-    sm_hosts: SmHosts
-    sm_wait: int
-    format: str
-    begun: OperationRecord
+class EnforcementRequest(FilesRequest):
+    """A change of part_enforce that goes on, as it is asked for."""
 
     def finish(self) -> int:
         """Finish the change, forth or back as it was begun. Raises UsageError for one that has ended."""
@@ -46,11 +34,11 @@ class EnforcementRequest:
         from ibkeys.harden.step import COMMAND
 
         self._refuse_ended()
-        is_forth = goes_forth(self.begun)
+        is_forth = goes_forth(self.record)
         with self._writer(COMMAND if is_forth else _UNDO) as writer:
             plan = (plan_forth if is_forth else plan_back)(writer, self._asked())
-            if plan.cut_off != self.begun.id:  # it was found before the lock was held
-                raise Refused(f"operation {self.begun.id} has ended in the meantime", "stale").unchanged(
+            if plan.cut_off != self.record.id:  # it was found before the lock was held
+                raise Refused(f"operation {self.record.id} has ended in the meantime", "stale").unchanged(
                     "see `ibkeys journal`"
                 )
             return self._carry_out(writer, plan)
@@ -60,8 +48,8 @@ class EnforcementRequest:
         from ibkeys.harden.enforcement import plan_back, refuse_way_back
 
         with self._writer(_UNDO) as writer:
-            refuse_way_back(writer, self.begun.id)
-            return self._carry_out(writer, plan_back(writer, self._asked(), self.begun.id))
+            refuse_way_back(writer, self.record.id)
+            return self._carry_out(writer, plan_back(writer, self._asked(), self.record.id))
 
     def end_record(self) -> int:
         """End the record of the changes that have not ended, because somebody else has changed part_enforce since."""
@@ -70,45 +58,38 @@ class EnforcementRequest:
 
         self._refuse_ended()
         with self._writer(COMMAND) as writer:
-            number = self.begun.id
+            number = self.record.id
             otherwise = f"operation {number}: `ibkeys resume {number}` finishes it"
             plan = partial(refuse_overtaken, writer, self._asked())
             return end_overtaken(self.consent, plan, partial(self._close, writer), otherwise)
 
     def _refuse_ended(self) -> None:
-        if self.begun.state in ("done", "undone") and not self.begun.being_undone:
-            raise UsageError(f"operation {self.begun.id} ({self.begun.command}) has ended")
+        if self.record.state in ("done", "undone") and not self.record.being_undone:
+            raise has_ended(self.record)
 
     def _close(self, writer: Writer) -> str:
         from ibkeys.harden.overtaken import close_overtaken
 
         name = close_overtaken(writer)
-        hosts = hosts_of_operation(self.where, self.sm_hosts, self.begun.id)
-        remove_left_locks(self.where, writer.command, hosts)
+        self.remove_locks(writer)
         return name
 
     def _asked(self) -> HardenRequest:
-        from ibkeys.cli.mkeys.rollout_output import Steps
+        from ibkeys.cli.mkeys.rollout_output import run_listener
         from ibkeys.harden.step import HardenRequest
-        from ibkeys.mkeys.opensm.method import RunListener
 
         return HardenRequest(
-            hosts_of_operation(self.where, self.sm_hosts, self.begun.id),
+            self.hosts(),
             self.sm_wait,
-            listener=RunListener(lambda text: exits.warn(text, "to do"), Steps().tell),
+            listener=run_listener(),
             say=lambda text: exits.warn(text, "step"),
             is_dry=self.consent.dry_run,
         )
 
-    @contextmanager
-    def _writer(self, command: str) -> Iterator[Writer]:
+    def _writer(self, command: str) -> AbstractContextManager[Writer]:
         if is_simulated(self.where):
             raise UsageError("a simulated subnet has no OpenSM on any host")
-        with (
-            open_fabric(self.where, changing=True) as fabric,
-            writer_of(fabric, command, self.consent, self.begun.id) as writer,
-        ):
-            yield writer
+        return self.open_writer(command)
 
     def _carry_out(self, writer: Writer, plan: EnforcementPlan) -> int:
         return _ShownEnforcement(writer, plan, self.consent, self.format).carry_out()
@@ -126,8 +107,7 @@ class _ShownEnforcement(ShownChange):
 
     def report(self, applied: bool) -> int:
         """Say that it is done, and return the exit code."""
-        for text in self.plan.silent:
-            exits.warn(text, "not done")
+        exits.warn_each(self.plan.silent, "not done")
         if self.format == "json":
             head = {"dry_run": self.consent.dry_run, "applied": applied}
             write_json("harden", {**head, "changes": list(self.plan.words), "unmade": list(self.plan.silent)})

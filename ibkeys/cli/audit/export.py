@@ -86,14 +86,13 @@ def export(
     --listen to an HTTP endpoint. With --from the numbers come from a snapshot, or from the newest snapshot of a folder.
     A sweep that failed or is partial shows as ibkeys_sweep_success 0; for data that was not read there is no metric.
     """
-    from ibkeys.cli.audit.exporting import Audited, Publisher, Reader
+    from ibkeys.cli.audit.exporting import Publisher, Reader
     from ibkeys.export.latest import Latest
     from ibkeys.export.page import Choice
 
     _check(where, target, compared)
-    reader = Reader(where, Audited(compared, profile, waivers), Choice(all_ports, port_info), target.max_age)
-    patience = target.period * _PATIENCE if target.period is not None else None
-    latest = Latest(patience)
+    reader = Reader(where, compared, profile, waivers, Choice(all_ports, port_info), target.max_age)
+    latest = Latest(target.period * _PATIENCE if target.period is not None else None)
     textfile = Path(target.textfile) if target.textfile is not None else None
     publisher = Publisher(latest, textfile, to_stdout=target.listen is None)
     with _ended_by_sigterm() as ended, ExitStack() as stack:
@@ -145,7 +144,7 @@ def _run(reader: Reader, publisher: Publisher, period: float | None) -> int:
         except IbkeysError as error:
             if first:
                 raise
-            publisher.told(error)
+            publisher.failed(error)
         if period is None:
             return code
         first = False

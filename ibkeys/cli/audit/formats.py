@@ -84,23 +84,26 @@ def code_of(report: Report, fail_on: Severity | None) -> int:
     return exits.SAYS_NO if report.fails_at(fail_on) else exits.DONE
 
 
-def write_for_others(
-    report: Report, rules: Iterable[Rule], format: str, fail_on: Severity | None, with_remedy: bool, code: int
-) -> None:
-    """Write the report in one of `FOR_OTHERS`; *code* is the exit code that the command ends with."""
+def text_for_others(
+    report: Report,
+    rules: Iterable[Rule],
+    format: str,
+    fail_on: Severity | None,
+    with_remedy: bool = True,
+    code: int = exits.DONE,
+) -> str:
+    """Return the report in one of `FOR_OTHERS`; *code* is the exit code that the command ends with."""
     texts = {rule.id: rule.explanation() for rule in rules}
     if not with_remedy:
         report = replace(report, results=[replace(each, remedy="") for each in report.results])
     if format == "junit":
         from ibkeys.audit.formats.junit import render_junit
 
-        text = render_junit(report, texts, fail_on=fail_on)
-    elif format == "sarif":
+        return render_junit(report, texts, fail_on=fail_on)
+    if format == "sarif":
         from ibkeys.audit.formats.sarif import render_sarif
 
-        text = render_sarif(report, texts, version=__version__, exit_code=code, root=os.getcwd())
-    else:
-        from ibkeys.audit.formats.html import render_html
+        return render_sarif(report, texts, version=__version__, exit_code=code, root=os.getcwd())
+    from ibkeys.audit.formats.html import render_html
 
-        text = render_html(report, texts, fail_on=fail_on, version=__version__)
-    write_exact(text.rstrip("\n"))
+    return render_html(report, texts, fail_on=fail_on, version=__version__)

@@ -10,7 +10,7 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.audit.compared import Compare, input_of, read_given, waivers_of
 from ibkeys.cli.audit.shared_options import DEFAULT_PROFILE, PROFILE, SM_GUIDS, WAIVERS
 from ibkeys.cli.options import Where
-from ibkeys.cli.types import NearChoice, Number
+from ibkeys.cli.types import NearChoice
 
 if TYPE_CHECKING:
     from ibkeys.audit.findings import Report
@@ -35,13 +35,8 @@ class Goal:
         "--allow-removals", help="Remove P_Keys where the policy says so; full to limited too."
     )
     allow_break: bool = options.taken(options.allow_break, default=False)
-    lease: int = options.field(
-        "--lease",
-        env=False,
-        type=Number(1, 65535),
-        default=60,
-        metavar="SECONDS",
-        help="M_KeyLeasePeriod, above OpenSM's sweep_interval.  [default: 60]",
+    lease: int = options.number_field(
+        "--lease", 1, 65535, "SECONDS", "M_KeyLeasePeriod, above OpenSM's sweep_interval.", default=60, env=False
     )
     sm_guids: tuple[str, ...] = options.taken(SM_GUIDS, ())
     waivers: str | None = options.taken(WAIVERS)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits, options
@@ -13,16 +15,15 @@ from ibkeys.cli.exits import clean, write
 from ibkeys.cli.given import given_options
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import is_simulated, open_fabric
-from ibkeys.cli.options import Changing, SmHosts, Where
-from ibkeys.cli.render import write_csv, write_json
+from ibkeys.cli.render import write_data
 from ibkeys.cli.screen.colour import paint
+from ibkeys.cli.sm.asked import AskedOfManagers, asked_of_managers
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.sm.policy import is_opensm, require_file
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.audit.findings import Report
-    from ibkeys.change.writer import Writer
     from ibkeys.harden.findings import RemainingFinding
     from ibkeys.harden.hardening import Hardening, PlannedStep
     from ibkeys.harden.step import HardenRequest
@@ -41,19 +42,8 @@ _COLUMNS: Final = ("rule", "title", "severity", "result", "in_power", "to_do")
 @goal
 @options.replaced("--abort", "undo ID", is_flag=True)
 @options.replaced("--overtaken", "resume --overtaken", is_flag=True)
-@options.wait_for_sm
-@options.sm_hosts
-@options.changing
-@options.format
-@options.fabric
-def harden(
-    where: Where,
-    wanted: Goal,
-    consent: Changing,
-    sm_hosts: SmHosts,
-    sm_wait: int,
-    format: str,
-) -> int:
+@asked_of_managers("asked", AskedOfManagers)
+def harden(asked: AskedOfManagers, wanted: Goal) -> int:
     """Fix what an audit finds, through OpenSM while it runs.
 
     Audits the fabric, shows one plan of several steps in a safe order, asks once, and makes the steps one by one.
@@ -62,22 +52,36 @@ def harden(
     remaining findings are listed with their remedies. Exit status 1: findings at the severity of --fail-on or worse
     remain.
     """
+    from ibkeys.apply.apply import Permissions
+    from ibkeys.cli.mkeys.rollout_output import run_listener
+    from ibkeys.harden.step import HardenRequest
+
+    where, consent = asked.where, asked.consent
     if is_simulated(where):
         raise UsageError("a simulated subnet has no OpenSM on any host")
     _require_file(wanted.policy)
     audit = GoalAudit(where, wanted)
-    asked = _asked(where, wanted, sm_hosts, sm_wait, audit, consent.dry_run)
+    request = HardenRequest(
+        hosts_of(where, asked.sm_hosts),
+        asked.sm_wait,
+        wanted.lease,
+        audit.given["policy"],
+        Permissions(wanted.allow_removals, wanted.allow_break),
+        run_listener(),
+        lambda text: exits.warn(text, "step"),
+        consent.dry_run,
+    )
     with open_fabric(where, changing=True) as fabric:
         from ibkeys.harden.hardening import plan_hardening
 
         writer = writer_of(fabric, "harden", consent)  # only asked what is overridden: each step has one of its own
         report = audit.run(fabric, consent.dry_run)
-        plan = plan_hardening(fabric, writer.consent, asked, report, wanted.fail_on)
+        plan = plan_hardening(fabric, writer.consent, request, report, wanted.fail_on)
         if consent.dry_run:
             plan.notes.append(_NOT_ASKED)
         if plan.refusals and not consent.dry_run:
             raise plan.refusals[0]
-        return _ShownHardening(fabric, writer, plan, consent, format, asked, audit, report).carry_out()
+        return _ShownHardening(writer, plan, consent, asked.format, fabric, request, audit, report).carry_out()
 
 
 def _require_file(policy: str | None) -> None:
@@ -92,44 +96,15 @@ def _require_file(policy: str | None) -> None:
         )
 
 
-def _asked(
-    where: Where, wanted: Goal, sm_hosts: SmHosts, sm_wait: int, audit: GoalAudit, is_dry: bool
-) -> HardenRequest:
-    from ibkeys.apply.apply import Permissions
-    from ibkeys.cli.mkeys.rollout_output import Steps
-    from ibkeys.harden.step import HardenRequest
-    from ibkeys.mkeys.opensm.method import RunListener
-
-    return HardenRequest(
-        hosts_of(where, sm_hosts),
-        sm_wait,
-        wanted.lease,
-        audit.given["policy"],
-        Permissions(wanted.allow_removals, wanted.allow_break),
-        RunListener(lambda text: exits.warn(text, "to do"), Steps().tell),
-        lambda text: exits.warn(text, "step"),
-        is_dry,
-    )
-
-
+@dataclass
 class _ShownHardening(ShownChange):
     """A hardening, shown step by step."""
 
     plan: Hardening
-
-    def __init__(
-        self,
-        fabric: Fabric,
-        writer: Writer,
-        plan: Hardening,
-        consent: Changing,
-        format: str,
-        asked: HardenRequest,
-        audit: GoalAudit,
-        report: Report,
-    ) -> None:
-        super().__init__(writer, plan, consent, format)
-        self._fabric, self._asked, self._audit, self._report = fabric, asked, audit, report
+    fabric: Fabric
+    request: HardenRequest
+    audit: GoalAudit
+    found: Report
 
     def show(self, put: Callable[[str], None]) -> None:
         """Write each step, the findings that it is for, and its way back; then what no step is for."""
@@ -146,55 +121,51 @@ class _ShownHardening(ShownChange):
         """Make the steps, then audit again."""
         from ibkeys.harden.hardening import make
 
-        fabric = self._fabric
-        make(fabric, self.writer.consent, self._asked, self.plan, given_options(), lambda text: exits.warn(text, "now"))
-        self._report = self._audit.run(fabric)
+        say = partial(exits.warn, kind="now")
+        make(self.fabric, self.writer.consent, self.request, self.plan, given_options(), say)
+        self.found = self.audit.run(self.fabric)
 
     def report(self, applied: bool) -> int:
         """Write the audit and what is left, and return the exit code."""
-        for text in self.plan.unmade:
-            exits.warn(text, "not done")
+        exits.warn_each(self.plan.unmade, "not done")
         left = self._left()
-        if self.format == "json":
-            self._write_json(applied, left)
-        elif self.format == "csv":
-            write_csv(_COLUMNS, (each.to_json() for each in left))
-        elif self.consent.dry_run:
-            write("dry run: nothing was changed")
-        else:
+        rows = [each.to_json() for each in left]
+        if not write_data(self.format, "harden", lambda: self._document(applied, rows), _COLUMNS, rows):
             self._write_table(left)
         if self.consent.dry_run:
             return exits.SAYS_NO if self.plan.pending else exits.DONE
-        if self.plan.unmade or not self._report.coverage.is_complete:
+        if self.plan.unmade or not self.found.coverage.is_complete:
             return exits.NOT_COMPLETED
-        return exits.SAYS_NO if self._report.fails_at(self._audit.goal.fail_on) else exits.DONE
+        return exits.SAYS_NO if self.found.fails_at(self.audit.goal.fail_on) else exits.DONE
 
     def _left(self) -> list[RemainingFinding]:
         from ibkeys.harden.findings import remaining_findings
         from ibkeys.harden.hardening import STEPS
 
-        steps = [step.name for step in STEPS if step.is_asked_for(self._asked)]
-        return remaining_findings(self._report, self._audit.goal.fail_on, steps)
+        steps = [step.name for step in STEPS if step.is_asked_for(self.request)]
+        return remaining_findings(self.found, self.audit.goal.fail_on, steps)
 
-    def _write_json(self, applied: bool, left: list[RemainingFinding]) -> None:
-        document: dict[str, Any] = {
+    def _document(self, applied: bool, left: list[dict[str, Any]]) -> dict[str, Any]:
+        return {
             "dry_run": self.consent.dry_run,
             "applied": applied,
             "steps": [each.to_json() for each in self.plan.steps],
             "notes": list(self.plan.notes),
             "interlocks": [each.interlock for each in self.plan.objections],
             "unmade": list(self.plan.unmade),
-            "left": [each.to_json() for each in left],
-            "audit": self._report.to_json(),
+            "left": left,
+            "audit": self.found.to_json(),
         }
-        write_json("harden", document)
 
     def _write_table(self, left: list[RemainingFinding]) -> None:
         from ibkeys.cli.audit.text import write_table_report
 
+        if self.consent.dry_run:
+            write("dry run: nothing was changed")
+            return
         write("")
-        write_table_report(self._report, with_remedy=False, folded=sys.stdout.isatty())
-        severity = self._audit.goal.fail_on
+        write_table_report(self.found, with_remedy=False, folded=sys.stdout.isatty())
+        severity = self.audit.goal.fail_on
         write(f"\nremaining, {severity} or worse:" if left else f"\nno remaining finding is {severity} or worse")
         _show_left(left, write)
 

@@ -11,8 +11,8 @@ import click
 
 from ibkeys.cli import exits, options, typed
 from ibkeys.cli.audit.compared import Compare, compare, read_input, waivers_of
-from ibkeys.cli.audit.formats import code_of
-from ibkeys.cli.audit.shared_options import FAIL_ON, PROFILE, WAIVERS, fail_on_of
+from ibkeys.cli.audit.formats import code_of, text_for_others
+from ibkeys.cli.audit.shared_options import FAIL_ON, PROFILE, WAIVERS, FailOn
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import stores_of
@@ -42,7 +42,7 @@ class Page(NamedTuple):
 @FAIL_ON
 @WAIVERS
 @options.reading
-def report(where: Where, folder: str, compared: Compare, profile: Profile, fail_on: str, waivers: str | None) -> int:
+def report(where: Where, folder: str, compared: Compare, profile: Profile, fail_on: FailOn, waivers: str | None) -> int:
     """Write a folder of web pages: audit, matrix and map, changes, journal.
 
     DIR is created, or an earlier report in it is replaced in one step. If DIR holds anything else, nothing is
@@ -59,34 +59,26 @@ def report(where: Where, folder: str, compared: Compare, profile: Profile, fail_
     accepted = waivers_of(waivers)
     exits.warn_each(accepted.warnings)
     found = run_audit(data, profile, CATALOGUE, accepted, source)
-    pages = [_audit(found, fail_on), *_matrix(data, found), *_diff(data), *_journal(where, data)]
+    fails = f"{found.summary['fail']} of {len(found.results)} rules fail, with remedies and evidence"
+    audit = Page("audit.html", "Audit", fails, text_for_others(found, CATALOGUE, "html", fail_on))
+    pages = [audit, *_matrix(data, found), *_diff(data), *_journal(where, data)]
     files = {page.name: page.text for page in pages}
     files["index.html"] = _index(found, pages, fail_on)
     write_folder(place, files)
     write(typed.without_keys(exits.clean(f"{place}: {', '.join(sorted(files))}")))
     finish(errors_of(data.fabric), "table")
-    return code_of(found, fail_on_of(fail_on))
+    return code_of(found, fail_on)
 
 
-def _index(found: Report, pages: Sequence[Page], fail_on: str) -> str:
+def _index(found: Report, pages: Sequence[Page], fail_on: FailOn) -> str:
     from ibkeys.audit.formats.html import verdict_of
     from ibkeys.audit.formats.report_pages import Text, render_text
     from ibkeys.audit.formats.words import time_text
 
-    verdict = verdict_of(found, fail_on_of(fail_on))
+    verdict = verdict_of(found, fail_on)
     facts = {"Fabric read": time_text(found.taken), "From": found.source, "Profile": found.profile}
     text = Text("InfiniBand keys: report", verdict["headline"], verdict["sentences"], facts, verdict["tone"])
     return render_text(text, links=[page[:3] for page in pages], version=__version__)
-
-
-def _audit(found: Report, fail_on: str) -> Page:
-    from ibkeys.audit.catalogue import CATALOGUE
-    from ibkeys.audit.formats.html import render_html
-
-    texts = {rule.id: rule.explanation() for rule in CATALOGUE}
-    what = f"{found.summary['fail']} of {len(found.results)} rules fail, with remedies and evidence"
-    text = render_html(found, texts, fail_on=fail_on_of(fail_on), version=__version__)
-    return Page("audit.html", "Audit", what, text)
 
 
 def _matrix(data: AuditInput, found: Report) -> Iterator[Page]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -22,22 +22,14 @@ T = TypeVar("T")
 
 _NAMELESS: Final = "name not readable"
 _CAME_OR_WENT: Final = {"added": "came", "removed": "is gone"}
-_JOURNAL: Final = (
-    *(("id", "Id"), ("command", "Command"), ("state", "State"), ("started", "Started"), ("finished", "Finished")),
-    *(
-        ("ports", "Ports"),
-        ("unproven", "Unproven Sets"),
-        ("user", "User"),
-        ("host", "Host"),
-        ("overrides", "Overrides"),
-    ),
-)
+_JOURNAL: Final = ("id", "command", "state", "started", "finished", "ports", "unproven", "user", "host", "overrides")
+_HEADS: Final = ("Id", "Command", "State", "Started", "Finished", "Ports", "Unproven Sets", "User", "Host", "Overrides")
 
 
 def what_changed(before: Snapshot, after: Snapshot) -> tuple[Text, list[Table]]:
     """Return what differs between two snapshots; the same change of many ports is one line with their names folded."""
     changed = compare(before, after)
-    return _about_changes(changed, before, after), list(_changes(changed, before, after))
+    return _about_changes(changed, before, after), _changes(changed, before, after)
 
 
 def _about_changes(changed: Comparison, before: Snapshot, after: Snapshot) -> Text:
@@ -61,22 +53,21 @@ def _about_changes(changed: Comparison, before: Snapshot, after: Snapshot) -> Te
     return Text("What changed", ", ".join(said) or "Nothing changed", sentences, facts)
 
 
-def _changes(changed: Comparison, before: Snapshot, after: Snapshot) -> Iterator[Table]:
-    """Yield what changed as tables; the same change of many ports is one line with their folded names."""
+def _changes(changed: Comparison, before: Snapshot, after: Snapshot) -> list[Table]:
+    """Return what changed as tables; the same change of many ports is one line with their folded names."""
     more = "ibkeys diff has them all"
     names = FoldedNames(port.identity() for each in (before, after) for port in each.fabric.ports())
-    if changed.moves.moved:
-        yield Table("Moved", ("What",), [(clean(str(each)),) for each in changed.moves.moved], more)
-    if nodes := _nodes(changed):
-        yield Table("Nodes", ("Node", "What it is", "It"), nodes, more)
-    if links := _links(changed):
-        yield Table("Links", ("From", "To", "It"), links, more)
-    groups = _folded(changed.changes, lambda each: each.port, in_words, names)
-    if groups:
-        yield Table("Ports", ("What changed", "How many", "Which ports"), groups, more)
+    moved = [(clean(str(each)),) for each in changed.moves.moved]
+    ports = _folded(changed.changes, lambda each: each.port, in_words, names)
     unknown = _folded(changed.unknown, lambda each: each.port, lambda each: f"{each.what}: {each.why}", names)
-    if unknown:
-        yield Table("Not compared", ("What", "How many", "Which ports"), unknown, more)
+    tables = (
+        Table("Moved", ("What",), moved, more),
+        Table("Nodes", ("Node", "What it is", "It"), _nodes(changed), more),
+        Table("Links", ("From", "To", "It"), _links(changed), more),
+        Table("Ports", ("What changed", "How many", "Which ports"), ports, more),
+        Table("Not compared", ("What", "How many", "Which ports"), unknown, more),
+    )
+    return [each for each in tables if each.lines]
 
 
 def _nodes(changed: Comparison) -> list[tuple[str, str, str]]:
@@ -117,23 +108,18 @@ def what_was_done(path: Path) -> tuple[Text, list[Table]]:
         ]
     for each in operations:
         each.update({name: time_text(each[name]) for name in ("started", "finished") if each[name] is not None})
-    lines = [["" if each[name] is None else str(each[name]) for name, _ in _JOURNAL] for each in operations]
+    lines = [["" if each[name] is None else str(each[name]) for name in _JOURNAL] for each in operations]
     still_open = sum(each["state"] == "open" for each in operations)
-    sentences = []
-    if still_open:
-        sentences.append(f"{count(still_open, 'operation')} did not finish: ibkeys undo rolls them back.")
-    text = Text(
-        "What changing commands did",
-        count(len(lines), "operation"),
-        sentences,
-        {"Journal": str(path)},
-        "warn" if still_open else "",
+    sentences = [f"{count(still_open, 'operation')} did not finish: ibkeys undo rolls them back."] if still_open else []
+    tone = "warn" if still_open else ""
+    facts = {"Journal": str(path)}
+    text = Text("What changing commands did", count(len(lines), "operation"), sentences, facts, tone)
+    columns = ("Id", "What", "How many", "Which ports")
+    tables = (
+        Table("Operations", _HEADS, lines, "ibkeys journal has them all"),
+        Table("What they wrote", columns, _written(rows), "ibkeys journal ID has all"),
     )
-    tables = [Table("Operations", [title for _, title in _JOURNAL], lines, "ibkeys journal has them all")]
-    written = Table(
-        "What they wrote", ("Id", "What", "How many", "Which ports"), _written(rows), "ibkeys journal ID has all"
-    )
-    return text, [each for each in (*tables, written) if each.lines]
+    return text, [each for each in tables if each.lines]
 
 
 def _written(rows: Sequence[tuple[int, dict[str, Any]]]) -> list[tuple[str, str, str, str]]:

@@ -16,21 +16,19 @@ PROFILE: Final = options.option(
     default=DEFAULT_PROFILE,
     help="How severe each rule is.  [default: cloud-secured]",
 )
-NEVER: Final = "never"
+_NEVER: Final = "never"
 FAIL_ON: Final = options.option(
     "--fail-on",
-    type=NearChoice([*SEVERITIES, NEVER]),
+    type=NearChoice([*SEVERITIES, _NEVER]),
     default=DEFAULT_FAIL_ON,
+    callback=lambda context, option, value: None if value == _NEVER else value,
     help="Exit with status 1 for findings of this severity or worse.  [default: high]",
 )
+FailOn = Severity | None
+"""What `FAIL_ON` is: None for never."""
 SM_GUIDS: Final = options.option(
     "--sm-guids", multiple=True, metavar="GUID|@FILE", help="Port GUIDs that may run a subnet manager; repeatable."
 )
 WAIVERS: Final = options.option(
     "--waivers", metavar="FILE", help="Findings that are accepted, with reason and expiry (TOML)."
 )
-
-
-def fail_on_of(text: str) -> Severity | None:
-    """Return the severity that `FAIL_ON` names, None for never."""
-    return next((severity for severity in SEVERITIES if severity == text), None)

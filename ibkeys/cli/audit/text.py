@@ -15,6 +15,7 @@ from ibkeys.cli import exits
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.listing.causes import lines_by_cause
 from ibkeys.cli.listing.folding import indented
+from ibkeys.cli.listing.grouping import grouped as by_key
 from ibkeys.cli.listing.grouping import shortened
 from ibkeys.cli.render import IDENTITY, heading_of, write_data
 from ibkeys.cli.screen.colour import paint
@@ -69,8 +70,8 @@ def write_table_report(report: Report, with_remedy: bool, folded: bool, names: F
             _write_failure(result, with_remedy, fold)
     _write_not_read(report, fold)
     _write_not_evaluated(report, folded)
-    _write_waived(report)
-    _write_moved(report, folded)
+    _write_section("WAIVED", _waived(report), folded=False)
+    _write_section("MOVED SINCE THE BASELINE", [str(each) for each in report.moved or ()], folded)
     coverage = report.coverage
     counts = report.summary
     write(
@@ -91,12 +92,9 @@ def _verdict(report: Report) -> str:
     fails = f"fail{'s' if len(failed) == 1 else ''}"
     text = f"{counted(len(failed), 'rule')} {fails}{at}: {listed}" if failed else f"No rule fails{at}"
     unknown, unread = report.summary["unknown"], len(report.coverage.troubles)
+    was = "was" if unread == 1 else "were"
     text += f"; {counted(unknown, 'rule')} could not be evaluated" if unknown else ""
-    return text + (f"; {counted(unread, 'thing')} that should have been read {_was(unread)} not" if unread else "")
-
-
-def _was(things: int) -> str:
-    return "was" if things == 1 else "were"
+    return text + (f"; {counted(unread, 'thing')} that should have been read {was} not" if unread else "")
 
 
 def _write_failure(result: RuleResult, with_remedy: bool, fold: FoldedNames | None) -> None:
@@ -137,12 +135,15 @@ def _line(subject: Subject) -> str:
 
 
 def _write_not_read(report: Report, fold: FoldedNames | None) -> None:
-    troubles = report.coverage.troubles
-    if troubles:
-        write("\nNOT READ")
     each = fold is None or exits.says_all()
-    causes = lines_by_cause([(trouble, trouble["error"]) for trouble in troubles], each, fold)
-    _write_list([clean(line) for line, _ in causes], not each, "  ")
+    causes = lines_by_cause([(trouble, trouble["error"]) for trouble in report.coverage.troubles], each, fold)
+    _write_section("NOT READ", [clean(line) for line, _ in causes], not each)
+
+
+def _write_section(title: str, lines: Sequence[str], folded: bool) -> None:
+    if lines:
+        write(f"\n{title}")
+    _write_list(lines, folded, "  ")
 
 
 def _write_list(lines: Sequence[str], folded: bool, indent: str) -> None:
@@ -154,35 +155,25 @@ def _write_list(lines: Sequence[str], folded: bool, indent: str) -> None:
 
 def _write_not_evaluated(report: Report, folded: bool) -> None:
     """Rules that are unknown for one and the same reason stand together."""
-    reasons: dict[tuple[str, ...], list[str]] = {}
-    for result in report.results:
-        if result.result == "unknown":
-            reasons.setdefault(words.unknown_reasons(result, _SEE, heading_of), []).append(result.rule)
-    if reasons:
+    unknown = [result for result in report.results if result.result == "unknown"]
+    if unknown:
         write("\nNOT EVALUATED")
-    for lines, rules in reasons.items():
-        _write_wrapped("  ", " ".join(rules))
+    for lines, same in by_key(unknown, lambda result: words.unknown_reasons(result, _SEE, heading_of)).items():
+        _write_wrapped("  ", " ".join(result.rule for result in same))
         _write_list(lines, folded, _INDENT)
 
 
-def _write_moved(report: Report, folded: bool) -> None:
-    moved = report.moved or ()
-    if moved:
-        write("\nMOVED SINCE THE BASELINE")
-    _write_list([str(each) for each in moved], folded, "  ")
-
-
-def _write_waived(report: Report) -> None:
+def _waived(report: Report) -> list[str]:
     waived = Counter(
         (result.rule, result.title, subject.waiver)
         for result in report.results
         for subject in result.subjects
         if subject.waiver is not None
     )
-    if waived:
-        write("\nWAIVED")
-    for (rule, title, waiver), count in waived.items():
-        write(clean(f"  {rule}  {title}: {counted(count, 'finding')}: {waiver}"))
+    return [
+        clean(f"{rule}  {title}: {counted(count, 'finding')}: {waiver}")
+        for (rule, title, waiver), count in waived.items()
+    ]
 
 
 def _write_wrapped(first: str, text: str) -> None:

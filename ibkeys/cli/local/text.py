@@ -64,7 +64,7 @@ def _write_port(group: Sequence[KernelPort], interfaces: Sequence[Interface], pa
     if port.is_infiniband:
         for line in _finding_none(port, partition):
             write(clean(f"{_INDENT}{line}"))
-    counters = ", ".join(f"{_TITLES[name]} {value}" for name, value in _counters(port).items() if value is not None)
+    counters = ", ".join(_counters(port))
     if counters:
         write(f"{_INDENT}{counters}")
     for function in port.mapped:
@@ -76,17 +76,16 @@ def _write_port(group: Sequence[KernelPort], interfaces: Sequence[Interface], pa
         write(clean(f"{_INDENT}function {function.pci} sees (index:P_Key): {keys or 'none'}"))
 
 
-_TITLES: Final = {
-    "p_key_violations": "P_KeyViolations",
-    "q_key_violations": "Q_KeyViolations",
-    "port_xmit_constraint_errors": "PortXmitConstraintErrors",
-    "port_rcv_constraint_errors": "PortRcvConstraintErrors",
-}
+def _counters(port: KernelPort) -> Iterator[str]:
+    """Yield each counter that was read, by the standard's name."""
+    from ibkeys.mad.attributes import PortInfo
+    from ibkeys.mad.performance import PortCounters
 
-
-def _counters(port: KernelPort) -> dict[str, int | None]:
+    rows = {**PortInfo.rows, **PortCounters.rows}
     violations = {"p_key_violations": port.violations.p_key, "q_key_violations": port.violations.q_key}
-    return {**violations, **port.counters}
+    for name, value in {**violations, **port.counters}.items():
+        if value is not None:
+            yield f"{rows[name].name} {value}"
 
 
 def _folded(names: Sequence[str]) -> str:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from ibkeys.cli import exits
 from ibkeys.cli.guarding import command_for_child, wait_for_enter
 from ibkeys.cli.opening import stores_of
-from ibkeys.cli.options import SmHosts, Where
+from ibkeys.cli.options import Where
+from ibkeys.cli.sm.asked import AskedOfHosts
 from ibkeys.errors import IbkeysError, Incomplete, Refused, UsageError
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Awaiting:
             how = Confirmation(self.seconds, time.monotonic, wait_for_enter(interrupts), exits.note, waiting)
             if self.operation is not None and not let_be_confirmed(writer, self.operation, error, how):
                 try:
-                    _say_unproven(lower_unconfirmed(writer, self.through(), self.operation))
+                    say_unproven(lower_unconfirmed(writer, self.through(), self.operation))
                 except Refused as refusal:
                     raise _not_lowered(refusal) if refusal.interlock == OVERTAKEN else refusal from None
                 run.account.gone_back = True
@@ -79,14 +80,18 @@ def _not_lowered(refusal: Refused) -> Incomplete:
 
 @contextmanager
 def awaiting(
-    where: Where, sm_hosts: SmHosts, sm_wait: int, seconds: int, through: Callable[[], ViaOpensm]
-) -> Iterator[Awaiting]:
-    """Leave a child that lowers the level should this process die, before the fabric is opened. Raises UsageError if it
-    could not open the key store.
+    asked: AskedOfHosts, sm_wait: int, seconds: int | None, through: Callable[[], ViaOpensm]
+) -> Iterator[Awaiting | None]:
+    """Leave a child that lowers the level should this process die, before the fabric is opened; yield None where no run
+    is to be confirmed. Raises UsageError if it could not open the key store.
     """
     from ibkeys.change.confirming.confirmation import is_unconfirmed
     from ibkeys.change.confirming.guardian import Guardian
 
+    if seconds is None or asked.consent.dry_run:
+        yield None
+        return
+    where = asked.where
     stores = stores_of(where)
     if stores.keystore is not None:
         _refuse_closed_store(where, stores.keystore)
@@ -94,7 +99,7 @@ def awaiting(
         raise UsageError("--confirm-within requires --via opensm, and a simulated subnet has no OpenSM on any host")
     # Who began the run went through this SM already.
     words = ["undo", "--unconfirmed", f"--wait={sm_wait}", "--override=unknown-sm"]
-    child = command_for_child(words, where, stores, sm_hosts)
+    child = command_for_child(words, where, stores, asked.sm_hosts)
     guardian = Guardian(child, partial(is_unconfirmed, stores.journal), seconds)
     try:
         yield Awaiting(guardian, seconds, through)
@@ -115,22 +120,8 @@ def _refuse_closed_store(where: Where, path: Path) -> None:
         ).explained("If this process dies, a background process lowers the level, and it has no terminal for a prompt.")
 
 
-def lower(writer: Writer, through: ViaOpensm, operation: int) -> int:
-    """Lower the level that an operation raised and nobody confirmed."""
-    from ibkeys.mkeys.confirming import lower_unconfirmed
-
-    lowering = lower_unconfirmed(writer, through, operation)
-    if lowering is None:
-        exits.write(f"operation {operation}: its level was not raised yet, so nothing has to be lowered")
-        return exits.DONE
-    exits.write(
-        f"operation {operation}: level {lowering.level}, with the same M_Key; `ibkeys resume {operation}` "
-        f"raises it again, `ibkeys undo {operation}` restores the former state"
-    )
-    return exits.NOT_COMPLETED if _say_unproven(lowering) else exits.DONE
-
-
-def _say_unproven(lowering: Lowering | None) -> bool:
+def say_unproven(lowering: Lowering | None) -> bool:
+    """Say which ports did not show the lower level, and why. Return whether there are any."""
     unproven = lowering.unproven if lowering is not None else {}
     for guid, why in unproven.items():
         exits.warn(f"port GUID 0x{guid:016x}: {why}; OpenSM lowers its level when the port is back", "not proven")

@@ -10,15 +10,12 @@ from ibkeys.cli import exits
 from ibkeys.cli.changing import end_overtaken
 from ibkeys.cli.changing import end_record as end_record_of
 from ibkeys.cli.left_locks import remove_left_locks
-from ibkeys.cli.mkeys.confirming import lower
+from ibkeys.cli.mkeys.confirming import say_unproven
 from ibkeys.cli.mkeys.run_request import RunRequest
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.change.writer import Writer
-    from ibkeys.discovery.wanted import OnFound
-    from ibkeys.mkeys.opensm.planned import ViaOpensm
-    from ibkeys.mkeys.rollout.planned_run import PlannedRun
 
 
 def finish_run(
@@ -26,38 +23,41 @@ def finish_run(
 ) -> int:
     """Finish the last run, or its first ports; None leaves a bound as it was. *first*: of the ports after the first
     ones only so many."""
+    from ibkeys.mkeys.opensm import planned
+    from ibkeys.mkeys.rollout.rest import plan_rest
 
-    def plan(writer: Writer, progress: OnFound | None, through: ViaOpensm | None) -> PlannedRun:
-        from ibkeys.mkeys.opensm import planned
-        from ibkeys.mkeys.rollout.rest import plan_rest
-
-        if through is not None:
-            return planned.plan_rest(writer, through, progress)
-        return plan_rest(writer, at_once, max_failures, progress, opensm_conf, first)
-
-    return request.carry_out(plan)
+    return request.carry_out(
+        lambda writer, progress: plan_rest(writer, at_once, max_failures, progress, opensm_conf, first),
+        planned.plan_rest,
+    )
 
 
 def roll_back_run(request: RunRequest, at_once: int | None = None, max_failures: int | None = None) -> int:
     """Give the ports of the last run what they had before it; None leaves a bound as it was."""
+    from ibkeys.mkeys.opensm import planned
+    from ibkeys.mkeys.rollout.going_back import plan_return
 
-    def plan(writer: Writer, progress: OnFound | None, through: ViaOpensm | None) -> PlannedRun:
-        from ibkeys.mkeys.opensm import planned
-        from ibkeys.mkeys.rollout.going_back import plan_return
-
-        if through is not None:
-            return planned.plan_return(writer, through, progress)
-        return plan_return(writer, at_once, max_failures, progress)
-
-    return request.carry_out(plan)
+    return request.carry_out(
+        lambda writer, progress: plan_return(writer, at_once, max_failures, progress), planned.plan_return
+    )
 
 
 def lower_level(request: RunRequest, operation: int) -> int:
     """Lower the level that the run of *operation* raised, because nobody confirmed it."""
-    if request.consent.dry_run:
+    from ibkeys.mkeys.confirming import lower_unconfirmed
+
+    if request.asked.consent.dry_run:
         raise UsageError("--unconfirmed has no dry run: omit --dry-run")
     with request.open_writer() as writer:
-        return lower(writer, request.through(), operation)
+        lowering = lower_unconfirmed(writer, request.through(), operation)
+        if lowering is None:
+            exits.write(f"operation {operation}: its level was not raised yet, so nothing has to be lowered")
+            return exits.DONE
+        exits.write(
+            f"operation {operation}: level {lowering.level}, with the same M_Key; `ibkeys resume {operation}` "
+            f"raises it again, `ibkeys undo {operation}` restores the former state"
+        )
+        return exits.NOT_COMPLETED if say_unproven(lowering) else exits.DONE
 
 
 def end_record(request: RunRequest) -> int:
@@ -67,11 +67,11 @@ def end_record(request: RunRequest) -> int:
     with request.open_writer() as writer:
         close = partial(_close, request, writer)
         if is_without_keys(writer):
-            store = request.where.keystore or "in use"
+            store = request.asked.where.keystore or "in use"
             exits.warn(f"the key store ({store}) does not have its keys: it was lost, or is another one", "note")
-            return end_record_of(request.consent, close)
+            return end_record_of(request.asked.consent, close)
         return end_overtaken(
-            request.consent,
+            request.asked.consent,
             partial(_refuse, request, writer),
             close,
             "the last run: `ibkeys resume` finishes it, `ibkeys undo` rolls it back",
@@ -99,5 +99,5 @@ def _close(request: RunRequest, writer: Writer) -> str:
 
     name = close_overtaken(writer)
     if request.is_through_opensm:
-        remove_left_locks(request.where, writer.command, hosts_of_last_run(writer))
+        remove_left_locks(request.asked.where, writer.command, hosts_of_last_run(writer))
     return name

@@ -13,12 +13,12 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.grouping import shortened
+from ibkeys.cli.mkeys import key_options
 from ibkeys.cli.opening import is_simulated, keystore_path, open_fabric, open_keystore
 from ibkeys.cli.options import Store, Where
 from ibkeys.cli.render import NOTHING, Column, write_columns, write_data
 from ibkeys.cli.secrets import check_passphrase_option, read_passphrase
-from ibkeys.cli.showing import errors_of, finish, sweep
-from ibkeys.cli.types import Number
+from ibkeys.cli.showing import errors_of, finish, sweep, values_of
 from ibkeys.errors import StoreSealed, UsageError
 from ibkeys.mad.classes.gmp import KEY_CLASSES
 from ibkeys.printable import counted
@@ -114,12 +114,9 @@ def _row(row: KeyRow, key: str | None) -> dict[str, Any]:
     return {
         "node_guid": None if row.node_guid is None else f"0x{row.node_guid:016x}",
         "port_guid": f"0x{row.port_guid:016x}",
-        "port": row.port,
-        "state": row.state,
+        **values_of(row, ("port", "state")),
         "m_key": key,
-        "m_key_protect_bits": row.m_key_protect_bits,
-        "m_key_lease_period": row.m_key_lease_period,
-        "since": row.since,
+        **values_of(row, ("m_key_protect_bits", "m_key_lease_period", "since")),
         "note": row.note or None,
     }
 
@@ -188,9 +185,7 @@ def mkey_encrypt(store: Store, new_passphrase: str | None, decrypt: bool) -> int
 
 @command("mkey-import")
 @click.argument("directory", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
-@click.option(
-    "--opensm-conf", metavar="FILE", type=click.Path(path_type=Path), help="Import the m_key of an opensm.conf."
-)
+@options.opensm_conf("Import the m_key of an opensm.conf.")
 @options.format
 @options.store
 def mkey_import(store: Store, directory: Path | None, opensm_conf: Path | None, format: str) -> int:
@@ -245,12 +240,8 @@ def _write_import(done: Imported, found_key: bool | None, has_files: bool) -> No
 class Conf:
     """The opensm.conf that the options of mkey-export name, and what it shall say."""
 
-    opensm_conf: Path | None = options.field(
-        "--opensm-conf",
-        env=False,
-        metavar="FILE",
-        type=click.Path(path_type=Path),
-        help="Check that an opensm.conf keeps the keys; exit 1 when it does not.",
+    opensm_conf: Path | None = options.taken(
+        options.opensm_conf("Check that an opensm.conf keeps the keys; exit 1 when it does not.")
     )
     write_opensm_conf: Path | None = options.field(
         "--write-opensm-conf",
@@ -259,12 +250,8 @@ class Conf:
         type=click.Path(path_type=Path),
         help="Write m_key, level and lease into an opensm.conf.",
     )
-    protect: int | None = options.field(
-        "--protect", env=False, type=Number(0, 3), metavar="0..3", help="Level to write into the opensm.conf."
-    )
-    lease: int | None = options.field(
-        "--lease", env=False, type=Number(0, 65535), metavar="SECONDS", help="Lease to write into the opensm.conf."
-    )
+    protect: int | None = options.taken(key_options.protect("Level to write into the opensm.conf."))
+    lease: int | None = options.taken(key_options.lease("Lease to write into the opensm.conf."))
 
 
 @command("mkey-export")
@@ -305,8 +292,7 @@ def mkey_export(where: Where, directory: Path, guid2lid: bool, conf: Conf, forma
     code = finish(errors, format)
     if checked is None or not checked.problems:
         return code
-    for problem in checked.problems:
-        exits.warn(f"{checked.path}: {problem}", "keys would be lost")
+    exits.warn_each((f"{checked.path}: {problem}" for problem in checked.problems), "keys would be lost")
     exits.warn(
         f"{checked.path} would lose the keys: do not start OpenSM with it (--write-opensm-conf corrects it)", "error"
     )

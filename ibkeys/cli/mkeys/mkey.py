@@ -11,9 +11,9 @@ from ibkeys.cli.addresses import given_port
 from ibkeys.cli.changing import change_port
 from ibkeys.cli.exits import write_exact
 from ibkeys.cli.help.command import command
+from ibkeys.cli.mkeys import key_options
 from ibkeys.cli.options import AskedChange, Kind, ShownPorts
 from ibkeys.cli.render import Column, Row, write_data
-from ibkeys.cli.secrets import read_m_key
 from ibkeys.cli.showing import read_sheet, show, values_of
 from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
@@ -97,9 +97,9 @@ def _lease(row: Row) -> str | None:
 
 @command("mkey-set")
 @options.address()
-@click.option("--new-m-key", metavar="@FILE|-", help="The new M_Key: @FILE reads it, '-' asks for it without echo.")
-@click.option("--protect", type=Number(0, 3), metavar="0..3", help="M_KeyProtectBits.")
-@click.option("--lease", type=Number(0, 65535), metavar="SECONDS", help="M_KeyLeasePeriod; 0: the lease never expires.")
+@key_options.new_m_key("The new M_Key: @FILE reads it, '-' asks for it without echo.")
+@key_options.protect("M_KeyProtectBits.")
+@key_options.lease("M_KeyLeasePeriod; 0: the lease never expires.")
 @options.change
 def mkey_set(
     asked: AskedChange,
@@ -119,7 +119,7 @@ def mkey_set(
     if new_m_key is None and protect is None and lease is None:
         raise UsageError("nothing to set: give --new-m-key, --protect or --lease")
     given = given_port(words, kind)
-    key = read_m_key(new_m_key, "--new-m-key", confirm=True) if new_m_key is not None else None
+    key = key_options.read_new_m_key(new_m_key)
     return change_port("mkey-set", asked, given, lambda writer, port: plan_mkey_set(writer, port, key, protect, lease))
 
 

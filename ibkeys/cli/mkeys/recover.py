@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import confirm, say_would_be_refused, writer_of
-from ibkeys.cli.exits import write, write_exact
+from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
+from ibkeys.cli.mkeys import key_options
+from ibkeys.cli.mkeys.rollout_output import ResultRows
 from ibkeys.cli.opening import load, open_fabric
 from ibkeys.cli.options import Changing, Where
-from ibkeys.cli.render import IDENTITY, UNREADABLE, heading_of, schema, write_csv, write_data
+from ibkeys.cli.render import UNREADABLE, heading_of, write_data
 from ibkeys.cli.screen.colour import bar_console
-from ibkeys.cli.secrets import read_m_key, read_m_keys
-from ibkeys.cli.types import Number
+from ibkeys.cli.secrets import read_m_keys
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,29 +45,16 @@ class _Asked:
     try_keys: tuple[str, ...] = options.field(
         "--try-keys", env=False, multiple=True, metavar="FILE", help="File of keys to try, one per line; repeatable."
     )
-    tries: int = options.field(
-        "--tries",
-        type=Number(0, 1000),
-        default=8,
-        metavar="N",
-        help="Maximum number of keys to try on one port.  [default: 8]",
-    )
-    wait: int | None = options.field(
-        "--wait", type=Number(1, 1_000_000), metavar="SECONDS", help="Give up on a silent port after this time."
+    tries: int = options.number_field("--tries", 0, 1000, "N", "Maximum number of keys to try on one port.", default=8)
+    wait: int | None = options.number_field(
+        "--wait", 1, 1_000_000, "SECONDS", "Give up on a silent port after this time."
     )
     set_new: bool = options.flag_field("--set-new", help="Set a new, generated M_Key on each recovered port.")
-    new_m_key: str | None = options.field(
-        "--new-m-key",
-        env=False,
-        metavar="@FILE|-",
-        help="Set this M_Key: @FILE reads it, '-' asks for it without echo.",
+    new_m_key: str | None = options.taken(
+        key_options.new_m_key("Set this M_Key: @FILE reads it, '-' asks for it without echo.")
     )
-    protect: int | None = options.field(
-        "--protect", env=False, type=Number(0, 3), metavar="0..3", help="Set M_KeyProtectBits on recovered ports."
-    )
-    lease: int | None = options.field(
-        "--lease", env=False, type=Number(0, 65535), metavar="SECONDS", help="Set M_KeyLeasePeriod on recovered ports."
-    )
+    protect: int | None = options.taken(key_options.protect("Set M_KeyProtectBits on recovered ports."))
+    lease: int | None = options.taken(key_options.lease("Set M_KeyLeasePeriod on recovered ports."))
 
 
 @command(_COMMAND)
@@ -91,7 +78,7 @@ def mkey_recover(where: Where, asked: _Asked, consent: Changing, format: str) ->
     if asked.set_new and asked.new_m_key is not None:
         raise UsageError("--set-new generates a key for each port, --new-m-key gives one for all: choose one")
     given = tuple(key for file in asked.try_keys for key in read_m_keys(Path(file), "--try-keys"))
-    key = read_m_key(asked.new_m_key, "--new-m-key", confirm=True) if asked.new_m_key is not None else None
+    key = key_options.read_new_m_key(asked.new_m_key)
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, _COMMAND, consent) as writer:
         links, names = _topology(fabric, asked.topology)
         wanted = RecoveryOptions(asked.set_new, key, asked.protect, asked.lease, given, asked.tries, asked.wait, names)
@@ -104,7 +91,7 @@ def mkey_recover(where: Where, asked: _Asked, consent: Changing, format: str) ->
             return _dry_run(writer, recovery, outlook, format)
         if outlook.is_empty:
             recovery.close_cut_off()
-            return _finish(recovery, [], format)
+            return _finish(recovery, ResultRows(_COMMAND, format))
         writer.check(Plan(_COMMAND, objections=recovery.objections()))
         exits.require_stdout()
         confirm(consent, question="Recover these ports?")
@@ -182,22 +169,18 @@ def _say_limits(recovery: Recovery) -> bool:
 
 
 def _run(where: Where, recovery: Recovery, format: str) -> int:
-    results: list[RecoveryResult] = []
+    rows = ResultRows(_COMMAND, format)
 
     def on_result(result: RecoveryResult) -> None:
-        row = {**result.port, "result": result.result, "reason": result.reason}
-        if format == "json":
-            write_exact(json.dumps(row))
-        elif format == "table":
+        if not rows.add({**result.port, "result": result.result, "reason": result.reason}):
             write(f"{result.result}: {_heading(result)}: {result.reason}")
-        results.append(result)
         exits.flush()
 
     with _progress(where) as on_status:
         summary = recovery.run(on_result, on_status)
     if summary.done and not recovery.options.sets_something:
         exits.note("ports at ProtectBits 0 show their keys to everyone: protect them again (mkey-rotate)")
-    return _finish(recovery, results, format)
+    return _finish(recovery, rows)
 
 
 def _heading(result: RecoveryResult) -> str:
@@ -210,15 +193,10 @@ def _heading(result: RecoveryResult) -> str:
     return heading_of(port)
 
 
-def _finish(recovery: Recovery, results: list[RecoveryResult], format: str) -> int:
+def _finish(recovery: Recovery, rows: ResultRows) -> int:
     summary = recovery.summary
     document = {name: getattr(summary, name) for name in summary.__slots__}
-    if format == "json":
-        write_exact(json.dumps({"schema": schema(_COMMAND), "summary": document}))
-    elif format == "csv":
-        rows = [{**result.port, "result": result.result, "reason": result.reason} for result in results]
-        write_csv([*IDENTITY, "result", "reason"], rows)
-    elif results or summary.interrupted:
+    if not rows.end({"summary": document}) and (rows.kept or summary.interrupted):
         write(
             f"{summary.done} recovered, {summary.skipped} without a key, {summary.failed} not recovered; "
             f"{summary.smps} SMPs, at most {summary.violations} M_Key violations counted, {summary.seconds:.0f} s"

@@ -2,52 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
-
-import click
 
 from ibkeys.cli import options
 from ibkeys.cli.help.command import command
 from ibkeys.cli.mkeys import rollout_options
-from ibkeys.cli.mkeys.rollout_options import (
-    AT_ONCE,
-    MAX_FAILURES,
-    KeyOptions,
-    MethodOptions,
-    RolloutOptions,
-    refuse_options_of_other_method,
-)
+from ibkeys.cli.mkeys.key_options import read_new_m_key
+from ibkeys.cli.mkeys.rollout_options import AskedRun, KeyOptions, refuse_options_of_other_method
 from ibkeys.cli.mkeys.run_request import RunRequest
-from ibkeys.cli.options import Changing, SmHosts, Where
-from ibkeys.cli.secrets import read_m_key
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
-    from ibkeys.change.writer import Writer
-    from ibkeys.discovery.wanted import OnFound
-    from ibkeys.mkeys.opensm.planned import ViaOpensm
     from ibkeys.mkeys.rollout.new_keys import Command
-    from ibkeys.mkeys.rollout.planned_run import PlannedRun
-    from ibkeys.store.journal.runs import RunOptions
 
 
 @command("mkey-deploy")
 @rollout_options.keys
-@rollout_options.course
-@rollout_options.method
-@options.sm_hosts
-@options.changing
-@options.format
-@options.fabric
-def mkey_deploy(
-    where: Where,
-    keys: KeyOptions,
-    course: RolloutOptions,
-    method: MethodOptions,
-    sm_hosts: SmHosts,
-    consent: Changing,
-    format: str,
-) -> int:
+@rollout_options.asked_run()
+def mkey_deploy(asked: AskedRun, keys: KeyOptions) -> int:
     """Give every port of the subnet its first M_Key.
 
     Choose whether all ports get one key (--same) or each its own (--per-port). Ports that have a key are left
@@ -55,27 +28,13 @@ def mkey_deploy(
     together with the key; values that are not given stay as they are. If an OpenSM is master, use --via opensm:
     OpenSM gets one key and sets it on all ports.
     """
-    request = _request("mkey-deploy", where, method, sm_hosts, consent, format)
-    return _give_keys(request, keys, course)
+    return _give_keys("mkey-deploy", asked, keys)
 
 
 @command("mkey-rotate")
 @rollout_options.keys
-@rollout_options.course
-@rollout_options.method
-@options.sm_hosts
-@options.changing
-@options.format
-@options.fabric
-def mkey_rotate(
-    where: Where,
-    keys: KeyOptions,
-    course: RolloutOptions,
-    method: MethodOptions,
-    sm_hosts: SmHosts,
-    consent: Changing,
-    format: str,
-) -> int:
+@rollout_options.asked_run()
+def mkey_rotate(asked: AskedRun, keys: KeyOptions) -> int:
     """Give every port of the subnet that has an M_Key a new one.
 
     Choose whether all ports get one key (--same) or each its own (--per-port). Ports without a key are left alone,
@@ -83,95 +42,60 @@ def mkey_rotate(
     sent; the old one stays there. Level and lease are set together with the key; values that are not given stay as
     they are. If an OpenSM is master, use --via opensm: OpenSM gets one key and sets it on all ports.
     """
-    request = _request("mkey-rotate", where, method, sm_hosts, consent, format)
-    return _give_keys(request, keys, course)
+    return _give_keys("mkey-rotate", asked, keys)
 
 
 @command("mkey-remove")
-@rollout_options.course
-@rollout_options.method
-@click.option("--leave-open", is_flag=True, help="Confirm that the ports may be open to everyone afterwards.")
-@options.sm_hosts
-@options.changing
-@options.format
-@options.fabric
-def mkey_remove(
-    where: Where,
-    course: RolloutOptions,
-    method: MethodOptions,
-    leave_open: bool,
-    sm_hosts: SmHosts,
-    consent: Changing,
-    format: str,
-) -> int:
+@rollout_options.asked_run(
+    options.flag("--leave-open", help="Confirm that the ports may be open to everyone afterwards.")
+)
+def mkey_remove(asked: AskedRun, leave_open: bool) -> int:
     """Remove the M_Key of every port of the subnet.
 
     M_Key, level and lease become 0, in one Set that carries the present key of the port. Afterwards every host of
     the subnet can change the ports. A port whose key is not known is left alone and named. Every former key stays
     in the key store, and `ibkeys undo ID` restores it. If an OpenSM is master, use --via opensm.
     """
-    if method.confirm_within is not None:
+    if asked.method.confirm_within is not None:
         raise UsageError("mkey-remove raises no level that could be rolled back: omit --confirm-within").explained(
             "A key is never rolled back automatically; `ibkeys undo ID` restores the keys."
         )
-    request = _request("mkey-remove", where, method, sm_hosts, consent, format)
+    from ibkeys.mkeys.opensm import planned
+    from ibkeys.mkeys.rollout.removal import plan_removal
 
-    def plan(writer: Writer, progress: OnFound | None, through: ViaOpensm | None) -> PlannedRun:
-        from ibkeys.mkeys.opensm import planned
-        from ibkeys.mkeys.rollout.removal import plan_removal
-
-        if through is not None:
-            return planned.plan_removal(writer, through, progress, leaves_open=leave_open)
-        return plan_removal(
-            writer,
-            course.at_once or AT_ONCE,
-            course.first,
-            course.max_failures or MAX_FAILURES,
-            course.order or "farthest",
-            progress,
-            leaves_open=leave_open,
-        )
-
-    return request.carry_out(plan)
+    course = asked.course
+    bounds = course.at_once, course.first, course.max_failures, course.order
+    return _request("mkey-remove", asked).carry_out(
+        lambda writer, progress: plan_removal(writer, *bounds, progress, leaves_open=leave_open),
+        partial(planned.plan_removal, leaves_open=leave_open),
+    )
 
 
-def _give_keys(request: RunRequest, keys: KeyOptions, course: RolloutOptions) -> int:
-    keys.check(request.is_through_opensm)
-    key = read_m_key(keys.new_m_key, "--new-m-key", confirm=True) if keys.new_m_key is not None else None
+def _give_keys(command: Command, asked: AskedRun, keys: KeyOptions) -> int:
+    is_opensm, course = asked.method.is_opensm, asked.course
+    request = _request(command, asked)
+    keys.check(is_opensm)
+    key = read_new_m_key(keys.new_m_key)
     if keys.opensm_conf is not None:
         from ibkeys.host.opensm_conf import read_conf
 
         read_conf(keys.opensm_conf)  # an unreadable file ends the command before the fabric is opened
 
-    def options_of(same: bool) -> RunOptions:
-        from ibkeys.store.journal.runs import RunOptions
+    from ibkeys.mkeys.opensm.planned import plan_keys
+    from ibkeys.mkeys.rollout.new_keys import plan_run
+    from ibkeys.store.journal.runs import RunOptions
 
-        bounds = course.at_once or AT_ONCE, course.first, course.max_failures or MAX_FAILURES
-        return RunOptions(same, keys.protect, keys.lease, *bounds)
-
-    def plan(writer: Writer, progress: OnFound | None, through: ViaOpensm | None) -> PlannedRun:
-        from ibkeys.mkeys.opensm.planned import plan_keys
-        from ibkeys.mkeys.rollout.new_keys import plan_run
-
-        if through is not None:
-            return plan_keys(writer, request.command, options_of(same=True), through, key, progress)
-        file = keys.new_m_key[1:] if keys.new_m_key is not None and keys.new_m_key.startswith("@") else ""
-        order = course.order or "farthest"
-        command: Command = "mkey-deploy" if request.command == "mkey-deploy" else "mkey-rotate"
-        return plan_run(writer, command, options_of(keys.same), key, order, file, progress, keys.opensm_conf)
-
-    return request.carry_out(plan)
+    bounds = course.at_once, course.first, course.max_failures
+    wanted = RunOptions(keys.same or is_opensm, keys.protect, keys.lease, *bounds)
+    file = keys.new_m_key[1:] if keys.new_m_key is not None and keys.new_m_key.startswith("@") else ""
+    return request.carry_out(
+        lambda writer, progress: plan_run(writer, command, wanted, key, course.order, file, progress, keys.opensm_conf),
+        lambda writer, through, progress: plan_keys(writer, command, wanted, through, key, progress),
+    )
 
 
-def _request(
-    command: str,
-    where: Where,
-    method: MethodOptions,
-    sm_hosts: SmHosts,
-    consent: Changing,
-    format: str,
-) -> RunRequest:
+def _request(command: str, asked: AskedRun) -> RunRequest:
     """Return the request for a new run. Raises UsageError for options that do not apply to its method."""
+    method = asked.method
     refuse_options_of_other_method(method.is_opensm)
-    times = method.sm_wait, method.standby_wait, method.open_while_rotating, method.confirm_within
-    return RunRequest(command, where, sm_hosts, consent, format, method.is_opensm, *times)
+    return RunRequest(command, asked, method.is_opensm, method.opensm, method.confirm_within)

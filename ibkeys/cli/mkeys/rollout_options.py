@@ -4,36 +4,48 @@ Some are those of the commands that go on with a run, too."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import click
 
 from ibkeys.cli import options
 from ibkeys.cli.given import refuse_given
+from ibkeys.cli.mkeys import key_options
+from ibkeys.cli.options.declaring import F
+from ibkeys.cli.sm.asked import AskedOfHosts
 from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
 
-AT_ONCE: Final = 64
-MAX_FAILURES: Final = 5
+opensm_conf: Final = options.opensm_conf("The opensm.conf of an SM of this subnet. It must already have the new key.")
 
 
 @dataclass(frozen=True, slots=True)
 class KeyOptions:
     """Which keys, level and lease a run of mkey-deploy or mkey-rotate gives."""
 
-    same: bool
-    per_port: bool
-    opensm_conf: Path | None
-    new_m_key: str | None
-    protect: int | None
-    lease: int | None
+    same: bool = options.flag_field("--same", help="One key for all ports, which stock OpenSM requires.")
+    per_port: bool = options.flag_field(
+        "--per-port", help="A different key for each port: stock OpenSM does not support it."
+    )
+    opensm_conf: Path | None = options.taken(opensm_conf)
+    new_m_key: str | None = options.taken(
+        key_options.new_m_key(
+            "The key, with --same: @FILE reads it, '-' asks for it without echo.  [default: generated]"
+        )
+    )
+    protect: int | None = options.taken(key_options.protect("M_KeyProtectBits."))
+    lease: int | None = options.taken(key_options.lease("M_KeyLeasePeriod; 0: the lease never expires."))
 
     def check(self, is_through_opensm: bool) -> None:
         """Raise UsageError for options that contradict each other."""
         if is_through_opensm:
-            self._check_through_opensm()
+            if self.per_port:
+                raise UsageError(
+                    "stock OpenSM has one M_Key for the subnet: --per-port cannot be combined with --via opensm"
+                )
             return
         if self.new_m_key is not None and not self.same:
             raise UsageError(
@@ -50,107 +62,102 @@ class KeyOptions:
                 "--per-port lasts only where no SM runs, or one that has m_key_per_port.",
             )
 
-    def _check_through_opensm(self) -> None:
-        if self.per_port:
-            raise UsageError(
-                "stock OpenSM has one M_Key for the subnet: --per-port cannot be combined with --via opensm"
-            )
+
+keys: Final = options.group("keys", KeyOptions)
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutOptions:
     """The limits and order of a run."""
 
-    first: int | None
-    order: Literal["farthest", "nearest"] | None
-    at_once: int | None
-    max_failures: int | None
-
-
-standby_wait: Final = options.option(
-    "--standby-wait",
-    type=Number(1, 86_400),
-    default=600,
-    metavar="S",
-    help="With --via opensm: seconds that you have to start a standby that systemd does not start.  [default: 600]",
-)
-open_while_rotating: Final = options.option(
-    "--open-while-rotating",
-    env=False,
-    is_flag=True,
-    help="With --via opensm: lower the level to 0 while the key changes; meanwhile anyone can read it.",
-)
-opensm_conf: Final = click.option(
-    "--opensm-conf",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="The opensm.conf of an SM of this subnet. It must already have the new key.",
-)
-
-keys: Final = options.group(
-    "keys",
-    KeyOptions,
-    click.option("--same", is_flag=True, help="One key for all ports, which stock OpenSM requires."),
-    click.option("--per-port", is_flag=True, help="A different key for each port: stock OpenSM does not support it."),
-    opensm_conf,
-    click.option(
-        "--new-m-key",
-        metavar="@FILE|-",
-        help="The key, with --same: @FILE reads it, '-' asks for it without echo.  [default: generated]",
-    ),
-    click.option("--protect", type=Number(0, 3), metavar="0..3", help="M_KeyProtectBits."),
-    click.option(
-        "--lease", type=Number(0, 65535), metavar="SECONDS", help="M_KeyLeasePeriod; 0: the lease never expires."
-    ),
-)
-course: Final = options.group(
-    "course",
-    RolloutOptions,
-    click.option(
-        "--first",
-        type=Number(1, 1_000_000),
-        metavar="N",
-        help="Change only the first N ports, then stop until `ibkeys resume`.",
-    ),
-    options.replaced("--continue", "resume", is_flag=True),
-    options.replaced("--resume", "resume", is_flag=True),
-    options.replaced("--abort", "undo ID", is_flag=True),
-    options.replaced("--overtaken", "resume --overtaken", is_flag=True),
-    click.option(
+    first: int | None = options.number_field(
+        "--first", 1, 1_000_000, "N", "Change only the first N ports, then stop until `ibkeys resume`.", env=False
+    )
+    order: Literal["farthest", "nearest"] = options.field(
         "--order",
+        env=False,
         type=click.Choice(["farthest", "nearest"]),
+        default="farthest",
         help="Which ports come first, by hops from here.  [default: farthest]",
-    ),
-    click.option(
-        "--at-once",
-        type=Number(1, 1024),
-        metavar="N",
-        help=f"Maximum number of ports in progress at once.  [default: {AT_ONCE}]",
-    ),
-    click.option(
-        "--max-failures",
-        type=Number(1, 1_000_000),
-        metavar="N",
-        help=f"Stop when N ports have failed.  [default: {MAX_FAILURES}]",
-    ),
-)
+    )
+    at_once: int = options.number_field(
+        "--at-once", 1, 1024, "N", "Maximum number of ports in progress at once.", default=64, env=False
+    )
+    max_failures: int = options.number_field(
+        "--max-failures", 1, 1_000_000, "N", "Stop when N ports have failed.", default=5, env=False
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class OpensmOptions:
+    """How a run goes through OpenSM. ``sm_wait``: seconds without progress after which OpenSM is given up."""
+
+    sm_wait: int = options.taken(options.wait_for_sm, 60)
+    standby_wait: int = options.field(
+        "--standby-wait",
+        type=Number(1, 86_400),
+        default=600,
+        metavar="S",
+        help="With --via opensm: seconds that you have to start a standby that systemd does not start.  [default: 600]",
+    )
+    open_while_rotating: bool = options.flag_field(
+        "--open-while-rotating",
+        help="With --via opensm: lower the level to 0 while the key changes; meanwhile anyone can read it.",
+    )
+
+
+opensm: Final = options.group("opensm", OpensmOptions)
 
 
 @dataclass(frozen=True, slots=True)
 class MethodOptions:
-    """Whether the keys are set by own Sets or through OpenSM. ``sm_wait``: seconds without progress after which OpenSM
-    is given up; ``confirm_within``: seconds in which somebody has to confirm the run, None where nobody has to."""
+    """Whether the keys are set by own Sets or through OpenSM. ``confirm_within``: seconds in which somebody has to
+    confirm the run, None where nobody has to."""
 
-    via: Literal["direct", "opensm"] | None
-    sm_wait: int
-    standby_wait: int
-    open_while_rotating: bool
-    confirm_within: int | None
+    via: Literal["direct", "opensm"] | None = options.field(
+        "--via",
+        env=False,
+        type=click.Choice(["direct", "opensm"]),
+        help="direct: ibkeys sends the Sets; opensm: through the options files of the OpenSMs.  [default: direct]",
+    )
+    opensm: OpensmOptions = options.taken(opensm)
+    confirm_within: int | None = options.taken(
+        options.confirm_within("With --via opensm: lower the level again unless confirmed within S seconds.")
+    )
 
     @property
     def is_opensm(self) -> bool:
         """Whether it was asked to go through OpenSM."""
         return self.via == "opensm"
+
+
+@dataclass(frozen=True, slots=True)
+class AskedRun(AskedOfHosts):
+    """What mkey-deploy, mkey-rotate and mkey-remove are asked alike."""
+
+    course: RolloutOptions
+    method: MethodOptions
+
+
+def asked_run(*others: Callable[..., Any]) -> Callable[[F], F]:
+    """Return the decorator for a command that begins a run. *others*: options of its own, which its help lists after
+    the method."""
+    return options.group(
+        "asked",
+        AskedRun,
+        options.group("course", RolloutOptions),
+        options.group("method", MethodOptions),
+        *others,
+        options.sm_hosts,
+        options.changing,
+        options.format,
+        options.fabric,
+        *(options.replaced(f"--{name}", "resume", is_flag=True) for name in ("continue", "resume")),
+        options.replaced("--abort", "undo ID", is_flag=True),
+        options.replaced("--overtaken", "resume --overtaken", is_flag=True),
+        options.replaced("--confirm", "confirm"),
+        options.replaced("--unconfirmed", "undo --unconfirmed"),
+    )
 
 
 def refuse_options_of_other_method(is_through_opensm: bool) -> None:
@@ -162,39 +169,10 @@ def refuse_options_of_other_method(is_through_opensm: bool) -> None:
         refuse_given(_OF_OPENSM, "{}: only through OpenSM; in this run ibkeys sends the Sets itself")
 
 
-_OF_OPENSM: Final = {
-    "--wait": "sm_wait",
-    "--standby-wait": "standby_wait",
-    "--open-while-rotating": "open_while_rotating",
-    "--confirm-within": "confirm_within",
-    "--sm-host": "sm_host",
-    "--sudo": "sudo",
-    "--ssh-config": "ssh_config",
-    "--sm-config": "sm_config",
-}
-"""Options that mean something only with ``--via opensm``, and what click calls them."""
-_OF_DIRECT: Final = {
-    "--first": "first",
-    "--order": "order",
-    "--at-once": "at_once",
-    "--max-failures": "max_failures",
-    "--opensm-conf": "opensm_conf",
-}
-"""Options that mean something only in a run by own Sets."""
-method: Final = options.group(
-    "method",
-    MethodOptions,
-    options.option(
-        "--via",
-        env=False,
-        type=click.Choice(["direct", "opensm"]),
-        default=None,
-        help="direct: ibkeys sends the Sets; opensm: through the options files of the OpenSMs.  [default: direct]",
-    ),
-    options.wait_for_sm,
-    standby_wait,
-    open_while_rotating,
-    options.confirm_within("With --via opensm: lower the level again unless confirmed within S seconds."),
-    options.replaced("--confirm", "confirm"),
-    options.replaced("--unconfirmed", "undo --unconfirmed"),
+_OF_OPENSM: Final = (
+    *("--wait", "--standby-wait", "--open-while-rotating", "--confirm-within"),
+    *("--sm-host", "--sudo", "--ssh-config", "--sm-config"),
 )
+"""Options that mean something only with ``--via opensm``."""
+_OF_DIRECT: Final = ("--first", "--order", "--at-once", "--max-failures", "--opensm-conf")
+"""Options that mean something only in a run by own Sets."""

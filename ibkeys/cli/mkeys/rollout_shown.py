@@ -3,83 +3,271 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits
-from ibkeys.cli.changing import ShownChange
+from ibkeys.cli.changing import ShownChange, name_of
+from ibkeys.cli.exits import write
+from ibkeys.cli.listing.causes import lines_by_cause, say_by_cause
+from ibkeys.cli.listing.folding import indented
+from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.mkeys.confirming import Awaiting
-from ibkeys.cli.mkeys.rollout_output import RunOutput
-from ibkeys.cli.options import Changing, Where
+from ibkeys.cli.mkeys.rollout_output import ResultRows
+from ibkeys.cli.options import Where
+from ibkeys.cli.render import heading_of
 from ibkeys.cli.screen.colour import bar_console
-from ibkeys.cli.showing import say_notes
+from ibkeys.cli.showing import LISTED_TROUBLES, say_notes
+from ibkeys.printable import counted
+from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
-    from ibkeys.change.writer import Writer
     from ibkeys.mkeys.rollout.planned_run import PlannedRun
     from ibkeys.mkeys.rollout.result import PortResult
+    from ibkeys.topology.nodes import Port
 
 
+@dataclass
 class ShownRun(ShownChange):
     """A run over many ports, shown in numbers and reported port by port."""
 
-    def __init__(
-        self,
-        writer: Writer,
-        run: PlannedRun,
-        consent: Changing,
-        format: str,
-        where: Where,
-        awaits: Awaiting | None,
-    ) -> None:
-        super().__init__(writer, run.plan, consent, format)
-        self._awaits = awaits
-        self._run = run
-        self._where = where
-        self._out = RunOutput(writer.command, run, format)
+    run: PlannedRun
+    where: Where
+    awaits: Awaiting | None
+
+    def __post_init__(self) -> None:
+        self.rows = ResultRows(self.writer.command, self.format)
+        self.failed: list[tuple[dict[str, Any], str]] = []
 
     @property
     def is_pending(self) -> bool:
         """Whether ports are to be changed, or only the key store is updated."""
-        return self._run.pending
+        return self.run.pending
 
     def say_notes(self) -> None:
         """Say what the sweep and the plan note, and under a subnet manager what to do instead."""
-        say_notes(self._run.found)
+        say_notes(self.run.found)
         super().say_notes()
         if any(objection.interlock == "mkey-under-sm" for objection in self.writer.not_overridden(self.plan)):
-            for line in self._run.procedure:
-                exits.warn(line, "under a subnet manager")
+            exits.warn_each(self.run.procedure, "under a subnet manager")
 
     def show(self, put: Callable[[str], None]) -> None:
-        """Write how many ports get what."""
-        self._out.write_plan(put)
+        """Write what would change: how many ports, what of them, and which are skipped."""
+        run = self.run
+        if not run.jobs and not run.already_set:
+            put(
+                "nothing to change"
+                + ("; the key store only has to record that the run has ended" if run.pending else "")
+            )
+        is_told = run.method is not None and run.method.acts
+        left = "OpenSM is told to read its options file again" if is_told else "only the key store has to be updated"
+        for job in run.already_set:
+            put(f"{heading_of(job.port.identity())}: has it already, {left}")
+        if run.jobs:
+            back = ", restored to what they had" if run.goes_back else ""
+            how = "OpenSM sets all of them" if run.method is not None else f"at most {run.options.at_once} at once"
+            put(f"{counted(len(run.jobs), 'port')} to change{back}, {how}")
+            self._name([job.port for job in run.jobs], put)
+        self._write_kinds(put)
+        for line in run.method.in_words() if run.method is not None and run.method.acts else ():
+            put(f"  through {line}")
+        for stage, what in zip(
+            run.stages[1:], ("last, the port of an SM", "last of all, the local port"), strict=False
+        ):
+            for job in stage:
+                put(f"  {what}: {heading_of(job.port.identity())}")
+        if run.later:
+            put(f"  {counted(run.later, 'port')} wait{'s' if run.later == 1 else ''} for `ibkeys resume`")
+        reasons = Counter(result.reason for result in run.skipped if not (result.unread or result.overtaken))
+        for reason, count in reasons.items():
+            put(f"left alone: {counted(count, 'port')}: {reason}")
+        self._write_by_name(put)
+
+    def _write_by_name(self, put: Callable[[str], None]) -> None:
+        """Write which ports are skipped because they could not be asked, or somebody else changed them: each cause
+        once, with their names."""
+        skipped = (result for result in self.run.skipped if result.unread or result.overtaken)
+        lines = lines_by_cause([(result.port, result.reason or "") for result in skipped], exits.says_all())
+        for line, details in lines[:LISTED_TROUBLES]:
+            put(f"left alone: {line}")
+            exits.show_details(details)
+        if len(lines) > LISTED_TROUBLES:
+            put(f"left alone: and for {counted(len(lines) - LISTED_TROUBLES, 'more reason')} (all of them: -f json)")
+
+    def _write_kinds(self, put: Callable[[str], None]) -> None:
+        """Write what changes: where it does not on all ports, on which."""
+        kinds = grouped(self.plan.changes, lambda change: (change.kind, change.before, change.after))
+        for (kind, before, after), same in kinds.items():
+            ports = [change.port for change in same]
+            name = name_of({"kind": kind, "index": None}) if kind != "m_key" else self._key_name()
+            put(f"  {name}: {before} -> {after} on {counted(len(ports), 'port')}")
+            if len(ports) < len(self.run.jobs):
+                self._name(ports, put)
+
+    def _name(self, ports: Iterable[Port], put: Callable[[str], None]) -> None:
+        """Name every one of *ports*, hosts folded."""
+        names = self._names()
+        for line in indented(names, (port.identity() for port in ports)):
+            put(line)
+
+    def _names(self) -> FoldedNames:
+        found = self.run.found
+        return FoldedNames((port.identity() for port in found.ports()), found)
+
+    def _key_name(self) -> str:
+        takes_away = all(job.wanted.key.is_zero for job in self.run.jobs)
+        if self.run.goes_back or takes_away:
+            return "M_Key"
+        return "M_Key, one for all" if self.run.options.same else "M_Key, each its own"
 
     def apply(self) -> None:
         """Make the run, and let it be confirmed; the account is written whatever becomes of it."""
         try:
-            if self._awaits is None:
+            if self.awaits is None:
                 self._make()
             else:
-                self._awaits.make(self.writer, self._run, self._make)
+                self.awaits.make(self.writer, self.run, self._make)
         finally:
-            self._out.write_summary()
+            self._write_summary()
 
     def _make(self) -> None:
         from ibkeys.mkeys.rollout.planned_run import carry_out
 
-        with _bar(self._where, self._run) as step:
+        with _bar(self.where, self.run) as step:
 
             def report(result: PortResult) -> None:
-                self._out.report(result)
+                self._add(result)
                 step()
 
-            carry_out(self.writer, self._run, report)
+            carry_out(self.writer, self.run, report)
 
     def report(self, applied: bool) -> int:
         """Say what a dry run would do to each port, or whether the run is complete."""
-        return self._out.exit_code() if applied else self._out.dry_run(self.consent.dry_run)
+        return self._exit_code() if applied else self._dry_run()
+
+    def _dry_run(self) -> int:
+        """Write what would be done to each port, in the order of change, and return the exit code."""
+        run = self.run
+        for result in run.skipped:
+            self._add(result)
+            run.account.add(result)
+        changes: dict[int, list[dict[str, Any]]] = {}
+        for change in run.plan.changes:
+            each = {"kind": change.kind, "index": None, "before": change.before, "after": change.after}
+            changes.setdefault(id(change.port), []).append(each)
+        for job in run.jobs:
+            port, found = job.port.identity(), changes.get(id(job.port), [])
+            if not self.rows.add({**port, "result": "planned", "reason": None, "changes": found}):
+                listed = ", ".join(f"{name_of(each)} {each['before']} -> {each['after']}" for each in found)
+                write(f"{heading_of(port)}: {listed}")
+        run.account.waiting = len(run.jobs) + len(run.already_set) + run.later
+        self._write_summary()
+        if run.account.unread or run.account.overtaken:
+            return self._exit_code()
+        return exits.SAYS_NO if run.pending else exits.DONE
+
+    def _add(self, result: PortResult) -> None:
+        """Say the outcome for one port."""
+        self.rows.add({**result.port, "result": result.result, "reason": result.reason})
+        if result.result == "failed":
+            self.failed.append((result.port, result.reason or ""))
+            if self.format != "table":
+                self._say_failed()
+
+    def _say_failed(self) -> None:
+        """Say which ports have failed since this was last said, each cause once."""
+        names = self._names() if self.failed and self.format == "table" else None
+        say_by_cause(self.failed, "failed", self.format, names)
+        self.failed = []
+
+    def _write_summary(self) -> None:
+        """Write the account of the run; after a table also what failed, each cause once."""
+        self._say_failed()
+        account = self.run.account
+        name = self.run.method.name if self.run.method is not None else "direct"
+        summary = {"unreached": self.run.found.unreached, "via": name, **account.to_json()}
+        interlocks = [each.interlock for each in self.plan.objections]
+        if self.rows.end({"dry_run": self.consent.dry_run, "summary": summary, "interlocks": interlocks}):
+            return
+        if self.consent.dry_run:
+            write("dry run: nothing was changed")
+        if not account.operation:
+            return  # it was never begun
+        write(
+            f"operation {account.operation}: {counted(account.done, 'port')} done, {account.failed} failed, "
+            f"{account.skipped} left alone, {account.waiting} waiting"
+        )
+        if account.replies_lost or account.sets_lost:
+            write(
+                f"  replies lost after the Set took effect: {account.replies_lost}; Sets that never arrived: "
+                f"{account.sets_lost}"
+            )
+        if account.violations and self.run.method is None:
+            write(f"  queries after lost replies added at most {counted(account.violations, 'M_Key violation')}")
+        elif account.violations:
+            write(
+                f"  the ports counted {counted(account.violations, 'M_Key violation')} during the run, from any sender"
+            )
+        if account.unresolved:
+            who = f"{counted(account.unresolved, 'port')} answer{'s' if account.unresolved == 1 else ''}"
+            write(f"  {who} to neither key: the old and the new one are in the key store")
+        for line in self._next_steps():
+            write(line)
+
+    def _next_steps(self) -> Iterator[str]:
+        account, run = self.run.account, self.run
+        if account.stopped:
+            yield f"stopped: {account.stopped}"
+        if account.gone_back:
+            yield "rolled back: nobody confirmed it, so the level was lowered; the M_Key and the lease stay"
+            yield "next: `ibkeys resume` raises the level again, `ibkeys undo` restores the former state"
+        elif run.goes_back:
+            if account.failed or account.waiting:
+                yield "next: `ibkeys resume` continues with those that are not restored"
+        elif account.failed or account.stopped or (account.waiting and not run.later):
+            yield "next: `ibkeys resume` finishes the run, `ibkeys undo` rolls it back"
+        elif run.later:
+            yield "next: check the ports, then `ibkeys resume` for the others, or `ibkeys undo`"
+        elif self.writer.command == "mkey-deploy" and account.done:
+            yield "save the keys: `ibkeys keystore backup FILE`, and keep a copy on another host"
+
+    def _exit_code(self) -> int:
+        """Return the exit code, and say on standard error what is missing."""
+        account = self.run.account
+        if account.is_complete:
+            return exits.DONE
+        missing = [f"{counted(account.failed, 'port')} failed"] if account.failed else []
+        missing += [f"{counted(account.unread, 'port')} could not be queried"] if account.unread else []
+        if account.overtaken:
+            has = "port has" if account.overtaken == 1 else "ports have"
+            missing.append(f"{account.overtaken} {has} what this run neither found nor set")
+        missing += [f"{counted(account.waiting, 'port')} not begun"] if account.stopped else []
+        if account.gone_back:
+            exits.warn("the run was rolled back: nobody confirmed it", "error")
+        if not missing:
+            return exits.NOT_COMPLETED
+        exits.warn(f"the run is not complete: {', '.join(missing)}{self._ways()}", "error")
+        return exits.NOT_COMPLETED
+
+    def _ways(self) -> str:
+        """Return what helps with ports that could not be queried, or that somebody else changed; "" where none is."""
+        from ibkeys.mkeys.rollout.beginning import LastRun
+        from ibkeys.mkeys.rollout.earlier_run import command_that_closes
+
+        run, ways = self.run, ""
+        last = run.beginning.last if isinstance(run.beginning, LastRun) else None
+        if run.account.unread:
+            ways = (
+                "; `ibkeys mkey-import` brings the keys of ports that hide theirs, from another key store or from "
+                "OpenSM's files; `ibkeys mkey-recover` finds those that no store has; then type "
+                + ("`ibkeys resume`" if last is not None else "the same command")
+            )
+        if run.account.overtaken and last is not None and not run.goes_back:
+            ways += f"; to keep what is there, when no other port is left: `{command_that_closes(last)}`"
+        return ways
 
 
 @contextmanager

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ibkeys.cli import exits
 from ibkeys.cli.changing import writer_of
 from ibkeys.cli.mkeys.confirming import Awaiting, awaiting
-from ibkeys.cli.mkeys.rollout_output import Steps
+from ibkeys.cli.mkeys.rollout_options import OpensmOptions
+from ibkeys.cli.mkeys.rollout_output import run_listener
 from ibkeys.cli.mkeys.rollout_shown import ShownRun
 from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import Changing, SmHosts, Where
 from ibkeys.cli.showing import progress_bar
+from ibkeys.cli.sm.asked import AskedOfHosts
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.errors import Refused
 
@@ -24,49 +24,49 @@ if TYPE_CHECKING:
     from ibkeys.mkeys.opensm.planned import ViaOpensm
     from ibkeys.mkeys.rollout.planned_run import PlannedRun
 
-    PlanRun = Callable[[Writer, OnFound | None, ViaOpensm | None], PlannedRun]
-    """Plans a run; the options for a run through OpenSM are None where it goes by own Sets."""
+    PlanDirect = Callable[[Writer, OnFound | None], PlannedRun]
+    """Plans a run by own Sets."""
+    PlanThrough = Callable[[Writer, ViaOpensm, OnFound | None], PlannedRun]
+    """Plans a run through OpenSM."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
     """What the command line asks of a run, without its keys. ``command``: the one that begins it, or began it;
-    ``sm_wait`` and ``standby_wait``: seconds; ``confirm_within``: seconds, None where it needs no confirmation;
-    ``earlier``: the number of the operation that goes on or back, None for a new one."""
+    ``confirm_within``: seconds, None where it needs no confirmation; ``earlier``: the number of the operation that goes
+    on or back, None for a new one."""
 
     command: str
-    where: Where
-    sm_hosts: SmHosts
-    consent: Changing
-    format: str
+    asked: AskedOfHosts
     is_through_opensm: bool
-    sm_wait: int
-    standby_wait: int
-    open_while_rotating: bool
+    opensm: OpensmOptions
     confirm_within: int | None = None
     earlier: int | None = None
 
     def through(self, awaits: Awaiting | None = None) -> ViaOpensm:
         """Return the options for a run through OpenSM. *awaits*: learns when the run begins."""
-        from ibkeys.mkeys.opensm.method import RunListener
         from ibkeys.mkeys.opensm.planned import ViaOpensm
 
-        listener = RunListener(lambda text: exits.warn(text, "to do"), Steps().tell)
+        listener = run_listener()
         if awaits is not None:
             listener = replace(listener, began=awaits.began)
-        hosts, is_awaited = hosts_of(self.where, self.sm_hosts), self.confirm_within is not None
-        return ViaOpensm(hosts, self.sm_wait, self.open_while_rotating, listener, is_awaited, self.standby_wait)
+        hosts, how = hosts_of(self.asked.where, self.asked.sm_hosts), self.opensm
+        is_awaited = self.confirm_within is not None
+        return ViaOpensm(hosts, how.sm_wait, how.open_while_rotating, listener, is_awaited, how.standby_wait)
 
-    def carry_out(self, plan_run: PlanRun) -> int:
-        """Plan a run, show it, ask, make it, and return the exit code."""
-        with ExitStack() as stack:
-            awaits = self._awaits(stack)
-            writer = stack.enter_context(self.open_writer())
+    def carry_out(self, direct: PlanDirect, through: PlanThrough) -> int:
+        """Plan a run by the one or the other, show it, ask, make it, and return the exit code."""
+        asked = self.asked
+        awaited = awaiting(asked, self.opensm.sm_wait, self.confirm_within, self.through)
+        with awaited as awaits, self.open_writer() as writer:
             if awaits is not None:
-                awaits.keep_key(self.where, writer.fabric)
-            with progress_bar(self.where) as progress:
-                run = plan_run(writer, progress, self.through(awaits) if self.is_through_opensm else None)
-            return ShownRun(writer, run, self.consent, self.format, self.where, awaits).carry_out()
+                awaits.keep_key(asked.where, writer.fabric)
+            with progress_bar(asked.where) as progress:
+                if self.is_through_opensm:
+                    run = through(writer, self.through(awaits), progress)
+                else:
+                    run = direct(writer, progress)
+            return ShownRun(writer, run.plan, asked.consent, asked.format, run, asked.where, awaits).carry_out()
 
     @contextmanager
     def open_writer(self) -> Iterator[Writer]:
@@ -75,9 +75,10 @@ class RunRequest:
         from ibkeys.store.journal import Journal
         from ibkeys.store.journal.runs import Runs
 
+        where, consent = self.asked.where, self.asked.consent
         with (
-            open_fabric(self.where, changing=True) as fabric,
-            writer_of(fabric, self.command, self.consent, self.earlier) as writer,
+            open_fabric(where, changing=True) as fabric,
+            writer_of(fabric, self.command, consent, self.earlier) as writer,
         ):
             if self.earlier is not None:
                 with Journal.read(fabric.stores.journal) as journal:
@@ -87,10 +88,3 @@ class RunRequest:
                         "see `ibkeys journal`"
                     )
             yield writer
-
-    def _awaits(self, stack: ExitStack) -> Awaiting | None:
-        """Start the child of --confirm-within, which *stack* leaves at its end; None if no run is to be confirmed."""
-        seconds = self.confirm_within
-        if seconds is None or self.consent.dry_run:
-            return None
-        return stack.enter_context(awaiting(self.where, self.sm_hosts, self.sm_wait, seconds, self.through))

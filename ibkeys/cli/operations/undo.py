@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
-
-import click
 
 from ibkeys.cli import options
 from ibkeys.cli.help.command import command
 from ibkeys.cli.mkeys import rollout_options
-from ibkeys.cli.operations import asked
-from ibkeys.cli.operations.asked import ALLOW, AT_ONCE, OF_KEYS, OF_UFM, Asked
-from ibkeys.cli.options import Changing, Folding, SmHosts, Where
-from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
-from ibkeys.cli.types import Number
+from ibkeys.cli.mkeys.rollout_options import OpensmOptions
+from ibkeys.cli.operations.asked import ALLOW, AT_ONCE, OF_KEYS, OF_OTHERS, OF_UFM, Asked, Found, asked_with
 from ibkeys.errors import StoreError, UsageError
 
 
@@ -22,62 +16,27 @@ from ibkeys.errors import StoreError, UsageError
 class _Choices:
     """What the rollback may do, and how long is waited for subnet managers."""
 
-    allow_break: bool
-    at_once: bool
-    sm_wait: int
-    standby_wait: int
-    open_while_rotating: bool
-    unconfirmed: bool
-
-
-_choices: Final = options.group(
-    "choices",
-    _Choices,
-    options.option(
-        "--allow-break",
-        env=False,
-        is_flag=True,
-        help="Allow the temporary loss of connectivity that undo lists.",
-    ),
-    options.option(
+    allow_break: bool = options.flag_field(
+        "--allow-break", help="Allow the temporary loss of connectivity that undo lists."
+    )
+    at_once: bool = options.flag_field(
         "--at-once",
-        env=False,
-        is_flag=True,
         help="Through OpenSM or UFM: restore the former policy in one step, even if that briefly disconnects pairs.",
-    ),
-    options.wait_for_sm,
-    rollout_options.standby_wait,
-    rollout_options.open_while_rotating,
-    options.option(
+    )
+    opensm: OpensmOptions = options.taken(rollout_options.opensm)
+    unconfirmed: bool = options.field(
         "--unconfirmed",
         env=False,
         is_flag=True,
         hidden=True,
         help="Nobody confirmed the operation: no port is overwritten that somebody else has changed; of M_Keys only "
         "the level is lowered.",
-    ),
-)
+    )
 
 
 @command("undo")
-@click.argument("operation", required=False, type=Number(1, 2**31), metavar="[ID]")
-@_choices
-@options.sm_hosts
-@ufm_options
-@options.changing
-@options.folding
-@options.format
-@options.fabric
-def undo(
-    where: Where,
-    ufm: UfmOptions,
-    consent: Changing,
-    sm_hosts: SmHosts,
-    folding: Folding,
-    format: str,
-    operation: int | None,
-    choices: _Choices,
-) -> int:
+@asked_with(_Choices)
+def undo(asked: Asked, choices: _Choices) -> int:
     """Restore what an operation overwrote.
 
     ID is the number that `ibkeys journal` shows; without it, the only open operation is taken, and one that has ended
@@ -89,25 +48,23 @@ def undo(
     """
     from ibkeys.change.open_operations import to_undo
 
-    target, last = asked.find(where, consent.dry_run, operation, to_undo)
-    wanted = Asked(where, ufm, consent, sm_hosts, folding, format, target, last)
-    if target.kind == "keys":
+    wanted = asked.find(to_undo)
+    kind, sm_wait = wanted.target.kind, choices.opensm.sm_wait
+    if kind == "keys":
         return _undo_keys(wanted, choices)
-    if target.kind in ("sm-keys", "enforcement"):
-        wanted.refuse(OF_KEYS | ALLOW | AT_ONCE | OF_UFM | {"--unconfirmed": "unconfirmed"})
-        if target.kind == "enforcement":
-            return wanted.enforcement_request(choices.sm_wait).take_back()
-        return wanted.sm_key_request(choices.sm_wait).take_back()
+    if kind in ("sm-keys", "enforcement"):
+        wanted.refuse(OF_OTHERS)
+        return wanted.files_request(sm_wait).take_back()
     wanted.refuse(OF_KEYS)
     how = {"allow_break": choices.allow_break, "at_once": choices.at_once, "unconfirmed": choices.unconfirmed}
-    return wanted.restore(choices.sm_wait, **how)
+    return wanted.restore(sm_wait, **how)
 
 
-def _undo_keys(wanted: Asked, choices: _Choices) -> int:
+def _undo_keys(wanted: Found, choices: _Choices) -> int:
     from ibkeys.cli.mkeys.earlier_run import lower_level, roll_back_run
 
-    wanted.refuse(ALLOW | AT_ONCE | OF_UFM)
-    request = wanted.run_request(choices.sm_wait, choices.standby_wait, choices.open_while_rotating)
+    wanted.refuse((*ALLOW, *AT_ONCE, *OF_UFM))
+    request = wanted.run_request(choices.opensm)
     record = wanted.target.record
     if choices.unconfirmed:
         return lower_level(request, record.id)

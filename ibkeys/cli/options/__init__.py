@@ -23,6 +23,7 @@ from ibkeys.cli.options.declaring import field as field
 from ibkeys.cli.options.declaring import flag as flag
 from ibkeys.cli.options.declaring import flag_field as flag_field
 from ibkeys.cli.options.declaring import group as group
+from ibkeys.cli.options.declaring import number_field as number_field
 from ibkeys.cli.options.declaring import option as option
 from ibkeys.cli.options.declaring import repeated_field as repeated_field
 from ibkeys.cli.options.declaring import replaced as replaced
@@ -33,6 +34,7 @@ from ibkeys.cli.options.general import common as common
 from ibkeys.cli.options.managers import SmHosts as SmHosts
 from ibkeys.cli.options.managers import ViaOptions as ViaOptions
 from ibkeys.cli.options.managers import opensm as opensm
+from ibkeys.cli.options.managers import opensm_conf as opensm_conf
 from ibkeys.cli.options.managers import sm_hosts as sm_hosts
 from ibkeys.cli.options.managers import via_opensm_only as via_opensm_only
 from ibkeys.cli.options.managers import wait_for_sm as wait_for_sm

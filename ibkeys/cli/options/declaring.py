@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from ibkeys.cli.help.common import CommonOption
+from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -58,6 +59,16 @@ def field(*names: str, env: bool = True, **settings: Any) -> Any:
     else:
         default = () if settings.get("multiple") else 0 if settings.get("count") else None
     return taken(option(*names, env=env, **settings), settings.get("default", default))
+
+
+def number_field(
+    name: str, least: int, most: int, metavar: str, help: str, default: int | None = None, env: bool = True
+) -> Any:
+    """Return a field of a class of options: a number from *least* to *most*. The help says what its *default* is."""
+    settings: dict[str, Any] = {"type": Number(least, most), "metavar": metavar, "help": help}
+    if default is not None:
+        settings |= {"default": default, "help": f"{help}  [default: {default}]"}
+    return field(name, env=env, **settings)
 
 
 def flag_field(*names: str, help: str) -> Any:

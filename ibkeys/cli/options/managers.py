@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import click
@@ -20,6 +21,11 @@ wait_for_sm: Final = option(
     help="Seconds without progress until OpenSM is signalled again; after the same time again ibkeys gives "
     "up.  [default: 60]",
 )
+
+
+def opensm_conf(help: str) -> Callable[[F], F]:
+    """Return the option ``--opensm-conf``, which names an OpenSM's file of options; *help* says what for."""
+    return option("--opensm-conf", env=False, metavar="FILE", type=click.Path(path_type=Path), help=help)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ Nothing is left out, and no name, GUID or value is broken that fits a line.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import repeat, zip_longest
 from typing import Final, NamedTuple
 
@@ -55,22 +54,15 @@ def _width(text: str) -> int:
     return len(text) if text.isascii() else columns(text)
 
 
-@dataclass(frozen=True, slots=True)
-class _Sheet:
-    """A table that is to be laid out. ``rows`` may have columns that none of the tiers shows."""
+def _natural(rows: Rows, at: int) -> int:
+    """Return the width that a column would have."""
+    return max(_width(line.text) for row in rows for line in row[at])
 
-    titles: Sequence[Cell]
-    rows: Rows
-    numeric: Sequence[bool]
 
-    def natural(self, at: int) -> int:
-        """Return the width that a column would have."""
-        return max(_width(line.text) for row in (self.titles, *self.rows) for line in row[at])
-
-    def least(self, at: int) -> int:
-        """Return the width of what a column has that cannot be folded."""
-        parts = (part for row in (self.titles, *self.rows) for line in row[at] for part in pieces(line.text))
-        return max((columns(part.lstrip(" ")) for part in parts), default=0)
+def _least(rows: Rows, at: int) -> int:
+    """Return the width of what a column has that cannot be folded."""
+    parts = (part for row in rows for line in row[at] for part in pieces(line.text))
+    return max((columns(part.lstrip(" ")) for part in parts), default=0)
 
 
 _Tiers = list[list[tuple[int, int]]]
@@ -88,16 +80,17 @@ def laid_out(
 
     *numeric*: which columns stand at the right. *below*: lines that follow each row, as they are.
     """
-    sheet = _Sheet([(Line(title),) for title in titles], rows, numeric)
-    every = [(at, sheet.natural(at)) for at in range(len(titles))]
+    head = [(Line(title),) for title in titles]
+    table = [head, *rows]
+    every = [(at, _natural(table, at)) for at in range(len(titles))]
     tiers: _Tiers = [every]
     if width is not None and _width_of(every) > width:
         shared = _shared(rows)
         if shared:
             said = "; ".join(f"{titles[at]} {_in_prose(rows[0][at])}" for at in shared)
             yield from folded(f"the same in every row: {said}", width).split("\n")
-        tiers = _fitted(sheet, [each for each in every if each[0] not in shared], width)
-    yield from _lines_of_row(sheet.titles, tiers, numeric)
+        tiers = _fitted(table, [each for each in every if each[0] not in shared], width)
+    yield from _lines_of_row(head, tiers, numeric)
     for row, further in zip(rows, repeat(()) if below is None else below, strict=False):
         yield from _lines_of_row(row, tiers, numeric)
         yield from further
@@ -118,18 +111,18 @@ def _in_prose(cell: Cell) -> str:
     return " ".join(paint(line.text, line.role) for line in cell if line.text) or "-"
 
 
-def _fitted(sheet: _Sheet, natural: Sequence[tuple[int, int]], width: int) -> _Tiers:
+def _fitted(rows: Rows, natural: Sequence[tuple[int, int]], width: int) -> _Tiers:
     """Return the tiers by which the table has fewest lines: columns as wide as they are, or with folded cells."""
     room = width - _INDENT
     wide = _in_tiers([(at, min(wanted, room)) for at, wanted in natural], width)
     if len(wide) == 1 and all(wanted <= room for _, wanted in natural):
         return wide
-    least = {at: min(sheet.least(at), room) for at, _ in natural}
+    least = {at: min(_least(rows, at), room) for at, _ in natural}
     narrow = [
         _widened(tier, dict(natural), width - (_INDENT if number else 0))
         for number, tier in enumerate(_in_tiers([*least.items()], width))
     ]
-    return min((narrow, wide), key=lambda tiers: _height(sheet, tiers))
+    return min((narrow, wide), key=lambda tiers: _height(rows, tiers))
 
 
 def _in_tiers(sized: Sequence[tuple[int, int]], width: int) -> _Tiers:
@@ -154,10 +147,8 @@ def _widened(tier: list[tuple[int, int]], natural: dict[int, int], room: int) ->
     return [(at, widths[at]) for at, _ in tier]
 
 
-def _height(sheet: _Sheet, tiers: _Tiers) -> int:
-    return sum(
-        max(len(_within(row[at], width)) for at, width in tier) for row in (sheet.titles, *sheet.rows) for tier in tiers
-    )
+def _height(rows: Rows, tiers: _Tiers) -> int:
+    return sum(max(len(_within(row[at], width)) for at, width in tier) for row in rows for tier in tiers)
 
 
 def _lines_of_row(row: Sequence[Cell], tiers: _Tiers, numeric: Sequence[bool]) -> Iterator[str]:

@@ -45,12 +45,7 @@ _VALUES: Final = ("result", "key", "m_key", "m_key_protect_bits", "m_key_lease_p
     type=click.Path(path_type=Path),
     help="OpenSM's cache folder.  [default: OSM_CACHE_DIR, else /var/cache/opensm]",
 )
-@click.option(
-    "--opensm-conf",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="The opensm.conf that it will start with.  [default: those found on this host]",
-)
+@options.opensm_conf("The opensm.conf that it will start with.  [default: those found on this host]")
 @options.change
 def sm_repair(asked: AskedChange, cache_dir: Path | None, opensm_conf: Path | None) -> int:
     """Rebuild OpenSM's key files after a crash during a change of M_Keys.
@@ -256,9 +251,8 @@ def _say_kept(done: Repaired) -> None:
 def _finish(done: Repaired, confs: list[ConfAdvice], errors: list[dict[str, Any]], format: str) -> int:
     _say_kept(done)
     say_by_cause([(error, error["error"]) for error in errors], "not read", format)
-    problems = [(conf.path, problem) for conf in confs for problem in conf.problems]
-    for path, problem in problems:
-        exits.warn(f"{path}: {problem}", "keys would be lost")
+    problems = [f"{conf.path}: {problem}" for conf in confs for problem in conf.problems]
+    exits.warn_each(problems, "keys would be lost")
     if done.missing or errors:
         exits.warn(
             f"{counted(len(done.missing), 'port')} did not answer, {len(errors)} other places could not be read: "

@@ -55,30 +55,25 @@ def sm_show(where: Where, sm_hosts: SmHosts, dry_run: bool, format: str) -> int:
 
 def _look(where: Where, hosts: Sequence[SmHost]) -> tuple[SmReport, Topology | None]:
     """Ask the fabric and look at the hosts. A fabric that does not answer leaves the hosts to be shown."""
+    from ibkeys.discovery.wanted import Wanted
     from ibkeys.host.opensm_here import own_socket
     from ibkeys.sm.hosts import look_at_hosts
     from ibkeys.sm.managers import managers_of
     from ibkeys.sm.report import join
 
-    found, own_guid, error = _ask_fabric(where)
-    looked_at = look_at_hosts(hosts, socket=own_socket())
-    managers = managers_of(found) if found is not None else None
-    return join(managers, looked_at, [own_guid] if own_guid else [], error), found
-
-
-def _ask_fabric(where: Where) -> tuple[Topology | None, int, str]:
-    """Return what a sweep found, the local port's GUID, and why there is no sweep."""
-    from ibkeys.discovery.wanted import Wanted
-
+    found, error = None, ""
     try:
         with open_source(where) as source:
             found = sweep(source, where, wanted=Wanted(sm_info=True))
-            own = next((port.guid for port in found.end_ports() if port.path == ()), 0)
-            return found, own, ""
-    except IbkeysError as error:
-        if isinstance(error, _USAGE):
+    except IbkeysError as failure:
+        if isinstance(failure, _USAGE):
             raise
-        return None, 0, str(error)
+        error = str(failure)
+    looked_at = look_at_hosts(hosts, socket=own_socket())
+    if found is None:
+        return join(None, looked_at, [], error), None
+    own = next((port.guid for port in found.end_ports() if port.path == ()), 0)
+    return join(managers_of(found), looked_at, [own] if own else [], error), found
 
 
 def _finish(report: SmReport, code: int) -> int:

@@ -3,55 +3,40 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
-from ibkeys.cli.changing import ShownChange, confirm, end_overtaken, end_record, writer_of
+from ibkeys.cli.changing import ShownChange, confirm, end_overtaken, end_record
 from ibkeys.cli.exits import write
-from ibkeys.cli.left_locks import remove_left_locks
-from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import Changing, SmHosts, Where
 from ibkeys.cli.render import write_csv, write_json
-from ibkeys.cli.sm.hosts import hosts_of_operation
-from ibkeys.errors import UsageError
+from ibkeys.cli.sm.asked import FilesRequest, has_ended
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
     from ibkeys.change.interrupts import Interrupts
     from ibkeys.change.writer import Writer
     from ibkeys.keys.smkey import SMKey
-    from ibkeys.sm.hosts import SmHost
     from ibkeys.smkeys.managers import Kind
     from ibkeys.smkeys.planning import KeyChange
-    from ibkeys.store.journal import OperationRecord
 
+COMMAND: Final = "smkey-rotate"
 _COLUMNS: Final = ("host", "path", "sm_key", "sa_key")
 _KINDS: Final[tuple[Kind, ...]] = ("sm_key", "sa_key")
 _NAME: Final = "the interrupted change of sm_key and sa_key"
 
 
-@dataclass(frozen=True, slots=True)
-class SmKeyRequest:
-    """What the command line asks of a change. ``sm_wait``: seconds; ``begun``: the operation of one that was begun,
-    None for a new one."""
-
-    where: Where
-    consent: Changing
-    sm_hosts: SmHosts
-    sm_wait: int
-    format: str
-    begun: OperationRecord | None = None
+class SmKeyRequest(FilesRequest):
+    """A change of the keys as it is asked for."""
 
     def begin(self, given: Mapping[Kind, SMKey]) -> int:
         """Begin a change with the keys *given*, and others generated; where the journal was lost, finish the one whose
         keys the key store has."""
         from ibkeys.smkeys.begun import refuse_while_open
 
-        with self._writer() as writer:
+        with self.open_writer(COMMAND) as writer:
             refuse_while_open(writer)
             return self._carry_out(writer, given)
 
@@ -59,8 +44,8 @@ class SmKeyRequest:
         """Finish the change that was begun, with the same keys."""
         from ibkeys.smkeys.begun import require_open
 
-        with self._writer() as writer:
-            require_open(writer, self._number)
+        with self.open_writer(COMMAND) as writer:
+            require_open(writer, self.record.id)
             return self._carry_out(writer, {})
 
     def take_back(self) -> int:
@@ -69,17 +54,16 @@ class SmKeyRequest:
         from ibkeys.smkeys.begun import require_open
         from ibkeys.smkeys.giving_up import give_up, refuse_ended, refuse_written
 
-        refuse_ended(self._record)
-        with self._writer() as writer:
-            require_open(writer, self._number)
+        refuse_ended(self.record)
+        with self.open_writer(COMMAND) as writer:
+            require_open(writer, self.record.id)
             change = self._plan(writer, {}, Interrupts())
-            refuse_written(writer, change, self._number)
+            refuse_written(writer, change, self.record.id)
             if self.consent.dry_run:
                 write("dry run: its keys would be given up, and no file has them; nothing was changed")
                 return exits.SAYS_NO
             confirm(self.consent, question="No file has the new keys. Give them up?")
-            for stays in give_up(writer, change, self._number):
-                exits.warn(stays, "note")
+            exits.warn_each(give_up(writer, change, self.record.id), "note")
             write(f"{_NAME} was taken back: no file has its keys, which stay in the key store")
             return exits.DONE
 
@@ -89,32 +73,23 @@ class SmKeyRequest:
         from ibkeys.change.interrupts import Interrupts
         from ibkeys.smkeys.begun import finishes, why_it_stays
 
-        with self._writer() as writer:
+        with self.open_writer(COMMAND) as writer:
             close = partial(self._close, writer)
-            if self._record.state in ("done", "undone"):
-                raise UsageError(f"operation {self._number} ({writer.command}) has ended")
-            why = why_it_stays(writer, self._number)
+            if self.record.state in ("done", "undone"):
+                raise has_ended(self.record)
+            why = why_it_stays(writer, self.record.id)
             if why is not None:
                 exits.warn(str(why), "note")
                 return end_record(self.consent, partial(self._close_only, writer))
-            otherwise = f"{_NAME}: `{finishes(self._number)}` finishes it"
+            otherwise = f"{_NAME}: `{finishes(self.record.id)}` finishes it"
             return end_overtaken(self.consent, lambda: self._plan(writer, {}, Interrupts()), close, otherwise)
-
-    @property
-    def _record(self) -> OperationRecord:
-        assert self.begun is not None  # only a new change has none
-        return self.begun
-
-    @property
-    def _number(self) -> int:
-        return self._record.id
 
     def _close(self, writer: Writer) -> str:
         """End the record of the last change, and give up its keys; return its name."""
         from ibkeys.smkeys.overtaken import close_overtaken
 
         close_overtaken(writer, writer.command)
-        remove_left_locks(self.where, writer.command, self._hosts())
+        self.remove_locks(writer)
         return _NAME
 
     def _close_only(self, writer: Writer) -> str:
@@ -122,33 +97,19 @@ class SmKeyRequest:
         from ibkeys.store.journal import Journal
 
         with Journal(writer.fabric.stores.journal) as journal:
-            if journal.find(self._number).state in ("done", "undone"):  # another command has ended it meanwhile
-                raise UsageError(f"operation {self._number} ({writer.command}) has ended")
-            journal.set_state(self._number, "undone")
-        remove_left_locks(self.where, writer.command, self._hosts())
-        return f"operation {self._number} ({writer.command})"
-
-    def _hosts(self) -> list[SmHost]:
-        return hosts_of_operation(self.where, self.sm_hosts, None if self.begun is None else self.begun.id)
-
-    @contextmanager
-    def _writer(self) -> Iterator[Writer]:
-        from ibkeys.smkeys.begun import COMMAND
-
-        goes_on = None if self.begun is None else self.begun.id
-        with (
-            open_fabric(self.where, changing=True) as fabric,
-            writer_of(fabric, COMMAND, self.consent, goes_on) as writer,
-        ):
-            yield writer
+            if journal.find(self.record.id).state in ("done", "undone"):  # another command has ended it meanwhile
+                raise has_ended(self.record)
+            journal.set_state(self.record.id, "undone")
+        self.remove_locks(writer)
+        return f"operation {self.record.id} ({writer.command})"
 
     def _plan(self, writer: Writer, given: Mapping[Kind, SMKey], interrupts: Interrupts) -> KeyChange:
         from ibkeys.sm.site import reach
         from ibkeys.smkeys.planning import Settings, plan_change
 
         tells = bool(self.where.verbose) or sys.stderr.isatty()
-        settings = Settings(self.sm_wait, check=interrupts.check, say=_say if tells else lambda text: None)
-        return plan_change(writer, reach(writer.enter, self._hosts()), given, settings)
+        settings = Settings(self.sm_wait, check=interrupts.check, say=exits.note if tells else lambda text: None)
+        return plan_change(writer, reach(writer.enter, self.hosts()), given, settings)
 
     def _carry_out(self, writer: Writer, given: Mapping[Kind, SMKey]) -> int:
         from ibkeys.change.interrupts import Interrupts
@@ -158,32 +119,21 @@ class SmKeyRequest:
         return _ShownKeyChange(writer, plan, self.consent, self.format, interrupts, self.where.show_keys).carry_out()
 
 
-def _say(text: str) -> None:
-    exits.warn(text, "note")
-
-
+@dataclass
 class _ShownKeyChange(ShownChange):
     """A change of the keys, shown by its files."""
 
     plan: KeyChange
+    interrupts: Interrupts
+    show_keys: bool
+    document: dict[str, Any] = field(init=False)
 
-    def __init__(
-        self,
-        writer: Writer,
-        plan: KeyChange,
-        consent: Changing,
-        format: str,
-        interrupts: Interrupts,
-        show_keys: bool,
-    ) -> None:
-        super().__init__(writer, plan, consent, format)
-        self._interrupts = interrupts
-        self._show_keys = show_keys
-        self._document = plan.to_json()
+    def __post_init__(self) -> None:
+        self.document = self.plan.to_json()
 
     def show(self, put: Callable[[str], None]) -> None:
         """Write which files change, and how long that may take."""
-        files, window = self._document["files"], self._document["polling_seconds"]
+        files, window = self.document["files"], self.document["polling_seconds"]
         put(f"new sm_key and sa_key in {counted(len(files), 'options file')}:")
         for shown, file in zip(files, self.plan.managers.files, strict=True):
             changes = ", ".join(f"{kind} {shown['changes'][kind]}" for kind in _KINDS)
@@ -195,20 +145,19 @@ class _ShownKeyChange(ShownChange):
         """Make the change. A signal that asks to stop is heeded between two steps."""
         told = len(self.plan.notes)
         try:
-            with self._interrupts:
+            with self.interrupts:
                 self.writer.apply(self.plan)
         finally:
-            for note in self.plan.notes[told:]:
-                exits.warn(note, "note")
+            exits.warn_each(self.plan.notes[told:], "note")
 
     def report(self, applied: bool) -> int:
         """Say that it is done, with the keys if they were asked for."""
-        keys = {kind: self.plan.new[kind].hex() if self._show_keys and applied else None for kind in _KINDS}
+        keys = {kind: self.plan.new[kind].hex() if self.show_keys and applied else None for kind in _KINDS}
         if self.format == "json":
             head: dict[str, Any] = {"dry_run": self.consent.dry_run, "applied": applied, "keys": keys}
-            write_json(self.writer.command, {**head, **self._document, "notes": self.plan.notes})
+            write_json(self.writer.command, {**head, **self.document, "notes": self.plan.notes})
         elif self.format == "csv":
-            write_csv(_COLUMNS, ({**each, **each["changes"]} for each in self._document["files"]))
+            write_csv(_COLUMNS, ({**each, **each["changes"]} for each in self.document["files"]))
         elif applied:
             for kind, key in keys.items():
                 if key is not None:

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from ibkeys.cli import options
 from ibkeys.cli.help.command import command
-from ibkeys.cli.options import Changing, SmHosts, Where
 from ibkeys.cli.secrets import read_new_sm_key
-from ibkeys.cli.sm.smkey_change import SmKeyRequest
+from ibkeys.cli.sm.asked import asked_of_managers
+from ibkeys.cli.sm.smkey_change import COMMAND, SmKeyRequest
 
 if TYPE_CHECKING:
     from ibkeys.keys.smkey import SMKey
     from ibkeys.smkeys.managers import Kind
 
 
-@command("smkey-rotate")
+@command(COMMAND)
 @options.via_opensm_only("Through the options files of OpenSM")
 @options.option(
     "--new-sm-key", env=False, metavar="@FILE|-", help="The sm_key: @FILE reads it, '-' asks.  [default: generated]"
@@ -24,20 +24,8 @@ if TYPE_CHECKING:
     "--new-sa-key", env=False, metavar="@FILE|-", help="The sa_key: @FILE reads it, '-' asks.  [default: generated]"
 )
 @options.replaced("--overtaken", "resume --overtaken", is_flag=True)
-@options.wait_for_sm
-@options.sm_hosts
-@options.changing
-@options.format
-@options.fabric
-def smkey_rotate(
-    where: Where,
-    consent: Changing,
-    sm_hosts: SmHosts,
-    sm_wait: int,
-    format: str,
-    new_sm_key: str | None,
-    new_sa_key: str | None,
-) -> int:
+@asked_of_managers("request", SmKeyRequest)
+def smkey_rotate(request: SmKeyRequest, new_sm_key: str | None, new_sa_key: str | None) -> int:
     """Set a new sm_key and sa_key for every OpenSM of the subnet.
 
     Subnet managers recognise each other by the sm_key; the sa_key is what the SA trusts. OpenSM's default of both is 1.
@@ -46,14 +34,9 @@ def smkey_rotate(
     after which a standby would take over. At the end it verifies that the SA answers to the new key, that it answers to
     no former key, and that there is one master. `ibkeys resume` finishes an interrupted change.
     """
-    return SmKeyRequest(where, consent, sm_hosts, sm_wait, format).begin(_given(new_sm_key, new_sa_key))
-
-
-def _given(new_sm_key: str | None, new_sa_key: str | None) -> dict[Kind, SMKey]:
-    """Return the keys that the user gives."""
-    texts: dict[Kind, str | None] = {"sm_key": new_sm_key, "sa_key": new_sa_key}
-    return {
-        kind: read_new_sm_key(text, f"--new-{kind.replace('_', '-')}")
-        for kind, text in texts.items()
-        if text is not None
-    }
+    given: dict[Kind, SMKey] = {}
+    if new_sm_key is not None:
+        given["sm_key"] = read_new_sm_key(new_sm_key, "--new-sm-key")
+    if new_sa_key is not None:
+        given["sa_key"] = read_new_sm_key(new_sa_key, "--new-sa-key")
+    return request.begin(given)

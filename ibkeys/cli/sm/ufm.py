@@ -14,7 +14,6 @@ from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.partitions.model import Policy
-    from ibkeys.ufm.access import UfmAccess
     from ibkeys.ufm.rest import Ufm
 
 
@@ -53,9 +52,11 @@ ufm_options: Final = options.group("ufm", UfmOptions)
 """For commands that take ufm:URL."""
 
 
-def access_of(name: str, given: UfmOptions) -> UfmAccess:
-    """Return how the UFM that *name* means is asked. Raises UsageError; no message repeats a credential."""
+def open_ufm(name: str, given: UfmOptions) -> Ufm:
+    """Return the UFM that *name*, ufm:URL, means. Nothing is sent yet. Raises UsageError; no message repeats a
+    credential."""
     from ibkeys.ufm.access import UfmAccess, UfmToken
+    from ibkeys.ufm.rest import Ufm
 
     token = None
     if given.ufm_token is not None:
@@ -70,14 +71,8 @@ def access_of(name: str, given: UfmOptions) -> UfmAccess:
         check_private_key(key or certificate, "--ufm-key" if key is not None else "--ufm-cert")
     if given.ufm_insecure:
         exits.warn("--ufm-insecure: anybody on the network path to UFM can read the token and change UFM's answers")
-    return UfmAccess(name, token, certificate, key, trusted, verifies=not given.ufm_insecure, proxy=given.ufm_proxy)
-
-
-def open_ufm(name: str, given: UfmOptions) -> Ufm:
-    """Return the UFM that *name*, ufm:URL, means. Nothing is sent yet. Raises UsageError."""
-    from ibkeys.ufm.rest import Ufm
-
-    return Ufm(access_of(name, given))
+    files = certificate, key, trusted
+    return Ufm(UfmAccess(name, token, *files, verifies=not given.ufm_insecure, proxy=given.ufm_proxy))
 
 
 def ufm_names(name: str, given: UfmOptions) -> dict[int, str]:

@@ -45,19 +45,11 @@ class _Asked:
         is_flag=True,
         help="Also report ports and groups that appear or disappear, and links that change.",
     )
-    interval: int = options.field(
-        "--interval",
-        type=Number(0, 86_400),
-        default=60,
-        metavar="S",
-        help="Seconds between two readings of the counters, 0 for none.  [default: 60]",
+    interval: int = options.number_field(
+        "--interval", 0, 86_400, "S", "Seconds between two readings of the counters, 0 for none.", default=60
     )
-    repeats: int = options.field(
-        "--repeats",
-        type=Number(1, 86_400),
-        default=60,
-        metavar="S",
-        help="Seconds between two counts of repeated events.  [default: 60]",
+    repeats: int = options.number_field(
+        "--repeats", 1, 86_400, "S", "Seconds between two counts of repeated events.", default=60
     )
     policy: str | None = options.taken(options.partition_names)
     opensm_log: str | None = options.field(

@@ -1,0 +1,32 @@
+"""Options that several commands about M_Keys have, with a help of their own; no environment variable sets them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import click
+
+from ibkeys.cli.options.declaring import F
+from ibkeys.cli.secrets import read_m_key
+from ibkeys.cli.types import Number
+from ibkeys.keys.mkey import MKey
+
+
+def new_m_key(help: str) -> Callable[[F], F]:
+    """Return the option ``--new-m-key``, which `read_new_m_key` reads."""
+    return click.option("--new-m-key", metavar="@FILE|-", help=help)
+
+
+def read_new_m_key(text: str | None) -> MKey | None:
+    """Return the key that ``--new-m-key`` means, None without it."""
+    return read_m_key(text, "--new-m-key", confirm=True) if text is not None else None
+
+
+def protect(help: str) -> Callable[[F], F]:
+    """Return the option ``--protect``."""
+    return click.option("--protect", type=Number(0, 3), metavar="0..3", help=help)
+
+
+def lease(help: str) -> Callable[[F], F]:
+    """Return the option ``--lease``."""
+    return click.option("--lease", type=Number(0, 65535), metavar="SECONDS", help=help)

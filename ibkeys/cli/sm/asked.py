@@ -1,0 +1,92 @@
+"""What the command line asks of a change of OpenSMs' files: the options of a new one, and one that was begun."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ibkeys.cli import options
+from ibkeys.cli.changing import writer_of
+from ibkeys.cli.left_locks import remove_left_locks
+from ibkeys.cli.opening import open_fabric
+from ibkeys.cli.options import AskedChange, SmHosts
+from ibkeys.cli.options.declaring import F
+from ibkeys.cli.sm.hosts import hosts_of_operation
+from ibkeys.errors import UsageError
+
+if TYPE_CHECKING:
+    from ibkeys.change.writer import Writer
+    from ibkeys.sm.hosts import SmHost
+    from ibkeys.store.journal import OperationRecord
+
+
+@dataclass(frozen=True, slots=True)
+class AskedOfHosts(AskedChange):
+    """A change that may be made through OpenSMs, and the hosts with these."""
+
+    sm_hosts: SmHosts
+
+
+@dataclass(frozen=True, slots=True)
+class AskedOfManagers(AskedOfHosts):
+    """A change of files of OpenSMs. ``sm_wait``: seconds without progress after which one is given up."""
+
+    sm_wait: int
+
+
+def asked_of_managers(name: str, kind: type[AskedOfManagers]) -> Callable[[F], F]:
+    """Return the decorator for a command that changes files of OpenSMs: it gets its options as a *kind*, as *name*."""
+    return options.group(
+        name, kind, options.wait_for_sm, options.sm_hosts, options.changing, options.format, options.fabric
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FilesRequest(AskedOfManagers, ABC):
+    """A change of files as it is asked for. ``begun``: its operation, None for a new one."""
+
+    begun: OperationRecord | None = None
+
+    @abstractmethod
+    def finish(self) -> int:
+        """Finish the change that was begun."""
+
+    @abstractmethod
+    def take_back(self) -> int:
+        """Take back the change that was begun, or finish that."""
+
+    @abstractmethod
+    def end_record(self) -> int:
+        """End the record of the change that was begun, because somebody else has changed what it set."""
+
+    @property
+    def record(self) -> OperationRecord:
+        """The operation of the change that was begun."""
+        assert self.begun is not None  # only a new change has none
+        return self.begun
+
+    def hosts(self) -> list[SmHost]:
+        """Return the hosts that the options mean, or those on which the change was begun."""
+        return hosts_of_operation(self.where, self.sm_hosts, None if self.begun is None else self.begun.id)
+
+    @contextmanager
+    def open_writer(self, command: str) -> Iterator[Writer]:
+        """Open the fabric, and yield the writer of *command*."""
+        goes_on = None if self.begun is None else self.begun.id
+        with (
+            open_fabric(self.where, changing=True) as fabric,
+            writer_of(fabric, command, self.consent, goes_on) as writer,
+        ):
+            yield writer
+
+    def remove_locks(self, writer: Writer) -> None:
+        """Remove the locks that the change left on its hosts."""
+        remove_left_locks(self.where, writer.command, self.hosts())
+
+
+def has_ended(record: OperationRecord) -> UsageError:
+    """Return the error for an operation with nothing left to do."""
+    return UsageError(f"operation {record.id} ({record.command}) has ended")
