@@ -148,6 +148,8 @@ def _check(where: str, entry: Any, kinds: Mapping[str, type]) -> None:
             raise UsageError(f"{where}: {name[:40]!r} is not known; known are {', '.join(kinds)}")
         if type(value) is not kinds[name]:
             raise UsageError(f"{where}: {name} has to be {_KIND_WORDS[kinds[name]]}")
+        if isinstance(value, str) and "\0" in value:
+            raise UsageError(f"{where}: {name} must not hold a NUL")
 
 
 _KIND_WORDS: Final = {str: "a text", bool: "true or false", dict: "a table", list: "a list of tables"}

@@ -71,6 +71,8 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
         ("[[host]]\nname = '-oProxyCommand=x'", "is not a valid host name"),
         ("host = ['a']", "[[host]] 1 is not a table"),
         ("ssh_config = 'c'", "ssh_config must be an absolute path"),
+        ('ssh_config = "/a\\u0000b"', "the file: ssh_config must not hold a NUL"),
+        ('[here]\npolicy = "/a\\u0000b"', "[here]: policy must not hold a NUL"),
         ("ssh_config = '/no/such/file'", "/no/such/file: it is not known who may write it"),
         ("what", "is not TOML"),
         ("a.b.c.d.e.f.g.h.i.j = 1", "too many parts"),
