@@ -111,9 +111,7 @@ def open_port(backend: str | Subnet, local: Local | None = None) -> UmadPort:
 
     if not isinstance(backend, str):
         return port_on(backend, local.ca, local.port, local.at)
-    if backend.startswith("sim:"):
-        return open_simulated(backend, local.ca, local.port, local.at)
-    raise UsageError(f"backend {backend!r} is not known: use umad, or sim:FILE for a simulated subnet")
+    return open_simulated(backend, local.ca, local.port, local.at)
 
 
 def open_fabric(

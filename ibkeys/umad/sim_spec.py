@@ -69,7 +69,7 @@ def stores_of(backend: str, keystore: str | None = None, journal: str | None = N
 
     Raises as `parse_spec`.
     """
-    simulated = backend.startswith(f"{SCHEME}:")
+    simulated = backend != "umad"
     return store_paths(
         simulated=simulated,
         state=parse_spec(backend).state if simulated else None,
@@ -108,7 +108,7 @@ def _split(text: str) -> tuple[str, dict[str, str]]:
     """Return the file and the options, each given once at most."""
     scheme, colon, rest = text.partition(":")
     if scheme != SCHEME or (rest and not colon):
-        raise UsageError(f"{text!r} is not a simulated backend; write sim: or sim:FILE")
+        raise UsageError(f"backend {text!r} is not known: use umad, or sim:FILE for a simulated subnet")
     path, *options = rest.split(",")
     values: dict[str, str] = {}
     for option in options:
