@@ -262,7 +262,8 @@ class KeyStore(SealedStore):
             return "known"
         same = next((row for row in known if row.m_key == key), None)
         current = next((row for row in known if row.state == "current"), None)
-        if _pending(known) == key and (current is None or current.since > written):
+        is_pending = any(row.state == "pending" and row.m_key == key for row in known)
+        if is_pending and (current is None or current.since > written):
             return "known"
         if current is not None and current.since > written:
             if same is None:
@@ -352,7 +353,3 @@ def _imported_after_pending(rows: Sequence[KeyRow]) -> KeyRow | None:
     if pending is None or newest is None or (newest.since, newest.ref) < (pending.since, pending.ref):
         return None
     return newest
-
-
-def _pending(rows: Iterable[StoredKey]) -> MKey | None:
-    return next((row.m_key for row in rows if row.state == "pending"), None)
