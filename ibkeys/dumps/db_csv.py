@@ -85,7 +85,9 @@ def read_db_csv(path: Path, limit: int) -> DumpFacts:
     for line in text_lines(path, limit):
         reader.take(line)
         reader.facts.refuse_too_much(line.path)
-    return reader.finish(str(path))
+    if reader.section and reader.begun is not None:
+        raise reader.begun.error("this section has no END_ line: the file is cut off")
+    return reader.facts
 
 
 class _Reader:
@@ -134,12 +136,6 @@ class _Reader:
         if name != self.section:
             raise line.error("this END_ line does not belong to the section that began last")
         self.section, self.header = "", None
-
-    def finish(self, name: str) -> DumpFacts:
-        """Return what was read. Raises FileFormatError for a section without its end."""
-        if self.section and self.begun is not None:
-            raise self.begun.error("this section has no END_ line: the file is cut off")
-        return self.facts
 
     def _node(self, line: TextLine, values: Values) -> None:
         guid = _guid(line, values, "NodeGUID")

@@ -111,9 +111,9 @@ def take_port_info(line: TextLine, name: str, text: str, fields: PortFields) -> 
         fields.put(row, value_of(line, name, text, row))
 
 
-def node_of(heading: TextLine, said: Mapping[str, int], lid: int) -> tuple[NodeFacts, PortFacts | None]:
-    """Return the node that fields of NodeInfo describe, by JSON name, and the port that answered; *lid*: its, 0 for
-    none.
+def node_of(heading: TextLine, said: Mapping[str, int], lid: int) -> tuple[NodeFacts, list[PortFacts]]:
+    """Return the node that fields of NodeInfo describe, by JSON name, and the port that answered, if its number
+    is said; *lid*: its, 0 for none.
 
     Raises FileFormatError at *heading* for a node that there cannot be.
     """
@@ -125,8 +125,8 @@ def node_of(heading: TextLine, said: Mapping[str, int], lid: int) -> tuple[NodeF
     node = NodeFacts(guid, kind, ports, heading.number, fields=numbers)
     is_switch = kind == NodeType.SWITCH
     if not num and not is_switch:
-        return node, None
-    return node, PortFacts(guid, 0 if is_switch else num, heading.number, guid=port_guid or None, lid=lid or None)
+        return node, []
+    return node, [PortFacts(guid, 0 if is_switch else num, heading.number, guid=port_guid or None, lid=lid or None)]
 
 
 _WHO: Final = (NodeInfo.node_guid, NodeInfo.node_type, NodeInfo.num_ports)

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from ibkeys.dumps.facts import DumpFacts, PortFacts
+from ibkeys.dumps.facts import PortFacts
 from ibkeys.dumps.joining import FileFacts, Joined, join
-from ibkeys.dumps.kinds import Kind, kind_of, read_file
+from ibkeys.dumps.kinds import kind_of, read_file
 from ibkeys.dumps.routes import lay_routes, start_of
 from ibkeys.dumps.unread import name_unread
 from ibkeys.errors import EncodeError, FileFormatError, UsageError
@@ -88,16 +88,12 @@ def parse_owner(text: str) -> PortFacts:
 def _read(path: Path, owner: PortFacts | None) -> FileFacts:
     kind = kind_of(path)
     facts = read_file(path, kind, owner)
-    return FileFacts(str(path), facts, _described(path, kind, facts))
-
-
-def _described(path: Path, kind: Kind, facts: DumpFacts) -> ImportedFile:
     try:
         written = datetime.fromtimestamp(int(path.stat().st_mtime), UTC)
         when = timestamp(lambda: written)
     except (OSError, ValueError, OverflowError) as error:
         raise FileFormatError(f"its modification time cannot be shown: {error}", str(path)) from None
-    return ImportedFile(clean(path.name), kind.name, when, kind.is_sm, facts.m_keys)
+    return FileFacts(str(path), facts, ImportedFile(clean(path.name), kind.name, when, kind.is_sm, facts.m_keys))
 
 
 def _about(joined: Joined, files: Sequence[ImportedFile], start: Port | None, fingerprints: Fingerprints) -> About:

@@ -109,13 +109,12 @@ class _Reader:
         self._block(heading, (lid, num), block)
 
     def _node(self, heading: TextLine) -> None:
-        node, port = node_of(heading, self.node, self.numbers.get("lid", 0))
+        node, ports = node_of(heading, self.node, self.numbers.get("lid", 0))
         node.description = self.description
         if node.guid not in self.nodes:  # one record for each port of a CA
             self.nodes.add(node.guid)
             self.facts.nodes.append(node)
-        if port is not None:
-            self.facts.ports.append(port)
+        self.facts.ports += ports
 
     def _block(self, heading: TextLine, place: tuple[int, int], block: int) -> None:
         port = self.tables.get(place)

@@ -94,7 +94,9 @@ class _Reader:
         if heading is None or not (self.numbers or self.port.said):
             return
         if part == "Node":
-            self._end_node(heading)
+            node, ports = node_of(heading, self.numbers, self.lid)
+            self.facts.nodes.append(node)
+            self.facts.ports += ports
         elif not self.lid:
             self.facts.notes.append(
                 f"{heading.path}:{heading.number}: the heading has no LID (asked by a directed route), so "
@@ -104,12 +106,6 @@ class _Reader:
             self.facts.ports.append(self.port.into(PortFacts(None, self.num, heading.number, at_lid=self.lid)))
         elif SwitchInfo.partition_enforcement_cap.attr in self.numbers:
             self.facts.switch_infos.append((self.lid, SwitchInfo.new(**self.numbers).raw))
-
-    def _end_node(self, heading: TextLine) -> None:
-        node, port = node_of(heading, self.numbers, self.lid)
-        self.facts.nodes.append(node)
-        if port is not None:
-            self.facts.ports.append(port)
 
     def _row(self, line: TextLine, row: re.Match[str]) -> None:
         if 2 * int(row[1]) != len(self.keys):

@@ -18,6 +18,7 @@ from typing import Final
 from ibkeys import files
 from ibkeys.closing import closing_descriptor
 from ibkeys.errors import FileError
+from ibkeys.host.inside_root import READ_WARILY
 from ibkeys.host.replacing import new_file
 from ibkeys.host.replacing.names import new_name, unfinished
 from ibkeys.host.replacing.replace import remove_unfinished
@@ -29,7 +30,6 @@ TRIES: Final = 5
 """How often it is tried, as others may take or release the lock just then."""
 _MODE: Final = 0o600
 """Who may open the file can lock it, and so stop every change."""
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 _NOT_PERMITTED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
@@ -110,7 +110,7 @@ def _look(file: Path, stale: bytes | None) -> FoundLock | None:
         for _ in range(TRIES):
             try:
                 files.refuse_mode(os.lstat(file).st_mode)  # before it is opened: opening alone makes some devices act
-                descriptor = os.open(file, _READ)
+                descriptor = os.open(file, READ_WARILY)
             except FileNotFoundError:
                 return None
             stack.callback(os.close, descriptor)

@@ -21,10 +21,12 @@ from typing import Final
 from ibkeys import files
 from ibkeys.closing import closing_descriptor
 
-_MOST_LINKS: Final = 40
+MOST_LINKS: Final = 40
+"""So many symbolic links the kernel follows in one name."""
 _PROC_MAGIC: Final = 0x9FA0
 _LOOK: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+READ_WARILY: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+"""How a file is opened that others may have put there: no link is followed, and no device waits or takes over."""
 NO_NAME: Final = "it is a descriptor of that process"
 
 
@@ -69,7 +71,7 @@ def opened(root: Path, path: str) -> Iterator[Place]:
                 passed.append((part, found))
                 continue
             links += 1
-            if links > _MOST_LINKS:
+            if links > MOST_LINKS:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
             if _is_of_proc(found):
                 raise NameOfDescriptor(errno.EINVAL, NO_NAME)
@@ -93,7 +95,7 @@ def read_inside(root: Path, path: str, limit: int) -> bytes:
     """Return all of a regular file, which may have *limit* bytes. Raises OSError."""
     with opened(root, path) as place:
         files.refuse_mode(os.fstat(place.descriptor).st_mode)  # before it is opened: that alone makes some devices act
-        descriptor = os.open(place.name, _READ, dir_fd=place.directory)
+        descriptor = os.open(place.name, READ_WARILY, dir_fd=place.directory)
         with closing_descriptor(descriptor):
             files.refuse_mode(os.fstat(descriptor).st_mode)
             return files.read_descriptor(descriptor, limit)

@@ -20,6 +20,7 @@ from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import PKey
 from ibkeys.plan.digest import plan_digest
 from ibkeys.plan.model import Break, IndexMove, PartitionPlan, PolicySource, Problem
+from ibkeys.store.sqlite import guid_text
 from ibkeys.topology.port_id import IDENTITY, PortKey
 
 SCHEMA: Final = "ibkeys.plan/2"
@@ -33,7 +34,7 @@ def to_json(plan: PartitionPlan) -> dict[str, Any]:
         "schema": SCHEMA,
         "fabric": {
             **asdict(plan.fabric),
-            "sm_guid": None if plan.fabric.sm_guid is None else _guid_text(plan.fabric.sm_guid),
+            "sm_guid": None if plan.fabric.sm_guid is None else guid_text(plan.fabric.sm_guid),
         },
         "policy": _policy_json(plan.policy),
         "live_policy": None if plan.live_policy is None else _policy_json(plan.live_policy),
@@ -95,10 +96,6 @@ def check_place(path: Path) -> Path:
     return place
 
 
-def _guid_text(guid: int) -> str:
-    return f"0x{guid:016x}"
-
-
 def _key_text(key: int) -> str:
     return f"0x{key:04x}"
 
@@ -130,7 +127,7 @@ def _break_json(each: Break) -> dict[str, Any]:
     return {
         "partition": _key_text(each.partition),
         "ports": [port.to_json() for port in each.ports],
-        "pairs": [[_guid_text(a), _guid_text(b)] for a, b in each.pairs],
+        "pairs": [[guid_text(a), guid_text(b)] for a, b in each.pairs],
         "message": each.message,
         "kind": each.kind,
     }
@@ -159,7 +156,7 @@ def _text_json(text: bytes | None) -> dict[str, str | None]:
 
 
 def _peer_json(peer: PortKey | None) -> dict[str, Any] | None:
-    return None if peer is None else {"node_guid": _guid_text(peer[0]), "port": peer[1]}
+    return None if peer is None else {"node_guid": guid_text(peer[0]), "port": peer[1]}
 
 
 def _entries_json(entries: Mapping[int, PKey]) -> dict[str, str]:

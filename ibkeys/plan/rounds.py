@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from ibkeys.plan.kinds import Kind, bits_of
@@ -26,30 +26,27 @@ class Forced:
     circle: Sequence[Wait]
 
 
+@dataclass(slots=True)
 class Rounds(Generic[P]):
-    """One way through the steps. ``changed``: for each kind the partitions that are as they will be."""
+    """One way through the steps. ``changed``: for each kind the partitions that are as they will be; ``_pairs_of``: the
+    pairs of each kind."""
 
-    def __init__(
-        self,
-        kinds: Sequence[Kind[P]],
-        partitions: Sequence[int],
-        waits: Mapping[tuple[int, int], Sequence[int]],
-        pairs: Sequence[Pair],
-        additions_first: bool,
-    ) -> None:
-        self._kinds = kinds
-        self._partitions = partitions
-        self._waits = waits
-        self._pairs = pairs
-        self._pairs_of: dict[int, list[Pair]] = {}
-        for pair in pairs:
+    _kinds: Sequence[Kind[P]]
+    _partitions: Sequence[int]
+    _waits: Mapping[tuple[int, int], Sequence[int]]
+    _pairs: Sequence[Pair]
+    _additions_first: bool
+    changed: list[int] = field(init=False)
+    steps: list[list[int]] = field(default_factory=list)
+    circles: list[Forced] = field(default_factory=list)
+    phases: int = 0
+    _pairs_of: dict[int, list[Pair]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.changed = [0] * len(self._kinds)
+        for pair in self._pairs:
             for number in {pair[0], pair[1]}:
                 self._pairs_of.setdefault(number, []).append(pair)
-        self._additions_first = additions_first
-        self.changed = [0] * len(kinds)
-        self.steps: list[list[int]] = []
-        self.circles: list[Forced] = []
-        self.phases = 0
 
     def run(self, *, removals_at_once: bool = False, first_drops: Sequence[tuple[int, int]] = ()) -> None:
         """Make all steps. *removals_at_once*: the first step has no additions. *first_drops*: these come before all
@@ -66,7 +63,7 @@ class Rounds(Generic[P]):
                     removals_at_once = False
                     continue
                 drops = self._force()
-            self.changed = [now | up | down for now, up, down in zip(self.changed, rises, drops, strict=True)]
+            self.changed = _joined(_joined(self.changed, rises), drops)
             self.steps.append(self.changed)
             self.phases += any(rises) + any(drops)
 
@@ -85,7 +82,7 @@ class Rounds(Generic[P]):
         tried = 0
         while todo and tried < most:
             self.changed, path = todo.pop()
-            self.changed = [now | up for now, up in zip(self.changed, self._ready_rises(), strict=True)]
+            self.changed = _joined(self.changed, self._ready_rises())
             wanted = [bits & ~now for bits, now in zip(self._wanted_drops(nothing), self.changed, strict=True)]
             if not any(wanted):
                 return path
@@ -93,7 +90,7 @@ class Rounds(Generic[P]):
                 for bit in bits_of(bits):
                     tried += 1
                     drops = [bit if each == number else 0 for each in range(len(wanted))]
-                    next_one = [now | down for now, down in zip(self.changed, drops, strict=True)]
+                    next_one = _joined(self.changed, drops)
                     if tuple(next_one) not in seen and not self._cuts_somebody(number, self.changed, drops):
                         seen.add(tuple(next_one))
                         todo.append((next_one, [*path, (number, bit)]))
@@ -114,9 +111,7 @@ class Rounds(Generic[P]):
 
     def _start(self, rises: Sequence[int]) -> list[int]:
         """Return what has changed for certain when the first drop of a step is made."""
-        return (
-            [now | up for now, up in zip(self.changed, rises, strict=True)] if self._additions_first else self.changed
-        )
+        return _joined(self.changed, rises) if self._additions_first else self.changed
 
     def _cuts_somebody(self, number: int, start: Sequence[int], drops: Sequence[int]) -> bool:
         return any(self._is_cut(pair, start, drops) for pair in self._pairs_of.get(number, ()))
@@ -260,3 +255,8 @@ class Rounds(Generic[P]):
             for each in (one, other):
                 found += [(each, at) for at in bits_of(self._kinds[each].rises & ~self.changed[each] & meeting)]
         return next((each for each in found if each in seen), found[0])
+
+
+def _joined(one: Sequence[int], other: Sequence[int]) -> list[int]:
+    """Return for each kind the partitions that are in one of both."""
+    return [mine | its for mine, its in zip(one, other, strict=True)]

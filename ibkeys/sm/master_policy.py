@@ -18,7 +18,7 @@ from ibkeys.host.opensm_here import own_socket
 from ibkeys.mad.const import SMState
 from ibkeys.partitions.model import Policy
 from ibkeys.sm.instance import NO_PROGRAM, NOTHING_NAMED, Instance, Named
-from ibkeys.sm.options import Setting
+from ibkeys.sm.options import as_written
 from ibkeys.sm.reading import CHANGED, WORDS
 from ibkeys.sm.report import HostReport, look_at_host, with_ports
 from ibkeys.topology.subnet_manager import sm_state_name
@@ -115,7 +115,8 @@ def _policy_of(instance: Instance, require_accepted: bool = True, left_out: Sequ
     both, enforce = (instance.options.setting(name) for name in ("allow_both_pkeys", "part_enforce"))
     for each in (both, enforce):
         if not each.is_certain:
-            notes.append(f"{each.name} is assumed to be {_shown(each)}; a different value may be in force")
+            value = "not known" if each.source == "not known" else as_written(each.value)
+            notes.append(f"{each.name} is assumed to be {value}; a different value may be in force")
     return MasterPolicy(
         instance,
         instance.policy,
@@ -123,9 +124,3 @@ def _policy_of(instance: Instance, require_accepted: bool = True, left_out: Sequ
         None if enforce.source == "not known" else str(enforce.value),
         tuple(notes),
     )
-
-
-def _shown(setting: Setting) -> str:
-    if setting.source == "not known":
-        return "not known"
-    return str(setting.value).upper() if isinstance(setting.value, bool) else str(setting.value)

@@ -54,6 +54,11 @@ class Setting:
         return f"0x{self.value:016x}" if OPTIONS[self.name].kind == "u64" and self.value is not None else self.value
 
 
+def as_written(value: object) -> str:
+    """Return a value as an options file spells it: a flag in capitals."""
+    return str(value).upper() if isinstance(value, bool) else str(value)
+
+
 def state_of_key(name: str, key: MKey) -> str:
     """Return ``zero``, ``default`` or ``set``, which is all that is told of a key."""
     if key.is_zero:

@@ -25,7 +25,7 @@ from ibkeys.sm.instance import CHECK_FIRST, Instance, Role
 from ibkeys.sm.machines.machine import Machine
 from ibkeys.sm.machines.opening import open_machine
 from ibkeys.sm.managers import Manager
-from ibkeys.sm.options import Setting
+from ibkeys.sm.options import Setting, as_written
 from ibkeys.sm.report import SmReport, join, look_at_host
 
 KEPT_HOSTS: Final = "sm_hosts"
@@ -108,8 +108,8 @@ class Running:
             )
         in_file = options.file.values if options.file is not None else {}
         notes = [
-            f"{each} is assumed to be {_shown(setting.shown)}, as the options file says now; it is not known whether "
-            f"{name} has read it"
+            f"{each} is assumed to be {as_written(setting.shown)}, as the options file says now; it is not known "
+            f"whether {name} has read it"
             for each, setting in settings.items()
             if not setting.is_certain and each in in_file
         ]
@@ -291,10 +291,6 @@ def _not_seen(report: SmReport, manager: Manager) -> IbkeysError:
         "--sm-host HOST"
     )
     return HostNotReached(text, silent[0].name) if silent else Refused(text, MASTER)
-
-
-def _shown(value: object) -> str:
-    return str(value).upper() if isinstance(value, bool) else str(value)
 
 
 def _state(fact: FileFact | None) -> tuple[object, ...]:

@@ -116,7 +116,9 @@ def plan_change(
     """
     if writer.fabric.is_simulated:
         raise UsageError("a simulated subnet has no OpenSM on any host, so there is no file to change")
-    rows = _stored(writer)
+    _refuse_while_standbys_are_stopped(writer)
+    with writer.open_store() as store:
+        rows = SmKeys(store).rows()
     pending: dict[Kind, SMKey] = {
         row.kind: row.sm_key for row in rows if row.state == "pending" and row.kind != "other"
     }
@@ -155,13 +157,6 @@ def plan_change(
     if pending:
         change.notes.append("a change of the keys was interrupted; this finishes it with the same keys")
     return change
-
-
-def _stored(writer: Writer) -> list[StoredSmKey]:
-    """Return the keys of the key store. Raises Refused (``open-run``)."""
-    _refuse_while_standbys_are_stopped(writer)
-    with writer.open_store() as store:
-        return SmKeys(store).rows()
 
 
 def _refuse_while_standbys_are_stopped(writer: Writer) -> None:

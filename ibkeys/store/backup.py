@@ -157,43 +157,35 @@ def _image(path: Path | None, schema: Schema) -> bytes | None:
         return database.image()
 
 
-def _open(path: Path, schema: Schema) -> closing[Database]:
+def _open(path: Path | None, schema: Schema) -> closing[Database]:
     return closing(Database(path, schema, create=False, upgrade=False))
 
 
 def _held_by(paths: StorePaths) -> Held:
     """Return what the stores have now; one that is not there has nothing."""
     with ExitStack() as stack:
-        opened = [
-            stack.enter_context(_open(path, schema)) if path is not None and is_there(path, schema.what) else None
-            for path, schema in zip(_two(paths), _SCHEMAS, strict=True)
-        ]
-        return _held(*opened)
+        pairs = zip(_two(paths), _SCHEMAS, strict=True)
+        return _held(*[stack.enter_context(_open(path, schema)) for path, schema in pairs])
 
 
-def _held(keystore: Database | None, journal: Database | None) -> Held:
+def _held(keystore: Database, journal: Database) -> Held:
     keys: set[tuple[Any, ...]] = set()
     states: list[tuple[Any, ...]] = []
-    operations: Rows = frozenset()
-    if keystore is not None:
-        for each in KEY_TABLES:
-            rows = keystore.query(f"SELECT id, since, {each.owner}, {each.column} FROM {each.table}")
-            keys |= {(each.table, owner, key) for _, _, owner, key in rows if key != _ZERO}
-            states += [(each.table, ref, since) for ref, since, _, _ in rows]
-    if journal is not None:
-        operations = frozenset(journal.query("SELECT id, command, started, state, finished FROM operations"))
-        states += [("operations", *row) for row in operations]
+    for each in KEY_TABLES:
+        rows = keystore.query(f"SELECT id, since, {each.owner}, {each.column} FROM {each.table}")
+        keys |= {(each.table, owner, key) for _, _, owner, key in rows if key != _ZERO}
+        states += [(each.table, ref, since) for ref, since, _, _ in rows]
+    operations = frozenset(journal.query("SELECT id, command, started, state, finished FROM operations"))
+    states += [("operations", *row) for row in operations]
     digest = hashlib.sha256(repr(sorted(map(repr, states))).encode()).hexdigest()
     return Held(frozenset(keys), operations, digest)
 
 
 def _held_in(images: tuple[bytes | None, ...], file: Path) -> Held:
-    """Return what a backup has. Raises StoreError where one of its databases is none of ours."""
+    """Return what a backup has; a database that it lacks has nothing. Raises StoreError where one is none of ours."""
     with ExitStack() as stack:
-        opened = [
-            None if image is None else stack.enter_context(closing(Database(None, schema, image=image)))
-            for image, schema in zip(images, _SCHEMAS, strict=True)
-        ]
+        pairs = zip(images, _SCHEMAS, strict=True)
+        opened = [stack.enter_context(closing(Database(None, schema, image=image))) for image, schema in pairs]
         try:
             return _held(*opened)
         except StoreError as error:

@@ -21,6 +21,7 @@ from ibkeys.errors import FileFormatError
 from ibkeys.files import LIST, read_bytes
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.private_files import named_errors, os_error, replace_private_file
+from ibkeys.store.sqlite import guid_text
 
 MKEY_FILE: Final = "guid2mkey"
 NEIGHBORS_FILE: Final = "neighbors"
@@ -92,10 +93,11 @@ def write_key_files(directory: Path, files: KeyFiles, names: Sequence[str]) -> N
     The directory is made, of mode 0700, where it is missing. Keys come last: with the new links and the old keys OpenSM
     knows no less than before. Raises StoreError.
     """
+    lids = files.lids
     texts = {
         NEIGHBORS_FILE: (_pair(_end(near), _end(far)) for near, far in sorted(files.neighbors.items())),
-        LID_FILE: (_pair(_hex(guid), f"0x{base:04x} 0x{top:04x}") for guid, (base, top) in sorted(files.lids.items())),
-        MKEY_FILE: (_pair(_hex(guid), files.m_keys[guid].hex()) for guid in sorted(files.m_keys)),
+        LID_FILE: (_pair(guid_text(port), f"0x{base:04x} 0x{top:04x}") for port, (base, top) in sorted(lids.items())),
+        MKEY_FILE: (_pair(guid_text(guid), files.m_keys[guid].hex()) for guid in sorted(files.m_keys)),
     }
     for name, records in texts.items():
         if name in names:
@@ -107,12 +109,8 @@ def _pair(key: str, value: str) -> str:
     return f"{key} {value}\n\n"
 
 
-def _hex(guid: int) -> str:
-    return f"0x{guid:016x}"
-
-
 def _end(end: tuple[int, int]) -> str:
-    return f"{_hex(end[0])}:{end[1]}"
+    return f"{guid_text(end[0])}:{end[1]}"
 
 
 def _parse(

@@ -282,19 +282,13 @@ class Database:
         where = name or self.path or "memory"
         try:
             yield
-        except sqlite3.OperationalError as error:
-            if not hasattr(error, "sqlite_errorcode"):
-                # Python's own, about text that is none: it quotes that text, which may be a key whose type was damaged.
-                raise StoreError(f"{where}: {self._no_text}") from None
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            # An OperationalError without a code is Python's own, about text that is none: it quotes that text, which
+            # may be a key whose type was damaged. SQLite's own message about such text cannot be decoded either.
+            is_own = isinstance(error, sqlite3.OperationalError) and not hasattr(error, "sqlite_errorcode")
+            if is_own or isinstance(error, UnicodeDecodeError):
+                raise StoreError(f"{where}: the {self._what} is damaged (text that is not UTF-8)") from None
             raise StoreError(f"{where}: {self._explain(error)}") from error
-        except sqlite3.Error as error:
-            raise StoreError(f"{where}: {self._explain(error)}") from error
-        except UnicodeDecodeError:  # text that is none, or in SQLite's own message about it
-            raise StoreError(f"{where}: {self._no_text}") from None
-
-    @property
-    def _no_text(self) -> str:
-        return f"the {self._what} is damaged (text that is not UTF-8)"
 
     def _explain(self, error: sqlite3.Error) -> str:
         code = getattr(error, "sqlite_errorcode", 0)

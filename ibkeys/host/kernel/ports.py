@@ -28,7 +28,6 @@ NO_PMA: Final = "N/A"
 """What old kernels write where the port has no agent for performance management."""
 
 _WORD16, _WORD32 = 0xFFFF, 0xFFFF_FFFF
-_TYPE_NAMES: Final = {int(kind): name for kind, name in NODE_TYPE_NAMES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +142,7 @@ def _state(text: str) -> tuple[int, str]:
 
 def _node_type(text: str) -> str:
     """Read ``1: CA``. Raises ValueError."""
-    return _TYPE_NAMES.get(_state(text)[0], "ca")
+    return NODE_TYPE_NAMES.get(_state(text)[0], "ca")
 
 
 def _counter(text: str) -> int | None:

@@ -18,16 +18,14 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Final
 
 from ibkeys import files
 from ibkeys.closing import closing_descriptor
 from ibkeys.errors import FileChanged, FileError
+from ibkeys.host.inside_root import READ_WARILY
 from ibkeys.host.replacing import new_file, renames
 from ibkeys.host.replacing.names import new_name, unfinished
 from ibkeys.host.replacing.seen import FoundFile, Metadata, SeenFile, found_in, opened_folder
-
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
 
 
 def put(seen: SeenFile, data: bytes | None, metadata: Metadata, limit: int = files.LIST) -> None:
@@ -240,7 +238,7 @@ def _is_being_written(folder: int, name: str) -> bool:
     A read lease is given only where nobody has. It is returned at once. The signal for somebody who opens the file in
     this moment is one that is ignored unless a program wants it; the default one would end this process.
     """
-    with closing_descriptor(os.open(name, _READ, dir_fd=folder)) as descriptor:
+    with closing_descriptor(os.open(name, READ_WARILY, dir_fd=folder)) as descriptor:
         try:
             fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
             fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)

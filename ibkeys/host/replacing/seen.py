@@ -9,15 +9,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 from ibkeys import files
 from ibkeys.closing import closing_descriptor
 from ibkeys.errors import FileChanged, FileError
-
-_LINKS: Final = 40
-"""So many symbolic links the kernel follows in one name."""
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+from ibkeys.host.inside_root import MOST_LINKS, READ_WARILY
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +71,7 @@ def real_place(path: Path) -> Path:
     Raises FileError as `look`.
     """
     place = Path.cwd() / path
-    for number in range(_LINKS + 1):
+    for number in range(MOST_LINKS + 1):
         try:
             parent = Path(os.path.realpath(place.parent, strict=True))
             place = parent / place.name
@@ -92,7 +88,7 @@ def real_place(path: Path) -> Path:
         if status.st_uid not in files.trusted_users():
             raise FileError(f"{path}: {place} is a symbolic link of another user (UID {status.st_uid})")
         place = parent / os.readlink(place)
-    raise FileError(f"{path}: a loop of symbolic links, or more than {_LINKS} of them")
+    raise FileError(f"{path}: a loop of symbolic links, or more than {MOST_LINKS} of them")
 
 
 @contextmanager
@@ -115,7 +111,7 @@ def found_in(folder: int, place: Path, name: str, limit: int = files.LIST) -> Fo
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
         if not stat.S_ISREG(status.st_mode):
             raise FileError(f"{place}: is not a regular file")
-        descriptor = os.open(name, _READ, dir_fd=folder)
+        descriptor = os.open(name, READ_WARILY, dir_fd=folder)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:

@@ -18,7 +18,7 @@ from ibkeys.mkeys.opensm.method import OpensmMethod
 from ibkeys.mkeys.opensm.planned import READING, ViaOpensm, method_again, reach_again
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.way_back import is_raised, level_to_fall_to, lower_level
-from ibkeys.mkeys.rollout.earlier_run import last_run, refuse_another_subnet, refuse_overtaken
+from ibkeys.mkeys.rollout.earlier_run import last_run, refuse_strange_ports
 from ibkeys.mkeys.rollout.found_ports import reachable_ports
 from ibkeys.mkeys.rollout.going_back import return_of_last_run
 from ibkeys.store.journal import Journal, Operation
@@ -90,9 +90,8 @@ def plan_lowering(writer: Writer, through: ViaOpensm) -> Lowering | None:
     last, kept = last_run(writer)
     writer.fabric.reload_keys()  # the run may be one of this process: its keys and links are in the store
     way_back = return_of_last_run(writer, reading=READING)  # OpenSM sets every port, so it compares every port
+    refuse_strange_ports(writer, way_back)
     found = way_back.found
-    refuse_another_subnet(writer, found)
-    refuse_overtaken(way_back)
     method = method_again(writer, found, record, reached, through, record.keys.wanted)
     of_run = _RunPorts.of(writer, kept, found)
     ports = [handle.port for handle in of_run.found.values()]

@@ -49,7 +49,7 @@ from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_sa_key
 from ibkeys.mkeys.opensm.through import ViaOpensm as ViaOpensm
 from ibkeys.mkeys.opensm.way_back import refuse_mixed_keys, refuse_to_wait, turn_back
-from ibkeys.mkeys.rollout.earlier_run import refuse_another_subnet, refuse_overtaken
+from ibkeys.mkeys.rollout.earlier_run import refuse_strange_ports
 from ibkeys.mkeys.rollout.going_back import return_of_last_run
 from ibkeys.mkeys.rollout.new_keys import not_for, object_to_given_key
 from ibkeys.mkeys.rollout.new_run import plan_new_run
@@ -144,8 +144,7 @@ def plan_rest(writer: Writer, through: ViaOpensm, progress: OnFound | None = Non
     """
     record, reached = reach_again(writer, through)
     run = rest_of_last_run(writer, progress=progress, reading=READING)
-    refuse_another_subnet(writer, run.found)
-    refuse_overtaken(run)
+    refuse_strange_ports(writer, run)
     _in_one_stage(run)
     record.rewind({job.old for job in [*run.jobs, *run.already_set]})
     assert run.last is not None
@@ -166,8 +165,7 @@ def plan_return(writer: Writer, through: ViaOpensm, progress: OnFound | None = N
     """
     record, reached = reach_again(writer, through)
     run = return_of_last_run(writer, progress=progress, reading=READING)
-    refuse_another_subnet(writer, run.found)
-    refuse_overtaken(run)
+    refuse_strange_ports(writer, run)
     _in_one_stage(run)
     settings = {job.old for job in [*run.jobs, *run.already_set]}
     refuse_mixed_keys(record, settings)

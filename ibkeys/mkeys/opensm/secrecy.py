@@ -63,11 +63,10 @@ def notes_on_files(managers: OpensmManagers) -> list[str]:
 def close(manager: ManagedOpensm) -> None:
     """Take the rights of others away from the folder of the key files and from the log. Raises FileError, FileChanged,
     HostNotReached."""
-    files = manager.running.instance.files
-    for role in ("cache", "log"):
-        path = manager.cache if role == "cache" else files["log"].place
-        if path is not None and not (role == "log" and files["log"].fact is None):
-            close_to_others(manager.machine, path, manager.file.user)
+    log = manager.running.instance.files["log"]
+    close_to_others(manager.machine, manager.cache, manager.file.user)
+    if log.place is not None and log.fact is not None:
+        close_to_others(manager.machine, log.place, manager.file.user)
 
 
 def _is_closed_next(fact: FileFact | None, user: int) -> bool:

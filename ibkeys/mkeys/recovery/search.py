@@ -10,6 +10,7 @@ After its lease was started no port is asked with its right key until it has ope
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Final
 
 from ibkeys.client.smp import SmpClient, Task
@@ -159,16 +160,10 @@ class Search:
         if self._unread():
             times.append(self.now)
         for silent in self.waiting.silent.values():
-            due = next_question(silent.started, silent.last, self.waiting.leases)
-            times.append(self._limit_of_silent(silent))
-            if due is not None and silent.asked < MOST_QUESTIONS:
-                times.append(due)
             probing = self._switch_probes.next_time(silent)
-            if probing is not None:
-                times.append(probing)
+            times += [self._limit_of_silent(silent), self._due(silent), inf if probing is None else probing]
         for hiding in self.waiting.hiding.values():
-            due = next_question(hiding.started or 0.0, hiding.last, (hiding.lease,))
-            times += [self._limit_of_hiding(hiding), *([due] if due is not None else [])]
+            times += [self._limit_of_hiding(hiding), self._due(hiding)]
         return min(times)
 
     def next_opening(self) -> float | None:
@@ -181,7 +176,7 @@ class Search:
         """Query the ports that are due at this time, look behind ports that opened, and give up ports that will not
         open."""
         now = self.now + CLOCK_ROUNDING
-        asked = [silent for silent in self.waiting.silent.values() if self._is_due(silent, now)]
+        asked = [silent for silent in self.waiting.silent.values() if self._due(silent) <= now]
         if now >= self._next_early:
             soon = self.waiting.next_due(now)
             if soon is not None and soon - now < self.client.timing.timeout + LATE:
@@ -190,10 +185,8 @@ class Search:
                 asked += self._early_ones(asked)
                 self._next_early = 0.0
         tasks = [self._questions.ask_again(silent) for silent in asked]
-        for hiding in self.waiting.hiding.values():
-            due = next_question(hiding.started or 0.0, hiding.last, (hiding.lease,))
-            if due is not None and due <= now:
-                tasks.append(self._questions.read_port_info(hiding))
+        hiding_ports = self.waiting.hiding.values()
+        tasks += [self._questions.read_port_info(hiding) for hiding in hiding_ports if self._due(hiding) <= now]
         for port in self._unread():
             self._reads[port] = self._reads.get(port, 0) + 1
             tasks.append(self.sweep.read_port(port))
@@ -234,9 +227,15 @@ class Search:
 
     # --- asking again and giving up ----------------------------------------------------------------------------------
 
-    def _is_due(self, silent: SilentPort, now: float) -> bool:
-        due = next_question(silent.started, silent.last, self.waiting.leases)
-        return due is not None and due <= now and silent.asked < MOST_QUESTIONS
+    def _due(self, port: SilentPort | HidingPort) -> float:
+        """Return when a port is to be asked next: never where that is not known, or it was asked often enough."""
+        if isinstance(port, HidingPort):
+            due = next_question(port.started or 0.0, port.last, (port.lease,))
+        elif port.asked < MOST_QUESTIONS:
+            due = next_question(port.started, port.last, self.waiting.leases)
+        else:
+            due = None
+        return inf if due is None else due
 
     def _early_ones(self, asked: Sequence[SilentPort]) -> list[SilentPort]:
         """Choose who is asked early: those whose leases began first, and some of the others in turn."""

@@ -16,7 +16,7 @@ from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import REMOVAL, NewRunPort, Run, RunPort
-from ibkeys.store.keys.keystore import KeyRow, KeyStore
+from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
 from ibkeys.topology.port_id import identity
@@ -36,12 +36,9 @@ def absent_ports(store: KeyStore, found: Topology) -> list[NewRunPort]:
     there = {port.port_guid for port in found.end_ports()} | store.settled()
     current = (row for row in store.rows() if row.state == "current" and not row.m_key.is_zero)
     missing = [row for row in current if row.port_guid not in there]
+    ports = [NewRunPort(row.node_guid or row.port_guid, row.port_guid, row.port or 0) for row in missing]
     elsewhere = _of_another_subnet(store, found) if missing else set()
-    return [_port_of(row) for row in missing if row.port_guid not in elsewhere]
-
-
-def _port_of(row: KeyRow) -> NewRunPort:
-    return NewRunPort(row.node_guid or row.port_guid, row.port_guid, row.port or 0)
+    return [port for port in ports if port.port_guid not in elsewhere]
 
 
 def _of_another_subnet(store: KeyStore, found: Topology) -> set[int]:
@@ -96,7 +93,8 @@ def _why_left(run: PlannedRun, waits: bool) -> str:
         return _HAS_ONE
     way = "run this again"
     if run.jobs or run.already_set:
-        way = f"`ibkeys resume` {_given(run)}"
+        does = "removes it" if run.plan.command == REMOVAL else "gives it the new one"
+        way = f"`ibkeys resume` {does}"
     return f"not read, so it keeps its former M_Key: when it answers, {way}; {_SETTLE}"
 
 
@@ -113,10 +111,6 @@ def name_absent_beside_run(
         kept = f"not read, and not in operation {last.id}, so it keeps its M_Key"
         text = f"{kept}: when it answers, a new {last.command} {does}; {_SETTLE}"
     run.skipped += [PortResult(where, "skipped", text, unread=True) for where in identities(writer, absent)]
-
-
-def _given(run: PlannedRun) -> str:
-    return "removes it" if run.plan.command == REMOVAL else "gives it the new one"
 
 
 def _known_behind(ring: KeyRing, near: Port, absent: Collection[NewRunPort]) -> int | None:

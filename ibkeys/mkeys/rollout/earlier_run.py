@@ -153,7 +153,14 @@ def refuse_while_open(writer: Writer, store: KeyStore) -> list[str]:
     return []
 
 
-def refuse_another_subnet(writer: Writer, found: Topology) -> None:
+def refuse_strange_ports(writer: Writer, run: PlannedRun) -> None:
+    """Raise what keeps an earlier run from going on or back with the ports that its sweep found: UsageError where they
+    are of another subnet, Refused (``overtaken``) where somebody else has changed them."""
+    _refuse_another_subnet(writer, run.found)
+    _refuse_overtaken(run)
+
+
+def _refuse_another_subnet(writer: Writer, found: Topology) -> None:
     """Raise UsageError if the sweep found no port of the last run: on another subnet nothing of it can go on or back,
     and through OpenSM its key would go to one that sets what its options file says on every port.
 
@@ -274,7 +281,7 @@ def _goes_through_sm(run: PlannedRun) -> bool:
     return run.last is not None and run.last.via is not None
 
 
-def refuse_overtaken(run: PlannedRun) -> None:
+def _refuse_overtaken(run: PlannedRun) -> None:
     """Raise Refused (``overtaken``) if somebody else has changed the M_Key of all ports of an earlier run that it would
     change; of a run through OpenSM, which sets all ports, also if it is one port."""
     last = run.last

@@ -12,7 +12,6 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mkeys.key_edit import shown_key
-from ibkeys.mkeys.rollout import opensm_procedure
 from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.topology.model import Topology
@@ -92,8 +91,7 @@ def put_in_stages(writer: Writer, run: PlannedRun, jobs: Iterable[Job]) -> None:
     So local tools without the new keys work as long as possible, and so does the rollback.
     """
     own = writer.fabric.own_guid
-    managers = {id(port) for port in opensm_procedure.sm_ports(run.found.end_ports())}
     stages: list[list[Job]] = [[], [], []]
     for job in jobs:
-        stages[2 if job.port.port_guid == own else 1 if id(job.port) in managers else 0].append(job)
+        stages[2 if job.port.port_guid == own else 1 if job.port.is_sm else 0].append(job)
     run.stages = stages

@@ -13,9 +13,8 @@ from ibkeys.mkeys.rollout.beginning import LastRun
 from ibkeys.mkeys.rollout.earlier_run import (
     key_named,
     last_run_with_keys,
-    refuse_another_subnet,
     refuse_other_method,
-    refuse_overtaken,
+    refuse_strange_ports,
     sort_ports,
     with_bounds,
 )
@@ -36,8 +35,7 @@ def plan_return(
     """
     run = return_of_last_run(writer, at_once, max_failures, progress)
     refuse_other_method(run)
-    refuse_another_subnet(writer, run.found)
-    refuse_overtaken(run)
+    refuse_strange_ports(writer, run)
     describe(writer, run)
     return run
 

@@ -7,28 +7,15 @@ be) no key is changed by own Sets. Source: opensm osm_lid_mgr.c, osm_link_mgr.c,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
-from ibkeys.mad.const import CapabilityMask
-from ibkeys.topology.nodes import Port
+from typing import Final
 
 
-def sm_ports(ports: Iterable[Port]) -> list[Port]:
-    """Return the end ports whose IsSM bit is set: each runs an SM, be it master, standby or neither."""
-    return [
-        port for port in ports if port.port_info is not None and port.port_info.capability_mask & CapabilityMask.IS_SM
-    ]
-
-
-def procedure(
-    managers: Sequence[Port], command: str, protect: int | None, lease: int | None, key_file: str
-) -> list[str]:
+def procedure(command: str, protect: int | None, lease: int | None, key_file: str) -> list[str]:
     """Return what to do instead of a new run of *command*. *key_file* names the file with the key, "" when there is
     none; the key itself is never in it."""
     given = {"--protect": protect, "--lease": lease, "--new-m-key": f"@{key_file}" if key_file else None}
     words = [f"{name} {value}" for name, value in given.items() if value is not None]
     return [
-        *_listed(managers),
         f"if it is OpenSM: {_through_opensm(command, *words)}; it sets one key on every port and keeps it",
         "if it is another SM: set the key with its own tools, on standbys too, or a takeover locks the subnet; "
         f"verify: ibkeys mkey-show --all{f' -y @{key_file}' if key_file else ''}",
@@ -37,33 +24,21 @@ def procedure(
     ]
 
 
-def removal_procedure(managers: Sequence[Port]) -> list[str]:
-    """Return what to do instead of taking the keys away: an SM that has one sets it again."""
-    return [
-        *_listed(managers),
-        f"if it is OpenSM: {_through_opensm('mkey-remove')}; it removes level and lease first, then the key",
-        "if it is another SM: remove the key with its own tools, on standbys too; verify: ibkeys mkey-show --all",
-    ]
-
-
-def procedure_of_earlier_run(managers: Sequence[Port]) -> list[str]:
-    """Return what to do to end a run that was begun by own Sets, and that an SM came into."""
-    return [
-        *_listed(managers),
-        "in this run ibkeys sends the Sets itself: stop every SM, standby ones too, and finish it; then give each SM "
-        "the key before it starts (ibkeys mkey-export DIR --write-opensm-conf FILE)",
-    ]
-
-
 def _through_opensm(command: str, *words: str) -> str:
     line = " ".join(["ibkeys", command, "--via opensm", *words])
     return f"`{line}`, with --sm-host HOST for each other host that runs one"
 
 
-def _listed(managers: Sequence[Port]) -> list[str]:
-    return [f"runs an SM: {port}, LID {port.lid}" for port in managers]
-
-
+OF_REMOVAL: Final = [
+    f"if it is OpenSM: {_through_opensm('mkey-remove')}; it removes level and lease first, then the key",
+    "if it is another SM: remove the key with its own tools, on standbys too; verify: ibkeys mkey-show --all",
+]
+"""What to do instead of taking the keys away: an SM that has one sets it again."""
+OF_EARLIER_RUN: Final = [
+    "in this run ibkeys sends the Sets itself: stop every SM, standby ones too, and finish it; then give each SM "
+    "the key before it starts (ibkeys mkey-export DIR --write-opensm-conf FILE)",
+]
+"""What to do to end a run that was begun by own Sets, and that an SM came into."""
 AFTERWARDS = (
     "before an SM starts, give it the keys: ibkeys mkey-export DIR for its guid2mkey and neighbors files, or it drops "
     "the ports that it cannot query"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +28,6 @@ from ibkeys.store.journal import KEY_COMMANDS, Journal, Operation, OperationStat
 from ibkeys.store.journal.runs import REMOVAL
 from ibkeys.store.origin import Origin
 from ibkeys.topology.model import Topology
-from ibkeys.topology.nodes import Port
 
 
 def describe(
@@ -45,13 +43,13 @@ def describe(
     if not jobs:
         return
     plan.changes = [change for job in jobs for change in changes_of(job.port, job.old, job.wanted)]
-    managers = opensm_procedure.sm_ports(run.found.end_ports())
+    managers = [port for port in run.found.end_ports() if port.is_sm]
     writer.note_master_sm_lids([job.port for job in jobs], managers)
     removes = all(job.wanted.key.is_zero for job in jobs)
     objections_under_sm = objections_to_removal_under_sm if removes else objections_to_keys_under_sm
     plan.objections = objections_under_sm(writer, managers)
     if plan.objections:
-        run.procedure = _procedure(run, managers, key_file)
+        run.procedure = [f"runs an SM: {port}, LID {port.lid}" for port in managers] + _procedure(run, key_file)
     if not removes:
         _describe_keys(writer, run, opensm_conf, generated)
     elif not run.goes_back:
@@ -81,13 +79,13 @@ def _describe_keys(writer: Writer, run: PlannedRun, opensm_conf: Path | None, ge
         plan.notes.append(opensm_procedure.AFTERWARDS)
 
 
-def _procedure(run: PlannedRun, managers: Sequence[Port], key_file: str) -> list[str]:
+def _procedure(run: PlannedRun, key_file: str) -> list[str]:
     """Return what to do instead under a subnet manager."""
     if run.goes_back or run.is_open:
-        return opensm_procedure.procedure_of_earlier_run(managers)
+        return opensm_procedure.OF_EARLIER_RUN
     if run.plan.command == REMOVAL:
-        return opensm_procedure.removal_procedure(managers)
-    return opensm_procedure.procedure(managers, run.plan.command, run.options.protect, run.options.lease, key_file)
+        return opensm_procedure.OF_REMOVAL
+    return opensm_procedure.procedure(run.plan.command, run.options.protect, run.options.lease, key_file)
 
 
 def _not_asked(found: Topology) -> list[str]:

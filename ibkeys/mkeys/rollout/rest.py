@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,9 +16,8 @@ from ibkeys.mkeys.rollout.absent import name_absent_beside_run
 from ibkeys.mkeys.rollout.beginning import LastRun
 from ibkeys.mkeys.rollout.earlier_run import (
     last_run_with_keys,
-    refuse_another_subnet,
     refuse_other_method,
-    refuse_overtaken,
+    refuse_strange_ports,
     sort_ports,
     with_bounds,
 )
@@ -27,7 +26,6 @@ from ibkeys.mkeys.rollout.planned_run import PlannedRun, describe
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.store.journal.runs import REMOVAL, Run, RunPort, shared_key_name
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.topology.nodes import Port
 
 
 def plan_rest(
@@ -46,8 +44,7 @@ def plan_rest(
     """
     run = rest_of_last_run(writer, at_once, max_failures, progress, first=first)
     refuse_other_method(run)
-    refuse_another_subnet(writer, run.found)
-    refuse_overtaken(run)
+    refuse_strange_ports(writer, run)
     describe(writer, run, opensm_conf=opensm_conf)
     return run
 
@@ -107,14 +104,9 @@ def _collect(writer: Writer, run: PlannedRun, store: KeyStore, last: Run, ports:
     sort_ports(writer, run, store, now, meant)
     name_absent_beside_run(writer, run, store, last, ports)
     if not (run.jobs or run.already_set or run.skipped or last.is_open):
-        _name_hidden(run, reachable_ports(writer, run.found))
-
-
-def _name_hidden(run: PlannedRun, reachable: Mapping[int, tuple[Port, str]]) -> None:
-    """Skip, where nothing of the run is left, the ports that cannot be read: nobody can say that they are as it set
-    them."""
-    unread = [(port, reason) for port, reason in reachable.values() if reason]
-    run.skipped += [PortResult(port.identity(), "skipped", reason, unread=True) for port, reason in unread]
+        # Nothing of the run is left, but of ports that cannot be read nobody can say that they are as it set them.
+        unread = [(port, reason) for port, reason in reachable_ports(writer, run.found).values() if reason]
+        run.skipped += [PortResult(port.identity(), "skipped", reason, unread=True) for port, reason in unread]
 
 
 def _key_for_all(store: KeyStore, last: Run, ports: Sequence[RunPort]) -> MKey | None:

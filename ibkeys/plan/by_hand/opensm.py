@@ -8,7 +8,7 @@ from typing import Final
 from ibkeys.errors import UsageError
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.reader import parse_policy
-from ibkeys.plan.by_hand.script import HandScript, refuse_circles, script_of
+from ibkeys.plan.by_hand.script import HandScript, refuse_circles
 from ibkeys.plan.digest import plan_digest
 from ibkeys.plan.model import PartitionPlan, SmOptions
 from ibkeys.plan.sm_policies import policies_between
@@ -35,8 +35,8 @@ def opensm_script(plan: PartitionPlan, present: Policy | None, sm_port_guid: int
             "OpenSM's present policy: give a copy of that policy with --present FILE"
         )
     titles = [*(["an intermediate policy"] * (len(found.texts) - 1)), "the policy of the plan"]
-    stages = zip(titles, map(_put, found.texts), found.states, strict=True)
-    return script_of(plan, stages, _HEAD, _BACK)
+    stages = list(zip(titles, map(_put, found.texts), found.states, strict=True))
+    return HandScript(plan, stages, _HEAD, _BACK)
 
 
 _HEAD: Final = (

@@ -6,7 +6,7 @@ is read from a file that the person makes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ibkeys.errors import UsageError
@@ -21,51 +21,41 @@ State = Mapping[int, frozenset[PKey]]
 
 
 Stage = tuple[str, Iterable[str], State]
-"""What comes next: the title and the commands of a step, and the P_Keys of each port after it."""
-
-
-@dataclass(frozen=True, slots=True)
-class HandStep:
-    """One step. ``commands``: lines for a shell, on the host of the subnet manager or of UFM's client; ``shows``: the
-    ports that change, and what each has to show afterwards."""
-
-    title: str
-    commands: tuple[str, ...]
-    shows: tuple[tuple[PortId, tuple[PKey, ...]], ...]
+"""One step: its title; its commands, lines for a shell on the host of the subnet manager or of UFM's client; and the
+P_Keys of each port after it."""
 
 
 @dataclass(frozen=True, slots=True)
 class HandScript:
-    """All of it. ``head``: what comes before the first step; ``back``: how to roll back."""
+    """The script that makes *stages* of *plan* one after the other. ``head``: what a person needs at its beginning;
+    ``back``: how to roll back."""
 
+    plan: PartitionPlan
+    stages: Sequence[Stage]
     head: tuple[str, ...]
-    steps: tuple[HandStep, ...]
     back: tuple[str, ...]
 
     def lines(self) -> Iterator[str]:
         """Yield the script line by line."""
+        yield (
+            "# Steps by hand, made by `ibkeys plan --script`. Go to the next step only when the check after a step "
+            "passes."
+        )
+        yield clean(f"# policy: {self.plan.policy.file}; digest of the plan: {plan_digest(self.plan)}")
+        yield "# The fabric must not have changed since this was made: otherwise plan again."
         yield from self.head
-        for number, step in enumerate(self.steps, 1):
+        tables = tables_by_guid(self.plan.tables)
+        before: State = {guid: frozenset(table.before.values()) for guid, table in tables.items()}
+        for number, (title, commands, state) in enumerate(self.stages, 1):
             yield ""
-            yield f"# === step {number} of {len(self.steps)}: {step.title}"
-            yield from step.commands
-            yield from _check(step)
+            yield f"# === step {number} of {len(self.stages)}: {title}"
+            yield from commands
+            shown = {table.port: state[guid] for guid, table in tables.items() if before[guid] != state[guid]}
+            yield from _check(shown)
+            before = state
         yield ""
         yield "# === to roll back"
         yield from self.back
-
-
-def script_of(plan: PartitionPlan, stages: Iterable[Stage], head: tuple[str, ...], back: tuple[str, ...]) -> HandScript:
-    """Return the script that makes *stages* one after the other. *head*: what a person needs at its beginning; *back*:
-    how to roll back."""
-    tables, steps = tables_by_guid(plan.tables), []
-    before: State = {guid: frozenset(table.before.values()) for guid, table in tables.items()}
-    for title, commands, state in stages:
-        changed = (guid for guid in tables if before[guid] != state[guid])
-        shows = tuple((tables[guid].port, tuple(sorted(state[guid]))) for guid in changed)
-        steps.append(HandStep(title, tuple(commands), shows))
-        before = state
-    return HandScript(_heading(plan, head), tuple(steps), back)
 
 
 def refuse_circles(circles: Collection[object], gaps: bool) -> None:
@@ -77,21 +67,13 @@ def refuse_circles(circles: Collection[object], gaps: bool) -> None:
         )
 
 
-def _heading(plan: PartitionPlan, head: tuple[str, ...]) -> tuple[str, ...]:
-    """Return how every script begins."""
-    return (
-        "# Steps by hand, made by `ibkeys plan --script`. Go to the next step only when the check after a step passes.",
-        clean(f"# policy: {plan.policy.file}; digest of the plan: {plan_digest(plan)}"),
-        "# The fabric must not have changed since this was made: otherwise plan again.",
-        *head,
-    )
-
-
-def _check(step: HandStep) -> Iterator[str]:
+def _check(shown: Mapping[PortId, frozenset[PKey]]) -> Iterator[str]:
+    """Yield what the ports that change have to show after a step."""
     yield "# check, from a host that can ask the fabric; the order of the P_Keys does not count:"
-    if not step.shows:
+    if not shown:
         yield "#   no port changes"
         return
-    for port, keys in step.shows:
-        yield clean(f"#   ibkeys pkey-show -G 0x{port.port_guid or 0:016x}   # {port}: {', '.join(map(str, keys))}")
-    yield f"#   continue when {counted(len(step.shows), 'port')} {'shows' if len(step.shows) == 1 else 'show'} this"
+    for port, keys in shown.items():
+        listed = ", ".join(map(str, sorted(keys)))
+        yield clean(f"#   ibkeys pkey-show -G 0x{port.port_guid or 0:016x}   # {port}: {listed}")
+    yield f"#   continue when {counted(len(shown), 'port')} {'shows' if len(shown) == 1 else 'show'} this"

@@ -9,7 +9,7 @@ from typing import Final
 
 from ibkeys.errors import UsageError
 from ibkeys.partitions.model import Policy
-from ibkeys.plan.by_hand.script import HandScript, Stage, State, refuse_circles, script_of
+from ibkeys.plan.by_hand.script import HandScript, Stage, State, refuse_circles
 from ibkeys.plan.model import PartitionPlan, tables_by_guid
 from ibkeys.plan.steps import one_partition_at_a_time, steps_between
 from ibkeys.printable import counted, named
@@ -57,7 +57,7 @@ def ufm_script(plan: PartitionPlan, gaps: bool) -> HandScript:
         title = "members come" if is_adding else "members go"
         stages.append((title, _calls(before, state, policy), state))
         before = state
-    return script_of(plan, stages, _HEAD, _BACK)
+    return HandScript(plan, stages, _HEAD, _BACK)
 
 
 def _calls(before: State, after: State, policy: Policy | None) -> Iterator[str]:

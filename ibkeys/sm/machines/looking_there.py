@@ -14,12 +14,12 @@ from typing import Final
 
 from ibkeys import files
 from ibkeys.errors import FileChanged, FileError
+from ibkeys.host.inside_root import MOST_LINKS
 from ibkeys.host.replacing.seen import FoundFile, Metadata, SeenFile
 from ibkeys.sm.elsewhere.remote import RemoteFiles
 from ibkeys.sm.machines.other_root import refuse_other_root
 from ibkeys.sm.machines.writer import NOTHING, Writer, WriterRefused
 
-_LINKS: Final = 40
 _SECOND: Final = 1_000_000_000
 _TIME: Final = re.compile(r"[^.]*\.(\d{9})_\+0000")
 
@@ -78,7 +78,7 @@ class LookingThere:
     def _followed(self, path: Path) -> tuple[Path, _Status | None]:
         place = path
         trusted = {0, *self.users()}
-        for number in range(_LINKS + 1):
+        for number in range(MOST_LINKS + 1):
             try:
                 place = self.writer.name("real", place.parent) / place.name
             except WriterRefused:
@@ -98,7 +98,7 @@ class LookingThere:
                 place = place.parent / self.writer.name("target", place)
             except WriterRefused:
                 raise FileChanged(f"{self._at(place)}: somebody else is changing it right now") from None
-        raise FileError(f"{self._at(path)}: a loop of symbolic links, or more than {_LINKS} of them")
+        raise FileError(f"{self._at(path)}: a loop of symbolic links, or more than {MOST_LINKS} of them")
 
     def users(self) -> list[int]:
         """Return the user who works there, and who ran sudo for that."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from ibkeys.errors import HostRefused
@@ -24,32 +25,28 @@ QUIET_SECONDS: Final = 900
 _TOKEN: Final = re.compile(r"ibkeys-guard-[A-Za-z0-9]{8,64}")
 
 
+@dataclass(slots=True, eq=False)
 class RemoteGuard:
     """A process on another host that restores a policy file when nobody confirms the new one. It needs no connection.
 
     The order: `began` once, before anything is written; `written` with each text, before that text is written;
     `waiting` when all is done; then `confirm`, or `over` after rolling back. Without that end the
-    guard restores the former file *seconds* after `waiting`. Without `waiting` these seconds count from the end of
+    guard restores the former file ``_seconds`` after `waiting`. Without `waiting` these seconds count from the end of
     the connection, or from when the guard had no sign of life for too long: nobody may notice that a network is dead.
 
     It restores only what `written` named: bytes of somebody else stay, and former bytes stay too. Then it tells
     OpenSM, and removes its directory. Every method raises HostNotReached.
 
     ``token``: by which another process of ibkeys reaches it (`Machine.confirm_guard`), "" before `began`; ``pid``: its
-    process there, 0 before that. *named*: gives the words that mean a process.
+    process there, 0 before that. ``_named``: gives the words that mean a process.
     """
 
-    def __init__(
-        self,
-        host: str,
-        writer: Writer,
-        seconds: float,
-        named: Callable[[OpensmProcess], tuple[str, str, str]],
-    ) -> None:
-        self._host, self._writer, self._named = host, writer, named
-        self._seconds = max(math.ceil(seconds), 0)
-        self.token = ""
-        self.pid = 0
+    _host: str
+    _writer: Writer
+    _seconds: float
+    _named: Callable[[OpensmProcess], tuple[str, str, str]]
+    token: str = ""
+    pid: int = 0
 
     def began(self, seen: SeenFile, process: OpensmProcess) -> str:
         """Start it, and return its token. *seen*: what it restores; *process*: whom it tells.
@@ -59,7 +56,7 @@ class RemoteGuard:
         if self.token:
             raise HostRefused(f"{self._host}: the guard is already running", self._host)
         talk = self._writer.conversation
-        who = "+".join(self._named(process))
+        who, seconds = "+".join(self._named(process)), max(math.ceil(self._seconds), 0)
         try:
             token = self._writer.one("make_room")
             if not _TOKEN.fullmatch(token):
@@ -67,7 +64,7 @@ class RemoteGuard:
             self._writer.send("keep", program_there.program().encode(), token, "program")
             if seen.data is not None:
                 self._writer.send("keep", seen.data, token, "former")
-            words = (token, str(self._seconds), who, sum_of(seen.data))
+            words = (token, str(seconds), who, sum_of(seen.data))
             self.pid = talk.number(self._writer.one("watch", *words, path=seen.path))
         except WriterRefused as no:
             raise HostRefused(f"{self._host}: no guard can be started: {no.reason or no.kind}", self._host) from None

@@ -194,23 +194,24 @@ class Journal(Store):
         StoreError for an unknown id.
         """
         origin = origin or this_process()
-        record = self.find(operation)
         with self.in_one_transaction():
-            self.set_state(operation, "open")
-            self.set_stage(operation, stage)
+            opened = self._open_again(operation, origin, stage)
             self._note_start(operation, origin, self.now())
-        return self._again(record.command, operation, origin, record.undoes)
+        return opened
 
     def rollback_of(self, operation: int, origin: Origin | None = None) -> Operation:
         """Return an operation that nobody confirmed, to be used in a ``with`` statement: what its rollback writes are
         further entries of it. That is no start of it: whoever guards it goes on to do so. Raises StoreError for an
         unknown id.
         """
+        return self._open_again(operation, origin or this_process(), "going-back")
+
+    def _open_again(self, operation: int, origin: Origin, stage: Stage) -> Operation:
         record = self.find(operation)
         with self.in_one_transaction():
             self.set_state(operation, "open")
-            self.set_stage(operation, "going-back")
-        return self._again(record.command, operation, origin or this_process(), record.undoes)
+            self.set_stage(operation, stage)
+        return self._again(record.command, operation, origin, record.undoes)
 
     def undo_of(self, operation: int, origin: Origin | None = None) -> Operation:
         """Return a separate operation that undoes *operation*, to be used in a ``with`` statement.

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ibkeys.errors import KeyGone, StoreError
-from ibkeys.store.keys.row_names import names_of
 from ibkeys.store.sqlite import Store
 
 KeyState = Literal["current", "pending", "former", "imported"]
@@ -84,11 +83,8 @@ class KeyTable:
 
     def name_of(self, ref: int) -> str:
         """Return the name of the row with the number *ref*. Raises StoreError when there is none."""
-        rows = self.select("name", "WHERE id = ?", ref)
-        if not rows:
-            raise StoreError(f"the key store has no key {ref}")
-        return str(rows[0][0])
+        return str(self.row("name", ref)[0])
 
     def names(self) -> dict[int, str]:
         """Return the name of each row by its number."""
-        return names_of(self.store.database, self.name)
+        return dict(self.select("id, name"))

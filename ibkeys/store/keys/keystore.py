@@ -197,7 +197,7 @@ class KeyStore(SealedStore):
 
     def outline(self) -> list[KeyRow]:
         """Return all rows as `rows` does, but without keys: no passphrase is needed."""
-        return [_without_key(row) for row in self._of_ports.select(_COLUMNS, _ALL)]
+        return [KeyRow(*_fields(row[:-1])) for row in self._of_ports.select(_COLUMNS, _ALL)]
 
     def put_all_imported(self, keys: Mapping[int, MKey], written: datetime, note: str = "") -> dict[int, ImportResult]:
         """Store keys from elsewhere, by port GUID, and return what each was. One transaction: all or nothing.
@@ -262,7 +262,8 @@ class KeyStore(SealedStore):
             return "known"
         same = next((row for row in known if row.m_key == key), None)
         current = next((row for row in known if row.state == "current"), None)
-        if _pending(known) == key and (current is None or current.since > written):
+        is_pending = any(row.state == "pending" and row.m_key == key for row in known)
+        if is_pending and (current is None or current.since > written):
             return "known"
         if current is not None and current.since > written:
             if same is None:
@@ -306,24 +307,21 @@ class KeyStore(SealedStore):
         )
 
     def _stored(self, row: Sequence[Any]) -> StoredKey:
-        ref, node_guid, port_guid, port, blob, bits, lease, state, since, note, replaces = row
-        where = (ref, _guid(node_guid), guid_number(port_guid), port)
-        return StoredKey(*where, bits, lease, state, since, note, replaces, self._key(blob, port_guid))
+        *others, blob = row
+        fields = [*_fields(others), self._key(blob, row[2])]
+        return StoredKey(*fields)
 
 
 _COLUMNS: Final = (
-    "id, node_guid, port_guid, port, m_key, m_key_protect_bits, m_key_lease_period, state, since, note, replaces"
+    "id, node_guid, port_guid, port, m_key_protect_bits, m_key_lease_period, state, since, note, replaces, m_key"
 )
 _ALL: Final = "ORDER BY port_guid, id"
 
 
-def _without_key(row: Sequence[Any]) -> KeyRow:
-    ref, node_guid, port_guid, port, _, *rest = row
-    return KeyRow(ref, _guid(node_guid), guid_number(port_guid), port, *rest)
-
-
-def _guid(text: str | None) -> int | None:
-    return None if text is None else guid_number(text)
+def _fields(row: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the fields of a `KeyRow` from its columns, those of `_COLUMNS` but for the key."""
+    ref, node_guid, port_guid, *rest = row
+    return ref, None if node_guid is None else guid_number(node_guid), guid_number(port_guid), *rest
 
 
 def _by_port(rows: Iterable[AnyRow]) -> dict[int, list[AnyRow]]:
@@ -352,7 +350,3 @@ def _imported_after_pending(rows: Sequence[KeyRow]) -> KeyRow | None:
     if pending is None or newest is None or (newest.since, newest.ref) < (pending.since, pending.ref):
         return None
     return newest
-
-
-def _pending(rows: Iterable[StoredKey]) -> MKey | None:
-    return next((row.m_key for row in rows if row.state == "pending"), None)

@@ -7,12 +7,9 @@ numbers; those are found only where the row had no name when this file was upgra
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ibkeys.store.columns import Column, number, text
-
-if TYPE_CHECKING:
-    from ibkeys.store.sqlite import Database
 
 _TABLES: Final = ("keys", "subnet_keys", "sm_keys")
 
@@ -32,8 +29,3 @@ ROW_NAMES: Final = (
 """One migration step. ``most``: the highest number of a row that an earlier version stored, 0 in a new file."""
 
 NUMBERED_COLUMNS: Final[dict[str, dict[str, Column]]] = {"numbered": {"table_name": text(_TABLES), "most": number()}}
-
-
-def names_of(database: Database, table: str) -> dict[int, str]:
-    """Return the name of each row of *table* by its number."""
-    return dict(database.query(f"SELECT id, name FROM {table}", of=table))

@@ -14,8 +14,8 @@ from ibkeys.errors import FileFormatError, KeyGone, StoreError, StoreSealed
 from ibkeys.host.conf.references import key_references, without_keys
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import SMKey
+from ibkeys.store.keys.key_table import KeyTable
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.row_names import names_of
 from ibkeys.store.keys.schema import KEYSTORE_SCHEMA
 from ibkeys.store.keys.sealing import Cost, Passphrase
 from ibkeys.store.keys.sm_keys import SmKeys
@@ -39,7 +39,7 @@ def store() -> KeyStore:
 def numbered(kept: bytes, store: KeyStore) -> bytes:
     """Return what the journal keeps with the number of each row in place of its random name, for comparing."""
     names = {
-        name: ref for ref, name in [*SmKeys(store).names().items(), *names_of(store.database, "subnet_keys").items()]
+        name: ref for ref, name in [*SmKeys(store).names().items(), *KeyTable(store, "subnet_keys").names().items()]
     }
     return re.sub(rb":([0-9a-f]{32}):", lambda found: b":%d:" % names[found[1].decode()], kept)
 
