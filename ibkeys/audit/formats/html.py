@@ -17,6 +17,7 @@ from ibkeys.audit.formats.page import markup, render_page
 from ibkeys.audit.formats.same import FindingGroup, grouped, names_in
 from ibkeys.audit.formats.words import Texts, count
 from ibkeys.audit.pictures.members import members_svg
+from ibkeys.grouping import gathered
 from ibkeys.topology.names.folded import FoldedNames
 
 FIRST: Final = 10
@@ -107,10 +108,7 @@ def _sentences(report: Report, fail_on: Severity | None) -> Iterator[str]:
 
 def _not_evaluated(report: Report, names: FoldedNames) -> list[tuple[list[RuleResult], list[str]]]:
     """Return the rules without an answer with the reasons; those of the same reasons stand together."""
-    found: dict[tuple[str, ...], list[RuleResult]] = {}
-    for each in report.results:
-        if each.result == "unknown":
-            found.setdefault(_unknown_reasons(each, names), []).append(each)
+    found = gathered((_unknown_reasons(each, names), each) for each in report.results if each.result == "unknown")
     more = "more; the JSON of this report has them all"
     return [
         (results, [*reasons[:FIRST], *([f"and {len(reasons) - FIRST} {more}"] if len(reasons) > FIRST else [])])

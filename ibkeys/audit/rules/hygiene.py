@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ibkeys.audit.inputs import AuditInput
 from ibkeys.audit.rule import Verdict, rule
-from ibkeys.topology.nodes import Port
+from ibkeys.grouping import gathered
 
 
 @rule(
@@ -45,10 +45,7 @@ def devices(data: AuditInput, verdict: Verdict) -> None:
 )
 def guids(data: AuditInput, verdict: Verdict) -> Verdict:
     """HY002: duplicate or unknown GUID."""
-    places: dict[int, list[Port]] = {}
-    for port in data.end_ports:
-        if port.guid:
-            places.setdefault(port.guid, []).append(port)
+    places = gathered((port.guid, port) for port in data.end_ports if port.guid)
     known = data.inventory
     for port in data.end_ports:
         evidence = {"NodeInfo": {"node_guid": f"0x{port.node.guid:016x}", "port_guid": f"0x{port.guid:016x}"}}
