@@ -8,7 +8,7 @@ from ibkeys.client.request import Request
 from ibkeys.client.scheduler import PER_NODE
 from ibkeys.errors import IbkeysError
 from ibkeys.fabric.handle import PortHandle
-from ibkeys.hardware.check import Answer, as_assumed, check, checks_in, not_checked, seen
+from ibkeys.hardware.check import Answer, as_assumed, check, not_checked, seen
 from ibkeys.hardware.look import Look
 from ibkeys.mad.attributes import NodeInfo
 from ibkeys.mad.const import Method
@@ -80,6 +80,3 @@ def sweep(look: Look) -> Answer:
         f"{counts.strays} late or foreign answers, at most {counts.widest} in flight"
     )
     return seen(text, seconds=seconds, smps=counts.sent, timeouts=counts.timeouts, strays=counts.strays)
-
-
-CHECKS: Final = checks_in(globals())
