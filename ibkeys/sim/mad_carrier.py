@@ -207,10 +207,6 @@ class MadCarrier:
         taken = self._receivers.deliver(node.arrival_port(ingress), Delivery(LATENCY, mad, slid))
         return [] if taken else Drop.NOBODY_THERE
 
-    def next_sa_timer(self) -> float | None:
-        """Return the time at which an SA sends a segment again."""
-        return self._managers.next_timer()
-
     def run_sa_timers(self) -> None:
         """Let every SA send again what its requester did not acknowledge in time."""
         for home, requester, mad in self._managers.resend():
