@@ -189,11 +189,6 @@ class AuditInput:
         return [ports for ports in found.values() if len(ports) > 1]
 
     @cached_property
-    def doubled_nodes(self) -> frozenset[int]:
-        """Node GUIDs that several nodes use."""
-        return frozenset(node.guid for node in self.fabric.nodes if node.twin)
-
-    @cached_property
     def reach(self) -> Reach:
         """Who can talk to whom."""
         return Reach(self.fabric, inbound_check=self.inbound_check)

@@ -22,6 +22,7 @@ from ibkeys.mad.const import (
     MadStatus,
     Method,
 )
+from ibkeys.mad.notice import Notice
 from ibkeys.mad.replies import directed_route_reply, lid_routed_reply, with_return_path
 from ibkeys.mad.smp import DirectedRouteSmp
 from ibkeys.sim import routing
@@ -225,6 +226,6 @@ class MadCarrier:
         sa = self._managers.sa_at(end)
         if sa is None or end.node.silent or not sa.subscriptions:
             return False
-        for subscriber, report in sa.take_trap(mad, source):
+        for subscriber, report in sa.subscriptions.tell(Notice(mad[at.DATA]), source, self._history.now):
             self._send_by_sa(end, subscriber, report)
         return True
