@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from ibkeys.grouping import grouped
 from ibkeys.printable import clean
 
 _NEAR: Final = 3
@@ -41,9 +42,7 @@ def near_names(word: str, known: Iterable[str], most: int = _NEAR) -> list[str]:
     Names that differ only in case or in zeros before a number (``gpu-a3`` and ``gpu-a03``) are the only ones then:
     difflib alone finds gpu-a30 as near.
     """
-    spellings: dict[str, list[str]] = {}
-    for name in dict.fromkeys(known):
-        spellings.setdefault(_plain(name), []).append(name)
+    spellings = grouped(dict.fromkeys(known), _plain)
     same = spellings.get(_plain(word))
     if same:
         return same[:most]

@@ -5,10 +5,10 @@ One entry on each line; ``#`` begins a comment, and blank lines are ignored. Ten
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ibkeys import files
 from ibkeys.errors import EncodeError, FileFormatError
@@ -18,6 +18,8 @@ from ibkeys.keys.number import quoted
 from ibkeys.keys.pkey import PKey
 from ibkeys.store.private_files import os_error
 
+T = TypeVar("T")
+
 
 def read_registry(path: Path) -> dict[int, str]:
     """Return partition → owner from lines ``P_KEY OWNER``; the membership bit is ignored, the owner ``-`` is not a
@@ -26,21 +28,18 @@ def read_registry(path: Path) -> dict[int, str]:
     Raises FileFormatError: no P_Key, no owner, one partition twice. Raises StoreError when it cannot be read.
     """
     registry: dict[int, str] = {}
-    for line, text in _lines(path):
-        word, _, owner = text.partition(" ")
-        try:
-            key = PKey.parse(word)
-        except EncodeError as error:
-            raise FileFormatError(str(error), str(path), line, 1) from None
+
+    def register(word: str, owner: str) -> None:
+        key = PKey.parse(word)
         if not key.is_valid:
-            raise FileFormatError(f"{word} is not a P_Key: partition 0 matches nothing", str(path), line, 1)
-        if not owner.strip():
-            raise FileFormatError(f"{word} has no owner; write - for a partition without a tenant", str(path), line, 1)
+            raise EncodeError(f"{word} is not a P_Key: partition 0 matches nothing")
+        if not owner:
+            raise EncodeError(f"{word} has no owner; write - for a partition without a tenant")
         if key.partition in registry:
-            known = registry[key.partition]
-            message = f"partition 0x{key.partition:04x} belongs to {known!r} already"
-            raise FileFormatError(message, str(path), line, 1)
-        registry[key.partition] = owner.strip()
+            raise EncodeError(f"partition 0x{key.partition:04x} belongs to {registry[key.partition]!r} already")
+        registry[key.partition] = owner
+
+    _read_lines(path, register)
     return registry
 
 
@@ -70,11 +69,7 @@ def read_tenants(path: Path) -> list[Tenancy]:
                 "is neither a list of partitions nor an object with such a list as partitions", str(path)
             )
         return [_tenancy(each, path) for each in entries]
-    found = []
-    for line, words in _lines(path):
-        word, _, tenant = words.partition(" ")
-        found.append(Tenancy(_partition(word, path, line), None if tenant in ("", "-") else tenant))
-    return found
+    return _read_lines(path, lambda word, tenant: Tenancy(_partition(word), None if tenant in ("", "-") else tenant))
 
 
 def _tenancy(entry: Any, path: Path) -> Tenancy:
@@ -83,18 +78,17 @@ def _tenancy(entry: Any, path: Path) -> Tenancy:
     tenant, name = (entry.get(key) for key in ("tenant_id", "name"))
     if not all(isinstance(each, str | None) for each in (tenant, name)):
         raise FileFormatError("a tenant_id or name is not text", str(path))
-    return Tenancy(_partition(str(entry["partition_key"]), path), tenant or None, name or None)
-
-
-def _partition(word: str, path: Path, line: int = 0) -> int:
     try:
-        key = PKey.parse(word) if not word.isdigit() else PKey(int(word))
-    except (EncodeError, ValueError) as error:
-        raise FileFormatError(str(error), str(path), line, 1 if line else 0) from None
+        return Tenancy(_partition(str(entry["partition_key"])), tenant or None, name or None)
+    except ValueError as error:
+        raise FileFormatError(str(error), str(path)) from None
+
+
+def _partition(word: str) -> int:
+    """Return the partition of a P_Key in any form. Raises EncodeError or another ValueError."""
+    key = PKey.parse(word) if not word.isdigit() else PKey(int(word))
     if not key.is_valid:
-        raise FileFormatError(
-            f"{word} is not a valid P_Key: partition number 0 is not allowed", str(path), line, 1 if line else 0
-        )
+        raise EncodeError(f"{word} is not a valid P_Key: partition number 0 is not allowed")
     return key.partition
 
 
@@ -103,13 +97,7 @@ def read_guids(path: Path) -> frozenset[int]:
 
     Raises FileFormatError, and StoreError when it cannot be read.
     """
-    found = set()
-    for line, text in _lines(path):
-        try:
-            found.add(parse_guid(text.split()[0]))
-        except EncodeError as error:
-            raise FileFormatError(str(error), str(path), line, 1) from None
-    return frozenset(found)
+    return frozenset(_read_lines(path, lambda word, _: parse_guid(word)))
 
 
 def parse_guid(text: str) -> int:
@@ -130,8 +118,15 @@ def _text(path: Path) -> str:
         raise FileFormatError(f"is not text ({error.reason})", str(path)) from None
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
+def _read_lines(path: Path, read: Callable[[str, str], T]) -> list[T]:
+    """Return what *read* makes of the first word and the rest of each line, with single blanks. The ValueError that it
+    raises becomes a FileFormatError of that line."""
+    found = []
     for number, line in enumerate(_text(path).splitlines(), 1):
-        stripped = " ".join(line.partition("#")[0].split())
-        if stripped:
-            yield number, stripped
+        word, _, rest = " ".join(line.partition("#")[0].split()).partition(" ")
+        if word:
+            try:
+                found.append(read(word, rest))
+            except ValueError as error:
+                raise FileFormatError(str(error), str(path), number, 1) from None
+    return found

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ibkeys.audit.inputs import HostView, StoredPort, StoreView
 from ibkeys.errors import IbkeysError
+from ibkeys.grouping import grouped
 from ibkeys.host.facts import host_facts
 from ibkeys.host.opensm_here import own_socket
 from ibkeys.keys.mkey import MKey
@@ -24,9 +25,7 @@ def look_at_store(path: Path | None, journal: Path | None, passphrase: Passphras
     if path is None or not is_there(path, "key store"):
         return None
     with KeyStore(path, create=False, upgrade=False, passphrase=passphrase) as store:
-        rows: dict[int, list[StoredKey]] = {}
-        for row in store.rows():
-            rows.setdefault(row.port_guid, []).append(row)
+        rows = grouped(store.rows(), lambda row: row.port_guid)
         return StoreView({guid: _stored_port(found) for guid, found in rows.items()}, _changing(journal))
 
 

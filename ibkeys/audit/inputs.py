@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ibkeys.fabric.snapshot import Snapshot
+from ibkeys.grouping import grouped
 from ibkeys.host.facts import HostFacts
 from ibkeys.host.opensm_process import OpensmConfig
 from ibkeys.keys.mkey import MKey
@@ -183,16 +184,9 @@ class AuditInput:
     @cached_property
     def planes(self) -> list[list[Port]]:
         """The planes of XDR ports: several ports of one CA that carry one port GUID, by number."""
-        found: dict[tuple[int, int], list[Port]] = {}
-        for port in self.end_ports:
-            if port.guid and not port.node.is_switch:
-                found.setdefault((id(port.node), port.guid), []).append(port)
+        ports = (port for port in self.end_ports if port.guid and not port.node.is_switch)
+        found = grouped(ports, lambda port: (id(port.node), port.guid))
         return [ports for ports in found.values() if len(ports) > 1]
-
-    @cached_property
-    def doubled_nodes(self) -> frozenset[int]:
-        """Node GUIDs that several nodes use."""
-        return frozenset(node.guid for node in self.fabric.nodes if node.twin)
 
     @cached_property
     def reach(self) -> Reach:

@@ -96,11 +96,6 @@ class Verdict:
         """Return the verdict of a rule that lacks what it compares with."""
         return cls(data, note=note, unknown_as_a_whole=True)
 
-    @classmethod
-    def not_applicable(cls, data: AuditInput, note: str) -> Verdict:
-        """Return the verdict of a rule that has nothing to look at."""
-        return cls(data, note=note)
-
     def fail(
         self,
         port: Port | None,

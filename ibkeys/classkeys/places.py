@@ -12,6 +12,7 @@ from typing import Final
 
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.links.check import LinkCheck
+from ibkeys.grouping import grouped
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import LinkEnd, Port
 
@@ -53,9 +54,7 @@ class _Swept:
         self._ring = ring
         self._shared = {node.guid for node in found.nodes if node.twin}
         self._with_lid = Counter(each.lid for each in found.end_ports())
-        self._by_guid: dict[int, list[Port]] = {}
-        for each in found.end_ports():
-            self._by_guid.setdefault(each.guid, []).append(each)
+        self._by_guid = grouped(found.end_ports(), lambda port: port.guid)
 
     def find(self, port: Port) -> Port | None:
         """Return the port that the sweep found with the GUID and the LID of *port*."""

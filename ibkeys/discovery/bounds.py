@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ibkeys.client.limits import Limits
+from ibkeys.grouping import gathered
 from ibkeys.printable import counted, named
 from ibkeys.topology.model import Topology, Trouble
 
@@ -38,10 +39,7 @@ class Bounds:
 
 def limit_notes(fabric: Topology, limits: Limits) -> list[str]:
     """Return a note for each limit that a sweep reached: how much was left out for it, and of which nodes."""
-    struck: dict[str, list[Trouble]] = {}
-    for trouble in fabric.troubles:
-        if trouble.limit:
-            struck.setdefault(trouble.limit, []).append(trouble)
+    struck = gathered((trouble.limit, trouble) for trouble in fabric.troubles if trouble.limit)
     return [f"a limit was reached, {_left_out(them)}: {limits.reached(name)}" for name, them in struck.items()]
 
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from ibkeys.client.smp import SmpClient, Task
-from ibkeys.discovery.keyring import KeyRing
+from ibkeys.client.smp import Task
 from ibkeys.discovery.links.proof import LinkProof
 from ibkeys.discovery.sweep import Sweep
-from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import IbkeysError, NoReply, SendRefused
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import NodeInfo, PortInfo
@@ -24,32 +23,24 @@ from ibkeys.topology.nodes import LinkEnd, Port
 _ProvenLink = tuple[Port, LinkEnd, LinkProof]
 
 
+@dataclass(eq=False, repr=False)
 class FrugalSweep(Sweep):
     """One pass over the subnet with few questions. ``answered``: the key that a port answered to, by port GUID (at
     level 0 and 1 any key is answered). ``silent``: ports that answered to none of their keys.
 
-    *kinds*: by port GUID, what each key is to that port, such as the former one. What other ports were seen to have
+    ``kinds``: by port GUID, what each key is to that port, such as the former one. What other ports were seen to have
     speaks for a key only where it is the same to them: that many have A, which is their current key, says nothing of a
     port whose former one it is.
 
     `ibkeys.discovery.discover.run_sweep` runs it to its end.
     """
 
-    def __init__(
-        self,
-        client: SmpClient,
-        ring: KeyRing,
-        wanted: Wanted,
-        progress: OnFound | None,
-        node_names: dict[int, str],
-        kinds: Mapping[int, Mapping[MKey, str]],
-    ) -> None:
-        super().__init__(client, ring, wanted, progress, node_names, probe_retries=0)
-        self.answered: dict[int, MKey] = {}
-        self.silent: set[int] = set()
-        self._kinds = kinds
-        self._seen: Counter[tuple[MKey, str]] = Counter()
-        self._asking: dict[int, list[_ProvenLink]] = {}
+    kinds: Mapping[int, Mapping[MKey, str]]
+    probe_retries: int | None = field(default=0, init=False)
+    answered: dict[int, MKey] = field(default_factory=dict, init=False)
+    silent: set[int] = field(default_factory=set, init=False)
+    _seen: Counter[tuple[MKey, str]] = field(default_factory=Counter, init=False)
+    _asking: dict[int, list[_ProvenLink]] = field(default_factory=dict, init=False)
 
     def _ask(self, path: tuple[int, ...], guid: int, key: MKey, retries: int | None = None) -> Task:
         """Task: get NodeInfo with each key that the port *guid* may have, once; return it and the key.
@@ -96,4 +87,4 @@ class FrugalSweep(Sweep):
             self._seen[self._kind(port.guid, MKey(PortInfo(port.info).m_key))] += 1
 
     def _kind(self, guid: int, key: MKey) -> tuple[MKey, str]:
-        return key, self._kinds.get(guid, {}).get(key, "")
+        return key, self.kinds.get(guid, {}).get(key, "")

@@ -11,6 +11,7 @@ Who is asked with which M_Key, and who is not asked, is explained in `Sweep._pro
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
@@ -41,6 +42,7 @@ _PORTS_AT_ONCE: Final = 16
 """Ports of a switch that one of them reads at a time."""
 
 
+@dataclass(eq=False, repr=False)
 class Sweep:
     """One pass over the subnet, and what it has ``found`` so far. `discover` runs it to its end.
 
@@ -50,33 +52,28 @@ class Sweep:
     ring has it. ``unanswered``: directed routes whose end did not answer, and the port they leave by at last.
     """
 
-    def __init__(
-        self,
-        client: SmpClient,
-        ring: KeyRing,
-        wanted: Wanted,
-        progress: OnFound | None,
-        node_names: dict[int, str],
-        probe_retries: int | None = None,
-        provokes: bool | None = None,
-    ) -> None:
-        self.client = client
-        self.ring = ring
-        self.wanted = wanted
-        self.node_names = node_names
-        self.found = Topology()
+    client: SmpClient
+    ring: KeyRing
+    wanted: Wanted
+    progress: OnFound | None
+    node_names: dict[int, str]
+    probe_retries: int | None = field(default=None, kw_only=True)
+    provokes: bool | None = field(default=None, kw_only=True)
+    found: Topology = field(default_factory=Topology, init=False)
+    unanswered: dict[tuple[int, ...], Port] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        client, ring = self.client, self.ring
+        provokes = self.provokes = ring.ask_unproven if self.provokes is None else self.provokes
         self.bounds = Bounds(client.limits)
-        self.probe_retries = client.timing.retries if probe_retries is None else probe_retries
-        self.provokes = ring.ask_unproven if provokes is None else provokes
-        self.unanswered: dict[tuple[int, ...], Port] = {}
         self._nodes = FoundNodes(self.found, ring)
         self._proves = ring.has_keys
         self._gmps = LinkGmps(client)
         self._prover = LinkProver(client, ring, self._gmps)
         self._unproven = UnprovenPlaces(
-            client, ring, self._nodes, self._prover, self._gmps, self._ask_stranger, self.provokes
+            client, ring, self._nodes, self._prover, self._gmps, self._ask_stranger, provokes
         )
-        self._reader = PortReader(client, ring, self.found, self._gmps, wanted, self._go_on_behind, progress)
+        self._reader = PortReader(client, ring, self.found, self._gmps, self.wanted, self._go_on_behind, self.progress)
 
     # --- nodes ---------------------------------------------------------------------------------------------------
 
@@ -132,7 +129,8 @@ class Sweep:
         Where there are several, `KeyRing.attempts` says in which order. Raises what the last attempt raised if none is
         answered.
         """
-        retries = self.probe_retries if retries is None else retries
+        if retries is None:
+            retries = self.client.timing.retries if self.probe_retries is None else self.probe_retries
         attempts = self.ring.attempts(guid, key, retries)
         withheld = self.ring.withheld(guid, key)
         if len(attempts) == retries + 1 and len(set(attempts)) == 1 and not withheld:

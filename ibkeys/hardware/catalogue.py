@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Final
 
-from ibkeys.hardware.check import Check, Finding, made, not_checked
+from ibkeys.hardware.check import Check, Finding, checks_in, made, not_checked
 from ibkeys.hardware.checks import (
     answers,
     class_keys,
@@ -21,20 +22,18 @@ from ibkeys.hardware.checks import (
 from ibkeys.hardware.look import Look
 from ibkeys.hardware.programs import beside
 
-_SUBJECTS: Final = (
-    host,
-    nodes,
-    answers,
-    timing,
-    counters,
-    managers,
-    class_keys,
-    traps,
-    virtual_ports,
-    beside,
-    left_out,
+
+def _checks_in(*modules: ModuleType) -> Iterator[Check]:
+    return (each for module in modules for each in checks_in(vars(module)))
+
+
+CHECKS: Final[tuple[Check, ...]] = (
+    *_checks_in(host, nodes, answers, timing, counters, managers),
+    *class_keys.CHECKS,
+    *_checks_in(traps, virtual_ports),
+    *beside.CHECKS,
+    *left_out.CHECKS,
 )
-CHECKS: Final[tuple[Check, ...]] = tuple(each for subject in _SUBJECTS for each in subject.CHECKS)
 
 
 def all_findings(look: Look) -> Iterator[Finding]:

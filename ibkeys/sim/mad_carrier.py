@@ -22,6 +22,7 @@ from ibkeys.mad.const import (
     MadStatus,
     Method,
 )
+from ibkeys.mad.notice import Notice
 from ibkeys.mad.replies import directed_route_reply, lid_routed_reply, with_return_path
 from ibkeys.mad.smp import DirectedRouteSmp
 from ibkeys.sim import routing
@@ -207,10 +208,6 @@ class MadCarrier:
         taken = self._receivers.deliver(node.arrival_port(ingress), Delivery(LATENCY, mad, slid))
         return [] if taken else Drop.NOBODY_THERE
 
-    def next_sa_timer(self) -> float | None:
-        """Return the time at which an SA sends a segment again."""
-        return self._managers.next_timer()
-
     def run_sa_timers(self) -> None:
         """Let every SA send again what its requester did not acknowledge in time."""
         for home, requester, mad in self._managers.resend():
@@ -229,6 +226,6 @@ class MadCarrier:
         sa = self._managers.sa_at(end)
         if sa is None or end.node.silent or not sa.subscriptions:
             return False
-        for subscriber, report in sa.take_trap(mad, source):
+        for subscriber, report in sa.subscriptions.tell(Notice(mad[at.DATA]), source, self._history.now):
             self._send_by_sa(end, subscriber, report)
         return True

@@ -239,7 +239,7 @@ class Subnet:
 
     def next_timer(self) -> float | None:
         """Return the time (of `now`) at which `run_timers` has something to do, None when nothing waits."""
-        return earliest((self.traps.repeats.next_time(), self.carrier.next_sa_timer()))
+        return earliest((self.traps.repeats.next_time(), self.managers.next_timer()))
 
     def run_timers(self) -> None:
         """Do what is due: repeat traps and segments. A server in real time calls it; other callers need not."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from ibkeys.grouping import gathered
 from ibkeys.topology.nodes import Port
 
 
@@ -12,10 +13,7 @@ def shared_port_guids(ports: Iterable[Port]) -> Mapping[int, list[Port]]:
 
     Several ports of one CA with one port GUID are planes of one XDR port, and share it by right.
     """
-    found: dict[int, list[Port]] = {}
-    for port in ports:
-        if port.guid:
-            found.setdefault(port.guid, []).append(port)
+    found = gathered((port.guid, port) for port in ports if port.guid)
     return {guid: places for guid, places in found.items() if any(place.node is not places[0].node for place in places)}
 
 

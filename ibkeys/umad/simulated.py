@@ -212,7 +212,7 @@ class SimulatedPort(Closing):
             arrived = self._due(subnet.now)
             if arrived:
                 return arrived
-            due = subnet.carrier.next_sa_timer()
+            due = subnet.managers.next_timer()
             if due is not None and due <= deadline and (not self._queue or due < self._queue[0][0]):
                 subnet.advance(max(0.0, due - subnet.now))
                 subnet.carrier.run_sa_timers()

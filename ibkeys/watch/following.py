@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys import files
+from ibkeys.closing import Closing
 
 LONGEST_LINE: Final = 4096
 """Bytes; a line that is longer is left out. None of OpenSM's is."""
 _CHUNK: Final = 1 << 18
 
 
-class FollowedFile:
+class FollowedFile(Closing):
     """The lines that are written to a file from now on. Use it as a context manager.
 
     logrotate may rename the file and make a new one, or copy and truncate it; OpenSM truncates it at SIGUSR1 with
@@ -62,7 +63,7 @@ class FollowedFile:
             return self._new_lines()
         except OSError as error:
             self.problem = error.strerror or str(error)
-            self._close()
+            self.close()
             return []
 
     def _new_lines(self) -> list[str]:
@@ -76,7 +77,7 @@ class FollowedFile:
         self._place += len(data)
         self.is_behind = len(data) == _CHUNK
         if not data and self._was_replaced():
-            self._close()
+            self.close()
             self._open()
         return self._split(data)
 
@@ -103,13 +104,8 @@ class FollowedFile:
         self.rest = rest
         return lines
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Close it. With the next look at it, it is opened again."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
-
-    def __enter__(self) -> FollowedFile:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._close()

@@ -17,6 +17,7 @@ from ibkeys.mad.notice import (
     CapabilityChangeDetails,
     GidDetails,
     LinkStateDetails,
+    Notice,
 )
 from ibkeys.topology.nodes import Port
 from ibkeys.watch.event import End, Event, Kind
@@ -42,10 +43,8 @@ def event_of_report(report: Report, names: Names, time: str) -> Event:
     issuer = names.end(notice.issuer_lid, report.issuer_gid)
     if isinstance(details, BadMKeyDetails):
         return _bad_m_key(details, notice.issuer_lid, issuer, names, time)
-    if isinstance(details, BadPKeySwitchPortDetails):
-        return _bad_p_key_at_switch(details, notice.issuer_lid, names, time)
-    if isinstance(details, BadQKeyDetails):
-        return _bad_key(details, number, issuer, names, time)
+    if isinstance(details, BadQKeyDetails | BadPKeySwitchPortDetails):
+        return _bad_key(details, notice, issuer, names, time)
     if isinstance(details, GidDetails):
         return _of_gid(details.gid_addr, number, issuer, names, time)
     if isinstance(details, LinkStateDetails):
@@ -58,25 +57,18 @@ def event_of_report(report: Report, names: Names, time: str) -> Event:
     return Event(time, "report", "other-trap", number, issuer, detail=what)
 
 
-def _bad_key(details: BadQKeyDetails, number: int, issuer: End, names: Names, time: str) -> Event:
+def _bad_key(
+    details: BadQKeyDetails | BadPKeySwitchPortDetails, notice: Notice, issuer: End, names: Names, time: str
+) -> Event:
     sender = names.end(details.lid_addr1, details.gid_addr1)
     receiver = names.end(details.lid_addr2, details.gid_addr2)
+    number = notice.trap_number
+    if isinstance(details, BadPKeySwitchPortDetails):
+        at = names.switch_port(details.sw_lid_addr or notice.issuer_lid, details.port_no)
+        return Event(time, "report", "bad-p_key-at-switch", number, at, sender, receiver, p_key=details.p_key)
     if isinstance(details, BadPKeyDetails):
         return Event(time, "report", "bad-p_key", number, issuer, sender, receiver, p_key=details.p_key)
     return Event(time, "report", "bad-q_key", number, issuer, sender, receiver, q_key=details.key)
-
-
-def _bad_p_key_at_switch(details: BadPKeySwitchPortDetails, issuer_lid: int, names: Names, time: str) -> Event:
-    return Event(
-        time,
-        "report",
-        "bad-p_key-at-switch",
-        TrapNumber.BAD_P_KEY_SWITCH_PORT,
-        names.switch_port(details.sw_lid_addr or issuer_lid, details.port_no),
-        names.end(details.lid_addr1, details.gid_addr1),
-        names.end(details.lid_addr2, details.gid_addr2),
-        p_key=details.p_key,
-    )
 
 
 def _bad_m_key(details: BadMKeyDetails, issuer_lid: int, issuer: End, names: Names, time: str) -> Event:

@@ -160,19 +160,14 @@ class Watch:
             self.take_reports(self._subscriber.poll(seconds))
             trouble = self._subscriber.trouble
             self._say("subscription", f"traps may be missed: {trouble}" if trouble else "", "trouble")
-            self._say_of_reports(self._subscriber)
+            if self._subscriber.port.lost:
+                self._say("lost", "more Reports arrive than can be processed: some were lost, and counts are too low")
+            if self._subscriber.port.strangers:
+                self._say("strangers", "Reports arrive from a port that is not the SA's: they are ignored")
         else:
             self._fabric.umad.recv(seconds)  # nobody is asked anything now: it only lets the time pass
         if self._log is not None:
             self._follow(self._log)
-
-    def _say_of_reports(self, subscriber: Subscriber) -> None:
-        """Say once when Reports are lost, and once when somebody else than the SA sends some."""
-        port = subscriber.port
-        if port.lost:
-            self._say("lost", "more Reports arrive than can be processed: some were lost, and counts are too low")
-        if port.strangers:
-            self._say("strangers", "Reports arrive from a port that is not the SA's: they are ignored")
 
     def take_reports(self, reports: Sequence[Report], looks: bool = True) -> None:
         """Tell of *reports*; with *looks* after a new sweep where the names of the last one do not suffice."""

@@ -197,12 +197,12 @@ def test_a_report_goes_out_four_times_without_an_answer(net: Subnet, heard: list
     assert ask(net, inform_info(257, True)) == 0
     send_bad_packet(net)
     for expected in (2, 3, 4, 4):
-        due = net.carrier.next_sa_timer()
+        due = net.managers.next_timer()
         assert due is not None
         net.advance(due - net.now)
         net.carrier.run_sa_timers()
         assert len(heard) == expected
-    assert net.carrier.next_sa_timer() is None
+    assert net.managers.next_timer() is None
 
 
 @pytest.mark.parametrize(
@@ -221,9 +221,9 @@ def test_an_answer_carries_the_whole_transaction_id(net: Subnet, spoil: Any, aga
     send_bad_packet(net)
     answer = spoil(mads[0][:3] + bytes((Method.REPORT_RESP,)) + mads[0][4:])
     net.send(answer, port(net, OTHER), port(net, SM).lid)
-    assert net.carrier.next_sa_timer() is not None, "nobody answers for another port"
+    assert net.managers.next_timer() is not None, "nobody answers for another port"
     net.send(answer, port(net, ASKER), port(net, SM).lid)
-    assert (net.carrier.next_sa_timer() is not None) == again
+    assert (net.managers.next_timer() is not None) == again
 
 
 def test_a_trap_that_was_reported_is_not_repeated_by_its_port(net: Subnet, heard: list[ReportNotice]) -> None:

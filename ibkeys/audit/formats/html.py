@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 from ibkeys.audit.findings import GROUPS, SEVERITIES, Report, Result, RuleResult, Severity, Subject
 from ibkeys.audit.formats import words
-from ibkeys.audit.formats.page import markup, render_page
+from ibkeys.audit.formats.page import markup, render_page, within
 from ibkeys.audit.formats.same import FindingGroup, grouped, names_in
 from ibkeys.audit.formats.words import Texts, count
 from ibkeys.audit.pictures.members import members_svg
+from ibkeys.grouping import gathered
 from ibkeys.topology.names.folded import FoldedNames
 
 FIRST: Final = 10
@@ -107,10 +109,7 @@ def _sentences(report: Report, fail_on: Severity | None) -> Iterator[str]:
 
 def _not_evaluated(report: Report, names: FoldedNames) -> list[tuple[list[RuleResult], list[str]]]:
     """Return the rules without an answer with the reasons; those of the same reasons stand together."""
-    found: dict[tuple[str, ...], list[RuleResult]] = {}
-    for each in report.results:
-        if each.result == "unknown":
-            found.setdefault(_unknown_reasons(each, names), []).append(each)
+    found = gathered((_unknown_reasons(each, names), each) for each in report.results if each.result == "unknown")
     more = "more; the JSON of this report has them all"
     return [
         (results, [*reasons[:FIRST], *([f"and {len(reasons) - FIRST} {more}"] if len(reasons) > FIRST else [])])
@@ -203,26 +202,17 @@ def _kinds(report: Report, texts: Texts, names: FoldedNames) -> Iterator[dict[st
                         "text": {key: texts.get(each.rule, {}).get(key) for key in ("why", "false_positives")},
                         "sources": words.sources_of(texts.get(each.rule, {})),
                         "found": len(each.subjects),
-                        "rows": _rows(rows[each.rule], each, report.taken),
+                        "rows": within(rows[each.rule][:MOST], MOST, partial(_row, each, report.taken)),
                     }
                     for each in chosen
                 ],
             }
 
 
-def _rows(found: Sequence[FindingGroup], result: RuleResult, taken: str) -> list[dict[str, Any]]:
-    """Return the rows of a rule. Together they list no more than `MOST` ports one by one; folded, they name all."""
-    rows = []
-    room = MOST
-    for same in found[:MOST]:
-        rows.append(_row(same, result, taken, room))
-        room -= len(rows[-1]["each"])
-    return rows
-
-
-def _row(same: FindingGroup, result: RuleResult, taken: str, room: int) -> dict[str, Any]:
+def _row(result: RuleResult, taken: str, same: FindingGroup, room: int) -> dict[str, Any]:
     """Return what findings say in texts. Their word stands there where it is not that of the whole rule, their time
-    where it is not that of the report; *room*: how many ports may be listed one by one."""
+    where it is not that of the report; *room*: how many ports may be listed one by one, of `MOST` in all rows of a
+    rule; folded, they name all."""
     subject = same.first
     severity = words.severity_of(subject, result)
     word: str = "" if subject.result == result.result else subject.result

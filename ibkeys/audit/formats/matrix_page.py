@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ibkeys.audit.formats.page import markup, render_page
+from ibkeys.audit.formats.page import markup, render_page, within
 from ibkeys.audit.formats.words import count
 from ibkeys.audit.pictures.columns import Column, Matrix, Row
 from ibkeys.audit.pictures.fabric_map import Colouring, FabricMap
@@ -39,7 +39,7 @@ def render_matrix(matrix: Matrix, made: FabricMap, *, source: str = "", version:
         matrix=matrix,
         cell=CELL,
         parts=[(markup(labels), markup(band)) for labels, band in matrix_parts(matrix)],
-        columns=_columns(matrix),
+        columns=within(matrix.columns, MOST_LISTED, _column),
         rows=[_row(row, matrix) for row in matrix.rows],
         count=count,
         map=markup(map_part(made)) if made.boxes else "",
@@ -62,15 +62,6 @@ def _colouring(made: FabricMap, colouring: Colouring) -> dict[str, Any]:
             if word in shown
         ],
     }
-
-
-def _columns(matrix: Matrix) -> list[dict[str, Any]]:
-    columns = []
-    room = MOST_LISTED
-    for column in matrix.columns:
-        columns.append(_column(column, room))
-        room -= len(columns[-1]["each"])
-    return columns
 
 
 def _column(column: Column, room: int) -> dict[str, Any]:

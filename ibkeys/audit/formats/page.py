@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from ibkeys.errors import UsageError
 from ibkeys.printable import clean
+
+T = TypeVar("T")
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 
@@ -44,6 +47,16 @@ def render_page(template: str, *, extra_style: str = "", script: str = "", **val
         style=markup(style), script=markup(scripts), policy=policy, **values
     )
     return text
+
+
+def within(things: Iterable[T], most: int, shown: Callable[[T, int], dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return *things* as they are *shown* where there is room for so many ports: *most* less those before it. The ports
+    that one lists are its ``each``."""
+    rows = []
+    for thing in things:
+        rows.append(shown(thing, most))
+        most -= len(rows[-1]["each"])
+    return rows
 
 
 def markup(text: str) -> Any:

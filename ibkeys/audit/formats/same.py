@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from ibkeys.audit.findings import Report, RuleResult, Subject
 from ibkeys.audit.formats import words
+from ibkeys.grouping import gathered
 from ibkeys.topology.names.folded import FoldedNames, in_order
 
 _PORT: Final = re.compile(r"'(?:[^'\\]|\\.)*' 0x[0-9a-f]{16} port \d+")
@@ -44,11 +45,11 @@ def grouped(
 ) -> list[FindingGroup]:
     """Return *subjects* of one rule, put together where all but the port is equal: result, message, evidence, severity,
     waiver and how it was read. What is not a port stands alone. *evidence*: False for where it is not shown."""
-    found: dict[Hashable, list[Subject]] = {}
-    for index, subject in enumerate(subjects):
-        key = _said(result, subject, evidence) if _is_port(subject.identity) else index
-        found.setdefault(key, []).append(subject)
-    return [_same(each, names) for each in found.values()]
+    said = (
+        (_said(result, subject, evidence) if _is_port(subject.identity) else index, subject)
+        for index, subject in enumerate(subjects)
+    )
+    return [_same(each, names) for each in gathered(said).values()]
 
 
 def _is_port(identity: Mapping[str, Any]) -> bool:

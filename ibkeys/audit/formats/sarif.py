@@ -199,6 +199,8 @@ def _failures(report: Report) -> Iterator[_Failure]:
 def _result(one: _Failure, root: str) -> dict[str, Any]:
     subject, rule = one.subject, one.result
     message = _message(subject) if subject is not None else clean(f"{rule.title}: {words.summary(rule)}")
+    said = subject.to_json() if subject is not None else {}
+    read = {name: value for name, value in said.items() if name in ("evidence", "time", "m_key_used")}
     return {
         "ruleId": rule.rule,
         "ruleIndex": one.index,
@@ -207,15 +209,7 @@ def _result(one: _Failure, root: str) -> dict[str, Any]:
         "message": {"text": message},
         "locations": [location_of(subject, root)],
         "partialFingerprints": dict.fromkeys(FINGERPRINTS, _digest(one.called)),
-        "properties": {"severity": one.severity, **(_read(subject) if subject is not None else {})},
-    }
-
-
-def _read(subject: Subject) -> dict[str, Any]:
-    return {
-        "evidence": {attribute: dict(fields) for attribute, fields in subject.evidence.items()},
-        "time": subject.time,
-        "m_key_used": subject.m_key_used,
+        "properties": {"severity": one.severity, **read},
     }
 
 

@@ -8,13 +8,14 @@ null. Source of the shapes: ai-cloud-validation (Apache-2.0), read with its chec
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ibkeys.audit.files import Tenancy
 from ibkeys.audit.inputs import AuditInput
 from ibkeys.classkeys.reading import ANSWERED, ClassKeyReading
+from ibkeys.grouping import gathered, grouped
 from ibkeys.keys.pkey import PARTITION_MASK
 from ibkeys.mad.classes.gmp import KEY_CLASSES, ClassName
 from ibkeys.printable import counted
@@ -44,9 +45,7 @@ def partitions_document(data: AuditInput, site: Site, tenancies: Sequence[Tenanc
     """
     seen = _members(data)
     named = {each.base: each.name for each in data.policy.partitions} if data.policy is not None else {}
-    tenants: dict[int, list[Tenancy]] = {}
-    for tenancy in tenancies:
-        tenants.setdefault(tenancy.partition, []).append(tenancy)
+    tenants = grouped(tenancies, lambda tenancy: tenancy.partition)
     unread = _unread_tables(data)
     entries = []
     for partition in sorted({*tenants, *(each for each in seen if each != DEFAULT_PARTITION)}):
@@ -127,7 +126,7 @@ def _p_keys(data: AuditInput, partitions: int) -> dict[str, Any]:
 def _m_keys(data: AuditInput) -> dict[str, Any]:
     """M_Keys are configured where every end port has one, and no two ports the same."""
     source = "PortInfo.M_Key of all end ports"
-    ports = _by_state((port.m_key_state, port) for port in data.end_ports)
+    ports = gathered((port.m_key_state, port) for port in data.end_ports)
     if "zero" in ports:
         return _key(source, f"not set on {_named(ports['zero'])}", configured=False)
     holders: dict[int, set[int]] = {}
@@ -153,7 +152,7 @@ def _class_keys(data: AuditInput, name: ClassName) -> dict[str, Any]:
     if data.snapshot.class_keys is None:
         return _key(source, "not queried: --class-keys queries it")
     readings = [each for each in data.snapshot.class_keys if each.of == name]
-    ports = _by_state((each.state, each.port) for each in readings)
+    ports = gathered((each.state, each.port) for each in readings)
     if "zero" in ports:
         return _key(source, f"not set on {_named(ports['zero'])}", configured=False)
     for state, words in _UNSEEN.items():
@@ -182,13 +181,6 @@ def _how_set(readings: Sequence[ClassKeyReading]) -> str:
     text = f"set on {counted(len(readings), 'port')}"
     text += f", hidden on {hidden}" if hidden else ""
     return text + (f", readable by everybody on {open_}" if open_ else "")
-
-
-def _by_state(ports: Iterable[tuple[str, Port]]) -> dict[str, list[Port]]:
-    found: dict[str, list[Port]] = {}
-    for state, port in ports:
-        found.setdefault(state, []).append(port)
-    return found
 
 
 # --- both -------------------------------------------------------------------------------------------------------------

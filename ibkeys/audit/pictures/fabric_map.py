@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, get_args
 
 from ibkeys.audit.findings import SEVERITIES, Report, Severity
 from ibkeys.audit.pictures.key_sets import Keys, by_use, key_text, letter
+from ibkeys.grouping import grouped
 from ibkeys.keys.pkey import PARTITION_MASK
 from ibkeys.topology.model import Topology
 from ibkeys.topology.names.folded import FoldedNames, in_order, natural, ranges
@@ -117,12 +118,12 @@ def _switch_name(node: Node, usage: Mapping[str | None, int]) -> str:
 
 def _add_hosts(made: FabricMap, fabric: Topology, places: Mapping[Node, int], looks_of: LooksOf) -> None:
     called = FoldedNames(port.identity() for port in fabric.end_ports())
-    groups: dict[tuple[int, Looks], list[Port]] = {}
-    for port in fabric.end_ports():
-        if not port.node.is_switch:
-            leaf = port.peer.node if port.peer is not None else None
-            place = places.get(leaf, len(places)) if leaf is not None else len(places)
-            groups.setdefault((place, looks_of(port, (port,))), []).append(port)
+
+    def place_and_looks(port: Port) -> tuple[int, Looks]:
+        place = places.get(port.peer.node, len(places)) if port.peer is not None else len(places)
+        return place, looks_of(port, (port,))
+
+    groups = grouped((port for port in fabric.end_ports() if not port.node.is_switch), place_and_looks)
     _add_silent(made, places)
     ordered = sorted(groups.items(), key=lambda item: (item[0][0], in_order(item[1][0].identity())))
     for (place, looks), ports in ordered[:MOST]:

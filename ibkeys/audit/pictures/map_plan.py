@@ -8,6 +8,7 @@ from typing import Final
 from ibkeys.audit.pictures.fabric_map import Box, Colouring, FabricMap
 from ibkeys.audit.pictures.map_links import Line, Rail, rails_and_lines
 from ibkeys.audit.pictures.svg import text_width
+from ibkeys.grouping import gathered
 
 ROW: Final = 20
 BOX: Final = 16
@@ -81,11 +82,8 @@ class Plan:
 
     def _place_leaves(self) -> int:
         """Place the leaves and the hosts, and return how many lines that takes."""
-        behind: dict[int, list[int]] = {}
         hosts = [index for index, box in enumerate(self._made.boxes) if box.level is None]
-        for one, other in self._made.links:
-            if self._made.boxes[other].level is None:
-                behind.setdefault(one, []).append(other)
+        behind = gathered(link for link in self._made.links if self._made.boxes[link[1]].level is None)
         row = 0
         for index, box in enumerate(self._made.boxes):
             if box.level == 0:
@@ -102,12 +100,9 @@ class Plan:
     def _place(self, level: int) -> None:
         """Spread the switches of a level over the height, ordered by the mean position of the nodes that they are
         linked to."""
-        linked: dict[int, list[int]] = {}
-        for one, other in self._made.links:
-            for here, there in ((one, other), (other, one)):
-                if self._made.boxes[here].level == level and there in self._row:
-                    linked.setdefault(here, []).append(self._row[there])
-        mine = [index for index, box in enumerate(self._made.boxes) if box.level == level]
+        mine = {index for index, box in enumerate(self._made.boxes) if box.level == level}
+        both_ways = (*self._made.links, *((other, one) for one, other in self._made.links))
+        linked = gathered((here, self._row[there]) for here, there in both_ways if here in mine and there in self._row)
         middle = {index: sum(linked[index]) / len(linked[index]) if index in linked else 0.0 for index in mine}
         for place, index in enumerate(sorted(mine, key=lambda index: (middle[index], index))):
             self._row[index] = int((place + 0.5) * self.rows / len(mine))

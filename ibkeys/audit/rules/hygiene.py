@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ibkeys.audit.inputs import AuditInput
 from ibkeys.audit.rule import Verdict, rule
-from ibkeys.topology.nodes import Port
+from ibkeys.grouping import gathered
 
 
 @rule(
@@ -45,10 +45,8 @@ def devices(data: AuditInput, verdict: Verdict) -> None:
 )
 def guids(data: AuditInput, verdict: Verdict) -> Verdict:
     """HY002: duplicate or unknown GUID."""
-    places: dict[int, list[Port]] = {}
-    for port in data.end_ports:
-        if port.guid:
-            places.setdefault(port.guid, []).append(port)
+    places = gathered((port.guid, port) for port in data.end_ports if port.guid)
+    doubled = {node.guid for node in data.fabric.nodes if node.twin}
     known = data.inventory
     for port in data.end_ports:
         evidence = {"NodeInfo": {"node_guid": f"0x{port.node.guid:016x}", "port_guid": f"0x{port.guid:016x}"}}
@@ -58,7 +56,7 @@ def guids(data: AuditInput, verdict: Verdict) -> Verdict:
             route = ",".join(map(str, (0, *others[0].agent_path)))
             message = f"port GUID 0x{port.guid:016x} is used by {others[0]} (route {route}) too"
             verdict.fail(port, message, evidence)
-        elif port.node.guid in data.doubled_nodes:
+        elif port.node.guid in doubled:
             verdict.fail(port, f"node GUID 0x{port.node.guid:016x} is used by several nodes", evidence)
         elif known is not None and not {port.guid, port.node.guid} & known:
             verdict.fail(port, "neither its port GUID nor its node GUID is in the inventory", evidence)

@@ -76,7 +76,7 @@ def out_of_date(data: AuditInput, verdict: Verdict) -> Verdict:
     """KF002: key file out of date."""
     assert data.host is not None
     if not data.host.guid2mkey:
-        return Verdict.not_applicable(data, "no guid2mkey on this host")
+        return Verdict(data, note="no guid2mkey on this host")
     on_fabric = {port.guid for port in data.end_ports if port.guid}
     for path, guids in data.host.guid2mkey.items():
         label = (str(path),)

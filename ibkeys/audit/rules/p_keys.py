@@ -7,6 +7,7 @@ from typing import Final
 from ibkeys.audit.inputs import AuditInput, Table
 from ibkeys.audit.rule import VIRTUAL_TABLES, Evidence, Verdict, p_keys, rule
 from ibkeys.audit.rules import p_keys_policy as pk_policy
+from ibkeys.grouping import gathered
 from ibkeys.keys.pkey import FULL_BIT
 from ibkeys.partitions.model import DEFAULT_PARTITION
 from ibkeys.printable import counted
@@ -209,9 +210,7 @@ def index_moved(data: AuditInput, verdict: Verdict) -> None:
 
 def _moved(before: Table, now: Table) -> list[tuple[int, int, int]]:
     """Return (P_Key, old index, new index) of the P_Keys that are at none of their old indexes any more."""
-    was: dict[int, list[int]] = {}
-    for index, key in before.entries.items():
-        was.setdefault(key, []).append(index)
+    was = gathered((key, index) for index, key in before.entries.items())
     current = set(now.entries.values())
     return [
         (key, indexes[0], now.index_of(key))

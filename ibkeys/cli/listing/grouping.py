@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Sequence
 
-T = TypeVar("T")
-K = TypeVar("K", bound=Hashable)
-
-
-def grouped(things: Iterable[T], said: Callable[[T], K]) -> dict[K, list[T]]:
-    """Return *things* by what is *said* of each, in the order in which they come."""
-    groups: dict[K, list[T]] = {}
-    for thing in things:
-        groups.setdefault(said(thing), []).append(thing)
-    return groups
+from ibkeys.grouping import grouped as grouped
 
 
 def shortened(lines: Sequence[str], most: int, rest: Callable[[int], str]) -> list[str]:

@@ -24,14 +24,11 @@ def known_keys(look: Look) -> KeyForms:
 def _of_ring(look: Look) -> Iterator[int]:
     ring = look.fabric.ring
     spares = (key for keys in ring.spares.values() for key in keys)
-    for key in (ring.fallback, *ring.by_guid.values(), *ring.learned.values(), *spares):
-        yield key.reveal()
-    if ring.for_all is not None:
-        yield ring.for_all.reveal()
-    if look.sm_key is not None:
-        yield look.sm_key.reveal()
-    for keys in ring.class_keys.values():
-        yield from (key.reveal() for key in keys.values())
+    of_classes = (key for keys in ring.class_keys.values() for key in keys.values())
+    m_keys = (ring.fallback, *ring.by_guid.values(), *ring.learned.values(), *spares)
+    for key in (*m_keys, ring.for_all, look.sm_key, *of_classes):
+        if key is not None:
+            yield key.reveal()
 
 
 def _of_store(fabric: Fabric) -> Iterator[int]:

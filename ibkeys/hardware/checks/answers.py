@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply
 from ibkeys.fabric.handle import PortHandle
-from ibkeys.hardware.check import Answer, as_assumed, check, checks_in
+from ibkeys.hardware.check import Answer, as_assumed, check
 from ibkeys.hardware.look import Look
 from ibkeys.mad.attributes import Attribute, PKeyTable
 from ibkeys.mad.const import P_KEYS_PER_BLOCK, MadStatus
@@ -61,6 +60,3 @@ def block_past_end(look: Look) -> Answer:
 def _judged(said: dict[str, str], wanted: str) -> Answer:
     text = ", ".join(f"{who}: {status}" for who, status in said.items())
     return as_assumed(all(status == wanted for status in said.values()), text, answers=said)
-
-
-CHECKS: Final = checks_in(globals())

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from ibkeys.discovery.port_counters import enforcing_ports
 from ibkeys.errors import IbkeysError
-from ibkeys.hardware.check import Answer, as_assumed, check, checks_in, not_checked, seen
+from ibkeys.hardware.check import Answer, as_assumed, check, not_checked, seen
 from ibkeys.hardware.look import Look
 from ibkeys.mad.attributes import VIOLATION_COUNTERS, PortInfo
 from ibkeys.printable import counted
@@ -45,6 +43,3 @@ def constraint_errors(look: Look) -> Answer:
     dropped = sum(bool(errors.received or errors.transmitted) for errors in read.values())
     text = f"{counted(len(wanted), 'port')}, {len(failed)} without an answer, {dropped} with dropped packets"
     return as_assumed(not failed, text, ports=len(wanted), failed=len(failed), dropped=dropped)
-
-
-CHECKS: Final = checks_in(globals())

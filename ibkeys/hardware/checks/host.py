@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys import files
-from ibkeys.hardware.check import Answer, as_assumed, check, checks_in, not_checked, seen
+from ibkeys.hardware.check import Answer, as_assumed, check, not_checked, seen
 from ibkeys.hardware.look import Look
 from ibkeys.mad import offsets as at
 from ibkeys.mad.attributes import NodeInfo
@@ -105,6 +105,3 @@ def _wait(look: Look, mad: bytes, end: float) -> Incoming | None:
             if came.mad[at.TID] == mad[at.TID]:
                 return came
     return None
-
-
-CHECKS: Final = checks_in(globals())

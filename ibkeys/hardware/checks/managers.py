@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.errors import MadStatusError
-from ibkeys.hardware.check import Answer, as_assumed, check, checks_in, differs, not_checked, same, seen
+from ibkeys.hardware.check import Answer, as_assumed, check, differs, not_checked, same, seen
 from ibkeys.hardware.look import Look
 from ibkeys.keys.smkey import NO_SM_KEY
 from ibkeys.mad.attributes import PortInfo, SMInfo
@@ -98,6 +98,3 @@ def trusts(look: Look) -> Answer:
         return not_checked("no SM_Key was given: --smkey @FILE")
     records = look.sa.get_table(PKeyTableRecord, lid=look.own.lid)
     return seen(f"{len(records)} records of the local port", records=len(records))
-
-
-CHECKS: Final = checks_in(globals())

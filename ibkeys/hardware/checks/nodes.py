@@ -8,7 +8,7 @@ from functools import reduce
 from operator import and_, or_
 from typing import Final
 
-from ibkeys.hardware.check import Answer, as_assumed, check, checks_in, not_checked, seen
+from ibkeys.hardware.check import Answer, as_assumed, check, not_checked, seen
 from ibkeys.hardware.look import Look
 from ibkeys.keys.pkey import PARTITION_MASK
 from ibkeys.mad.attributes import NodeInfo, PortInfo, SpeedsAboveNdr
@@ -134,6 +134,3 @@ def descriptions(look: Look) -> Answer:
     names = [node.description or "" for node in look.found.nodes]
     odd = sum(not name.isprintable() for name in names)
     return as_assumed(not odd, f"{counted(len(names), 'name')}, {odd} with control characters", odd=odd)
-
-
-CHECKS: Final = checks_in(globals())

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.client.request import Request
 from ibkeys.client.scheduler import PER_NODE
 from ibkeys.errors import IbkeysError
 from ibkeys.fabric.handle import PortHandle
-from ibkeys.hardware.check import Answer, as_assumed, check, checks_in, not_checked, seen
+from ibkeys.hardware.check import Answer, as_assumed, check, not_checked, seen
 from ibkeys.hardware.look import Look
 from ibkeys.mad.attributes import NodeInfo
 from ibkeys.mad.const import Method
@@ -56,18 +55,13 @@ def at_once(look: Look) -> Answer:
         return not_checked("no node was found at the other end of the cable")
     client, lost = look.fabric.client, 0
     for _ in range(_ROUNDS):
-        outcomes = client.ask(_at_a_time(handle))
-        lost += sum(isinstance(outcome, IbkeysError) for outcome in outcomes)
+        # a name of its own for each: a Get that is lost must not keep back the others
+        gets = [
+            client.request(Method.GET, NodeInfo, 0, handle.route, node=object(), m_key=handle.m_key, retries=0)
+            for _ in range(PER_NODE)
+        ]
+        lost += sum(isinstance(outcome, IbkeysError) for outcome in client.ask(gets))
     return as_assumed(not lost, f"{_ROUNDS * PER_NODE} Gets, {lost} not answered", lost=lost)
-
-
-def _at_a_time(handle: PortHandle) -> list[Request]:
-    request = handle.fabric.client.request
-    # a name of its own for each: a Get that is lost must not keep back the others
-    return [
-        request(Method.GET, NodeInfo, 0, handle.route, node=object(), m_key=handle.m_key, retries=0)
-        for _ in range(PER_NODE)
-    ]
 
 
 @check("timing.sweep", "unknown", "time, SMPs and lost answers of a sweep with all P_Key tables are recorded")
@@ -80,6 +74,3 @@ def sweep(look: Look) -> Answer:
         f"{counts.strays} late or foreign answers, at most {counts.widest} in flight"
     )
     return seen(text, seconds=seconds, smps=counts.sent, timeouts=counts.timeouts, strays=counts.strays)
-
-
-CHECKS: Final = checks_in(globals())

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from ibkeys.errors import MadStatusError
-from ibkeys.hardware.check import Answer, as_assumed, check, checks_in, not_checked, seen
+from ibkeys.hardware.check import Answer, as_assumed, check, not_checked, seen
 from ibkeys.hardware.look import Look
 from ibkeys.mad.const import CapabilityMask
 from ibkeys.mad.notice import Notice
@@ -38,6 +36,3 @@ def waiting(look: Look) -> Answer:
     if not any(notice.raw):
         return seen("no trap waits")
     return seen(f"trap {notice.trap_number} of type {notice.type}", trap=notice.trap_number)
-
-
-CHECKS: Final = checks_in(globals())

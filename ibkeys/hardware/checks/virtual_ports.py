@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from ibkeys.errors import MadStatusError
-from ibkeys.hardware.check import Answer, as_assumed, check, checks_in, not_checked, seen
+from ibkeys.hardware.check import Answer, as_assumed, check, not_checked, seen
 from ibkeys.hardware.look import Look
 from ibkeys.mad.attributes import Attribute, NodeInfo
 from ibkeys.mad.virtualization import VirtualizationInfo, VNodeInfo, VPortInfo, VPortState
@@ -72,6 +72,3 @@ def _first(look: Look, attribute: type[_A], is_own: Callable[[_A], bool], what: 
         return as_assumed(False, f"status 0x{error.status:04x}")
     fits = is_own(said)
     return as_assumed(fits, f"it has the {what}" if fits else f"it does not have the {what}")
-
-
-CHECKS: Final = checks_in(globals())

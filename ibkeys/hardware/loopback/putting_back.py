@@ -36,16 +36,6 @@ class Written:
     record: OperationRecord
     images: tuple[Image, ...]
 
-    @property
-    def is_key(self) -> bool:
-        """Whether it wrote an M_Key."""
-        return any(image.key_name is not None for image in self.images)
-
-    @property
-    def port_guids(self) -> set[int]:
-        """The ports that it wrote."""
-        return {image.port_guid for image in self.images}
-
 
 def not_put_back(journal: Journal) -> list[Written]:
     """Return the writes of loopbacks that were not put back, the last one first. Counters cannot be."""
@@ -67,13 +57,13 @@ def put_back(look: Look, writer: Writer, own_guids: Iterable[int]) -> list[int]:
     with Journal.read(look.fabric.stores.journal) as journal:
         standing = not_put_back(journal)
     for written in standing:
-        if not written.port_guids <= own:
+        if not {image.port_guid for image in written.images} <= own:
             raise Refused(
                 f"operation {written.record.id} of the journal wrote a port that is not one of these two, and is not "
                 f"put back: name the ports that it wrote; `ibkeys journal {written.record.id}` shows them",
                 NOT_OWN,
             )
-        if written.is_key:
+        if any(image.key_name is not None for image in written.images):
             _put_key_back(look, writer, written)
         else:
             writer.apply(plan_undo(writer, written.record.id))

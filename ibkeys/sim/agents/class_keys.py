@@ -155,10 +155,9 @@ def _set(port: Port, agent: ClassAgent, rules: ClassRules, data: bytes) -> None:
     """Store a KeyInfo. Violations are cleared by 0 and kept by all else, or kept always; what lies behind them too."""
     violations = KeySettings.violations
     clears = rules.violations == "cleared" and not violations.decode(data)
-    stored = bytearray(data[: violations.byte] + agent.info[violations.byte :])
+    agent.info[: violations.byte] = data[: violations.byte]
     if clears:
-        violations.patch(stored, 0)
-    agent.info[:] = stored
+        violations.patch(agent.info, 0)
     port.touch()
     port.node.history.changes += 1
 

@@ -17,7 +17,6 @@ from ibkeys.mad.attributes import ClassPortInfo
 from ibkeys.mad.const import MadStatus, Method, SaStatus
 from ibkeys.mad.fields import Row
 from ibkeys.mad.inform import InformInfo
-from ibkeys.mad.notice import Notice
 from ibkeys.mad.records import NodeRecord, PKeyTableRecord, PortInfoRecord, SaRecord
 from ibkeys.mad.sa import ACTIVE, SA_CLASS_VERSION, SA_HEADER_SIZE, SaHeader, build_sa
 from ibkeys.sim.agents.rmpp_sender import Transfer
@@ -95,10 +94,6 @@ class SubnetAdministration:
             return [answer]
         transfer = self._transfers[key] = Transfer(answer, data, now)
         return transfer.send(now)
-
-    def take_trap(self, mad: bytes, issuer: Port) -> list[tuple[Port, bytes]]:
-        """Take a trap that *issuer* sent to the SM here; returns the Reports to be sent, and to which port."""
-        return self.subscriptions.tell(Notice(mad[at.DATA]), issuer, self._history.now)
 
     def next_timer(self) -> float | None:
         """Return the time at which `resend` has something to do, None when nothing is on its way."""

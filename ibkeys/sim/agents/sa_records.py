@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from ibkeys.grouping import gathered
 from ibkeys.keys.pkey import match_in_table
 from ibkeys.mad.attributes import NodeInfo
 from ibkeys.mad.const import P_KEYS_PER_BLOCK, PortState
@@ -69,10 +70,7 @@ class Source:
         """Return the end ports with that base LID, without looking through all of them each time."""
         ports = self._by_lid.get(lid)
         if ports is None or any(port.lid != lid for port in ports):
-            self._by_lid = {}
-            for node in self.nodes:
-                for port in node.end_ports:
-                    self._by_lid.setdefault(port.lid, []).append(port)
+            self._by_lid = gathered((port.lid, port) for node in self.nodes for port in node.end_ports)
         return self._by_lid.get(lid, [])
 
 

@@ -8,7 +8,7 @@ options.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -116,9 +116,8 @@ class Subscriptions:
         """Return the time at which `resend` has something to do, None when every Report is acknowledged."""
         return min((sent.due for sent in self._sent.values()), default=None)
 
-    def resend(self, now: float) -> Iterable[tuple[Port, bytes]]:
-        """Return what nobody acknowledged in time and goes out again; what was sent often enough is given up."""
-        again = []
+    def resend(self, now: float) -> Iterator[tuple[Port, bytes]]:
+        """Yield what nobody acknowledged in time and goes out again; what was sent often enough is given up."""
         for number, sent in list(self._sent.items()):
             if sent.due > now:
                 continue
@@ -128,8 +127,7 @@ class Subscriptions:
                 continue
             sent.left, sent.due = sent.left - 1, now + REPORT_AGAIN_AFTER
             self._home.record("report-repeated", to=str(sent.subscriber))
-            again.append((sent.subscriber, sent.mad))
-        return again
+            yield sent.subscriber, sent.mad
 
 
 def _wants(info: InformInfo, notice: Notice, issuer: Port) -> bool:

@@ -236,18 +236,15 @@ class _Reader:
         name = line.take_quoted("the alias" if is_alias else "the remote node's id")
         if is_alias:
             self.check_name(line, name, name_at)
-            self.set_alias(line, f"{self.module}@{name}", port, name_at)
+            port.alias = f"{self.module}@{name}"
+            if port.alias in self.aliases:
+                raise line.error(f'alias "{port.alias}" is taken', name_at)
+            self.aliases[port.alias] = (len(self.nodes) - 1, port.number)
         elif "@" in name:
             port.remote_alias = f"{self.module}{name}" if name.startswith("@") else name
         else:
             self.set_remote(line, port, name)
         self.read_rest(line, node, port)
-
-    def set_alias(self, line: Line, alias: str, port: FilePort, at: int) -> None:
-        if alias in self.aliases:
-            raise line.error(f'alias "{alias}" is taken', at)
-        self.aliases[alias] = (len(self.nodes) - 1, port.number)
-        port.alias = alias
 
     def set_remote(self, line: Line, port: FilePort, name: str) -> None:
         remote_port = 1

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from ibkeys.errors import StoreError
 from ibkeys.mad.const import SMState
+from ibkeys.mad.performance import PortCounters, PortCountersExtended
 from ibkeys.mad.virtualization import VirtualizationInfo
 from ibkeys.sim.counters import Counters
 from ibkeys.sim.managers import Managers
@@ -94,30 +95,23 @@ def _load_port(nodes: Sequence[Node], record: dict[str, Any]) -> Port:
     port = _port_at(nodes, record["at"])
     port.info[:] = bytes_of(record["info"], len(port.info))
     port.p_key_bytes = bytes.fromhex(record["p_keys"]) if "p_keys" in record else None
-    port.guids = (
-        {number_of(int(index), 0xFFFF): number_of(guid, (1 << 64) - 1) for index, guid in record["guids"].items()}
-        if "guids" in record
-        else None
-    )
+    port.guids = _loaded_guids(record["guids"]) if "guids" in record else None
     port.lease_deadline = seconds_of(record["lease_deadline"]) if "lease_deadline" in record else None
     port.class_agents = class_keys.load_agents(record["class_keys"]) if "class_keys" in record else None
-    port.virtualization = (
-        bytes_of(record["virtualization"], VirtualizationInfo.size) if "virtualization" in record else None
-    )
+    virtual = VirtualizationInfo.size
+    port.virtualization = bytes_of(record["virtualization"], virtual) if "virtualization" in record else None
     if "counters" in record:
         basic, extended = record["counters"]
-        fresh = Counters()
-        port.counters = Counters(bytes_of(basic, len(fresh.basic)), bytes_of(extended, len(fresh.extended)))
-    port.peer = _loaded_peer(nodes, port, record)
+        port.counters = Counters(bytes_of(basic, PortCounters.size), bytes_of(extended, PortCountersExtended.size))
+    port.peer = port.first_peer
+    if "peer" in record:  # the cable does not lead there
+        port.peer = None if record["peer"] is None else _port_at(nodes, record["peer"])
     port.touch()
     return port
 
 
-def _loaded_peer(nodes: Sequence[Node], port: Port, record: dict[str, Any]) -> Port | None:
-    """Return where the cable of *port* leads: a record names it only where that is not its first peer."""
-    if "peer" not in record:
-        return port.first_peer
-    return None if record["peer"] is None else _port_at(nodes, record["peer"])
+def _loaded_guids(record: dict[str, Any]) -> dict[int, int]:
+    return {number_of(int(index), 0xFFFF): number_of(guid, (1 << 64) - 1) for index, guid in record.items()}
 
 
 def _check_cable(port: Port) -> None:

@@ -7,11 +7,10 @@ from typing import Final
 
 from ibkeys.errors import EncodeError, UsageError
 from ibkeys.keys.classkey import ClassKey
-from ibkeys.mad.classes.gmp import KEY_CLASSES, KeyClass
-from ibkeys.printable import shortened
+from ibkeys.mad.classes.gmp import KEY_CLASSES
 from ibkeys.sim.agents import class_keys
 from ibkeys.sim.nodes import Port
-from ibkeys.sim.steering.words import LineError, Token, find, is_first, to_number
+from ibkeys.sim.steering.words import LineError, Token, find, is_first, one_of, to_number
 from ibkeys.sim.subnet import Subnet
 
 GIVE: Final = "classkey NODE[PORT] CLASS on|off [key=KEY] [protect=0|1] [lease=SECONDS] [violations=N]"
@@ -22,7 +21,7 @@ _ARGUMENTS: Final = {"protect": "protect_bit", "lease": "lease_period", "violati
 
 def give(words: Sequence[Token]) -> Callable[[Subnet], str]:
     """Read a line that gives ports a class, or removes it. Raises LineError."""
-    where, of, on = words[0], _class_named(words[1]), is_first(words[2], "on", "off")
+    where, of, on = words[0], KEY_CLASSES[one_of(words[1], KEY_CLASSES)], is_first(words[2], "on", "off")
     key = ClassKey(0)
     values: dict[str, int] = {}
     for word in words[3:]:
@@ -50,11 +49,8 @@ def give(words: Sequence[Token]) -> Callable[[Subnet], str]:
 
 def choose(words: Sequence[Token]) -> Callable[[Subnet], str]:
     """Read a line that chooses one of two guesses for a class. Raises LineError."""
-    of, rule, value = _class_named(words[0]), words[1].text, words[2].text
-    if rule not in class_keys.CHOICES:
-        raise LineError(f"{shortened(rule)}: write {', '.join(class_keys.CHOICES)}", words[1].column)
-    if value not in class_keys.CHOICES[rule]:
-        raise LineError(f"{shortened(value)}: write {' or '.join(class_keys.CHOICES[rule])}", words[2].column)
+    of, rule = KEY_CLASSES[one_of(words[0], KEY_CLASSES)], one_of(words[1], class_keys.CHOICES)
+    value = one_of(words[2], class_keys.CHOICES[rule], " or ")
 
     def set_rule(subnet: Subnet) -> str:
         setattr(subnet.carrier.class_rules[int(of.mgmt_class)], rule, value)
@@ -62,13 +58,6 @@ def choose(words: Sequence[Token]) -> Callable[[Subnet], str]:
         return f"class {of.name}: {rule} {value}"
 
     return set_rule
-
-
-def _class_named(word: Token) -> KeyClass:
-    found = next((of for name, of in KEY_CLASSES.items() if name == word.text), None)
-    if found is None:
-        raise LineError(f"{shortened(word.text)}: write {', '.join(KEY_CLASSES)}", word.column)
-    return found
 
 
 def _key_of(word: Token, text: str) -> ClassKey:

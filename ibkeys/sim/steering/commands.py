@@ -28,6 +28,7 @@ from ibkeys.sim.steering.words import (
     find_node,
     find_port,
     is_first,
+    one_of,
     split_line,
     to_number,
     to_seconds,
@@ -198,8 +199,7 @@ def _sm(words: Sequence[Token]) -> Action:
 
 
 def _sa(words: Sequence[Token]) -> Action:
-    if words[1].text != "wildcards":
-        raise LineError(f"{shortened(words[1].text)}: write wildcards", words[1].column)
+    one_of(words[1], ["wildcards"])
     accepted = is_first(words[2], "accepted", "refused")
 
     def set_sa(subnet: Subnet) -> str:

@@ -8,23 +8,19 @@ from typing import Final
 from ibkeys.errors import UsageError
 from ibkeys.mad.const import NodeType
 from ibkeys.mad.virtualization import VirtualizationInfo
-from ibkeys.printable import shortened
 from ibkeys.sim.agents import virtual_ports
 from ibkeys.sim.nodes import Port
-from ibkeys.sim.steering.words import LineError, Token, find, to_number
+from ibkeys.sim.steering.words import LineError, Token, find, one_of, to_number
 from ibkeys.sim.subnet import Subnet
 
 GIVE: Final = "vports NODE[PORT] on|off|none [possible=N] [top=N]"
-_STATES: Final = ("on", "off", "none")
 _NUMBERS: Final = {"possible": 127, "top": 3}
 """What may be said of virtual ports, and what holds unless it is."""
 
 
 def give(words: Sequence[Token]) -> Callable[[Subnet], str]:
     """Read a line that gives ports virtual ports, or takes them away. Raises LineError."""
-    where, state = words[0], words[1].text
-    if state not in _STATES:
-        raise LineError(f"{shortened(state)}: write {', '.join(_STATES)}", words[1].column)
+    where, state = words[0], one_of(words[1], ("on", "off", "none"))
     numbers = dict(_NUMBERS)
     for word in words[2:]:
         name, equals, text = word.text.partition("=")

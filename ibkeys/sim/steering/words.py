@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from collections.abc import Collection
+from typing import Final, NamedTuple, TypeVar
 
 from ibkeys.errors import AddressError, UsageError
 from ibkeys.printable import shortened
 from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.subnet import Subnet
+
+S = TypeVar("S", bound=str)
 
 _TOKEN: Final = re.compile(r'(?:"[^"]*"|[^\s"#]|(?<!\s)#)+')
 _PLACE: Final = re.compile(
@@ -51,11 +54,17 @@ def split_line(line: str) -> list[Token]:
     return tokens
 
 
+def one_of(token: Token, allowed: Collection[S], between: str = ", ") -> S:
+    """Return which of those *allowed* a word is; *between* them in the message. Raises LineError for another word."""
+    for each in allowed:
+        if each == token.text:
+            return each
+    raise LineError(f"{shortened(token.text)}: write {between.join(allowed)}", token.column)
+
+
 def is_first(token: Token, first: str, second: str) -> bool:
     """Return whether the word is *first*; it is one of the two."""
-    if token.text not in (first, second):
-        raise LineError(f"{shortened(token.text)}: write {first} or {second}", token.column)
-    return token.text == first
+    return one_of(token, (first, second), " or ") == first
 
 
 def to_number(token: Token, text: str, what: str, most: int) -> int:

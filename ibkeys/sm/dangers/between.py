@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from ibkeys.grouping import gathered
 from ibkeys.sm.dangers.danger import FoundDanger, danger_of
 from ibkeys.sm.instance import Instance, InstanceFile
 from ibkeys.sm.report import SmReport, shared_files
@@ -128,10 +129,7 @@ def _is_unknown(instance: Instance, name: str) -> bool:
 
 
 def _claimed_twice(report: SmReport) -> Iterator[FoundDanger]:
-    claims: dict[int, list[Instance]] = {}
-    for each in report.instances():
-        if each.port_guid is not None:
-            claims.setdefault(each.port_guid, []).append(each)
+    claims = gathered((each.port_guid, each) for each in report.instances() if each.port_guid is not None)
     for guid, claiming in claims.items():
         if len(claiming) > 1:
             number = "two" if len(claiming) == 2 else str(len(claiming))

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from ibkeys.grouping import grouped
 from ibkeys.printable import clean
 from ibkeys.topology.names.patterns import folded
 
@@ -219,9 +220,7 @@ def _folded_guids(guids: Sequence[str]) -> str:
     """Return GUIDs, of many those of one vendor as one set: ``0x78e7d1030022[9794,977c]``."""
     if len(guids) <= FEW_GUIDS:
         return ",".join(guids)
-    vendors: dict[str, list[str]] = {}
-    for guid in sorted(guids):
-        vendors.setdefault(guid[:_VENDOR], []).append(guid)
+    vendors = grouped(sorted(guids), lambda guid: guid[:_VENDOR])
     return ",".join(map(_one_set, vendors.values()))
 
 
