@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any, Final
 
-from ibkeys.apply.carrier import Assignment, Carrier, FabricChange, Failed
+from ibkeys.apply.carrier import Assignment, Carrier, Failed
 from ibkeys.apply.former import Former
 from ibkeys.apply.proof import find_differences
 from ibkeys.apply.remaining import Remaining
@@ -108,12 +108,6 @@ class ApplyPlan(Plan):
         """Whether there is anything to write, or an earlier operation to be closed."""
         return bool(self.phases) or self.operation_id is not None or self.undoes is not None
 
-    @property
-    def change(self) -> FabricChange:
-        """The change that the carrier has to make."""
-        left = self.remaining
-        return FabricChange(left.tables, left.enforcement, self.phases, self.survey.targets, left.empties)
-
     def begin(self, journal: Journal, origin: Origin) -> Operation | None:
         """Return the operation of the journal: an undo, one that is continued, or a new one that keeps its plan."""
         if self.undoes is not None:
@@ -134,7 +128,9 @@ class ApplyPlan(Plan):
         try:
             if self.hooks.confirm_within is not None:
                 self.carrier.arm(operation, self.hooks.confirm_within)
-            carried = self.carrier.carry_out(Assignment(self.change, operation, self.hooks.check, self.hooks.progress))
+            hooks, targets, empties = self.hooks, self.survey.targets, self.remaining.empties
+            assignment = Assignment(self.phases, targets, empties, operation, hooks.check, hooks.progress)
+            carried = self.carrier.carry_out(assignment)
             wrong = dict(carried.failed)
             try:
                 if carried.problem is None:
@@ -229,7 +225,7 @@ def apply_plan_of(
     if plan.phases:
         tables, enforcement = remaining.tables, remaining.enforcement
         plan.objections += objections_to_tables(writer, tables, enforcement, survey.targets, disconnecting)
-        plan.objections += carrier.check(plan.change)
+        plan.objections += carrier.check()
     plan.failed = list(remaining.absent)
     return plan
 

@@ -55,7 +55,7 @@ class TablesRun(Generic[Contents]):
 
     def make(self) -> bool:
         """Make the steps, and return whether all are made. Raises what stops it."""
-        for number, phase in enumerate(self.assignment.change.phases):
+        for number, phase in enumerate(self.assignment.phases):
             self.assignment.check()
             try:
                 made = self.runner.make(self._step(number, phase))
@@ -77,7 +77,7 @@ class TablesRun(Generic[Contents]):
     def note_written(self) -> None:
         """Note what the changed ports hold."""
         targets = self.prediction.survey.targets
-        for phase in self.assignment.change.phases:
+        for phase in self.assignment.phases:
             for each in phase.steps:
                 key, target = each.port.key, targets[each.port.key]
                 if key not in self.carried.failed:
