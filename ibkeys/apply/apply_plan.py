@@ -24,7 +24,7 @@ from ibkeys.change.ranks import rank_of
 from ibkeys.change.runner import OnStep
 from ibkeys.change.writer import Writer, left_open
 from ibkeys.errors import IbkeysError, Incomplete, Refused
-from ibkeys.plan.model import Break
+from ibkeys.plan.model import Break, PartitionPlan
 from ibkeys.plan.order import ADDING, Phase, Step, sets_of
 from ibkeys.printable import counted, named
 from ibkeys.store.journal import Journal, Operation
@@ -205,28 +205,27 @@ def apply_plan_of(
     carrier: Carrier,
     remaining: Remaining,
     survey: Survey,
-    disconnecting: bool,
+    wanted: PartitionPlan | Former,
     advice: str,
+    hooks: ApplyHooks | None = None,
     is_open: bool = False,
 ) -> ApplyPlan:
     """Return the plan of what *remaining* says, with the interlocks triggered. *advice*: what to do about ``stale``;
-    *is_open*: the record of the operation can be ended.
-
-    *disconnecting*: that end ports lose all their P_Keys is wanted. Raises MKeyNeeded.
-    """
+    *is_open*: the record of the operation can be ended. Raises MKeyNeeded."""
     phases = carrier.phases(remaining, survey)
-    plan = ApplyPlan(
-        writer.command, carrier=carrier, survey=survey, remaining=remaining, phases=phases, notes=list(survey.notes)
-    )
+    plan = ApplyPlan(writer.command, carrier=carrier, survey=survey, remaining=remaining, phases=phases)
+    plan.notes, plan.hooks = list(survey.notes), hooks or ApplyHooks()
     changing = {step.port.key for phase in plan.phases for step in phase.steps}
     if carrier.sends_sets:
         set_keys(survey.targets[key] for key in changing)
     plan.objections = remaining.stale(f"{advice}; {IF_GONE}" if is_open and plan.lacks_only_ports else advice)
     if plan.phases:
         tables, enforcement = remaining.tables, remaining.enforcement
+        disconnecting = isinstance(wanted, PartitionPlan) and wanted.options.disconnect_unconfigured
         plan.objections += objections_to_tables(writer, tables, enforcement, survey.targets, disconnecting)
         plan.objections += carrier.check()
     plan.failed = list(remaining.absent)
+    plan.breaks = carrier.breaks(wanted, remaining)
     return plan
 
 
@@ -246,10 +245,8 @@ def undo_plan_of(
     kept = "what somebody else wrote is kept, everything else is rolled back"
     advice = f"OpenSM would overwrite it; see `ibkeys journal {operation}`" if carrier.rewrites_tables else kept
     advice = f"{advice}, or {NEW_PLAN}" if is_undo else advice
-    plan = apply_plan_of(writer, carrier, remaining, survey, False, advice, is_open)
-    plan.breaks = carrier.breaks(former, remaining)
+    plan = apply_plan_of(writer, carrier, remaining, survey, former, advice, hooks, is_open)
     plan.undoes = operation
-    plan.hooks = hooks or ApplyHooks()
     return plan
 
 
@@ -300,15 +297,10 @@ def _stage(phase: Phase) -> int:
 
 
 def _incomplete(operation: Operation, wrong: Mapping[PortKey, IbkeysError], stopped: Phase | None) -> Incomplete:
-    error = Incomplete(
-        f"{counted(len(wrong), 'port')} could not be written: {next(iter(wrong.values()))}{_more(len(wrong))}"
-    )
+    more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+    error = Incomplete(f"{counted(len(wrong), 'port')} could not be written: {next(iter(wrong.values()))}{more}")
     if stopped is not None and stopped.name in _POLICIES:
         error.changed = f"it stopped at {_POLICIES[stopped.name]}, which is in place"
     elif stopped is not None:
         error.changed = f"no step after {stopped.name} was started"
     return left_open(error, operation)
-
-
-def _more(number: int) -> str:
-    return f" (and {number - 1} more)" if number > 1 else ""

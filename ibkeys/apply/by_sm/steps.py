@@ -5,7 +5,7 @@ What OpenSM makes of a policy is predicted for end ports (`ibkeys.partitions.swe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -146,25 +146,22 @@ class Prediction:
 def breaks_of(circles: Iterable[WaitCycle[int]], prediction: Prediction) -> tuple[Break, ...]:
     """Return the circles with the names of their ports: a circle of policies knows port GUIDs only."""
     ports = {port.guid: port.id for port in prediction.survey.end_ports}
+
+    def ids(guids: Iterable[int]) -> tuple[PortId, ...]:
+        return tuple(ports[guid] for guid in guids)
+
     breaks = []
     for circle in circles:
         shown = WaitCycle(
             circle.partition,
-            _with_names(circle.leaving, ports),
-            _with_names(circle.entering, ports),
+            ids(circle.leaving),
+            ids(circle.entering),
             tuple((ports[one], ports[other]) for one, other in circle.pairs),
-            tuple(
-                (_with_names(leaving, ports), base, _with_names(entering, ports))
-                for leaving, base, entering in circle.waits
-            ),
+            tuple((ids(leaving), base, ids(entering)) for leaving, base, entering in circle.waits),
         )
         kind: BreakKind = "circle" if circle.entering else "no-room"
         breaks.append(Break(circle.partition, (*shown.leaving, *shown.entering), circle.pairs, shown.message, kind))
     return tuple(breaks)
-
-
-def _with_names(guids: Sequence[int], ports: Mapping[int, PortId]) -> tuple[PortId, ...]:
-    return tuple(ports[guid] for guid in guids)
 
 
 def unused_partition(taken: Collection[int]) -> int:
