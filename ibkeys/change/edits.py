@@ -167,7 +167,10 @@ class PortInfoEdit(_ReadBack):
         external port of a switch has none: its own zero is written back. Raises MKeyNeeded as `key_for_set` too.
         """
         info = PortInfo(now)
-        changed = _other_fields(self._shown, info, self.changes) if self._shown is not None else ""
+        changed = ""
+        if self._shown is not None:
+            as_shown = {name: getattr(self._shown, name) for name in self.changes}
+            changed = what_changed(self._shown, info.replace(**as_shown))
         if changed and not self._takes_over:
             raise Objection("stale", f"{self.target.handle}: PortInfo changed since it was shown ({changed})").refusal()
         if all(getattr(info, name) == value for name, value in self.changes.items()):
@@ -216,13 +219,6 @@ class CountersEdit(PortInfoEdit):
         """Whether no counter was cleared."""
         was, now = PortInfo(before), PortInfo(stored)
         return all(getattr(now, name) >= getattr(was, name) for name in self.changes)
-
-
-def _other_fields(shown: PortInfo, now: PortInfo, changes: Mapping[str, int]) -> str:
-    """Return which fields differ, except for *changes* and fields that the port itself changes; empty if none
-    differs."""
-    as_shown = {name: getattr(shown, name) for name in changes}
-    return what_changed(shown, now.replace(**as_shown))
 
 
 def what_changed(shown: PortInfo, now: PortInfo) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from ibkeys.change.target import Target
@@ -78,6 +78,7 @@ class Edit(Protocol):
         """Task: read back what the Set changed; return the `SetProof`. ``each.answer``: what came in answer to it."""
 
 
+@dataclass(slots=True, eq=False)
 class PendingSet:
     """One edit of one port on its way.
 
@@ -89,23 +90,17 @@ class PendingSet:
     Set, and is asked again.
     """
 
-    __slots__ = (
-        *("after", "answer", "before", "edit", "entries", "error", "has_failed", "is_silent", "read_at", "sent"),
-        "was_asked_again",
-    )
-
-    def __init__(self, edit: Edit) -> None:
-        self.edit = edit
-        self.before = b""
-        self.after = b""
-        self.read_at = 0.0
-        self.entries: list[Entry] = []
-        self.sent = 0
-        self.answer: IbkeysError | None = None
-        self.error: IbkeysError | None = None
-        self.is_silent = False
-        self.has_failed = False
-        self.was_asked_again = False
+    edit: Edit
+    before: bytes = b""
+    after: bytes = b""
+    read_at: float = 0.0
+    entries: list[Entry] = field(default_factory=list)
+    sent: int = 0
+    answer: IbkeysError | None = None
+    error: IbkeysError | None = None
+    is_silent: bool = False
+    has_failed: bool = False
+    was_asked_again: bool = False
 
     @property
     def target(self) -> Target:

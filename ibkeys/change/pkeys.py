@@ -189,16 +189,15 @@ def steps_between(before: Table, after: Table) -> list[tuple[int, Table]]:
     steps: list[tuple[int, Table]] = []
     late: list[tuple[int, Table]] = []
     for start in blocks:
+        was, wanted = _block(before, start), _block(after, start)
         if start // P_KEYS_PER_BLOCK not in moved:
-            gains = any(new and not old for old, new in zip(_block(before, start), _block(after, start), strict=True))
-            (steps if gains else late).append((start, _block(after, start)))
+            gains = any(new and not old for old, new in zip(was, wanted, strict=True))
+            (steps if gains else late).append((start, wanted))
             continue
-        grown = tuple(
-            old if old.is_valid else new for old, new in zip(_block(before, start), _block(after, start), strict=True)
-        )
-        if grown != _block(before, start):
+        grown = tuple(old if old.is_valid else new for old, new in zip(was, wanted, strict=True))
+        if grown != was:
             steps.append((start, grown))
-        late.append((start, _block(after, start)))
+        late.append((start, wanted))
     return steps + late
 
 

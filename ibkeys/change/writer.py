@@ -113,10 +113,8 @@ class Writer:
     @cached_property
     def lock_holder(self) -> LockHolder:
         """What a lock on an OpenSM's host says of this command. Raises StoreError."""
-        origin = self.origin
         with Journal(self.fabric.stores.journal) as journal:
-            identity, now = journal.identity(), journal.now()
-        return LockHolder(origin.user, origin.host, self.command, now, os.getpid(), identity)
+            return lock_holder_of(journal, self.command)
 
     def ask_subnet_manager(self, own_answers: bool = True, retries: int | None = None) -> SubnetManager:
         """Ask who the master SM is, of the local port and those that are to be changed; asked once in a command.
@@ -255,6 +253,12 @@ class Writer:
             new = plan.begin(journal, self.origin) if plan is not None else None
             with new or journal.operation(self.command, self.origin) as operation:
                 yield operation
+
+
+def lock_holder_of(journal: Journal, command: str) -> LockHolder:
+    """Return what a lock on an OpenSM's host says of this process and the *command* that it runs. Raises StoreError."""
+    origin = this_process()
+    return LockHolder(origin.user, origin.host, command, journal.now(), os.getpid(), journal.identity())
 
 
 def left_open(error: Failed, operation: Operation) -> Failed:

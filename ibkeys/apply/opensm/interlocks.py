@@ -10,6 +10,7 @@ from ibkeys.apply.by_sm.steps import Prediction
 from ibkeys.apply.opensm.policy_files import digest_of
 from ibkeys.apply.opensm.site import Site
 from ibkeys.change.consent import Objection
+from ibkeys.change.interlocks.unread_policy import objection_to_edits
 from ibkeys.change.next_commands import KEEPS_IT
 from ibkeys.change.target import Target
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, difference
@@ -19,7 +20,6 @@ from ibkeys.partitions.opensm_tables import packed
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.printable import counted, named
 from ibkeys.sm.files.opensm_file import OpensmFile
-from ibkeys.sm.instance import CHECK_FIRST, HOW_TO_MEND
 from ibkeys.topology.port_id import PortKey
 
 
@@ -38,16 +38,8 @@ def objections_to_edits(site: Site, prediction: Prediction, is_ours: bool) -> It
     elif policy:
         edits.append(policy)
     edits = [edit for edit in edits if edit]
-    faulty = site.master.instance.faulty_policy if edits else ""
-    if faulty:
-        edits = [f"{'; '.join(edits)}: {faulty}"]
     if edits:
-        advice = f"revert it, or {CHECK_FIRST}, then let OpenSM read it"
-        yield Objection(
-            "stale",
-            f"{'; '.join(edits)}: {HOW_TO_MEND if faulty else advice}",
-            "The SIGHUP for this change would also activate that edit.",
-        )
+        yield objection_to_edits(edits, site.master.instance.faulty_policy)
 
 
 def objections_to_others_work(files: Sequence[OpensmFile], known: Collection[str]) -> Iterator[Objection]:
