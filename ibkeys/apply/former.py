@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ibkeys.change.images import P_KEY_BLOCK
 from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.mad.attributes import VIOLATION_COUNTERS, PortInfo
@@ -20,7 +20,6 @@ KEPT_DRIFT: Final = "drifted"
 """Under this name the journal keeps the port GUIDs that differed from the SM's policy when an operation began."""
 KEPT_FILES: Final = "found_files"
 """Under this name it keeps the SHA-256 of each file that the operation would replace, as it was found."""
-_BLOCK: Final = struct.Struct(f">{P_KEYS_PER_BLOCK}H")
 
 
 @dataclass(slots=True)
@@ -41,7 +40,7 @@ class FormerTable:
         return {
             index: value
             for number, block in self.blocks_before.items()
-            for index, value in enumerate(_BLOCK.unpack(block), number * P_KEYS_PER_BLOCK)
+            for index, value in enumerate(P_KEY_BLOCK.unpack(block), number * P_KEYS_PER_BLOCK)
         }
 
     @property
@@ -54,7 +53,7 @@ class FormerTable:
         found: dict[int, frozenset[int]] = {}
         for number, sets in self.blocks_set.items():
             for read, sent in sets:
-                entries = zip(_BLOCK.unpack(read), _BLOCK.unpack(sent), strict=True)
+                entries = zip(P_KEY_BLOCK.unpack(read), P_KEY_BLOCK.unpack(sent), strict=True)
                 for index, (had, got) in enumerate(entries, number * P_KEYS_PER_BLOCK):
                     if had != got:
                         found[index] = found.get(index, frozenset()) | {valid_or_0(got)}
@@ -188,7 +187,7 @@ def valid_or_0(value: int) -> int:
 
 def keys_in(block: bytes) -> set[int]:
     """Return the P_Keys in the 64 bytes of a block."""
-    return {valid_or_0(value) for value in _BLOCK.unpack(block)} - {0}
+    return {valid_or_0(value) for value in P_KEY_BLOCK.unpack(block)} - {0}
 
 
 def _remember_bits(former: Former, key: PortKey, command: str, image: Image) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from ibkeys.change.target import Target
 from ibkeys.client.smp import SmpClient, Task
@@ -27,37 +27,25 @@ class SetProof:
 
 
 class Edit(Protocol):
-    """What the engine needs to know of a change: all in terms of the attribute's 64 bytes."""
+    """What the engine needs to know of a change: all in terms of the attribute's 64 bytes.
 
-    @property
-    def name(self) -> str:
-        """The attribute's name, as journal and errors have it."""
+    ``name``: that of the ``attribute``, as journal and errors have it. ``is_alone``: it is the only Set of its port.
+    Then it waits for no other, and is sent although its node did not answer another SMP. ``at_most``: how often the Set
+    may be sent, again only after a proof that it never arrived: 1, but one more than ``Timing.retries`` in what a
+    carrier makes (apply, undo) and in a rollout of M_Keys. ``target``: the port that it changes. ``key_name``: the name
+    of the key store's row whose key it sets.
+    """
 
-    @property
-    def attribute(self) -> type[Attribute]:
-        """The attribute."""
-
-    @property
-    def at_most(self) -> int:
-        """How often the Set may be sent, again only after a proof that it never arrived: 1, but one more than
-        ``Timing.retries`` in what a carrier makes (apply, undo) and in a rollout of M_Keys."""
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether it is the only Set of its port. Then it waits for no other, and is sent although its
-        node did not answer another SMP."""
-
-    @property
-    def target(self) -> Target:
-        """The port that it changes."""
+    name: ClassVar[str]
+    attribute: ClassVar[type[Attribute]]
+    is_alone: ClassVar[bool]
+    at_most: int
+    target: Target
+    key_name: str | None
 
     @property
     def modifier(self) -> int:
         """The AttributeModifier."""
-
-    @property
-    def key_name(self) -> str | None:
-        """The name of the key store's row whose key it sets."""
 
     def build(self, now: bytes) -> bytes:
         """Return what to send, made of what was just read; the same bytes where nothing is to be changed.

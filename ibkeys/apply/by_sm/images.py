@@ -5,11 +5,9 @@ OpenSM writes them and not ibkeys, so these images give nothing back: the policy
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
 
-from ibkeys.change.images import image_of
+from ibkeys.change.images import P_KEY_BLOCK, image_of
 from ibkeys.change.portinfo import without_key
 from ibkeys.change.target import Target
 from ibkeys.change.wanted import Entries
@@ -20,8 +18,6 @@ from ibkeys.plan.order import EnforcementStep, Phase
 from ibkeys.store.journal import Image
 from ibkeys.topology.enforcement import ENFORCEMENT_BITS
 from ibkeys.topology.port_id import PortKey
-
-_BLOCK: Final = struct.Struct(f">{P_KEYS_PER_BLOCK}H")
 
 
 def images_of(
@@ -65,7 +61,7 @@ def table_image(target: Target, block: int, before: Entries, after: Entries) -> 
         old.append(int(before[index]) if index in before else empty)
         new.append(int(after[index]) if index in after else 0 if index in before else empty)
     modifier = p_key_modifier(target.port, block)
-    return image_of(target.port, "P_KeyTable", modifier, _BLOCK.pack(*old), _BLOCK.pack(*new))
+    return image_of(target.port, "P_KeyTable", modifier, P_KEY_BLOCK.pack(*old), P_KEY_BLOCK.pack(*new))
 
 
 def _of_enforcement(target: Target, step: EnforcementStep) -> Image:

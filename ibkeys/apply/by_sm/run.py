@@ -134,9 +134,7 @@ class TablesRun(Generic[Contents]):
     def _bits_of(self, port: PortId) -> dict[str, int]:
         """Return the fields of PortInfo that the steps set at a port."""
         after = next((each.after for each in self.course.enforcement if each.port.key == port.key), None)
-        return (
-            {} if after is None else dict(zip(ENFORCEMENT_BITS, map(int, (after.inbound, after.outbound)), strict=True))
-        )
+        return {} if after is None else dict(zip(ENFORCEMENT_BITS, map(int, after.bits), strict=True))
 
 
 @contextmanager
