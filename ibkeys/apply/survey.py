@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ibkeys.change.target import Target, key_for_set
 from ibkeys.change.wanted import EnforcementChange, TableChange
@@ -119,12 +119,7 @@ def read_others(writer: Writer, survey: Survey, besides: Collection[PortKey]) ->
             f"the P_Key tables of {counted(unread, 'end port')} could not be read: it is not known whether they "
             "temporarily lose connectivity"
         )
-    return [
-        TableChange(port.id, table, table, port.capacity or 0, None)
-        for port in others
-        for table in [dict(port.occupied or ())]
-        if port.occupied is not None
-    ]
+    return [replace(table, peer=None) for table in map(_staying, others) if table is not None]
 
 
 def read_partners(
@@ -202,7 +197,7 @@ def _matters(tables: Iterable[TableChange], leaves: Iterable[tuple[EnforcementCh
 
 
 def _enforces(change: EnforcementChange) -> tuple[bool, bool]:
-    return change.before.inbound or change.before.outbound, change.after.inbound or change.after.outbound
+    return any(change.before.bits), any(change.after.bits)
 
 
 def read_again(writer: Writer, targets: Iterable[Target]) -> dict[PortKey, IbkeysError]:

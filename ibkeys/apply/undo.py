@@ -70,6 +70,7 @@ def plan_undo(
             f"operation {operation} ({record.command}) cleared violation counters of "
             f"{counted(former.counters, 'port')}: counters cannot be restored; `ibkeys journal` has their former values"
         )
+    can_end = record.is_unfinished and record.is_of_plan
     try:
         if overwritten_by is not None:
             raise Refused(
@@ -78,7 +79,6 @@ def plan_undo(
                 "stale",
                 is_overtaken=True,
             )
-        can_end = record.is_unfinished and record.is_of_plan
         plan = undo_plan_of(writer, carrier, former, operation, hooks, can_end, record.undoes is not None)
         plan.can_be_closed = record.is_of_plan
         if unconfirmed and carrier.rewrites_tables and plan.remaining.kept and not writer.dry_run:
@@ -86,7 +86,7 @@ def plan_undo(
     except Refused as error:
         if later and error.interlock == "stale":
             error.going_on(f"operation {later[-1]} of the journal wrote it later: `ibkeys undo {later[-1]}` first")
-        elif error.is_overtaken and record.is_unfinished and record.is_of_plan:
+        elif error.is_overtaken and can_end:
             error.going_on(KEEPS_IT)
         if error.is_overtaken and unconfirmed and not writer.dry_run:
             # Guards on other hosts see neither ports nor the files of the others.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from ibkeys.change.images import P_KEY_BLOCK, image_of
 from ibkeys.change.portinfo import without_key
 from ibkeys.change.target import Target
-from ibkeys.change.wanted import Entries
+from ibkeys.change.wanted import Entries, differing
 from ibkeys.discovery.tables import p_key_modifier
 from ibkeys.keys.pkey import PARTITION_MASK
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
@@ -47,7 +47,7 @@ def images_as_found(
     for key, after in tables.items():
         now = targets[key].table
         if now != after and counts(key):
-            blocks = {index // P_KEYS_PER_BLOCK for index in {*now, *after} if now.get(index) != after.get(index)}
+            blocks = {index // P_KEYS_PER_BLOCK for index in differing(now, after)}
             yield from (table_image(targets[key], block, before[key], now) for block in sorted(blocks))
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from ibkeys.apply.by_sm.course import Course, TablesStep
 from ibkeys.apply.by_sm.watch import Expected, KnownIndexes
 from ibkeys.apply.survey import Survey
-from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
+from ibkeys.change.wanted import EnforcementChange, Entries, TableChange, differing
 from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
 from ibkeys.partitions.membership import EndPort, end_ports_of, resolve
@@ -189,7 +189,7 @@ def _phase_of(
     steps: list[Step] = [
         TableStep(survey.targets[key].id, writes)
         for key, after in step.tables.items()
-        if (writes := _writes(before[key], after))
+        if (writes := {index: after.get(index, EMPTY) for index in differing(before[key], after)})
     ]
     steps += [
         EnforcementStep(each.port, each.after.inbound, each.after.outbound)
@@ -197,12 +197,6 @@ def _phase_of(
         if each.before != each.after
     ]
     return Phase(step.name, tuple(steps))
-
-
-def _writes(before: Entries, after: Entries) -> dict[int, PKey]:
-    return {
-        index: after.get(index, EMPTY) for index in sorted({*before, *after}) if before.get(index) != after.get(index)
-    }
 
 
 def expectations(

@@ -21,12 +21,11 @@ from ibkeys.apply.ufm.stored import (
     Stored,
     WordsByBase,
     changes_in,
-    differing,
     flags_in,
     with_changes,
 )
 from ibkeys.change.consent import Objection
-from ibkeys.change.wanted import Entries
+from ibkeys.change.wanted import Entries, differing
 from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import FULL_BIT, PKey
 from ibkeys.partitions.explicit import explicit_policy

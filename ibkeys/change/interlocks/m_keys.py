@@ -95,24 +95,18 @@ def objections_to_lease(who: str, wanted: KeySetting, sweep_interval: int | None
     seconds."""
     if wanted.key.is_zero:
         return []  # no level has an effect then, and no lease runs
-    found = []
+    texts = []
     if wanted.protect >= 2 and wanted.lease == 0:
-        found.append(
-            Objection(
-                "lease-0",
-                f"{who} at level {wanted.protect} with lease 0 never opens by itself: if the key is lost, only "
-                "a reset helps",
-            )
+        texts.append(
+            f"{who} at level {wanted.protect} with lease 0 never opens by itself: if the key is lost, only "
+            "a reset helps"
         )
     if wanted.lease and sweep_interval is not None and wanted.lease <= sweep_interval:
-        found.append(
-            Objection(
-                "lease-0",
-                f"lease {wanted.lease} s is not above the SM's sweep interval of {sweep_interval} s: "
-                f"the port can open between sweeps; {least_lease(sweep_interval)} s are {SWEEPS_OF_A_LEASE} sweeps",
-            )
+        texts.append(
+            f"lease {wanted.lease} s is not above the SM's sweep interval of {sweep_interval} s: "
+            f"the port can open between sweeps; {least_lease(sweep_interval)} s are {SWEEPS_OF_A_LEASE} sweeps"
         )
-    return found
+    return [Objection("lease-0", text) for text in texts]
 
 
 def objections_to_key(writer: Writer, key: MKey, guids: Collection[int]) -> list[Objection]:
