@@ -66,7 +66,9 @@ def plan_apply(
         apply_plan.objections[:0] = _objections_to_open_operations(writer, survey)
     permissions = permissions or Permissions()
     _permit(writer, apply_plan, permissions)
-    apply_plan.notes += _problem_notes(plan, carrier)
+    problems = [each for each in plan.problems if carrier.sends_sets or each.kind != "active-sm"]
+    if problems:
+        apply_plan.notes.append(f"the plan names {counted(len(problems), 'problem')}, the first: {problems[0].message}")
     if apply_plan.phases:
         found = {table.port.key: table for table in remaining.tables}
         kept = replace(plan, tables=tuple(found.get(table.port.key, table) for table in plan.tables))
@@ -101,13 +103,6 @@ def _permit(
         raise apply_plan.refusals[0]
     if permissions.first is not None:
         keep_first(writer, apply_plan, permissions.first)
-
-
-def _problem_notes(plan: PartitionPlan, carrier: Carrier) -> list[str]:
-    problems = [each for each in plan.problems if carrier.sends_sets or each.kind != "active-sm"]
-    if not problems:
-        return []
-    return [f"the plan names {counted(len(problems), 'problem')}, the first: {problems[0].message}"]
 
 
 def _objections_to_open_operations(writer: Writer, survey: Survey) -> list[Objection]:

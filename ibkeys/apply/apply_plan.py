@@ -58,7 +58,7 @@ class ApplyHooks:
     confirm it. ``confirm_within``: the seconds in which somebody has to."""
 
     check: Callable[[], None] = lambda: None
-    progress: OnStep | None = None
+    progress: OnStep = lambda step, done, whole: None
     began: Callable[[Operation], None] = lambda operation: None
     ended: Hook | None = None
     confirm_within: float | None = None

@@ -75,7 +75,7 @@ class Assignment:
     empties: Mapping[PortKey, Mapping[int, int]]
     operation: Operation
     check: Callable[[], None]
-    progress: OnStep | None
+    progress: OnStep
 
 
 class Carrier(Protocol):

@@ -125,24 +125,21 @@ class _Phases(EngineHooks):
 
     def run(self) -> Carried:
         """Make the phases; where a hook or a store stops them, what was sent is proven before that."""
-        try:
-            self._run()
-        except (IbkeysError, KeyboardInterrupt) as problem:
-            self._carried.problem = problem
-        return self._carried
-
-    def _run(self) -> None:
         carried = self._carried
-        for phase in self._assignment.phases:
-            self._phase, self._steps, self._done = phase.name, len(phase.steps), 0
-            for stage in self._stages(phase):
-                self.check()
-                self._engine.make([each for step in stage for each in self._sets(step)])
-                if carried.failed and phase.name == "swap":
+        try:
+            for phase in self._assignment.phases:
+                self._phase, self._steps, self._done = phase.name, len(phase.steps), 0
+                for stage in self._stages(phase):
+                    self.check()
+                    self._engine.make([each for step in stage for each in self._sets(step)])
+                    if carried.failed and phase.name == "swap":
+                        break
+                if carried.failed:
+                    carried.stopped = phase
                     break
-            if carried.failed:
-                carried.stopped = phase
-                break
+        except (IbkeysError, KeyboardInterrupt) as problem:
+            carried.problem = problem
+        return carried
 
     def _stages(self, phase: Phase) -> Iterator[Sequence[Step]]:
         """Divide a phase: the SM's port and the local port with their leaf ports come last. Swaps go one by one and as
@@ -195,5 +192,4 @@ class _Phases(EngineHooks):
         self._waiting[key] -= 1
         if not self._waiting[key]:
             self._done += 1
-            if self._assignment.progress is not None:
-                self._assignment.progress(self._phase, self._done, self._steps)
+            self._assignment.progress(self._phase, self._done, self._steps)

@@ -116,7 +116,7 @@ def _free_index(table: Sequence[PKey], key: PKey) -> int:
 
 def _plan(writer: Writer, port: PortHandle, before: Table, after: Table, notes: list[str]) -> Plan:
     model = port.port
-    plan = TablePlan(writer.command, notes=notes)
+    plan = TablePlan(writer.command, notes=notes, before=before, after=after)
     plan.changes = [
         Change(model, "pkey", index, str(old) if old else None, str(new) if new else None)
         for index, (old, new) in enumerate(zip(before, after, strict=True))
@@ -129,7 +129,6 @@ def _plan(writer: Writer, port: PortHandle, before: Table, after: Table, notes: 
         *objections_to_table(writer, model, _entries(before), _entries(after)),
         *writer.objection_to_active_sm(BESIDE_SM),
     ]
-    plan.before, plan.after = before, after
     plan.stages = _stages(target, before, after, writer.consent.covers("stale"))
     return plan
 

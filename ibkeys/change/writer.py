@@ -135,9 +135,7 @@ class Writer:
 
     def note_master_sm_lid(self, port: PortHandle) -> None:
         """Let PortInfo of *port*, as it was read, say where the master SM is: the local port may not know."""
-        info = port.port.end_port.port_info
-        if info is not None:
-            self.master_sm_lids.append(info.master_sm_lid)
+        self.note_master_sm_lids([port.port], ())
 
     def note_master_sm_lids(self, ports: Iterable[Port], managers: Iterable[Port]) -> None:
         """As `note_master_sm_lid`, for many ports that a sweep read; *managers*, whose IsSM is set, are asked too."""
@@ -222,14 +220,8 @@ class Writer:
         if changed:
             port, why = next(iter(changed.items()))
             more = f" and {counted(len(changed) - 1, 'more port')}" if len(changed) > 1 else ""
-            raise (
-                Refused(
-                    f"the route to {port}{more} changed since it was read ({why}): an M_Key could go to another port",
-                    "stale",
-                )
-                .unchanged()
-                .going_on("run the command again")
-            )
+            text = f"the route to {port}{more} changed since it was read ({why}): an M_Key could go to another port"
+            raise Refused(text, "stale").unchanged().going_on("run the command again")
 
     @property
     def looks_at_links(self) -> bool:

@@ -5,7 +5,7 @@ OpenSM writes them and not ibkeys, so these images give nothing back: the policy
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from ibkeys.change.images import P_KEY_BLOCK, image_of
 from ibkeys.change.portinfo import without_key
@@ -37,16 +37,12 @@ def images_of(
 
 
 def images_as_found(
-    tables: Mapping[PortKey, Entries],
-    before: Mapping[PortKey, Entries],
-    targets: Mapping[PortKey, Target],
-    counts: Callable[[PortKey], bool],
+    tables: Mapping[PortKey, Entries], before: Mapping[PortKey, Entries], targets: Mapping[PortKey, Target]
 ) -> Iterator[Image]:
-    """Yield the blocks that came out otherwise than *tables* say, as they are: a P_Key may get another index. *counts*:
-    whether a port counts, for one may have failed, or be none of the change's."""
+    """Yield the blocks that came out otherwise than *tables* say, as they are: a P_Key may get another index."""
     for key, after in tables.items():
         now = targets[key].table
-        if now != after and counts(key):
+        if now != after:
             blocks = {index // P_KEYS_PER_BLOCK for index in differing(now, after)}
             yield from (table_image(targets[key], block, before[key], now) for block in sorted(blocks))
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Generic, TypeVar
 
 from ibkeys.apply.by_sm.course import Course
@@ -92,15 +93,10 @@ class TablesRun(Generic[Contents]):
         return Step(
             self.kind,
             step.contents,
-            PortsProof(self.writer, targets, expected, changing, self._report_of(phase)),
+            PortsProof(self.writer, targets, expected, changing, partial(self.assignment.progress, phase.name)),
             tuple(images_of(phase, targets, before, step.tables)),
             bool(changing or (number == 0 and self.unread)),
         )
-
-    def _report_of(self, phase: Phase) -> Callable[[int, int], None]:
-        """Return the function that is called with the progress of a step."""
-        progress = self.assignment.progress
-        return (lambda done, whole: None) if progress is None else lambda done, whole: progress(phase.name, done, whole)
 
     def _stop(self, made: Made[Watched], phase: Phase) -> None:
         """Go no further: name each port."""
@@ -112,24 +108,22 @@ class TablesRun(Generic[Contents]):
 
     def _settle(self, number: int, made: Made[Watched]) -> None:
         """Note in the journal that a step is proven; tables that came out with other indexes are noted as they are."""
-        self._note_silent(made.found, is_last=number == len(self.course.steps) - 1)
-        step, targets = self.course.steps[number], self.prediction.survey.targets
-        late = images_as_found(step.tables, self.course.before(number), targets, self._counts)
+        step, targets, silent = self.course.steps[number], self.prediction.survey.targets, made.found.silent
+        if number == len(self.course.steps) - 1:
+            self.carried.failed |= silent
+        elif silent:
+            names = named([str(targets[key].id) for key in silent])
+            self.carried.notes.append(f"no answer while an intermediate step took effect: {names}")
+        counting = {
+            key: table
+            for key, table in step.tables.items()
+            if key not in self.carried.failed and not self.prediction.is_aside(key)
+        }
+        late = images_as_found(counting, self.course.before(number), targets)
         made.images += self.assignment.operation.record_all(late)
         self.runner.settle(made, is_proven=True)
         # What comes next begins at what is there.
         self.course.steps[number] = replace(step, tables={key: targets[key].table for key in step.tables})
-
-    def _note_silent(self, seen: Watched, is_last: bool) -> None:
-        """Keep who did not answer: a failure after the last step, a note before."""
-        if is_last:
-            self.carried.failed |= seen.silent
-        elif seen.silent:
-            names = named([str(self.prediction.survey.targets[key].id) for key in seen.silent])
-            self.carried.notes.append(f"no answer while an intermediate step took effect: {names}")
-
-    def _counts(self, key: PortKey) -> bool:
-        return key not in self.carried.failed and not self.prediction.is_aside(key)
 
     def _bits_of(self, port: PortId) -> dict[str, int]:
         """Return the fields of PortInfo that the steps set at a port."""
