@@ -108,7 +108,7 @@ def _permit(
 def _objections_to_open_operations(writer: Writer, survey: Survey) -> list[Objection]:
     """Return an objection for each apply, or undo of one, that is open on this subnet: a node was found that it was
     at."""
-    here = {node.guid for node in survey.topology.nodes} if survey.topology is not None else set()
+    here = {node.guid for node in survey.topology.nodes}
     with Journal.read(writer.fabric.stores.journal) as journal:
         found = [(record, journal.nodes_of(record.id)) for record in not_ended(journal)]
     return [

@@ -47,20 +47,17 @@ _POLICIES: Final = {
 }
 """Name of a phase that is a policy, and how it is called."""
 
-Hook = Callable[["FinishedApply"], None]
-"""Called when all is written and proven, or writing failed; see `FinishedApply`."""
-
 
 @dataclass(slots=True)
 class ApplyHooks:
     """How a run goes. ``check``: called often, raises to stop; ``progress``: see `OnStep`; ``began``: called before
-    the first Set; ``ended``: called after the last, while the operation is still open; None where nobody needs to
-    confirm it. ``confirm_within``: the seconds in which somebody has to."""
+    the first Set; ``ended``: called when all is written and proven, or writing failed, while the operation is still
+    open; None where nobody needs to confirm it. ``confirm_within``: the seconds in which somebody has to."""
 
     check: Callable[[], None] = lambda: None
     progress: OnStep = lambda step, done, whole: None
     began: Callable[[Operation], None] = lambda operation: None
-    ended: Hook | None = None
+    ended: Callable[[FinishedApply], None] | None = None
     confirm_within: float | None = None
 
 
@@ -80,11 +77,11 @@ class ApplyPlan(Plan):
     """
 
     carrier: Carrier = field(kw_only=True)
-    survey: Survey = field(default_factory=Survey)
+    survey: Survey = field(kw_only=True)
     hooks: ApplyHooks = field(default_factory=ApplyHooks)
     document: str = ""
     options: str = ""
-    remaining: Remaining = field(default_factory=Remaining)
+    remaining: Remaining = field(kw_only=True)
     phases: list[Phase] = field(default_factory=list)
     rest: int = 0
     breaks: tuple[Break, ...] = ()

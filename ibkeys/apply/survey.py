@@ -25,14 +25,14 @@ from ibkeys.topology.shared_guids import others_that_show_it, shared_port_guids
 
 @dataclass(slots=True)
 class Survey:
-    """The ports that were found and read, and why each other one was not. ``end_ports``: all that the sweep saw, which
-    is in ``topology``."""
+    """The ports that were found and read, and why each other one was not. ``topology``: what the sweep saw;
+    ``end_ports``: all that are in it."""
 
+    topology: Topology
+    end_ports: list[Port]
+    notes: list[str]
     targets: dict[PortKey, Target] = field(default_factory=dict)
     missing: dict[PortKey, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    end_ports: list[Port] = field(default_factory=list)
-    topology: Topology | None = None
 
 
 def look(writer: Writer, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
@@ -59,7 +59,7 @@ def look_at_all(writer: Writer, ports: Collection[PortKey], *, by_port_guid: boo
 
 
 def _read_ports(writer: Writer, fabric: Topology, ports: Collection[PortKey], by_port_guid: bool) -> Survey:
-    survey = Survey(notes=list(fabric.notes), end_ports=list(fabric.end_ports()), topology=fabric)
+    survey = Survey(fabric, list(fabric.end_ports()), list(fabric.notes))
     found: dict[PortKey, list[Port]] = {}
     wanted = set(ports)
     shared = shared_port_guids(fabric.end_ports()) if by_port_guid else {}

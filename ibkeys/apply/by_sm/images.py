@@ -63,7 +63,6 @@ def table_image(target: Target, block: int, before: Entries, after: Entries) -> 
 def _of_enforcement(target: Target, step: EnforcementStep) -> Image:
     info = target.port.port_info
     assert info is not None
-    inbound, outbound = ENFORCEMENT_BITS
-    wanted = {inbound: step.inbound, outbound: step.outbound}
-    after = info.replace(**{name: int(value) for name, value in wanted.items() if value is not None})
+    wanted = zip(ENFORCEMENT_BITS, (step.inbound, step.outbound), strict=True)
+    after = info.replace(**{name: int(value) for name, value in wanted if value is not None})
     return image_of(target.port, "PortInfo", target.port.num, without_key(info), without_key(after))

@@ -20,7 +20,7 @@ from ibkeys.plan.order import Phase
 from ibkeys.printable import named
 from ibkeys.store.journal import Operation
 from ibkeys.topology.enforcement import ENFORCEMENT_BITS
-from ibkeys.topology.port_id import PortId, PortKey
+from ibkeys.topology.port_id import PortKey
 
 Contents = TypeVar("Contents")
 
@@ -78,11 +78,11 @@ class TablesRun(Generic[Contents]):
     def note_written(self) -> None:
         """Note what the changed ports hold."""
         targets = self.prediction.survey.targets
-        for phase in self.assignment.phases:
-            for each in phase.steps:
-                key, target = each.port.key, targets[each.port.key]
-                if key not in self.carried.failed:
-                    self.carried.written[key] = Written(target, dict(target.table), self._bits_of(each.port))
+        after = {each.port.key: each.after for each in self.course.enforcement}
+        for key in (each.port.key for phase in self.assignment.phases for each in phase.steps):
+            if key not in self.carried.failed:
+                bits = dict(zip(ENFORCEMENT_BITS, map(int, after[key].bits), strict=True)) if key in after else {}
+                self.carried.written[key] = Written(targets[key], dict(targets[key].table), bits)
 
     # --- one step ----------------------------------------------------------------------------------------------------
 
@@ -125,11 +125,6 @@ class TablesRun(Generic[Contents]):
         # What comes next begins at what is there.
         self.course.steps[number] = replace(step, tables={key: targets[key].table for key in step.tables})
 
-    def _bits_of(self, port: PortId) -> dict[str, int]:
-        """Return the fields of PortInfo that the steps set at a port."""
-        after = next((each.after for each in self.course.enforcement if each.port.key == port.key), None)
-        return {} if after is None else dict(zip(ENFORCEMENT_BITS, map(int, after.bits), strict=True))
-
 
 @contextmanager
 def stopped_by(carried: Carried, operation: Operation) -> Iterator[None]:
@@ -146,5 +141,10 @@ def stopped_by(carried: Carried, operation: Operation) -> Iterator[None]:
 
 def stale(error: FileChanged) -> Refused:
     """Return the Refused for a file that somebody else changed; it holds the lines that differ."""
-    message = f"refused by interlock stale, which cannot be overridden: {error}"
-    return Refused(message, "stale", error.difference, is_overtaken=True)
+    return stale_for_good(str(error), error.difference, is_overtaken=True)
+
+
+def stale_for_good(what: str, details: str = "", is_overtaken: bool = False) -> Refused:
+    """Return the refusal by an interlock ``stale`` that nothing overrides. *what*: what has changed, in words."""
+    message = f"refused by interlock stale, which cannot be overridden: {what}"
+    return Refused(message, "stale", details, is_overtaken)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ibkeys.apply.by_sm.course import Course, TablesStep
+from ibkeys.apply.by_sm.course import Course
 from ibkeys.apply.by_sm.watch import Expected, KnownIndexes
 from ibkeys.apply.survey import Survey
 from ibkeys.change.wanted import EnforcementChange, Entries, TableChange, differing
@@ -178,25 +178,18 @@ def unused_partition(taken: Collection[int]) -> int:
 
 def phases_of(course: Course[Any], survey: Survey) -> list[Phase]:
     """Return what each step of a course changes, port by port."""
-    return [
-        _phase_of(step, course.before(number), course.bits(number), survey) for number, step in enumerate(course.steps)
-    ]
-
-
-def _phase_of(
-    step: TablesStep[Any], before: Mapping[PortKey, Entries], enforcement: Iterable[EnforcementChange], survey: Survey
-) -> Phase:
-    steps: list[Step] = [
-        TableStep(survey.targets[key].id, writes)
-        for key, after in step.tables.items()
-        if (writes := {index: after.get(index, EMPTY) for index in differing(before[key], after)})
-    ]
-    steps += [
-        EnforcementStep(each.port, each.after.inbound, each.after.outbound)
-        for each in enforcement
-        if each.before != each.after
-    ]
-    return Phase(step.name, tuple(steps))
+    phases = []
+    for number, step in enumerate(course.steps):
+        before = course.before(number)
+        steps: list[Step] = [
+            TableStep(survey.targets[key].id, {index: after.get(index, EMPTY) for index in indexes})
+            for key, after in step.tables.items()
+            if (indexes := differing(before[key], after))
+        ]
+        changes = [each for each in course.bits(number) if each.before != each.after]
+        steps += [EnforcementStep(each.port, *each.after.bits) for each in changes]
+        phases.append(Phase(step.name, tuple(steps)))
+    return phases
 
 
 def expectations(

@@ -35,7 +35,10 @@ class Expected:
 
     def difference(self, target: Target) -> str:
         """Return how a port that was read differs, "" where it does not."""
-        return self._of_table(target.table) or self._of_enforcement(target)
+        wrong = self._of_table(target.table)
+        if not wrong and self.enforcement not in (None, target.enforcement):
+            return f"enforcement is {target.enforcement} instead of {self.enforcement}"
+        return wrong
 
     def _of_table(self, now: Entries) -> str:
         if now == self.entries:
@@ -53,11 +56,6 @@ class Expected:
             return True
         stays = [index for index, key in self.entries.items() if same_partition(self.before.get(index), key)]
         return all(now.get(index) == self.entries[index] for index in stays)
-
-    def _of_enforcement(self, target: Target) -> str:
-        if self.enforcement is None or target.enforcement == self.enforcement:
-            return ""
-        return f"enforcement is {target.enforcement} instead of {self.enforcement}"
 
 
 def is_open(table: Entries) -> bool:

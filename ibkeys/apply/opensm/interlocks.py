@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -186,7 +186,8 @@ def drift_of(
         end = end_of(target, prediction)
         if end is None:
             continue
-        shown, should, guid = _compared(target, end, remembered)
+        guid = end.port.guid
+        shown, should = _compared(target, remembered.get(guid, frozenset()))
         if shown == should:
             continue
         drift.guids.add(guid)
@@ -224,16 +225,12 @@ def end_of(target: Target, prediction: Prediction) -> Target | None:
     return prediction.survey.targets.get(target.peer) if target.peer is not None else None
 
 
-def _compared(
-    target: Target, end: Target, remembered: Mapping[int, frozenset[PKey]]
-) -> tuple[frozenset[PKey], frozenset[PKey], int]:
-    """Return the P_Keys that a port shows and those that OpenSM gave it, and the port GUID they belong to."""
-    guid = end.port.guid
-    given = remembered.get(guid, frozenset())
+def _compared(target: Target, given: frozenset[PKey]) -> tuple[frozenset[PKey], frozenset[PKey]]:
+    """Return the P_Keys that a port shows and those that OpenSM gave it. *given*: what it gave the end port."""
     capacity = target.port.capacity or 0
     if target.port.is_external:
         given = frozenset(packed(dict(enumerate(sorted(given)))))
     shown = frozenset(target.table.values())
     if len(given) > capacity and shown < given:
         given = shown  # no room for all of them
-    return shown, given, guid
+    return shown, given

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from ibkeys.apply.by_sm.run import PortsNotStored
+from ibkeys.apply.by_sm.run import PortsNotStored, stale_for_good
 from ibkeys.apply.ufm.stored import Stored, Words, WordsByBase
 from ibkeys.change.clock import look_until
 from ibkeys.change.runner import Runner
 from ibkeys.change.wanted import differing
-from ibkeys.errors import NotStored, Refused, UfmRefused
+from ibkeys.errors import NotStored, UfmRefused
 from ibkeys.printable import named
 from ibkeys.store.journal import FileEntry, Operation
 from ibkeys.topology.port_id import PortKey
@@ -72,20 +72,17 @@ class UfmCalls:
         if stored.is_as(entry):
             return stored.with_settings(entry)
         if entry is not None and entry.is_untold:
-            raise Refused(
-                f"refused by interlock stale, which cannot be overridden: {self.ufm.url}{resource(base)}: "
-                "it now lists members without their membership, so it was not changed",
-                "stale",
+            raise stale_for_good(
+                f"{self.ufm.url}{resource(base)}: it now lists members without their membership, so it was not changed"
             )
         now = entry.words if entry is not None else {}
         texts = [
             f"{guid:016x} is {now.get(guid) or 'no member'} instead of {stored.words.get(guid) or 'no member'}"
             for guid in differing(stored.words, now)
         ]
-        raise Refused(
-            f"refused by interlock stale, which cannot be overridden: {self.ufm.url}{resource(stored.base)}: somebody "
-            f"else changed it in the meantime ({named(texts)}); it was left as it is",
-            "stale",
+        raise stale_for_good(
+            f"{self.ufm.url}{resource(base)}: somebody else changed it in the meantime ({named(texts)}); it was left "
+            "as it is"
         )
 
     def _make(self, call: Call, entry: FileEntry, is_first: bool) -> None:

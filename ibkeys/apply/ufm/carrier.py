@@ -61,7 +61,6 @@ class UfmCarrier(CarrierBySm[UfmCourse]):
 
         Raises UsageError where this change cannot go this way, UfmNotReached, UfmRefused.
         """
-        assert survey.topology is not None
         enforce = enforcement_as_is(survey.topology) or (
             wanted.options.enforce if isinstance(wanted, PartitionPlan) else "both"
         )
