@@ -60,21 +60,22 @@ def plan_apply(
     carrier = carrier or DirectCarrier(writer)
     survey = carrier.survey(ports_of(plan), by_port_guid=True)
     remaining = carrier.state(plan, survey)
-    apply_plan = apply_plan_of(writer, carrier, remaining, survey, plan.options.disconnect_unconfigured, NEW_PLAN)
+    apply_plan = apply_plan_of(writer, carrier, remaining, survey, plan, NEW_PLAN, hooks)
     apply_plan.digest = plan_digest(plan)
-    apply_plan.breaks = carrier.breaks(plan, remaining)
     if apply_plan.phases:
         apply_plan.objections[:0] = _objections_to_open_operations(writer, survey)
     permissions = permissions or Permissions()
     _permit(writer, apply_plan, permissions)
-    apply_plan.notes += _problem_notes(plan, carrier)
+    problems = [each for each in plan.problems if carrier.sends_sets or each.kind != "active-sm"]
+    if problems:
+        apply_plan.notes.append(f"the plan names {counted(len(problems), 'problem')}, the first: {problems[0].message}")
     if apply_plan.phases:
         found = {table.port.key: table for table in remaining.tables}
         kept = replace(plan, tables=tuple(found.get(table.port.key, table) for table in plan.tables))
         permitted = {**asdict(permissions), "overrides": sorted(writer.consent.overrides), "digest": apply_plan.digest}
         permitted |= {"carrier": carrier.name, **carrier.kept()}
         apply_plan.document, apply_plan.options = dumps(kept), json.dumps(permitted)
-        apply_plan.hooks, apply_plan.can_be_closed = hooks or ApplyHooks(), True
+        apply_plan.can_be_closed = True
     return apply_plan
 
 
@@ -104,17 +105,10 @@ def _permit(
         keep_first(writer, apply_plan, permissions.first)
 
 
-def _problem_notes(plan: PartitionPlan, carrier: Carrier) -> list[str]:
-    problems = [each for each in plan.problems if carrier.sends_sets or each.kind != "active-sm"]
-    if not problems:
-        return []
-    return [f"the plan names {counted(len(problems), 'problem')}, the first: {problems[0].message}"]
-
-
 def _objections_to_open_operations(writer: Writer, survey: Survey) -> list[Objection]:
     """Return an objection for each apply, or undo of one, that is open on this subnet: a node was found that it was
     at."""
-    here = {node.guid for node in survey.topology.nodes} if survey.topology is not None else set()
+    here = {node.guid for node in survey.topology.nodes}
     with Journal.read(writer.fabric.stores.journal) as journal:
         found = [(record, journal.nodes_of(record.id)) for record in not_ended(journal)]
     return [
@@ -181,7 +175,11 @@ def plan_resume(
     # What is kept may differ from the plan's file: what was foreign and is kept stands in it.
     options = _options_of(memory)
     digest = str(options.get("digest", plan_digest(kept)))
-    permissions = _remember(writer, options, permissions or Permissions())
+    writer.consent = replace(writer.consent, overrides=writer.consent.overrides | options["overrides"])
+    given = permissions or Permissions()
+    permissions = replace(
+        given, removals=given.removals or options["removals"], breaks=given.breaks or options["breaks"]
+    )
     carrier = carrier or carrier_of(writer, via or Via(), memory)
     if permissions.first is not None and not carrier.sends_sets:
         raise UsageError(f"operation {operation} uses {carrier.name}, which changes all switches at once: omit --first")
@@ -190,14 +188,11 @@ def plan_resume(
     advice = f"see what happened, roll back (`ibkeys undo {operation}`), or {NEW_PLAN}"
     if remaining.kept:
         advice = f"{advice}; {KEEPS_IT}"
-    disconnecting = kept.options.disconnect_unconfigured
-    apply_plan = apply_plan_of(writer, carrier, remaining, survey, disconnecting, advice, is_open=True)
+    apply_plan = apply_plan_of(writer, carrier, remaining, survey, kept, advice, hooks, is_open=True)
     apply_plan.digest = digest
-    apply_plan.breaks = carrier.breaks(kept, remaining)
     apply_plan.operation_id, apply_plan.can_be_closed = operation, True
     had = {(table.port.key, key) for table in kept.tables for key in table.before.values()}
     _permit(writer, apply_plan, permissions, former.brought - had)
-    apply_plan.hooks = hooks or ApplyHooks()
     return apply_plan
 
 
@@ -212,13 +207,3 @@ def _options_of(memory: PlanRecord) -> dict[str, Any]:
             "the journal is damaged: the permissions of the operation cannot be read; `ibkeys undo` rolls it back"
         ) from None
     return {**options, "overrides": overrides, "removals": removals, "breaks": breaks}
-
-
-def _remember(writer: Writer, earlier: dict[str, Any], permissions: Permissions) -> Permissions:
-    overrides = earlier["overrides"]
-    writer.consent = replace(writer.consent, overrides=writer.consent.overrides | overrides)
-    return replace(
-        permissions,
-        removals=permissions.removals or earlier["removals"],
-        breaks=permissions.breaks or earlier["breaks"],
-    )

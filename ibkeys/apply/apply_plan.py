@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any, Final
 
-from ibkeys.apply.carrier import Assignment, Carrier, FabricChange, Failed
+from ibkeys.apply.carrier import Assignment, Carrier, Failed
 from ibkeys.apply.former import Former
 from ibkeys.apply.proof import find_differences
 from ibkeys.apply.remaining import Remaining
@@ -24,7 +24,7 @@ from ibkeys.change.ranks import rank_of
 from ibkeys.change.runner import OnStep
 from ibkeys.change.writer import Writer, left_open
 from ibkeys.errors import IbkeysError, Incomplete, Refused
-from ibkeys.plan.model import Break
+from ibkeys.plan.model import Break, PartitionPlan
 from ibkeys.plan.order import ADDING, Phase, Step, sets_of
 from ibkeys.printable import counted, named
 from ibkeys.store.journal import Journal, Operation
@@ -47,20 +47,17 @@ _POLICIES: Final = {
 }
 """Name of a phase that is a policy, and how it is called."""
 
-Hook = Callable[["FinishedApply"], None]
-"""Called when all is written and proven, or writing failed; see `FinishedApply`."""
-
 
 @dataclass(slots=True)
 class ApplyHooks:
     """How a run goes. ``check``: called often, raises to stop; ``progress``: see `OnStep`; ``began``: called before
-    the first Set; ``ended``: called after the last, while the operation is still open; None where nobody needs to
-    confirm it. ``confirm_within``: the seconds in which somebody has to."""
+    the first Set; ``ended``: called when all is written and proven, or writing failed, while the operation is still
+    open; None where nobody needs to confirm it. ``confirm_within``: the seconds in which somebody has to."""
 
     check: Callable[[], None] = lambda: None
-    progress: OnStep | None = None
+    progress: OnStep = lambda step, done, whole: None
     began: Callable[[Operation], None] = lambda operation: None
-    ended: Hook | None = None
+    ended: Callable[[FinishedApply], None] | None = None
     confirm_within: float | None = None
 
 
@@ -80,11 +77,11 @@ class ApplyPlan(Plan):
     """
 
     carrier: Carrier = field(kw_only=True)
-    survey: Survey = field(default_factory=Survey)
+    survey: Survey = field(kw_only=True)
     hooks: ApplyHooks = field(default_factory=ApplyHooks)
     document: str = ""
     options: str = ""
-    remaining: Remaining = field(default_factory=Remaining)
+    remaining: Remaining = field(kw_only=True)
     phases: list[Phase] = field(default_factory=list)
     rest: int = 0
     breaks: tuple[Break, ...] = ()
@@ -108,12 +105,6 @@ class ApplyPlan(Plan):
         """Whether there is anything to write, or an earlier operation to be closed."""
         return bool(self.phases) or self.operation_id is not None or self.undoes is not None
 
-    @property
-    def change(self) -> FabricChange:
-        """The change that the carrier has to make."""
-        left = self.remaining
-        return FabricChange(left.tables, left.enforcement, self.phases, self.survey.targets, left.empties)
-
     def begin(self, journal: Journal, origin: Origin) -> Operation | None:
         """Return the operation of the journal: an undo, one that is continued, or a new one that keeps its plan."""
         if self.undoes is not None:
@@ -134,7 +125,9 @@ class ApplyPlan(Plan):
         try:
             if self.hooks.confirm_within is not None:
                 self.carrier.arm(operation, self.hooks.confirm_within)
-            carried = self.carrier.carry_out(Assignment(self.change, operation, self.hooks.check, self.hooks.progress))
+            hooks, targets, empties = self.hooks, self.survey.targets, self.remaining.empties
+            assignment = Assignment(self.phases, targets, empties, operation, hooks.check, hooks.progress)
+            carried = self.carrier.carry_out(assignment)
             wrong = dict(carried.failed)
             try:
                 if carried.problem is None:
@@ -209,28 +202,27 @@ def apply_plan_of(
     carrier: Carrier,
     remaining: Remaining,
     survey: Survey,
-    disconnecting: bool,
+    wanted: PartitionPlan | Former,
     advice: str,
+    hooks: ApplyHooks | None = None,
     is_open: bool = False,
 ) -> ApplyPlan:
     """Return the plan of what *remaining* says, with the interlocks triggered. *advice*: what to do about ``stale``;
-    *is_open*: the record of the operation can be ended.
-
-    *disconnecting*: that end ports lose all their P_Keys is wanted. Raises MKeyNeeded.
-    """
+    *is_open*: the record of the operation can be ended. Raises MKeyNeeded."""
     phases = carrier.phases(remaining, survey)
-    plan = ApplyPlan(
-        writer.command, carrier=carrier, survey=survey, remaining=remaining, phases=phases, notes=list(survey.notes)
-    )
+    plan = ApplyPlan(writer.command, carrier=carrier, survey=survey, remaining=remaining, phases=phases)
+    plan.notes, plan.hooks = list(survey.notes), hooks or ApplyHooks()
     changing = {step.port.key for phase in plan.phases for step in phase.steps}
     if carrier.sends_sets:
         set_keys(survey.targets[key] for key in changing)
     plan.objections = remaining.stale(f"{advice}; {IF_GONE}" if is_open and plan.lacks_only_ports else advice)
     if plan.phases:
         tables, enforcement = remaining.tables, remaining.enforcement
+        disconnecting = isinstance(wanted, PartitionPlan) and wanted.options.disconnect_unconfigured
         plan.objections += objections_to_tables(writer, tables, enforcement, survey.targets, disconnecting)
-        plan.objections += carrier.check(plan.change)
+        plan.objections += carrier.check()
     plan.failed = list(remaining.absent)
+    plan.breaks = carrier.breaks(wanted, remaining)
     return plan
 
 
@@ -250,10 +242,8 @@ def undo_plan_of(
     kept = "what somebody else wrote is kept, everything else is rolled back"
     advice = f"OpenSM would overwrite it; see `ibkeys journal {operation}`" if carrier.rewrites_tables else kept
     advice = f"{advice}, or {NEW_PLAN}" if is_undo else advice
-    plan = apply_plan_of(writer, carrier, remaining, survey, False, advice, is_open)
-    plan.breaks = carrier.breaks(former, remaining)
+    plan = apply_plan_of(writer, carrier, remaining, survey, former, advice, hooks, is_open)
     plan.undoes = operation
-    plan.hooks = hooks or ApplyHooks()
     return plan
 
 
@@ -304,15 +294,10 @@ def _stage(phase: Phase) -> int:
 
 
 def _incomplete(operation: Operation, wrong: Mapping[PortKey, IbkeysError], stopped: Phase | None) -> Incomplete:
-    error = Incomplete(
-        f"{counted(len(wrong), 'port')} could not be written: {next(iter(wrong.values()))}{_more(len(wrong))}"
-    )
+    more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+    error = Incomplete(f"{counted(len(wrong), 'port')} could not be written: {next(iter(wrong.values()))}{more}")
     if stopped is not None and stopped.name in _POLICIES:
         error.changed = f"it stopped at {_POLICIES[stopped.name]}, which is in place"
     elif stopped is not None:
         error.changed = f"no step after {stopped.name} was started"
     return left_open(error, operation)
-
-
-def _more(number: int) -> str:
-    return f" (and {number - 1} more)" if number > 1 else ""

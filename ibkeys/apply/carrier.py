@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from ibkeys.apply.former import Former
 from ibkeys.apply.remaining import Remaining
@@ -16,7 +16,6 @@ from ibkeys.apply.survey import Survey
 from ibkeys.change.consent import Objection
 from ibkeys.change.runner import OnStep
 from ibkeys.change.target import Target
-from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.errors import IbkeysError
 from ibkeys.keys.pkey import PKey
 from ibkeys.plan.model import Break, PartitionPlan
@@ -26,24 +25,6 @@ from ibkeys.topology.port_id import PortId, PortKey
 
 Failed = tuple[PortId | None, str]
 """A port that could not be written, None for what is not a port, and why."""
-IN_ONE_STEP: Final = "in one step, which may briefly disconnect or connect pairs"
-"""How a carrier goes back through a subnet manager, in words."""
-
-
-@dataclass(frozen=True, slots=True)
-class FabricChange:
-    """What a carrier is to make true.
-
-    ``tables`` and ``enforcement``: as is, as it should be; ``phases``: in which order nobody is cut who may talk before
-    and after; ``targets``: the ports, as they were read; ``empties``: index → value by port, where an entry without
-    P_Key shall hold 0x8000 and not 0.
-    """
-
-    tables: Sequence[TableChange]
-    enforcement: Sequence[EnforcementChange]
-    phases: Sequence[Phase]
-    targets: Mapping[PortKey, Target]
-    empties: Mapping[PortKey, Mapping[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,59 +63,43 @@ class WentBack:
     is_refused: bool = False
 
 
-class NobodyElsewhere:
-    """The part of a carrier that has nobody on another host who would go back when this process cannot."""
-
-    def arm(self, operation: Operation, seconds: float) -> None:
-        """Start nobody."""
-
-    def let_time_run(self) -> list[str]:
-        """Nothing is wrong with nobody."""
-        return []
-
-    def disarm(self, confirmed: bool) -> list[str]:
-        """End nobody."""
-        return []
-
-
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a carrier has to carry out. ``operation``: what is overwritten is in it, in the journal, before. ``check``:
-    called often, raises IbkeysError or KeyboardInterrupt to stop. ``progress``: told after each part of a step."""
+    """What a carrier has to carry out. ``phases``: in which order nobody is cut who may talk before and after;
+    ``targets``: the ports, as they were read; ``empties``: index → value by port, where an entry without P_Key shall
+    hold 0x8000 and not 0. ``operation``: what is overwritten is in it, in the journal, before. ``check``: called often,
+    raises IbkeysError or KeyboardInterrupt to stop. ``progress``: told after each part of a step."""
 
-    change: FabricChange
+    phases: Sequence[Phase]
+    targets: Mapping[PortKey, Target]
+    empties: Mapping[PortKey, Mapping[int, int]]
     operation: Operation
     check: Callable[[], None]
-    progress: OnStep | None
+    progress: OnStep
 
 
 class Carrier(Protocol):
-    """A way to make changes of many ports."""
+    """A way to make changes of many ports, the base class of all of them.
 
-    @property
-    def name(self) -> str:
-        """What the journal calls it."""
+    ``name``: what the journal calls it. ``sends_sets``: it sends Sets, which carry M_Keys, so that they must be known.
+    ``rewrites_tables``: whole blocks of a table are written: entries that somebody else put into them are lost.
+    ``way_back``: what `go_back` may do to others, in words, "" where it cuts and joins nobody who was named.
+    """
 
-    @property
-    def sends_sets(self) -> bool:
-        """Whether it sends Sets, which carry M_Keys, so that they must be known."""
-
-    @property
-    def rewrites_tables(self) -> bool:
-        """Whether whole blocks of a table are written: entries that somebody else put into them are lost."""
+    name: str
+    sends_sets: bool = False
+    rewrites_tables: bool = False
+    way_back: str = ""
 
     @property
     def way(self) -> str:
         """What it goes through, in words, once the state is known; "" where that needs no word."""
-
-    @property
-    def way_back(self) -> str:
-        """What `go_back` may do to others, in words, "" where it cuts and joins nobody who was named."""
+        return ""
 
     def survey(self, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
         """Return what is on the fabric of *ports*, and of all others that it has to know. See `ibkeys.apply.survey`."""
 
-    def check(self, change: FabricChange) -> list[Objection]:
+    def check(self) -> list[Objection]:
         """Return the interlocks that going this way triggers, whatever the change is. Sends only Gets."""
 
     def state(self, wanted: PartitionPlan | Former, survey: Survey, former: Former | None = None) -> Remaining:
@@ -151,16 +116,20 @@ class Carrier(Protocol):
 
     def kept(self) -> Mapping[str, Any]:
         """Return what the journal keeps of it, so that an operation can be finished or undone: JSON, no key in it."""
+        return {}
 
     def arm(self, operation: Operation, seconds: float) -> None:
-        """Start those that wait and roll back when this process cannot, *seconds* after `let_time_run`. Called before
-        anything is written."""
+        """Start those on other hosts that wait and roll back when this process cannot, *seconds* after `let_time_run`;
+        most carriers have nobody there. Called before anything is written."""
+        return
 
     def let_time_run(self) -> list[str]:
         """All is written: let their time run. Return what is wrong with them, in words."""
+        return []
 
     def disarm(self, confirmed: bool) -> list[str]:
         """End them: the change is *confirmed*, or was undone. Return what is wrong, in words."""
+        return []
 
     def carry_out(self, assignment: Assignment) -> Carried:
         """Make the change."""

@@ -41,10 +41,6 @@ def _opensm(writer: Writer, via: Via, kept: Mapping[str, Any]) -> Carrier:
     return OpensmCarrier(writer, reach(writer.enter, [this_host, *(others or hosts_in(kept))]), settings)
 
 
-def _direct(writer: Writer, via: Via, kept: Mapping[str, Any]) -> Carrier:
-    return DirectCarrier(writer, via.command)
-
-
 def _ufm(writer: Writer, via: Via, kept: Mapping[str, Any]) -> Carrier:
     began = kept.get(KEPT_URL)
     url = str(began or via.url)
@@ -56,7 +52,7 @@ def _ufm(writer: Writer, via: Via, kept: Mapping[str, Any]) -> Carrier:
 
 
 CARRIERS: Final[Mapping[str, Callable[[Writer, Via, Mapping[str, Any]], Carrier]]] = {
-    DirectCarrier.name: _direct,
+    DirectCarrier.name: lambda writer, via, kept: DirectCarrier(writer, via.command),
     OpensmCarrier.name: _opensm,
     UfmCarrier.name: _ufm,
 }

@@ -14,6 +14,7 @@ from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.carriers import Via
 from ibkeys.apply.former import record_of
 from ibkeys.apply.opensm.guards import end_guards
+from ibkeys.apply.remaining import in_words
 from ibkeys.apply.undo import plan_undo
 from ibkeys.change.interlocks.overtaken import OVERTAKEN
 from ibkeys.change.writer import Writer
@@ -22,6 +23,8 @@ from ibkeys.printable import named
 from ibkeys.store.journal import Journal, OperationRecord, OperationState
 
 _ANY: Final = Permissions(removals=True, breaks=True)
+_Outcome = tuple[int, OperationState]
+"""At the end of an operation: which one gets which state."""
 
 
 @dataclass(slots=True)
@@ -35,7 +38,7 @@ class Ending:
     carrier: Carrier | None = None
     operation: int | None = None
     say: Callable[[str], None] = lambda text: None
-    _outcome: tuple[int, OperationState] | None = None
+    _outcome: _Outcome | None = None
 
     def refuse(self) -> None:
         """Raise Refused (``overtaken``) if the operation can only be closed: somebody else has changed one of its
@@ -46,12 +49,12 @@ class Ending:
         record = last_unfinished(self.writer, not_ended, self.operation)
         hindered: IbkeysError | None = None
         gone = list[str]()
-        for way in self._ways(record):
+        for plan_way, outcome in self._ways(record):
             try:
-                plan = way.plan()
-                found = plan.remaining.kept_in_words() + [each.message for each in plan.objections if each.is_overtaken]
+                plan = plan_way()
+                found = in_words(plan.remaining.kept) + [each.message for each in plan.objections if each.is_overtaken]
                 if plan.lacks_only_ports and not gone:
-                    gone, self._outcome = plan.remaining.absent_in_words(), way.outcome
+                    gone, self._outcome = in_words(plan.remaining.absent), outcome
             except (Refused, UsageError, FileFormatError) as error:
                 # What else hinders one way may be the work of somebody who is in the way of the other one.
                 hindered = hindered or error
@@ -83,27 +86,17 @@ class Ending:
                     journal.set_state(each.id, "undone")
         return _name(record)
 
-    def _ways(self, record: OperationRecord) -> Iterator[_Way]:
-        """Yield the ways to the end of an operation: on, and back."""
+    def _ways(self, record: OperationRecord) -> Iterator[tuple[Callable[[], ApplyPlan], _Outcome]]:
+        """Yield the ways to the end of an operation, on and back: what plans each, and its outcome."""
         with Journal.read(self.writer.fabric.stores.journal) as journal:
             family = _with_undos(journal, record)
         if record.undoes is None:
-            plan = partial(plan_resume, self.writer, _ANY, carrier=self.carrier, via=self.via, operation=record.id)
-            yield _Way(plan, (record.id, "done"))
+            on = partial(plan_resume, self.writer, _ANY, carrier=self.carrier, via=self.via, operation=record.id)
+            yield on, (record.id, "done")
         for each in family if record.undoes is not None else [record]:
             undone_by = next((undo.id for undo in reversed(family) if undo.undoes == each.id), None)
-            outcome: tuple[int, OperationState] = (each.id, "undone") if undone_by is None else (undone_by, "done")
-            yield _Way(
-                partial(plan_undo, self.writer, each.id, carrier=self.carrier, via=self.via, breaks=True), outcome
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """What plans one way to the end of an operation; ``outcome``: at that end, the state of which operation."""
-
-    plan: Callable[[], ApplyPlan]
-    outcome: tuple[int, OperationState]
+            back = partial(plan_undo, self.writer, each.id, carrier=self.carrier, via=self.via, breaks=True)
+            yield back, (each.id, "undone") if undone_by is None else (undone_by, "done")
 
 
 def _with_undos(journal: Journal, record: OperationRecord) -> list[OperationRecord]:

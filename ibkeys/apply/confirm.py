@@ -41,8 +41,7 @@ def confirm_or_go_back(
         say(problem)
     if len(operation.journal.find(operation.id).starts) > 1:
         say(f"all of operation {operation.id} is rolled back then, also what was confirmed before it was resumed")
-    how = carrier.way_back
-    how = f" {how}," if how else ""
+    how = f" {carrier.way_back}," if carrier.way_back else ""
     say(
         f"rolling back in {seconds:g} s{how} unless confirmed: press Enter, or run `ibkeys confirm {operation.id}` "
         "from any shell"

@@ -7,9 +7,8 @@ twice, once in each phase.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
 
-from ibkeys.apply.carrier import Assignment, Carried, FabricChange, NobodyElsewhere, WentBack, Written
+from ibkeys.apply.carrier import Assignment, Carried, Carrier, WentBack, Written
 from ibkeys.apply.former import Former
 from ibkeys.apply.going_back import go_back_by_plan
 from ibkeys.apply.remaining import Remaining, remaining_of, remaining_of_undo
@@ -32,14 +31,11 @@ from ibkeys.topology.port_id import PortKey
 from ibkeys.ufm.access import is_ufm, via_of
 
 
-class DirectCarrier(NobodyElsewhere):
+class DirectCarrier(Carrier):
     """Makes changes by the engine. *command*: what the user typed, to be told how to go through OpenSM instead."""
 
     name = "direct"
     sends_sets = True
-    rewrites_tables = False
-    way = ""
-    way_back = ""
 
     def __init__(self, writer: Writer, command: str = "") -> None:
         self._writer, self._command = writer, command
@@ -49,7 +45,7 @@ class DirectCarrier(NobodyElsewhere):
         """Look at the ports that are to be written, and at no other."""
         return look(self._writer, ports, by_port_guid=by_port_guid)
 
-    def check(self, change: FabricChange) -> list[Objection]:
+    def check(self) -> list[Objection]:
         """A master SM writes what it has in its own policy over it."""
         return self._writer.objection_to_active_sm(f"{BESIDE_SM}{self._way_round()}")
 
@@ -99,10 +95,6 @@ class DirectCarrier(NobodyElsewhere):
         known = set(map(_identity, planned))
         return (*planned, *(each for each in found if _identity(each) not in known))
 
-    def kept(self) -> Mapping[str, Any]:
-        """Nothing: what was set is in the journal."""
-        return {}
-
     def carry_out(self, assignment: Assignment) -> Carried:
         """Make the phases, one after the other; none is begun after one that failed at some port."""
         return _Phases(self._writer, assignment).run()
@@ -120,14 +112,12 @@ class _Phases(EngineHooks):
     """One run of the phases of a change. What each table and the bits of each port should be now is kept as it goes."""
 
     def __init__(self, writer: Writer, assignment: Assignment) -> None:
-        change = assignment.change
+        targets = assignment.targets
         self._writer = writer
-        self._change = change
-        self._check = assignment.check
-        self._progress = assignment.progress
+        self._assignment = assignment
         self._engine = Engine(writer, assignment.operation, self)
-        self._tables: dict[PortKey, dict[int, PKey]] = {key: target.table for key, target in change.targets.items()}
-        self._bits: dict[PortKey, dict[str, int]] = {key: {} for key in change.targets}
+        self._tables: dict[PortKey, dict[int, PKey]] = {key: target.table for key, target in targets.items()}
+        self._bits: dict[PortKey, dict[str, int]] = {key: {} for key in targets}
         self._waiting: dict[PortKey, int] = {}
         self._phase = ""
         self._steps = self._done = 0
@@ -135,29 +125,26 @@ class _Phases(EngineHooks):
 
     def run(self) -> Carried:
         """Make the phases; where a hook or a store stops them, what was sent is proven before that."""
-        try:
-            self._run()
-        except (IbkeysError, KeyboardInterrupt) as problem:
-            self._carried.problem = problem
-        return self._carried
-
-    def _run(self) -> None:
         carried = self._carried
-        for phase in self._change.phases:
-            self._phase, self._steps, self._done = phase.name, len(phase.steps), 0
-            for stage in self._stages(phase):
-                self.check()
-                self._engine.make([each for step in stage for each in self._sets(step)])
-                if carried.failed and phase.name == "swap":
+        try:
+            for phase in self._assignment.phases:
+                self._phase, self._steps, self._done = phase.name, len(phase.steps), 0
+                for stage in self._stages(phase):
+                    self.check()
+                    self._engine.make([each for step in stage for each in self._sets(step)])
+                    if carried.failed and phase.name == "swap":
+                        break
+                if carried.failed:
+                    carried.stopped = phase
                     break
-            if carried.failed:
-                carried.stopped = phase
-                break
+        except (IbkeysError, KeyboardInterrupt) as problem:
+            carried.problem = problem
+        return carried
 
     def _stages(self, phase: Phase) -> Iterator[Sequence[Step]]:
         """Divide a phase: the SM's port and the local port with their leaf ports come last. Swaps go one by one and as
         they stand: in another order they could cut a pair that the plan does not name."""
-        targets = self._change.targets
+        targets = self._assignment.targets
         if phase.name == "swap":
             yield from ([step] for step in phase.steps)
         else:
@@ -165,7 +152,7 @@ class _Phases(EngineHooks):
 
     def _sets(self, step: Step) -> list[PendingSet]:
         key = step.port.key
-        target, table, bits = self._change.targets[key], self._tables[key], self._bits[key]
+        target, table, bits = self._assignment.targets[key], self._tables[key], self._bits[key]
         self._carried.written[key] = Written(target, table, bits)
         self._waiting[key] = sets_of(step)
         edits = list(self._edits(step))
@@ -175,7 +162,7 @@ class _Phases(EngineHooks):
 
     def _edits(self, step: Step) -> Iterator[PKeyBlockEdit | PortInfoEdit]:
         key = step.port.key
-        target, table, bits = self._change.targets[key], self._tables[key], self._bits[key]
+        target, table, bits = self._assignment.targets[key], self._tables[key], self._bits[key]
         if isinstance(step, EnforcementStep):
             wanted = {"partition_enforcement_inbound": step.inbound, "partition_enforcement_outbound": step.outbound}
             changes = {name: int(value) for name, value in wanted.items() if value is not None}
@@ -183,7 +170,7 @@ class _Phases(EngineHooks):
             shown = info.replace(**bits) if info is not None else None
             yield PortInfoEdit(target, changes, shown, self._writer.consent.covers("stale"))
             return
-        empties: Mapping[int, int] | None = self._change.empties.get(key)
+        empties: Mapping[int, int] | None = self._assignment.empties.get(key)
         for block in step.blocks:
             yield PKeyBlockEdit(target, block, dict(table), step.writes, empties)
 
@@ -191,7 +178,7 @@ class _Phases(EngineHooks):
 
     def check(self) -> None:
         """Let the code that waits for the run stop it."""
-        self._check()
+        self._assignment.check()
 
     def ended(self, each: PendingSet, not_noted: StoreError | None) -> None:
         """Keep what happened to a Set."""
@@ -205,5 +192,4 @@ class _Phases(EngineHooks):
         self._waiting[key] -= 1
         if not self._waiting[key]:
             self._done += 1
-            if self._progress is not None:
-                self._progress(self._phase, self._done, self._steps)
+            self._assignment.progress(self._phase, self._done, self._steps)

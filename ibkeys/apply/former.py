@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ibkeys.change.images import P_KEY_BLOCK
 from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.mad.attributes import VIOLATION_COUNTERS, PortInfo
@@ -20,7 +20,6 @@ KEPT_DRIFT: Final = "drifted"
 """Under this name the journal keeps the port GUIDs that differed from the SM's policy when an operation began."""
 KEPT_FILES: Final = "found_files"
 """Under this name it keeps the SHA-256 of each file that the operation would replace, as it was found."""
-_BLOCK: Final = struct.Struct(f">{P_KEYS_PER_BLOCK}H")
 
 
 @dataclass(slots=True)
@@ -41,7 +40,7 @@ class FormerTable:
         return {
             index: value
             for number, block in self.blocks_before.items()
-            for index, value in enumerate(_BLOCK.unpack(block), number * P_KEYS_PER_BLOCK)
+            for index, value in enumerate(P_KEY_BLOCK.unpack(block), number * P_KEYS_PER_BLOCK)
         }
 
     @property
@@ -54,7 +53,7 @@ class FormerTable:
         found: dict[int, frozenset[int]] = {}
         for number, sets in self.blocks_set.items():
             for read, sent in sets:
-                entries = zip(_BLOCK.unpack(read), _BLOCK.unpack(sent), strict=True)
+                entries = zip(P_KEY_BLOCK.unpack(read), P_KEY_BLOCK.unpack(sent), strict=True)
                 for index, (had, got) in enumerate(entries, number * P_KEYS_PER_BLOCK):
                     if had != got:
                         found[index] = found.get(index, frozenset()) | {valid_or_0(got)}
@@ -114,13 +113,11 @@ class Former:
     @property
     def brought(self) -> set[tuple[PortKey, PKey]]:
         """The P_Keys that the operation put into tables that had none of them: to take them away again removes none."""
-        return set(self._brought())
-
-    def _brought(self) -> Iterator[tuple[PortKey, PKey]]:
+        found = set()
         for key, table in self.tables.items():
-            had = set(table.before.values())
-            for value in {value for values in table.left.values() for value in values} - had - {0}:
-                yield key, PKey(value)
+            had = {0, *table.before.values()}
+            found |= {(key, PKey(value)) for values in table.left.values() for value in values - had}
+        return found
 
 
 def former_in(journal: Journal, record: OperationRecord) -> Former:
@@ -130,7 +127,15 @@ def former_in(journal: Journal, record: OperationRecord) -> Former:
     Counters that were cleared cannot be restored, and are only counted. Raises UsageError for an operation that
     changed M_Keys: they belong to the key store and its own commands; StoreError.
     """
-    former = _former_of(record.command, journal.entries(record.id))
+    former = Former()
+    for entry in journal.entries(record.id):
+        image = entry.image
+        key = (image.node_guid, image.port)
+        former.names[key] = f"{image.node_desc!r} 0x{image.node_guid:016x} port {image.port}"
+        if image.attribute == "P_KeyTable":
+            former.tables.setdefault(key, FormerTable()).remember_own(image)
+        else:
+            _remember_bits(former, key, record.command, image)
     former.files = [entry.image for entry in journal.files(record.id) if entry.status != "failed"]
     former.peers = _peers(record_of(journal, record))
     kept = journal.options_of(first_of(journal, record).id)  # who reads the permissions says that they are damaged
@@ -182,21 +187,7 @@ def valid_or_0(value: int) -> int:
 
 def keys_in(block: bytes) -> set[int]:
     """Return the P_Keys in the 64 bytes of a block."""
-    return {valid_or_0(value) for value in _BLOCK.unpack(block)} - {0}
-
-
-def _former_of(command: str, entries: Iterable[Entry]) -> Former:
-    """As `former_in`, of the entries of one operation alone."""
-    former = Former()
-    for entry in entries:
-        image = entry.image
-        key = (image.node_guid, image.port)
-        former.names[key] = f"{image.node_desc!r} 0x{image.node_guid:016x} port {image.port}"
-        if image.attribute == "P_KeyTable":
-            former.tables.setdefault(key, FormerTable()).remember_own(image)
-        else:
-            _remember_bits(former, key, command, image)
-    return former
+    return {valid_or_0(value) for value in P_KEY_BLOCK.unpack(block)} - {0}
 
 
 def _remember_bits(former: Former, key: PortKey, command: str, image: Image) -> None:

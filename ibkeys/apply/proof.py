@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ibkeys.apply.carrier import Written
 from ibkeys.apply.survey import read_again
+from ibkeys.change.wanted import differences
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, NotStored
 from ibkeys.mad.attributes import PortInfo
@@ -25,12 +26,7 @@ def find_differences(writer: Writer, written: Mapping[PortKey, Written]) -> dict
 
 
 def _difference(each: Written) -> str:
-    table, info, wanted = each.target.table, each.target.port.port_info, each.table
-    parts = [
-        f"index {index} is {table.get(index, 'empty')} instead of {wanted.get(index, 'empty')}"
-        for index in sorted({*table, *wanted})
-        if table.get(index) != wanted.get(index)
-    ]
+    info, parts = each.target.port.port_info, differences(each.target.table, each.table)
     parts += [
         f"{PortInfo.rows[name].name} is {getattr(info, name)} instead of {value}"
         for name, value in each.bits.items()

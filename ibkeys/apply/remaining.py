@@ -6,6 +6,7 @@ what the plan found nor what it may have written. Foreign entries trigger ``stal
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from ibkeys.apply.former import Former, FormerTable, valid_or_0
@@ -65,25 +66,17 @@ class Remaining:
         """The ports with entries that somebody else wrote and that stay, and why."""
         return [each for each in self.foreign if each not in self.absent]
 
-    def kept_in_words(self) -> list[str]:
-        """Return `kept`, each as one text."""
-        return list(map(_in_words, self.kept))
-
-    def absent_in_words(self) -> list[str]:
-        """Return `absent`, each as one text."""
-        return list(map(_in_words, self.absent))
-
     def stale(self, advice: str) -> list[Objection]:
         """Return the objection for what is foreign, as a list of none or one."""
         if not self.foreign:
             return []
         what = f"{counted(len(self.foreign), 'port')} changed in the meantime or cannot be read"
-        return [Objection("stale", f"{what}: {named(list(map(_in_words, self.foreign)))}; {advice}")]
+        return [Objection("stale", f"{what}: {named(in_words(self.foreign))}; {advice}")]
 
 
-def _in_words(each: tuple[PortId | None, str]) -> str:
-    port, why = each
-    return why if port is None else f"{port} ({why})"
+def in_words(ports: Iterable[tuple[PortId | None, str]]) -> list[str]:
+    """Return ports, each with the reason why it is named, as texts."""
+    return [why if port is None else f"{port} ({why})" for port, why in ports]
 
 
 def ports_of(plan: PartitionPlan) -> list[PortKey]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ibkeys.change.target import Target, key_for_set
 from ibkeys.change.wanted import EnforcementChange, TableChange
@@ -25,14 +25,14 @@ from ibkeys.topology.shared_guids import others_that_show_it, shared_port_guids
 
 @dataclass(slots=True)
 class Survey:
-    """The ports that were found and read, and why each other one was not. ``end_ports``: all that the sweep saw, which
-    is in ``topology``."""
+    """The ports that were found and read, and why each other one was not. ``topology``: what the sweep saw;
+    ``end_ports``: all that are in it."""
 
+    topology: Topology
+    end_ports: list[Port]
+    notes: list[str]
     targets: dict[PortKey, Target] = field(default_factory=dict)
     missing: dict[PortKey, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-    end_ports: list[Port] = field(default_factory=list)
-    topology: Topology | None = None
 
 
 def look(writer: Writer, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
@@ -59,7 +59,7 @@ def look_at_all(writer: Writer, ports: Collection[PortKey], *, by_port_guid: boo
 
 
 def _read_ports(writer: Writer, fabric: Topology, ports: Collection[PortKey], by_port_guid: bool) -> Survey:
-    survey = Survey(notes=list(fabric.notes), end_ports=list(fabric.end_ports()), topology=fabric)
+    survey = Survey(fabric, list(fabric.end_ports()), list(fabric.notes))
     found: dict[PortKey, list[Port]] = {}
     wanted = set(ports)
     shared = shared_port_guids(fabric.end_ports()) if by_port_guid else {}
@@ -119,12 +119,7 @@ def read_others(writer: Writer, survey: Survey, besides: Collection[PortKey]) ->
             f"the P_Key tables of {counted(unread, 'end port')} could not be read: it is not known whether they "
             "temporarily lose connectivity"
         )
-    return [
-        TableChange(port.id, table, table, port.capacity or 0, None)
-        for port in others
-        for table in [dict(port.occupied or ())]
-        if port.occupied is not None
-    ]
+    return [replace(table, peer=None) for table in map(_staying, others) if table is not None]
 
 
 def read_partners(
@@ -202,7 +197,7 @@ def _matters(tables: Iterable[TableChange], leaves: Iterable[tuple[EnforcementCh
 
 
 def _enforces(change: EnforcementChange) -> tuple[bool, bool]:
-    return change.before.inbound or change.before.outbound, change.after.inbound or change.after.outbound
+    return any(change.before.bits), any(change.after.bits)
 
 
 def read_again(writer: Writer, targets: Iterable[Target]) -> dict[PortKey, IbkeysError]:

@@ -13,6 +13,7 @@ from ibkeys.apply.carriers import Via, carrier_of
 from ibkeys.apply.confirm import note_refused
 from ibkeys.apply.former import Former, former_in, record_of
 from ibkeys.apply.opensm.guards import end_guards
+from ibkeys.apply.remaining import in_words
 from ibkeys.change.next_commands import CLOSE, KEEPS_IT, next_commands
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, StoreError, UsageError
@@ -69,18 +70,23 @@ def plan_undo(
             f"operation {operation} ({record.command}) cleared violation counters of "
             f"{counted(former.counters, 'port')}: counters cannot be restored; `ibkeys journal` has their former values"
         )
+    can_end = record.is_unfinished and record.is_of_plan
     try:
         if overwritten_by is not None:
-            raise _overwritten(operation, overwritten_by)
-        can_end = record.is_unfinished and record.is_of_plan
+            raise Refused(
+                f"nothing was rolled back, because operation {overwritten_by} of the journal changed the same ports or "
+                f"files later: `ibkeys undo {overwritten_by}` first, then `ibkeys undo {operation}`",
+                "stale",
+                is_overtaken=True,
+            )
         plan = undo_plan_of(writer, carrier, former, operation, hooks, can_end, record.undoes is not None)
         plan.can_be_closed = record.is_of_plan
         if unconfirmed and carrier.rewrites_tables and plan.remaining.kept and not writer.dry_run:
-            raise overwriting(plan.remaining.kept_in_words(), operation)
+            raise overwriting(in_words(plan.remaining.kept), operation)
     except Refused as error:
         if later and error.interlock == "stale":
             error.going_on(f"operation {later[-1]} of the journal wrote it later: `ibkeys undo {later[-1]}` first")
-        elif error.is_overtaken and record.is_unfinished and record.is_of_plan:
+        elif error.is_overtaken and can_end:
             error.going_on(KEEPS_IT)
         if error.is_overtaken and unconfirmed and not writer.dry_run:
             # Guards on other hosts see neither ports nor the files of the others.
@@ -134,12 +140,3 @@ def _wrote_later(journal: Journal, record: OperationRecord, former: Former) -> i
         if former.is_overwritten_by(journal.entries(each.id), journal.files(each.id)):
             return each.id
     return None
-
-
-def _overwritten(operation: int, later: int) -> Refused:
-    return Refused(
-        f"nothing was rolled back, because operation {later} of the journal changed the same ports or files later: "
-        f"`ibkeys undo {later}` first, then `ibkeys undo {operation}`",
-        "stale",
-        is_overtaken=True,
-    )

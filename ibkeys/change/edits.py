@@ -7,12 +7,12 @@ stored.
 
 from __future__ import annotations
 
-import struct
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Final
+from typing import ClassVar, Final
 
 from ibkeys.change.consent import Objection
+from ibkeys.change.images import P_KEY_BLOCK
 from ibkeys.change.pending_set import PendingSet, SetProof
 from ibkeys.change.portinfo import set_image, with_valid_lids, without_key, without_volatile_fields
 from ibkeys.change.target import Target, key_for_set
@@ -24,7 +24,6 @@ from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
 from ibkeys.mad.attributes import Attribute, PKeyTable, PortInfo
 from ibkeys.mad.const import P_KEYS_PER_BLOCK, Method
 
-_BLOCK: Final = struct.Struct(f">{P_KEYS_PER_BLOCK}H")
 _MOST_TOLD: Final = 4
 """Entries that an error names; further ones are counted."""
 
@@ -32,11 +31,11 @@ _MOST_TOLD: Final = 4
 class _ReadBack(ABC):
     """An edit that is proven by one Get of what it set. ``at_most``: see `Edit`; once, where nobody says otherwise."""
 
-    at_most = 1
-    is_alone = False
+    name: ClassVar[str]
+    attribute: ClassVar[type[Attribute]]
+    is_alone: ClassVar[bool] = False
+    at_most: int = 1
     key_name: str | None = None
-    name: str
-    attribute: type[Attribute]
     modifier: int
     target: Target
 
@@ -81,7 +80,7 @@ class PKeyBlockEdit(_ReadBack):
     """
 
     name = "P_KeyTable"
-    attribute: type[Attribute] = PKeyTable
+    attribute: ClassVar[type[Attribute]] = PKeyTable
 
     def __init__(
         self,
@@ -100,7 +99,7 @@ class PKeyBlockEdit(_ReadBack):
 
     def build(self, now: bytes) -> bytes:
         """Write the entries over *now*; every other entry stays as it is."""
-        values = list(_BLOCK.unpack(now))
+        values = list(P_KEY_BLOCK.unpack(now))
         for index, key in self.writes.items():
             have = values[index - self.start]
             expected = self._known.get(index, EMPTY)
@@ -113,7 +112,7 @@ class PKeyBlockEdit(_ReadBack):
             if _key(have) != key:
                 values[index - self.start] = key if key else self._empties.get(index, 0)
         values[self.width :] = [0] * (P_KEYS_PER_BLOCK - self.width)
-        return _BLOCK.pack(*values)
+        return P_KEY_BLOCK.pack(*values)
 
     def changed_meanwhile(self, read: bytes, now: bytes) -> bool:
         """Whether any entry changed."""
@@ -125,7 +124,7 @@ class PKeyBlockEdit(_ReadBack):
 
     def wrong(self, before: bytes, sent: bytes, stored: bytes) -> str:
         """Compare the entries that exist."""
-        pairs = list(zip(_BLOCK.unpack(sent), _BLOCK.unpack(stored), strict=True))[: self.width]
+        pairs = list(zip(P_KEY_BLOCK.unpack(sent), P_KEY_BLOCK.unpack(stored), strict=True))[: self.width]
         parts = [
             f"index {self.start + offset} is {PKey(have)} instead of {PKey(want)}"
             for offset, (want, have) in enumerate(pairs)
@@ -151,7 +150,7 @@ class PortInfoEdit(_ReadBack):
     """
 
     name = "PortInfo"
-    attribute: type[Attribute] = PortInfo
+    attribute: ClassVar[type[Attribute]] = PortInfo
 
     def __init__(
         self, target: Target, changes: Mapping[str, int], shown: PortInfo | None, takes_over: bool = False
@@ -167,7 +166,10 @@ class PortInfoEdit(_ReadBack):
         external port of a switch has none: its own zero is written back. Raises MKeyNeeded as `key_for_set` too.
         """
         info = PortInfo(now)
-        changed = _other_fields(self._shown, info, self.changes) if self._shown is not None else ""
+        changed = ""
+        if self._shown is not None:
+            as_shown = {name: getattr(self._shown, name) for name in self.changes}
+            changed = what_changed(self._shown, info.replace(**as_shown))
         if changed and not self._takes_over:
             raise Objection("stale", f"{self.target.handle}: PortInfo changed since it was shown ({changed})").refusal()
         if all(getattr(info, name) == value for name, value in self.changes.items()):
@@ -216,13 +218,6 @@ class CountersEdit(PortInfoEdit):
         """Whether no counter was cleared."""
         was, now = PortInfo(before), PortInfo(stored)
         return all(getattr(now, name) >= getattr(was, name) for name in self.changes)
-
-
-def _other_fields(shown: PortInfo, now: PortInfo, changes: Mapping[str, int]) -> str:
-    """Return which fields differ, except for *changes* and fields that the port itself changes; empty if none
-    differs."""
-    as_shown = {name: getattr(shown, name) for name in changes}
-    return what_changed(shown, now.replace(**as_shown))
 
 
 def what_changed(shown: PortInfo, now: PortInfo) -> str:

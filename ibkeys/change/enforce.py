@@ -54,12 +54,9 @@ def plan_enforce(writer: Writer, port: PortHandle, inbound: bool | None, outboun
 
 
 def _missing_capabilities(switch: SwitchInfo, changes: dict[str, int]) -> list[str]:
-    able = {
-        "partition_enforcement_inbound": ("InboundEnforcementCap", switch.inbound_enforcement_cap),
-        "partition_enforcement_outbound": ("OutboundEnforcementCap", switch.outbound_enforcement_cap),
-    }
+    capabilities = dict(zip(ENFORCEMENT_BITS, ("inbound_enforcement_cap", "outbound_enforcement_cap"), strict=True))
+    lacking = [capabilities[bit] for bit, value in changes.items() if value and not getattr(switch, capabilities[bit])]
     return [
-        f"{able[attr][0]} of this switch is 0: it says that it cannot enforce in this direction"
-        for attr, value in changes.items()
-        if value and not able[attr][1]
+        f"{SwitchInfo.rows[each].name} of this switch is 0: it says that it cannot enforce in this direction"
+        for each in lacking
     ]

@@ -6,7 +6,6 @@ file can be made there, it is beside the policy. Where none can be made at all, 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Final
 
 from ibkeys.change.clock import REAL_TIME, Clock, ProgressTimeout
 from ibkeys.change.consent import Objection
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import Writer, lock_holder_of
 from ibkeys.errors import FileError, HostNotReached, Refused
 from ibkeys.host.host_lock import FoundLock, lock_file
 from ibkeys.host.lock_holder import LockHolder, holder_in_words
@@ -24,7 +23,6 @@ from ibkeys.sm.machines.machine import Machine, TakenLock
 from ibkeys.sm.report import look_at_host
 from ibkeys.sm.site import Reached, Running, reach
 from ibkeys.store.journal import Journal
-from ibkeys.store.origin import this_process
 
 HELD: Final = "host-lock"
 """What `Refused.interlock` is where somebody works on that host; nothing overrides that."""
@@ -55,8 +53,7 @@ def remove_left_locks(journal: Journal, command: str, hosts: Iterable[SmHost]) -
 
     Return, in words, each host where the lock could not be removed or looked for. Raises StoreError.
     """
-    origin = this_process()
-    own = LockHolder(origin.user, origin.host, command, journal.now(), os.getpid(), journal.identity())
+    own = lock_holder_of(journal, command)
     starts = [start.started for each in journal.list_operations() if each.state == "open" for start in each.starts]
     problems: list[str] = []
     for host in [SmHost(), *hosts]:

@@ -16,7 +16,8 @@ Value = str | int | bool | None
 """A P_Key or an M_Key's state as text, a bit as true or false, a number; None is nothing there, or not known."""
 Row = tuple[str, int | None, Value, Value]
 """Kind, index, before, after: as `ibkeys.change.plan.Change` has them."""
-_BLOCK: Final = struct.Struct(f">{P_KEYS_PER_BLOCK}H")
+P_KEY_BLOCK: Final = struct.Struct(f">{P_KEYS_PER_BLOCK}H")
+"""The entries in the 64 bytes of a block of a P_Key table."""
 _FIELDS: Final = (
     "m_key_protect_bits",
     "m_key_lease_period",
@@ -48,7 +49,7 @@ def changes_of(image: Image) -> list[Row]:
     """Return what differs between the images of one Set. An M_Key is only said to have been set."""
     if image.attribute == "P_KeyTable":
         start = (image.attribute_modifier & 0xFFFF) * P_KEYS_PER_BLOCK
-        pairs = zip(_BLOCK.unpack(image.before), _BLOCK.unpack(image.after), strict=True)
+        pairs = zip(P_KEY_BLOCK.unpack(image.before), P_KEY_BLOCK.unpack(image.after), strict=True)
         return [
             ("pkey", index, str(PKey(old)) if old else None, str(PKey(new)) if new else None)
             for index, (old, new) in enumerate(pairs, start)

@@ -88,12 +88,8 @@ def next_commands_of(record: OperationRecord) -> NextCommands | None:
         return NextCommands(f"ibkeys confirm {record.id}", commands.roll_back)
     if record.state == "failed" or record.is_unfinished:
         # The record of an undo that did not end is ended with that of what it undoes.
-        is_named = record.undoes is None or _is_being_redone(record)
+        is_named = record.undoes is None or (record.being_undone and record.state == "done")
         is_known = record.is_of_plan or record.is_of_keys or record.began in THROUGH_OPENSM
         can_close = record.is_unfinished and is_known and is_named
         return replace(commands, close=f"ibkeys resume {record.id} --overtaken") if can_close else commands
     return NextCommands(None, commands.roll_back) if record.is_going_back else None
-
-
-def _is_being_redone(record: OperationRecord) -> bool:
-    return record.undoes is not None and record.being_undone and record.state == "done"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -173,13 +173,9 @@ def _kind_of(command: str) -> Kind:
 
 def _only(found: Sequence[Target]) -> Target:
     if len(found) > 1:
-        raise UsageError(f"{', '.join(_names(found))} may be meant: name one")
+        names = [f"operation {each.record.id} ({each.record.command})" for each in found]
+        raise UsageError(f"{', '.join(names)} may be meant: name one")
     return found[0]
-
-
-def _names(found: Iterable[Target]) -> Iterable[str]:
-    for each in found:
-        yield f"operation {each.record.id} ({each.record.command})"
 
 
 def what_else(record: OperationRecord) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol
 
 from ibkeys.change.target import Target
 from ibkeys.client.smp import SmpClient, Task
@@ -27,37 +27,25 @@ class SetProof:
 
 
 class Edit(Protocol):
-    """What the engine needs to know of a change: all in terms of the attribute's 64 bytes."""
+    """What the engine needs to know of a change: all in terms of the attribute's 64 bytes.
 
-    @property
-    def name(self) -> str:
-        """The attribute's name, as journal and errors have it."""
+    ``name``: that of the ``attribute``, as journal and errors have it. ``is_alone``: it is the only Set of its port.
+    Then it waits for no other, and is sent although its node did not answer another SMP. ``at_most``: how often the Set
+    may be sent, again only after a proof that it never arrived: 1, but one more than ``Timing.retries`` in what a
+    carrier makes (apply, undo) and in a rollout of M_Keys. ``target``: the port that it changes. ``key_name``: the name
+    of the key store's row whose key it sets.
+    """
 
-    @property
-    def attribute(self) -> type[Attribute]:
-        """The attribute."""
-
-    @property
-    def at_most(self) -> int:
-        """How often the Set may be sent, again only after a proof that it never arrived: 1, but one more than
-        ``Timing.retries`` in what a carrier makes (apply, undo) and in a rollout of M_Keys."""
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether it is the only Set of its port. Then it waits for no other, and is sent although its
-        node did not answer another SMP."""
-
-    @property
-    def target(self) -> Target:
-        """The port that it changes."""
+    name: ClassVar[str]
+    attribute: ClassVar[type[Attribute]]
+    is_alone: ClassVar[bool]
+    at_most: int
+    target: Target
+    key_name: str | None
 
     @property
     def modifier(self) -> int:
         """The AttributeModifier."""
-
-    @property
-    def key_name(self) -> str | None:
-        """The name of the key store's row whose key it sets."""
 
     def build(self, now: bytes) -> bytes:
         """Return what to send, made of what was just read; the same bytes where nothing is to be changed.
@@ -78,6 +66,7 @@ class Edit(Protocol):
         """Task: read back what the Set changed; return the `SetProof`. ``each.answer``: what came in answer to it."""
 
 
+@dataclass(slots=True, eq=False)
 class PendingSet:
     """One edit of one port on its way.
 
@@ -89,23 +78,17 @@ class PendingSet:
     Set, and is asked again.
     """
 
-    __slots__ = (
-        *("after", "answer", "before", "edit", "entries", "error", "has_failed", "is_silent", "read_at", "sent"),
-        "was_asked_again",
-    )
-
-    def __init__(self, edit: Edit) -> None:
-        self.edit = edit
-        self.before = b""
-        self.after = b""
-        self.read_at = 0.0
-        self.entries: list[Entry] = []
-        self.sent = 0
-        self.answer: IbkeysError | None = None
-        self.error: IbkeysError | None = None
-        self.is_silent = False
-        self.has_failed = False
-        self.was_asked_again = False
+    edit: Edit
+    before: bytes = b""
+    after: bytes = b""
+    read_at: float = 0.0
+    entries: list[Entry] = field(default_factory=list)
+    sent: int = 0
+    answer: IbkeysError | None = None
+    error: IbkeysError | None = None
+    is_silent: bool = False
+    has_failed: bool = False
+    was_asked_again: bool = False
 
     @property
     def target(self) -> Target:

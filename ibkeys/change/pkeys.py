@@ -116,7 +116,7 @@ def _free_index(table: Sequence[PKey], key: PKey) -> int:
 
 def _plan(writer: Writer, port: PortHandle, before: Table, after: Table, notes: list[str]) -> Plan:
     model = port.port
-    plan = TablePlan(writer.command, notes=notes)
+    plan = TablePlan(writer.command, notes=notes, before=before, after=after)
     plan.changes = [
         Change(model, "pkey", index, str(old) if old else None, str(new) if new else None)
         for index, (old, new) in enumerate(zip(before, after, strict=True))
@@ -129,7 +129,6 @@ def _plan(writer: Writer, port: PortHandle, before: Table, after: Table, notes: 
         *objections_to_table(writer, model, _entries(before), _entries(after)),
         *writer.objection_to_active_sm(BESIDE_SM),
     ]
-    plan.before, plan.after = before, after
     plan.stages = _stages(target, before, after, writer.consent.covers("stale"))
     return plan
 
@@ -189,16 +188,15 @@ def steps_between(before: Table, after: Table) -> list[tuple[int, Table]]:
     steps: list[tuple[int, Table]] = []
     late: list[tuple[int, Table]] = []
     for start in blocks:
+        was, wanted = _block(before, start), _block(after, start)
         if start // P_KEYS_PER_BLOCK not in moved:
-            gains = any(new and not old for old, new in zip(_block(before, start), _block(after, start), strict=True))
-            (steps if gains else late).append((start, _block(after, start)))
+            gains = any(new and not old for old, new in zip(was, wanted, strict=True))
+            (steps if gains else late).append((start, wanted))
             continue
-        grown = tuple(
-            old if old.is_valid else new for old, new in zip(_block(before, start), _block(after, start), strict=True)
-        )
-        if grown != _block(before, start):
+        grown = tuple(old if old.is_valid else new for old, new in zip(was, wanted, strict=True))
+        if grown != was:
             steps.append((start, grown))
-        late.append((start, _block(after, start)))
+        late.append((start, wanted))
     return steps + late
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
 from typing import TypeVar
 
 from ibkeys.change.writer import Writer
@@ -13,11 +15,9 @@ Item = TypeVar("Item")
 
 def in_order(items: Iterable[tuple[Item, int]]) -> Iterator[list[Item]]:
     """Divide *items*, each with its rank (`rank_of`), into one list for each rank, lower ranks first."""
-    by_rank: dict[int, list[Item]] = {}
-    for item, rank in items:
-        by_rank.setdefault(rank, []).append(item)
-    for rank in sorted(by_rank):
-        yield by_rank[rank]
+    rank = itemgetter(1)
+    for _, same in groupby(sorted(items, key=rank), key=rank):
+        yield [item for item, _ in same]
 
 
 def rank_of(writer: Writer, port: Port) -> int:

@@ -43,10 +43,23 @@ class EnforcementChange:
     peer: PortKey | None = None
 
 
+def differing(one: Mapping[int, object], other: Mapping[int, object]) -> list[int]:
+    """Return the indexes of two tables, or the GUIDs of two lists of members, at which they differ."""
+    return [each for each in sorted({*one, *other}) if one.get(each) != other.get(each)]
+
+
+def differences(now: Entries, wanted: Entries) -> list[str]:
+    """Return the entries of a table that are not as wanted, in words."""
+    return [
+        f"index {index} is {now.get(index, 'empty')} instead of {wanted.get(index, 'empty')}"
+        for index in differing(now, wanted)
+    ]
+
+
 def moves(before: Entries, after: Entries) -> list[tuple[int, int, PKey]]:
     """Return (old index, new index, P_Key) for each partition that leaves an index and appears at another."""
-    gone = [index for index, key in before.items() if not _same_partition(after.get(index), key)]
-    come = [index for index, key in after.items() if not _same_partition(before.get(index), key)]
+    gone = [index for index, key in before.items() if not same_partition(after.get(index), key)]
+    come = [index for index, key in after.items() if not same_partition(before.get(index), key)]
     return [
         (source, target, before[source])
         for source in gone
@@ -55,5 +68,6 @@ def moves(before: Entries, after: Entries) -> list[tuple[int, int, PKey]]:
     ]
 
 
-def _same_partition(one: PKey | None, other: PKey) -> bool:
+def same_partition(one: PKey | None, other: PKey) -> bool:
+    """Return whether there is a P_Key, and of the same partition as another."""
     return one is not None and one.partition == other.partition

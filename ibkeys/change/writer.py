@@ -113,10 +113,8 @@ class Writer:
     @cached_property
     def lock_holder(self) -> LockHolder:
         """What a lock on an OpenSM's host says of this command. Raises StoreError."""
-        origin = self.origin
         with Journal(self.fabric.stores.journal) as journal:
-            identity, now = journal.identity(), journal.now()
-        return LockHolder(origin.user, origin.host, self.command, now, os.getpid(), identity)
+            return lock_holder_of(journal, self.command)
 
     def ask_subnet_manager(self, own_answers: bool = True, retries: int | None = None) -> SubnetManager:
         """Ask who the master SM is, of the local port and those that are to be changed; asked once in a command.
@@ -137,9 +135,7 @@ class Writer:
 
     def note_master_sm_lid(self, port: PortHandle) -> None:
         """Let PortInfo of *port*, as it was read, say where the master SM is: the local port may not know."""
-        info = port.port.end_port.port_info
-        if info is not None:
-            self.master_sm_lids.append(info.master_sm_lid)
+        self.note_master_sm_lids([port.port], ())
 
     def note_master_sm_lids(self, ports: Iterable[Port], managers: Iterable[Port]) -> None:
         """As `note_master_sm_lid`, for many ports that a sweep read; *managers*, whose IsSM is set, are asked too."""
@@ -224,14 +220,8 @@ class Writer:
         if changed:
             port, why = next(iter(changed.items()))
             more = f" and {counted(len(changed) - 1, 'more port')}" if len(changed) > 1 else ""
-            raise (
-                Refused(
-                    f"the route to {port}{more} changed since it was read ({why}): an M_Key could go to another port",
-                    "stale",
-                )
-                .unchanged()
-                .going_on("run the command again")
-            )
+            text = f"the route to {port}{more} changed since it was read ({why}): an M_Key could go to another port"
+            raise Refused(text, "stale").unchanged().going_on("run the command again")
 
     @property
     def looks_at_links(self) -> bool:
@@ -255,6 +245,12 @@ class Writer:
             new = plan.begin(journal, self.origin) if plan is not None else None
             with new or journal.operation(self.command, self.origin) as operation:
                 yield operation
+
+
+def lock_holder_of(journal: Journal, command: str) -> LockHolder:
+    """Return what a lock on an OpenSM's host says of this process and the *command* that it runs. Raises StoreError."""
+    origin = this_process()
+    return LockHolder(origin.user, origin.host, command, journal.now(), os.getpid(), journal.identity())
 
 
 def left_open(error: Failed, operation: Operation) -> Failed:

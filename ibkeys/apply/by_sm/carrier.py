@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from ibkeys.apply.by_sm.course import Course, Settings
 from ibkeys.apply.by_sm.run import TablesRun
 from ibkeys.apply.by_sm.steps import Prediction, phases_of
-from ibkeys.apply.carrier import IN_ONE_STEP, Assignment, FabricChange
+from ibkeys.apply.carrier import Assignment, Carrier
 from ibkeys.apply.former import Former
 from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey, look_at_all
@@ -24,11 +24,10 @@ from ibkeys.topology.port_id import PortKey
 CourseOf = TypeVar("CourseOf", bound=Course[Any])
 
 
-class CarrierBySm(Generic[CourseOf]):
+class CarrierBySm(Carrier, Generic[CourseOf]):
     """The part of a carrier that needs not know which subnet manager it goes through."""
 
-    sends_sets = False
-    way_back = IN_ONE_STEP
+    way_back = "in one step, which may briefly disconnect or connect pairs"
 
     def __init__(self, writer: Writer, course: CourseOf, settings: Settings | None, clock: Clock) -> None:
         self._writer, self._course = writer, course
@@ -39,7 +38,7 @@ class CarrierBySm(Generic[CourseOf]):
         """Look at all end ports and leaf ports: the subnet manager writes all of them."""
         return look_at_all(self._writer, ports, by_port_guid=by_port_guid)
 
-    def check(self, change: FabricChange) -> list[Objection]:
+    def check(self) -> list[Objection]:
         """Return the objections to the change: what the subnet manager would accept now but goes wrong later."""
         return list(self._course.objections)
 

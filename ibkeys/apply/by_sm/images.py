@@ -5,14 +5,12 @@ OpenSM writes them and not ibkeys, so these images give nothing back: the policy
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping
 
-from ibkeys.change.images import image_of
+from ibkeys.change.images import P_KEY_BLOCK, image_of
 from ibkeys.change.portinfo import without_key
 from ibkeys.change.target import Target
-from ibkeys.change.wanted import Entries
+from ibkeys.change.wanted import Entries, differing
 from ibkeys.discovery.tables import p_key_modifier
 from ibkeys.keys.pkey import PARTITION_MASK
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
@@ -20,8 +18,6 @@ from ibkeys.plan.order import EnforcementStep, Phase
 from ibkeys.store.journal import Image
 from ibkeys.topology.enforcement import ENFORCEMENT_BITS
 from ibkeys.topology.port_id import PortKey
-
-_BLOCK: Final = struct.Struct(f">{P_KEYS_PER_BLOCK}H")
 
 
 def images_of(
@@ -41,17 +37,13 @@ def images_of(
 
 
 def images_as_found(
-    tables: Mapping[PortKey, Entries],
-    before: Mapping[PortKey, Entries],
-    targets: Mapping[PortKey, Target],
-    counts: Callable[[PortKey], bool],
+    tables: Mapping[PortKey, Entries], before: Mapping[PortKey, Entries], targets: Mapping[PortKey, Target]
 ) -> Iterator[Image]:
-    """Yield the blocks that came out otherwise than *tables* say, as they are: a P_Key may get another index. *counts*:
-    whether a port counts, for one may have failed, or be none of the change's."""
+    """Yield the blocks that came out otherwise than *tables* say, as they are: a P_Key may get another index."""
     for key, after in tables.items():
         now = targets[key].table
-        if now != after and counts(key):
-            blocks = {index // P_KEYS_PER_BLOCK for index in {*now, *after} if now.get(index) != after.get(index)}
+        if now != after:
+            blocks = {index // P_KEYS_PER_BLOCK for index in differing(now, after)}
             yield from (table_image(targets[key], block, before[key], now) for block in sorted(blocks))
 
 
@@ -65,13 +57,12 @@ def table_image(target: Target, block: int, before: Entries, after: Entries) -> 
         old.append(int(before[index]) if index in before else empty)
         new.append(int(after[index]) if index in after else 0 if index in before else empty)
     modifier = p_key_modifier(target.port, block)
-    return image_of(target.port, "P_KeyTable", modifier, _BLOCK.pack(*old), _BLOCK.pack(*new))
+    return image_of(target.port, "P_KeyTable", modifier, P_KEY_BLOCK.pack(*old), P_KEY_BLOCK.pack(*new))
 
 
 def _of_enforcement(target: Target, step: EnforcementStep) -> Image:
     info = target.port.port_info
     assert info is not None
-    inbound, outbound = ENFORCEMENT_BITS
-    wanted = {inbound: step.inbound, outbound: step.outbound}
-    after = info.replace(**{name: int(value) for name, value in wanted.items() if value is not None})
+    wanted = zip(ENFORCEMENT_BITS, (step.inbound, step.outbound), strict=True)
+    after = info.replace(**{name: int(value) for name, value in wanted if value is not None})
     return image_of(target.port, "PortInfo", target.port.num, without_key(info), without_key(after))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Generic, TypeVar
 
 from ibkeys.apply.by_sm.course import Course
@@ -19,7 +20,7 @@ from ibkeys.plan.order import Phase
 from ibkeys.printable import named
 from ibkeys.store.journal import Operation
 from ibkeys.topology.enforcement import ENFORCEMENT_BITS
-from ibkeys.topology.port_id import PortId, PortKey
+from ibkeys.topology.port_id import PortKey
 
 Contents = TypeVar("Contents")
 
@@ -55,7 +56,7 @@ class TablesRun(Generic[Contents]):
 
     def make(self) -> bool:
         """Make the steps, and return whether all are made. Raises what stops it."""
-        for number, phase in enumerate(self.assignment.change.phases):
+        for number, phase in enumerate(self.assignment.phases):
             self.assignment.check()
             try:
                 made = self.runner.make(self._step(number, phase))
@@ -77,11 +78,11 @@ class TablesRun(Generic[Contents]):
     def note_written(self) -> None:
         """Note what the changed ports hold."""
         targets = self.prediction.survey.targets
-        for phase in self.assignment.change.phases:
-            for each in phase.steps:
-                key, target = each.port.key, targets[each.port.key]
-                if key not in self.carried.failed:
-                    self.carried.written[key] = Written(target, dict(target.table), self._bits_of(each.port))
+        after = {each.port.key: each.after for each in self.course.enforcement}
+        for key in (each.port.key for phase in self.assignment.phases for each in phase.steps):
+            if key not in self.carried.failed:
+                bits = dict(zip(ENFORCEMENT_BITS, map(int, after[key].bits), strict=True)) if key in after else {}
+                self.carried.written[key] = Written(targets[key], dict(targets[key].table), bits)
 
     # --- one step ----------------------------------------------------------------------------------------------------
 
@@ -92,15 +93,10 @@ class TablesRun(Generic[Contents]):
         return Step(
             self.kind,
             step.contents,
-            PortsProof(self.writer, targets, expected, changing, self._report_of(phase)),
+            PortsProof(self.writer, targets, expected, changing, partial(self.assignment.progress, phase.name)),
             tuple(images_of(phase, targets, before, step.tables)),
             bool(changing or (number == 0 and self.unread)),
         )
-
-    def _report_of(self, phase: Phase) -> Callable[[int, int], None]:
-        """Return the function that is called with the progress of a step."""
-        progress = self.assignment.progress
-        return (lambda done, whole: None) if progress is None else lambda done, whole: progress(phase.name, done, whole)
 
     def _stop(self, made: Made[Watched], phase: Phase) -> None:
         """Go no further: name each port."""
@@ -112,31 +108,22 @@ class TablesRun(Generic[Contents]):
 
     def _settle(self, number: int, made: Made[Watched]) -> None:
         """Note in the journal that a step is proven; tables that came out with other indexes are noted as they are."""
-        self._note_silent(made.found, is_last=number == len(self.course.steps) - 1)
-        step, targets = self.course.steps[number], self.prediction.survey.targets
-        late = images_as_found(step.tables, self.course.before(number), targets, self._counts)
+        step, targets, silent = self.course.steps[number], self.prediction.survey.targets, made.found.silent
+        if number == len(self.course.steps) - 1:
+            self.carried.failed |= silent
+        elif silent:
+            names = named([str(targets[key].id) for key in silent])
+            self.carried.notes.append(f"no answer while an intermediate step took effect: {names}")
+        counting = {
+            key: table
+            for key, table in step.tables.items()
+            if key not in self.carried.failed and not self.prediction.is_aside(key)
+        }
+        late = images_as_found(counting, self.course.before(number), targets)
         made.images += self.assignment.operation.record_all(late)
         self.runner.settle(made, is_proven=True)
         # What comes next begins at what is there.
         self.course.steps[number] = replace(step, tables={key: targets[key].table for key in step.tables})
-
-    def _note_silent(self, seen: Watched, is_last: bool) -> None:
-        """Keep who did not answer: a failure after the last step, a note before."""
-        if is_last:
-            self.carried.failed |= seen.silent
-        elif seen.silent:
-            names = named([str(self.prediction.survey.targets[key].id) for key in seen.silent])
-            self.carried.notes.append(f"no answer while an intermediate step took effect: {names}")
-
-    def _counts(self, key: PortKey) -> bool:
-        return key not in self.carried.failed and not self.prediction.is_aside(key)
-
-    def _bits_of(self, port: PortId) -> dict[str, int]:
-        """Return the fields of PortInfo that the steps set at a port."""
-        after = next((each.after for each in self.course.enforcement if each.port.key == port.key), None)
-        return (
-            {} if after is None else dict(zip(ENFORCEMENT_BITS, map(int, (after.inbound, after.outbound)), strict=True))
-        )
 
 
 @contextmanager
@@ -154,5 +141,10 @@ def stopped_by(carried: Carried, operation: Operation) -> Iterator[None]:
 
 def stale(error: FileChanged) -> Refused:
     """Return the Refused for a file that somebody else changed; it holds the lines that differ."""
-    message = f"refused by interlock stale, which cannot be overridden: {error}"
-    return Refused(message, "stale", error.difference, is_overtaken=True)
+    return stale_for_good(str(error), error.difference, is_overtaken=True)
+
+
+def stale_for_good(what: str, details: str = "", is_overtaken: bool = False) -> Refused:
+    """Return the refusal by an interlock ``stale`` that nothing overrides. *what*: what has changed, in words."""
+    message = f"refused by interlock stale, which cannot be overridden: {what}"
+    return Refused(message, "stale", details, is_overtaken)

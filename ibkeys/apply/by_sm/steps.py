@@ -5,14 +5,14 @@ What OpenSM makes of a policy is predicted for end ports (`ibkeys.partitions.swe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ibkeys.apply.by_sm.course import Course, TablesStep
+from ibkeys.apply.by_sm.course import Course
 from ibkeys.apply.by_sm.watch import Expected, KnownIndexes
 from ibkeys.apply.survey import Survey
-from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
+from ibkeys.change.wanted import EnforcementChange, Entries, TableChange, differing
 from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
 from ibkeys.partitions.membership import EndPort, end_ports_of, resolve
@@ -146,25 +146,22 @@ class Prediction:
 def breaks_of(circles: Iterable[WaitCycle[int]], prediction: Prediction) -> tuple[Break, ...]:
     """Return the circles with the names of their ports: a circle of policies knows port GUIDs only."""
     ports = {port.guid: port.id for port in prediction.survey.end_ports}
+
+    def ids(guids: Iterable[int]) -> tuple[PortId, ...]:
+        return tuple(ports[guid] for guid in guids)
+
     breaks = []
     for circle in circles:
         shown = WaitCycle(
             circle.partition,
-            _with_names(circle.leaving, ports),
-            _with_names(circle.entering, ports),
+            ids(circle.leaving),
+            ids(circle.entering),
             tuple((ports[one], ports[other]) for one, other in circle.pairs),
-            tuple(
-                (_with_names(leaving, ports), base, _with_names(entering, ports))
-                for leaving, base, entering in circle.waits
-            ),
+            tuple((ids(leaving), base, ids(entering)) for leaving, base, entering in circle.waits),
         )
         kind: BreakKind = "circle" if circle.entering else "no-room"
         breaks.append(Break(circle.partition, (*shown.leaving, *shown.entering), circle.pairs, shown.message, kind))
     return tuple(breaks)
-
-
-def _with_names(guids: Sequence[int], ports: Mapping[int, PortId]) -> tuple[PortId, ...]:
-    return tuple(ports[guid] for guid in guids)
 
 
 def unused_partition(taken: Collection[int]) -> int:
@@ -181,31 +178,18 @@ def unused_partition(taken: Collection[int]) -> int:
 
 def phases_of(course: Course[Any], survey: Survey) -> list[Phase]:
     """Return what each step of a course changes, port by port."""
-    return [
-        _phase_of(step, course.before(number), course.bits(number), survey) for number, step in enumerate(course.steps)
-    ]
-
-
-def _phase_of(
-    step: TablesStep[Any], before: Mapping[PortKey, Entries], enforcement: Iterable[EnforcementChange], survey: Survey
-) -> Phase:
-    steps: list[Step] = [
-        TableStep(survey.targets[key].id, writes)
-        for key, after in step.tables.items()
-        if (writes := _writes(before[key], after))
-    ]
-    steps += [
-        EnforcementStep(each.port, each.after.inbound, each.after.outbound)
-        for each in enforcement
-        if each.before != each.after
-    ]
-    return Phase(step.name, tuple(steps))
-
-
-def _writes(before: Entries, after: Entries) -> dict[int, PKey]:
-    return {
-        index: after.get(index, EMPTY) for index in sorted({*before, *after}) if before.get(index) != after.get(index)
-    }
+    phases = []
+    for number, step in enumerate(course.steps):
+        before = course.before(number)
+        steps: list[Step] = [
+            TableStep(survey.targets[key].id, {index: after.get(index, EMPTY) for index in indexes})
+            for key, after in step.tables.items()
+            if (indexes := differing(before[key], after))
+        ]
+        changes = [each for each in course.bits(number) if each.before != each.after]
+        steps += [EnforcementStep(each.port, *each.after.bits) for each in changes]
+        phases.append(Phase(step.name, tuple(steps)))
+    return phases
 
 
 def expectations(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 from ibkeys.apply.by_sm.steps import Prediction
 from ibkeys.apply.by_sm.watch import is_open
 from ibkeys.apply.former import Former, FormerTable, keys_in
 from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey
-from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
+from ibkeys.change.wanted import EnforcementChange, Entries, TableChange, differing
 from ibkeys.errors import Refused
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
@@ -42,7 +43,13 @@ def goal_of(
         was_at = set(former.ports_of_tables)
         found = {table.port.key: table.before for table in plan.tables}
         remaining.foreign += [(None, each) for each in foreign_ports(former, survey, found, by_partition)]
-    given = Given(prediction, policies)
+    earlier = list(policies)
+
+    @cache
+    def given() -> list[dict[PortKey, Entries]]:
+        """Return what the SM gives ports by *policies*."""
+        return [tables for each in earlier for tables in prediction.follow([each])]
+
     for table in plan.tables:
         key = table.port.key
         if key not in survey.targets:
@@ -53,7 +60,7 @@ def goal_of(
         goal[key] = table.after
         if not table.differs or now == table.before or key in was_at:
             continue
-        if former is None or not (_is_of_plan(table, now, former) or given.covers(key)):
+        if former is None or not (_is_of_plan(table, now, former) or _is_given(prediction, key, given)):
             remaining.foreign.append((table.port, _surprise(table, now)))
     return goal
 
@@ -68,26 +75,16 @@ def _is_of_plan(table: TableChange, now: Entries, former: Former) -> bool:
     return earlier is not None and _foreign_keys(earlier, now, table.before) is None
 
 
-class Given:
-    """What the SM gives ports by some policies, worked out when it is first asked for."""
-
-    def __init__(self, prediction: Prediction, policies: Iterable[Policy | None]) -> None:
-        self._prediction, self._policies = prediction, list(policies)
-        self._tables: list[dict[PortKey, Entries]] | None = None
-
-    def covers(self, key: PortKey) -> bool:
-        """Whether a port has what one of the policies gives it, or what OpenSM gives everybody without a policy."""
-        survey = self._prediction.survey
-        now = {*self._prediction.now[key].values()}
-        if is_open(self._prediction.now[key]) and has_no_policy(survey):
-            return True
-        if self._tables is None:
-            self._tables = [table for each in self._policies for table in self._prediction.follow([each])]
-        return any({*tables[key].values()} == now for tables in self._tables)
+def _is_given(prediction: Prediction, key: PortKey, given: Callable[[], list[dict[PortKey, Entries]]]) -> bool:
+    """Whether a port has what one of the policies gives it, or what OpenSM gives everybody without a policy."""
+    now = prediction.now[key]
+    if is_open(now) and has_no_policy(prediction.survey):
+        return True
+    return any({*tables[key].values()} == {*now.values()} for tables in given())
 
 
 def _surprise(table: TableChange, now: Entries) -> str:
-    index = next(index for index in sorted({*now, *table.before}) if now.get(index) != table.before.get(index))
+    index = differing(now, table.before)[0]
     return f"index {index} is {now.get(index, 'empty')}, not {table.before.get(index, 'empty')}"
 
 

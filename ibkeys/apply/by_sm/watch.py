@@ -14,9 +14,9 @@ from typing import Literal
 from ibkeys.apply.survey import read_again
 from ibkeys.change.runner import Seen
 from ibkeys.change.target import Target
-from ibkeys.change.wanted import Entries
+from ibkeys.change.wanted import Entries, differences, same_partition
 from ibkeys.change.writer import Writer
-from ibkeys.keys.pkey import DEFAULT_FULL, PKey
+from ibkeys.keys.pkey import DEFAULT_FULL
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortKey
 
@@ -35,41 +35,32 @@ class Expected:
 
     def difference(self, target: Target) -> str:
         """Return how a port that was read differs, "" where it does not."""
-        return self._of_table(target.table) or self._of_enforcement(target)
+        wrong = self._of_table(target.table)
+        if not wrong and self.enforcement not in (None, target.enforcement):
+            return f"enforcement is {target.enforcement} instead of {self.enforcement}"
+        return wrong
 
     def _of_table(self, now: Entries) -> str:
         if now == self.entries:
             return ""
         if self.indexes != "exact" and self._is_the_same_but_for_indexes(now):
             return ""
-        wrong = [index for index in sorted({*now, *self.entries}) if now.get(index) != self.entries.get(index)]
-        texts = [
-            f"index {index} is {now.get(index, 'empty')} instead of {self.entries.get(index, 'empty')}"
-            for index in wrong[:3]
-        ]
-        return "; ".join(texts) + (f" and {len(wrong) - 3} more (the whole table: pkey-show)" if len(wrong) > 3 else "")
+        texts = differences(now, self.entries)
+        more = f" and {len(texts) - 3} more (the whole table: pkey-show)" if len(texts) > 3 else ""
+        return "; ".join(texts[:3]) + more
 
     def _is_the_same_but_for_indexes(self, now: Entries) -> bool:
         if sorted(now.values()) != sorted(self.entries.values()):
             return False
         if self.indexes == "any":
             return True
-        stays = [index for index, key in self.entries.items() if _is_of(self.before.get(index), key)]
+        stays = [index for index, key in self.entries.items() if same_partition(self.before.get(index), key)]
         return all(now.get(index) == self.entries[index] for index in stays)
-
-    def _of_enforcement(self, target: Target) -> str:
-        if self.enforcement is None or target.enforcement == self.enforcement:
-            return ""
-        return f"enforcement is {target.enforcement} instead of {self.enforcement}"
 
 
 def is_open(table: Entries) -> bool:
     """Whether a port has what OpenSM gives everybody where it has no policy."""
     return {*table.values()} == {DEFAULT_FULL}
-
-
-def _is_of(before: PKey | None, key: PKey) -> bool:
-    return before is not None and before.partition == key.partition
 
 
 @dataclass(slots=True)

@@ -74,7 +74,6 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         """
         if self._writer.fabric.is_simulated:
             raise UsageError("a simulated subnet has no OpenSM on any host; omit --via")
-        assert survey.topology is not None
         self._site = site = find_site(self._writer, self._reached, survey.topology)
         files = distinct(site.policy_files())
         self._refuse_hindered(files)

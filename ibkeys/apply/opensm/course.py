@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from ibkeys.apply.by_sm.course import Course, Settings, TablesStep
-from ibkeys.apply.by_sm.run import stale
+from ibkeys.apply.by_sm.run import stale, stale_for_good
 from ibkeys.apply.by_sm.steps import Prediction, breaks_of, partitions_in, unused_partition
 from ibkeys.apply.by_sm.wanted import (
     enforcement_of,
@@ -38,7 +38,7 @@ from ibkeys.change.interlocks.file_owners import objections_to_owners
 from ibkeys.change.opensm_files import NewFiles
 from ibkeys.change.target import Target
 from ibkeys.change.wanted import Entries
-from ibkeys.errors import FileChanged, Refused, UsageError
+from ibkeys.errors import FileChanged, UsageError
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.reader import parse_policy
@@ -141,11 +141,9 @@ class Planning:
         there = replace(self.prediction, sm_port_guid=made_for).memberships(new)
         differing = [str(port) for port in self.prediction.end_ports if here[port.guid] != there[port.guid]]
         if differing:
-            raise Refused(
-                f"refused by interlock stale, which cannot be overridden: the SM at {manager.port} is master now, and "
-                f"the plan was made while that at the port GUID 0x{made_for:016x} was; SELF in its policy is another "
-                "port now",
-                "stale",
+            raise stale_for_good(
+                f"the SM at {manager.port} is master now, and the plan was made while that at the port GUID "
+                f"0x{made_for:016x} was; SELF in its policy is another port now"
             ).unchanged(
                 "let the former SM be master again, or make a new plan (`ibkeys plan`)",
                 f"Other P_Keys than planned would go to: {named(differing)}.",
@@ -306,10 +304,8 @@ class Planning:
 
     def _refuse_no_way_back(self, others: Sequence[str]) -> None:
         """Raise Refused: OpenSM reads a file that the operation did not write, and ports have what it gave them."""
-        raise Refused(
-            f"refused by interlock stale, which cannot be overridden: {self.site.master.instance.name} reads "
-            f"{self.files[-1].name}, which the operation did not write",
-            "stale",
+        raise stale_for_good(
+            f"{self.site.master.instance.name} reads {self.files[-1].name}, which the operation did not write"
         ).unchanged(
             "make it read the former file first, or make a new plan for that policy (`ibkeys plan`)",
             "The file or the master has changed since.",
@@ -335,12 +331,17 @@ class Planning:
         return ways
 
     def _note(self, found: SmPolicies) -> None:
-        notes, names = self.site.notes, _names(self.prediction)
+        notes = self.site.notes
+        ports_by_guid = {port.guid: str(port) for port in self.prediction.survey.end_ports}
+
+        def name(guid: int) -> str:
+            return ports_by_guid.get(guid, f"port GUID 0x{guid:016x}")
+
         if found.given_default:
-            ports = named([names(guid) for guid in found.given_default])
+            ports = named(list(map(name, found.given_default)))
             notes.append(f"OpenSM gives {ports} a P_Key of the default partition, which they do not have now")
         if found.torn:
-            listed = named([f"{names(guid)} in partition 0x{base:04x}" for _, guid, base in found.torn])
+            listed = named([f"{name(guid)} in partition 0x{base:04x}" for _, guid, base in found.torn])
             notes.append(f"OpenSM moves a P_Key to another block of its table, so it is briefly absent: {listed}")
         notes += _of_moved_groups(found.moved_groups)
 
@@ -352,11 +353,6 @@ def _of_moved_groups(moved: Iterable[tuple[int, int, int]]) -> Iterator[str]:
             "first partition is removed, OpenSM 3.3.23 may crash now or at a later change; give the group to a "
             "partition that stays"
         )
-
-
-def _names(prediction: Prediction) -> Callable[[int], str]:
-    names = {port.guid: str(port) for port in prediction.survey.end_ports}
-    return lambda guid: names.get(guid, f"port GUID 0x{guid:016x}")
 
 
 def parsed(text: bytes | None) -> Policy | None:

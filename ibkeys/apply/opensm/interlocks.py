@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -10,6 +10,7 @@ from ibkeys.apply.by_sm.steps import Prediction
 from ibkeys.apply.opensm.policy_files import digest_of
 from ibkeys.apply.opensm.site import Site
 from ibkeys.change.consent import Objection
+from ibkeys.change.interlocks.unread_policy import objection_to_edits
 from ibkeys.change.next_commands import KEEPS_IT
 from ibkeys.change.target import Target
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, difference
@@ -19,7 +20,6 @@ from ibkeys.partitions.opensm_tables import packed
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.printable import counted, named
 from ibkeys.sm.files.opensm_file import OpensmFile
-from ibkeys.sm.instance import CHECK_FIRST, HOW_TO_MEND
 from ibkeys.topology.port_id import PortKey
 
 
@@ -38,16 +38,8 @@ def objections_to_edits(site: Site, prediction: Prediction, is_ours: bool) -> It
     elif policy:
         edits.append(policy)
     edits = [edit for edit in edits if edit]
-    faulty = site.master.instance.faulty_policy if edits else ""
-    if faulty:
-        edits = [f"{'; '.join(edits)}: {faulty}"]
     if edits:
-        advice = f"revert it, or {CHECK_FIRST}, then let OpenSM read it"
-        yield Objection(
-            "stale",
-            f"{'; '.join(edits)}: {HOW_TO_MEND if faulty else advice}",
-            "The SIGHUP for this change would also activate that edit.",
-        )
+        yield objection_to_edits(edits, site.master.instance.faulty_policy)
 
 
 def objections_to_others_work(files: Sequence[OpensmFile], known: Collection[str]) -> Iterator[Objection]:
@@ -194,7 +186,8 @@ def drift_of(
         end = end_of(target, prediction)
         if end is None:
             continue
-        shown, should, guid = _compared(target, end, remembered)
+        guid = end.port.guid
+        shown, should = _compared(target, remembered.get(guid, frozenset()))
         if shown == should:
             continue
         drift.guids.add(guid)
@@ -232,16 +225,12 @@ def end_of(target: Target, prediction: Prediction) -> Target | None:
     return prediction.survey.targets.get(target.peer) if target.peer is not None else None
 
 
-def _compared(
-    target: Target, end: Target, remembered: Mapping[int, frozenset[PKey]]
-) -> tuple[frozenset[PKey], frozenset[PKey], int]:
-    """Return the P_Keys that a port shows and those that OpenSM gave it, and the port GUID they belong to."""
-    guid = end.port.guid
-    given = remembered.get(guid, frozenset())
+def _compared(target: Target, given: frozenset[PKey]) -> tuple[frozenset[PKey], frozenset[PKey]]:
+    """Return the P_Keys that a port shows and those that OpenSM gave it. *given*: what it gave the end port."""
     capacity = target.port.capacity or 0
     if target.port.is_external:
         given = frozenset(packed(dict(enumerate(sorted(given)))))
     shown = frozenset(target.table.values())
     if len(given) > capacity and shown < given:
         given = shown  # no room for all of them
-    return shown, given, guid
+    return shown, given

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from ibkeys.apply.by_sm.run import PortsNotStored
-from ibkeys.apply.ufm.stored import Stored, Words, WordsByBase, differing
+from ibkeys.apply.by_sm.run import PortsNotStored, stale_for_good
+from ibkeys.apply.ufm.stored import Stored, Words, WordsByBase
 from ibkeys.change.clock import look_until
 from ibkeys.change.runner import Runner
-from ibkeys.errors import NotStored, Refused, UfmRefused
+from ibkeys.change.wanted import differing
+from ibkeys.errors import NotStored, UfmRefused
 from ibkeys.printable import named
 from ibkeys.store.journal import FileEntry, Operation
 from ibkeys.topology.port_id import PortKey
@@ -24,7 +25,7 @@ _SHOWS_WITHIN: Final = 10.0
 @dataclass(slots=True)
 class UfmCalls:
     """The calls of one change. ``stored``: the partitions as UFM has them; ``ports``: end ports by port GUID;
-    ``asked_to_stop``: raises when the user did; ``notes``: what UFM lost besides members. A call that was made is never
+    ``check``: raises when the user did; ``notes``: what UFM lost besides members. A call that was made is never
     made once more."""
 
     tells_again: ClassVar[bool] = False
@@ -33,12 +34,8 @@ class UfmCalls:
     stored: dict[int, Stored]
     ports: Mapping[int, PortKey]
     runner: Runner
-    asked_to_stop: Callable[[], None]
+    check: Callable[[], None]
     notes: list[str] = field(default_factory=list)
-
-    def check(self) -> None:
-        """Raise when the user asked to stop."""
-        self.asked_to_stop()
 
     def verify(self) -> None:
         """Do nothing: each partition is read again right before its calls."""
@@ -60,7 +57,12 @@ class UfmCalls:
             for at, call in enumerate(calls):
                 self._make(call, entry, is_first=at == 0)
             found = self._read_back(base, words)
-            self._note_lost_settings(stored, found)
+            lost = stored.lost_settings(found) if found is not None else []  # no call carries all of them
+            if lost:
+                self.notes.append(
+                    f"{self.ufm.url}{resource(base)}: UFM made the change, but now has {', '.join(lost)}: restore that "
+                    "in UFM"
+                )
             self.stored[base] = stored.becoming(words).with_settings(found)
         return written
 
@@ -70,20 +72,17 @@ class UfmCalls:
         if stored.is_as(entry):
             return stored.with_settings(entry)
         if entry is not None and entry.is_untold:
-            raise Refused(
-                f"refused by interlock stale, which cannot be overridden: {self.ufm.url}{resource(base)}: "
-                "it now lists members without their membership, so it was not changed",
-                "stale",
+            raise stale_for_good(
+                f"{self.ufm.url}{resource(base)}: it now lists members without their membership, so it was not changed"
             )
         now = entry.words if entry is not None else {}
         texts = [
             f"{guid:016x} is {now.get(guid) or 'no member'} instead of {stored.words.get(guid) or 'no member'}"
             for guid in differing(stored.words, now)
         ]
-        raise Refused(
-            f"refused by interlock stale, which cannot be overridden: {self.ufm.url}{resource(stored.base)}: somebody "
-            f"else changed it in the meantime ({named(texts)}); it was left as it is",
-            "stale",
+        raise stale_for_good(
+            f"{self.ufm.url}{resource(base)}: somebody else changed it in the meantime ({named(texts)}); it was left "
+            "as it is"
         )
 
     def _make(self, call: Call, entry: FileEntry, is_first: bool) -> None:
@@ -129,15 +128,6 @@ class UfmCalls:
         if None in lost:
             raise NotStored(lost[None])
         return entry
-
-    def _note_lost_settings(self, stored: Stored, entry: UfmPartition | None) -> None:
-        """Tell what UFM lost of a partition besides its members: no call carries all of it."""
-        lost = stored.lost_settings(entry) if entry is not None else []
-        if lost:
-            self.notes.append(
-                f"{self.ufm.url}{resource(stored.base)}: UFM made the change, but now has "
-                f"{', '.join(lost)}: restore that in UFM"
-            )
 
     def _lost(self, base: int, words: Words, entry: UfmPartition | None) -> dict[PortKey | None, str]:
         """Return the members of *words* that UFM has not stored, by port; under None what belongs to no known port."""

@@ -17,7 +17,7 @@ from ibkeys.apply.by_sm.course import Settings
 from ibkeys.apply.by_sm.run import stopped_by
 from ibkeys.apply.by_sm.steps import Prediction
 from ibkeys.apply.by_sm.watch import Watched
-from ibkeys.apply.carrier import Assignment, Carried, NobodyElsewhere, WentBack
+from ibkeys.apply.carrier import Assignment, Carried, WentBack
 from ibkeys.apply.former import Former
 from ibkeys.apply.going_back import go_back_by_plan
 from ibkeys.apply.remaining import Remaining
@@ -38,11 +38,10 @@ KEPT_URL: Final = "ufm_url"
 _NO_PORT: Final = 0
 
 
-class UfmCarrier(CarrierBySm[UfmCourse], NobodyElsewhere):
+class UfmCarrier(CarrierBySm[UfmCourse]):
     """Makes changes through *ufm*."""
 
     name = "ufm"
-    rewrites_tables = False
 
     def __init__(self, writer: Writer, ufm: Ufm, settings: Settings | None = None, clock: Clock = REAL_TIME) -> None:
         super().__init__(writer, UfmCourse(), settings, clock)
@@ -62,7 +61,6 @@ class UfmCarrier(CarrierBySm[UfmCourse], NobodyElsewhere):
 
         Raises UsageError where this change cannot go this way, UfmNotReached, UfmRefused.
         """
-        assert survey.topology is not None
         enforce = enforcement_as_is(survey.topology) or (
             wanted.options.enforce if isinstance(wanted, PartitionPlan) else "both"
         )

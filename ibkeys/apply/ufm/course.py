@@ -15,19 +15,17 @@ from ibkeys.apply.by_sm.course import Course, Settings, TablesStep
 from ibkeys.apply.by_sm.steps import Prediction, breaks_of
 from ibkeys.apply.by_sm.wanted import enforcement_of, goal_of
 from ibkeys.apply.former import Former
-from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.ufm.stored import (
     Flags,
     MembersChange,
     Stored,
     WordsByBase,
     changes_in,
-    differing,
     flags_in,
     with_changes,
 )
 from ibkeys.change.consent import Objection
-from ibkeys.change.wanted import Entries
+from ibkeys.change.wanted import Entries, differing
 from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import FULL_BIT, PKey
 from ibkeys.partitions.explicit import explicit_policy
@@ -67,7 +65,11 @@ class UfmCourse(Course[WordsByBase]):
 
 @dataclass(slots=True)
 class Planning:
-    """Works out the course of one change. *url*: of the UFM; *partitions*: what it stores, by number."""
+    """Works out the course of one change. *url*: of the UFM; *partitions*: what it stores, by number.
+
+    ``had``: the P_Keys of each end port, by its GUID; ``earlier``: partition and GUID of each membership that the
+    operation changed before; ``extra``: what GUIDs without a port get, by partition.
+    """
 
     url: str
     partitions: Mapping[int, UfmPartition]
@@ -77,6 +79,13 @@ class Planning:
     policy: Policy | None = None
     had_flags: Mapping[int, Flags] = field(default_factory=dict)
     extra: dict[int, dict[int, Word | None]] = field(default_factory=dict)
+    earlier: set[tuple[int, int]] = field(default_factory=set)
+    course: UfmCourse = field(init=False)
+    had: State = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.course = UfmCourse(dict(self.prediction.now))
+        self.had = self._states(self.prediction.now)
 
     def forth(self, plan: PartitionPlan, former: Former | None) -> UfmCourse:
         """Return the course of a plan; *former*: what an earlier run of it wrote. Raises UsageError."""
@@ -85,57 +94,52 @@ class Planning:
                 "the plan disconnects ports that no partition names, and UFM gives each port its default P_Key: plan "
                 "again without --disconnect-unconfigured"
             )
-        course = UfmCourse(dict(self.prediction.now))
         self.policy = plan.policy.parsed()
-        goal = goal_of(plan, self.prediction, course.remaining, former, by_partition=True)
-        self._refuse_enforcement(plan, course.remaining)
-        had, gets = self._states(self.prediction.now), self._states(goal)
-        known = changes_in(former.files, self.url) if former is not None else {}
-        self.had_flags = flags_in(former.files, self.url) if former is not None else {}
-        earlier = {(base, guid) for base, pairs in known.items() for guid in pairs}
-        for base, pairs in known.items():
-            course.remaining.foreign += [(None, each) for each in self._foreign(base, pairs).values()]
-        self._lay_out(course, had, gets, earlier)
-        return course
+        goal = goal_of(plan, self.prediction, self.course.remaining, former, by_partition=True)
+        self._refuse_enforcement(plan)
+        if former is not None:
+            self.had_flags = flags_in(former.files, self.url)
+            for base, pairs in changes_in(former.files, self.url).items():
+                self.earlier |= {(base, guid) for guid in pairs}
+                self._note_foreign(base, pairs)
+        self._lay_out(self._states(goal))
+        return self.course
 
     def back(self, former: Former) -> UfmCourse:
         """Return the rollback: those whose membership an operation changed get what they had. Others that came since
         stay. Raises UsageError, StoreError."""
-        course = UfmCourse(dict(self.prediction.now))
-        had = self._states(self.prediction.now)
-        gets = {guid: set(keys) for guid, keys in had.items()}
-        earlier = set()
+        gets = {guid: set(keys) for guid, keys in self.had.items()}
         self.had_flags = flags_in(former.files, self.url)
         for base, pairs in changes_in(former.files, self.url).items():
-            self._refuse_unknown(base, had, pairs)
-            foreign = self._foreign(base, pairs)
-            course.remaining.foreign += [(None, each) for each in foreign.values()]
+            self._refuse_unknown(base, pairs)
+            foreign = self._note_foreign(base, pairs)
             for guid, (was, _) in pairs.items():
                 if guid in foreign:
                     continue
-                earlier.add((base, guid))
+                self.earlier.add((base, guid))
                 if guid in gets:
                     gets[guid] = {key for key in gets[guid] if key.partition != base} | _keys(base, was)
                 else:
                     self.extra.setdefault(base, {})[guid] = was
-        goal = {guid: frozenset(keys) for guid, keys in gets.items()}
-        self._lay_out(course, had, goal, earlier)
-        return course
+        self._lay_out({guid: frozenset(keys) for guid, keys in gets.items()})
+        return self.course
 
-    def _foreign(self, base: int, pairs: MembersChange) -> dict[int, str]:
-        """Return the GUIDs whose membership an earlier run neither found nor wrote, with what UFM has now."""
+    def _note_foreign(self, base: int, pairs: MembersChange) -> list[int]:
+        """Note the GUIDs whose membership an earlier run neither found nor wrote, with what UFM has now; return
+        them."""
         entry = self.partitions.get(base)
         now = entry.words if entry is not None else {}
-        return {
-            guid: f"GUID {guid:016x} in UFM's partition {base:#x} is {now.get(guid) or 'no member'}"
-            for guid, (_, known) in pairs.items()
-            if now.get(guid) not in known
-        }
+        foreign = [guid for guid, (_, known) in pairs.items() if now.get(guid) not in known]
+        self.course.remaining.foreign += [
+            (None, f"GUID {guid:016x} in UFM's partition {base:#x} is {now.get(guid) or 'no member'}")
+            for guid in foreign
+        ]
+        return foreign
 
     # --- refusals ----------------------------------------------------------------------------------------------------
 
-    def _refuse_enforcement(self, plan: PartitionPlan, remaining: Remaining) -> None:
-        changes = enforcement_of(plan, self.prediction.survey, remaining)
+    def _refuse_enforcement(self, plan: PartitionPlan) -> None:
+        changes = enforcement_of(plan, self.prediction.survey, self.course.remaining)
         if changes:
             raise UsageError(
                 f"the plan changes the enforcement of {counted(len(changes), 'leaf port')} "
@@ -143,7 +147,7 @@ class Planning:
                 "again with the --enforce that the fabric has"
             )
 
-    def _refuse_unknown(self, base: int, had: State, ours: Collection[int]) -> None:
+    def _refuse_unknown(self, base: int, ours: Collection[int]) -> None:
         """Raise UsageError for a partition whose members UFM does not tell, though others than *ours*, whom the
         operation changed before, have it: a PUT of ours alone would take them out."""
         entry = self.partitions.get(base)
@@ -154,7 +158,7 @@ class Planning:
                 f"UFM lists members of partition {base:#x} without their membership, so a call could "
                 "change it: the partition is left unchanged; check it in UFM"
             )
-        there = [guid for guid, keys in had.items() if guid not in ours and _of(keys, base)]
+        there = [guid for guid, keys in self.had.items() if guid not in ours and word_of(keys, base)]
         if there:
             what = "lists no members" if entry is not None else "has no entry"
             have = "port has" if len(there) == 1 else "ports have"
@@ -165,24 +169,19 @@ class Planning:
 
     # --- the steps ---------------------------------------------------------------------------------------------------
 
-    def _lay_out(
-        self,
-        course: UfmCourse,
-        had: State,
-        gets: State,
-        earlier: Collection[tuple[int, int]],
-    ) -> None:
+    def _lay_out(self, gets: State) -> None:
+        course, had, earlier = self.course, self.had, self.earlier
         refuse_impossible(had, gets, self._names)
         changed = {guid: {key.partition for key in had[guid] ^ gets[guid]} for guid in had if had[guid] != gets[guid]}
         wire = {base for bases in changed.values() for base in bases}
         for base in sorted(wire | {base for base, _ in earlier}):
-            self._refuse_unknown(base, had, {guid for each, guid in earlier if each == base})
-        self._find_drift(course, had, gets, changed, earlier)
+            self._refuse_unknown(base, {guid for each, guid in earlier if each == base})
+        self._find_drift(gets, changed)
         for base in sorted(wire | self.extra.keys() | {base for base, _ in earlier}):
             flags = self.had_flags.get(base) or Flags.planned(base, self.policy)
             course.stored[base] = Stored.of(base, self.partitions.get(base), flags)
-        pairs = {(base, guid) for guid, bases in changed.items() for base in bases} | set(earlier)
-        states = self._states_between(course, had, gets)
+        pairs = {(base, guid) for guid, bases in changed.items() for base in bases} | earlier
+        states = self._states_between(gets)
         is_late = any(
             any(differing(each.words, with_changes(each.words, self._changes(base, gets, pairs, True))))
             for base, each in course.stored.items()
@@ -205,9 +204,9 @@ class Planning:
         found = {guid: word_of(state[guid], base) for each, guid in pairs if each == base and guid in state}
         return found | (self.extra.get(base, {}) if is_last else {})
 
-    def _states_between(self, course: UfmCourse, had: State, gets: State) -> list[tuple[PhaseName, State]]:
+    def _states_between(self, gets: State) -> list[tuple[PhaseName, State]]:
         """Return the states on the way, each with the name of its step. Raises UsageError without room."""
-        rooms = self._rooms()
+        course, had, rooms = self.course, self.had, self._rooms()
         found = steps_between(had, gets, rooms, gaps=self.settings.gaps)
         course.breaks = breaks_of(found.circles, self.prediction)
         if self.settings.at_once:
@@ -216,36 +215,26 @@ class Planning:
         states: list[tuple[PhaseName, State]] = []
         before = had
         for is_adding, state in one_partition_at_a_time(had, found.states):
-            self._refuse_no_room(before, state, rooms)
+            tight = without_room(before, state, rooms)
+            if tight:
+                raise UsageError(
+                    f"{named(self._names(tight))}: the P_Key table has no room for the old and the new P_Keys "
+                    "together, which UFM needs because it changes one partition at a time: free an entry first"
+                )
             states.append(("members-add" if is_adding else "members-remove", state))
             before = state
         return states
 
-    def _refuse_no_room(self, before: State, state: State, rooms: Mapping[int, int]) -> None:
-        tight = without_room(before, state, rooms)
-        if tight:
-            raise UsageError(
-                f"{named(self._names(tight))}: the P_Key table has no room for the old and the new P_Keys together, "
-                "which UFM needs because it changes one partition at a time: free an entry first"
-            )
-
-    def _find_drift(
-        self,
-        course: UfmCourse,
-        had: State,
-        gets: State,
-        changed: Mapping[int, Collection[int]],
-        earlier: Collection[tuple[int, int]],
-    ) -> None:
+    def _find_drift(self, gets: State, changed: Mapping[int, Collection[int]]) -> None:
         """Object where UFM has stored what the ports do not show. Of such ports that are none of the change's nothing
         is expected: they may become what UFM has."""
         foreign, drifted = [], dict[int, list[str]]()
         for base, entry in self.partitions.items():
             if entry.members is None:
                 continue
-            for guid in had:
-                says, has = entry.words.get(guid), word_of(had[guid], base)
-                if says == has or (base, guid) in earlier:
+            for guid, keys in self.had.items():
+                says, has = entry.words.get(guid), word_of(keys, base)
+                if says == has or (base, guid) in self.earlier:
                     continue
                 text = (
                     f"{self._name(guid)} is {says or 'no member'} of {base:#x} in UFM and {has or 'none'} on the port"
@@ -254,15 +243,15 @@ class Planning:
                     foreign.append(text)
                 else:
                     drifted.setdefault(guid, []).append(text)
-        course.remaining.foreign += [(None, each) for each in foreign]
+        self.course.remaining.foreign += [(None, each) for each in foreign]
         lasting = [text for guid, texts in drifted.items() if guid in changed for text in texts]
         elsewhere = [text for guid, texts in drifted.items() if guid not in changed for text in texts]
         if lasting:
-            course.objections.append(
+            self.course.objections.append(
                 Objection("drift", f"{named(lasting)}: UFM's SM has not written that, and may not write it now")
             )
         if elsewhere:
-            course.notes.append(
+            self.course.notes.append(
                 f"there are other differences outside this change, which may remain: {named(elsewhere)}"
             )
         of_change = {guid for guid in drifted if guid in changed}
@@ -297,10 +286,6 @@ class Planning:
     def _names(self, guids: Collection[int]) -> list[str]:
         wanted = set(guids)
         return [str(port) for port in self.prediction.survey.end_ports if port.guid in wanted]
-
-
-def _of(keys: Collection[PKey], base: int) -> frozenset[PKey]:
-    return frozenset(key for key in keys if key.partition == base)
 
 
 def _keys(base: int, word: Word | None) -> set[PKey]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
@@ -169,11 +169,6 @@ def with_changes(words: Words, changes: Mapping[int, Word | None]) -> dict[int, 
     """Return *words* with other memberships; None removes one."""
     merged: dict[int, Word | None] = {**words, **changes}
     return {guid: word for guid, word in merged.items() if word is not None}
-
-
-def differing(one: Words, other: Words) -> Iterator[int]:
-    """Yield the GUIDs whose memberships differ."""
-    return (guid for guid in sorted({*one, *other}) if one.get(guid) != other.get(guid))
 
 
 def flags_in(images: list[FileImage], url: str) -> dict[int, Flags]:

@@ -89,16 +89,10 @@ class PortSteps:
         An agent may apply a Set and still complain: what is read back decides.
         """
         edit, target = each.edit, each.target
+        route, node, key = target.handle.route, _node_for_scheduler(each), target.m_key
         try:
             yield self._client.request(
-                Method.SET,
-                edit.attribute,
-                edit.modifier,
-                target.handle.route,
-                node=_node_for_scheduler(each),
-                m_key=target.m_key,
-                data=each.after,
-                retries=0,
+                Method.SET, edit.attribute, edit.modifier, route, node=node, m_key=key, data=each.after, retries=0
             )
         except (NoReply, MadStatusError, SendRefused) as error:
             return error

@@ -29,7 +29,7 @@ _ONLY_AT_START = "OpenSM reads its key files only when it starts."
 def objections_to_key_under_sm(writer: Writer, port: PortHandle) -> list[Objection]:
     """Return what ``mkey-under-sm`` says about a new key for one port, as a list of none or one."""
     return _under_sm(
-        writer,
+        writer.ask_subnet_manager(),
         f"an SM that does not know the new M_Key loses {port} and all ports behind it: {_LET_OPENSM}",
         _ONLY_AT_START,
         "That edits its opensm.conf; if the ports have a key already, use mkey-rotate. Or stop every SM first.",
@@ -39,7 +39,7 @@ def objections_to_key_under_sm(writer: Writer, port: PortHandle) -> list[Objecti
 def objections_to_keys_under_sm(writer: Writer, managers: Sequence[Port]) -> list[Objection]:
     """Return what ``mkey-under-sm`` says about new keys for a fabric. *managers*: the ports with IsSM."""
     return _under_sm(
-        writer,
+        writer.ask_subnet_manager(),
         f"{_is_sm_on(managers)}; an SM that does not know the new M_Keys loses those ports and all behind them: let "
         "OpenSM set the key (--via opensm)",
         _ONLY_AT_START,
@@ -50,7 +50,7 @@ def objections_to_keys_under_sm(writer: Writer, managers: Sequence[Port]) -> lis
 def objections_to_removal_under_sm(writer: Writer, managers: Sequence[Port]) -> list[Objection]:
     """Return what ``mkey-under-sm`` says about taking the keys of a fabric away. *managers*: the ports with IsSM."""
     return _under_sm(
-        writer,
+        writer.ask_subnet_manager(),
         f"{_is_sm_on(managers)}; OpenSM sets its own m_key, level and lease on every port at each sweep, so the keys "
         "come back: let OpenSM remove them (--via opensm)",
         "Or stop every SM first (ibkeys-mkey-remove(1)).",
@@ -66,7 +66,7 @@ def objections_to_leases_under_sm(writer: Writer, managers: Sequence[Port]) -> l
     """Return what ``mkey-under-sm`` says about waiting for leases. *managers*: the ports with IsSM."""
     names = ", ".join(map(str, managers))
     return _under_sm(
-        writer,
+        writer.ask_subnet_manager(),
         f"{f'IsSM is set on {names}; ' if names else ''}an SM that knows an M_Key stops the lease of its port with "
         "every SMP, so the port would never open: read the keys from that SM, or stop every SM first",
         "The keys of that SM: `ibkeys mkey-import` of its guid2mkey, or its m_key option.",
@@ -76,20 +76,18 @@ def objections_to_leases_under_sm(writer: Writer, managers: Sequence[Port]) -> l
 def objections_to_key_files_under_sm(manager: SubnetManager) -> list[Objection]:
     """Return what ``mkey-under-sm`` says about key files that are written for an OpenSM that is to start. *manager*:
     what is known of the master."""
-    if not manager.may_be_master:
-        return []
-    text = (
-        f"{manager.evidence}; a running SM sets its own keys while these files are made, so they would not match: stop "
-        "every SM first, standbys too"
+    return _under_sm(
+        manager,
+        "a running SM sets its own keys while these files are made, so they would not match: stop every SM first, "
+        "standbys too",
+        "A port that counts a violation reports it to the SM.",
     )
-    return [Objection("mkey-under-sm", text, "A port that counts a violation reports it to the SM.")]
 
 
-def _under_sm(writer: Writer, what: str, *more: str) -> list[Objection]:
-    manager = writer.ask_subnet_manager()
+def _under_sm(manager: SubnetManager, what: str, *more: str) -> list[Objection]:
     if not manager.may_be_master:
         return []
-    return [Objection("mkey-under-sm", f"{manager.evidence}; {what}", "\n".join(filter(None, more)))]
+    return [Objection("mkey-under-sm", f"{manager.evidence}; {what}", "\n".join(more))]
 
 
 def objections_to_lease(who: str, wanted: KeySetting, sweep_interval: int | None) -> list[Objection]:
@@ -97,24 +95,18 @@ def objections_to_lease(who: str, wanted: KeySetting, sweep_interval: int | None
     seconds."""
     if wanted.key.is_zero:
         return []  # no level has an effect then, and no lease runs
-    found = []
+    texts = []
     if wanted.protect >= 2 and wanted.lease == 0:
-        found.append(
-            Objection(
-                "lease-0",
-                f"{who} at level {wanted.protect} with lease 0 never opens by itself: if the key is lost, only "
-                "a reset helps",
-            )
+        texts.append(
+            f"{who} at level {wanted.protect} with lease 0 never opens by itself: if the key is lost, only "
+            "a reset helps"
         )
     if wanted.lease and sweep_interval is not None and wanted.lease <= sweep_interval:
-        found.append(
-            Objection(
-                "lease-0",
-                f"lease {wanted.lease} s is not above the SM's sweep interval of {sweep_interval} s: "
-                f"the port can open between sweeps; {least_lease(sweep_interval)} s are {SWEEPS_OF_A_LEASE} sweeps",
-            )
+        texts.append(
+            f"lease {wanted.lease} s is not above the SM's sweep interval of {sweep_interval} s: "
+            f"the port can open between sweeps; {least_lease(sweep_interval)} s are {SWEEPS_OF_A_LEASE} sweeps"
         )
-    return found
+    return [Objection("lease-0", text) for text in texts]
 
 
 def objections_to_key(writer: Writer, key: MKey, guids: Collection[int]) -> list[Objection]:

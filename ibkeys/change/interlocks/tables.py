@@ -28,7 +28,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.client.address import DirectedAddress
 from ibkeys.errors import IbkeysError
 from ibkeys.fabric.handle import PortHandle
-from ibkeys.keys.pkey import DEFAULT_FULL, PKey
+from ibkeys.keys.pkey import DEFAULT_FULL
 from ibkeys.mad.attributes import NodeInfo, PortInfo, SwitchInfo
 from ibkeys.mad.const import NodeType, PortPhysicalState
 from ibkeys.printable import counted, named
@@ -80,8 +80,11 @@ def _no_longer_passed(writer: Writer, port: Port, before: Entries, after: Entrie
         return []
     bits = Enforcement.of(info)
     was, will_be = SaReachability.of(bits, before.values()), SaReachability.of(bits, after.values())
-    found = cuts(was, will_be, lambda: far_end_by_sweep(writer, port))
-    return [Objection(INTERLOCK_OF[cut], f"{port}: {MEANING[cut]}") for cut in found]
+    return [_about_cut(cut, port) for cut in cuts(was, will_be, lambda: far_end_by_sweep(writer, port))]
+
+
+def _about_cut(cut: Cut, port: Port | PortHandle) -> Objection:
+    return Objection(INTERLOCK_OF[cut], f"{port}: {MEANING[cut]}")
 
 
 def objections_to_enforcement(
@@ -94,10 +97,9 @@ def objections_to_enforcement(
     table = port.read_p_keys() if switch is None or switch.partition_enforcement_cap else ()
     blind = []
     if not any(key.is_valid for key in table):
-        text = (
+        blind.append(
             f"the P_Key table of {port} is empty: enforcement would drop all packets of the attached node except SMPs"
         )
-        blind.append(text)
     elif not any(key.is_default for key in table):
         blind.append(
             f"the P_Key table of {port} lacks the default partition: enforcement cuts the attached node off from the SA"
@@ -108,17 +110,10 @@ def objections_to_enforcement(
         if at_peer:
             blind.append(at_peer)
         else:
-            limited = _limited_before_the_sm(writer, port, shown, changes, table)
+            was, now = (SaReachability.of(Enforcement.of(each), table) for each in (shown, shown.replace(**changes)))
+            found = cuts(was, now, lambda: far_end_by_sweep(writer, port.port))
+            limited = [_about_cut(cut, port) for cut in found if cut != "SA"]
     return [*(Objection("enforce-blind", text) for text in blind), *limited]
-
-
-def _limited_before_the_sm(
-    writer: Writer, port: PortHandle, shown: PortInfo, changes: dict[str, int], table: Sequence[PKey]
-) -> list[Objection]:
-    was, now = Enforcement.of(shown), Enforcement.of(shown.replace(**changes))
-    before, after = SaReachability.of(was, table), SaReachability.of(now, table)
-    found = cuts(before, after, lambda: far_end_by_sweep(writer, port.port))
-    return [Objection(INTERLOCK_OF[cut], f"{port}: {MEANING[cut]}") for cut in found if cut != "SA"]
 
 
 def _blind_at_peer(writer: Writer, port: PortHandle) -> str:
@@ -126,8 +121,10 @@ def _blind_at_peer(writer: Writer, port: PortHandle) -> str:
     cannot be asked may be a switch."""
     ring = port.fabric.ring
     if not isinstance(port.route, DirectedAddress) or ring.by_guid:
-        # A sweep proves the link, so that the far end is asked with its own key.
-        peer = _peer_by_discovery(writer, port)
+        # A sweep proves the link, so that the far end is asked with its own key. It finds none where that does not
+        # answer, or the switch's GUID is not its own.
+        found = port_in_sweep(writer, port.port)
+        peer = found.peer.node.type if found is not None and found.peer is not None else None
     else:
         try:
             far_end = DirectedAddress((*port.route.path, port.port.num))
@@ -145,12 +142,6 @@ def _blind_at_peer(writer: Writer, port: PortHandle) -> str:
             "lacks"
         )
     return ""
-
-
-def _peer_by_discovery(writer: Writer, port: PortHandle) -> int | None:
-    """Return the node type at the far end; None when it does not answer, or the switch's GUID is not its own."""
-    found = port_in_sweep(writer, port.port)
-    return found.peer.node.type if found is not None and found.peer is not None else None
 
 
 # --- many ports -------------------------------------------------------------------------------------------------------

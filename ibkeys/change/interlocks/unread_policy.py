@@ -4,7 +4,6 @@ at the next signal."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
 
 from ibkeys.change.consent import Objection
 from ibkeys.change.writer import Writer
@@ -12,13 +11,11 @@ from ibkeys.discovery.tables import AT_ONCE, gets_to, read_p_key_table
 from ibkeys.keys.pkey import DEFAULT_FULL
 from ibkeys.sm.files.journaled import is_as_left
 from ibkeys.sm.files.opensm_file import OpensmFile
-from ibkeys.sm.instance import CHECK_FIRST, Instance
+from ibkeys.sm.instance import CHECK_FIRST, HOW_TO_MEND, Instance
 from ibkeys.sm.reading import WORDS
 from ibkeys.store.journal import Journal
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
-
-_WHY: Final = "The SIGHUP for this change would also activate that edit."
 
 
 def objections_to_unread_policy(writer: Writer, master: Instance, found: Topology) -> Iterator[Objection]:
@@ -29,7 +26,7 @@ def objections_to_unread_policy(writer: Writer, master: Instance, found: Topolog
     """
     file = master.files["policy"]
     if file.reading == "not-read":
-        yield _of_edits([f"{file.path}: {WORDS['not-read']}"])
+        yield objection_to_edits([f"{file.path}: {WORDS['not-read']}"])
     elif file.lack == "absent" and file.reading != "absent-since-start":
         port = _port_of_a_policy(writer, found)
         if port is not None:
@@ -51,7 +48,7 @@ def objections_to_unread_options(
         read = {each.instance.files["options"].reading for each in file.opensms}
         edits += [f"{file.name}: {WORDS['not-read']}"] if "not-read" in read and not is_ours(file) else []
     if edits:
-        yield _of_edits(edits)
+        yield objection_to_edits(edits)
 
 
 def is_written_here(writer: Writer, file: OpensmFile) -> bool:
@@ -61,8 +58,12 @@ def is_written_here(writer: Writer, file: OpensmFile) -> bool:
         return is_as_left(file, journal, store)
 
 
-def _of_edits(edits: Iterable[str]) -> Objection:
-    return Objection("stale", f"{'; '.join(edits)}: revert it, or {CHECK_FIRST}, then let OpenSM read it", _WHY)
+def objection_to_edits(edits: Iterable[str], faulty: str = "") -> Objection:
+    """Return the objection to *edits*, each in words. *faulty*: what is wrong with the policy, "" where nothing is."""
+    text = "; ".join(edits)
+    advice = f"revert it, or {CHECK_FIRST}, then let OpenSM read it"
+    text = f"{text}: {faulty}: {HOW_TO_MEND}" if faulty else f"{text}: {advice}"
+    return Objection("stale", text, "The SIGHUP for this change would also activate that edit.")
 
 
 def _port_of_a_policy(writer: Writer, found: Topology) -> Port | None:
