@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import journal_of
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import IDENTITY, NOTHING, heading_of, write_csv, write_json, write_table
-from ibkeys.cli.types import Number
 from ibkeys.errors import StoreError
 
 if TYPE_CHECKING:
@@ -27,7 +24,7 @@ _COLUMNS: Final = (
 
 
 @command("journal")
-@click.argument("operation", required=False, type=Number(1, 2**31), metavar="[ID]")
+@options.operation
 @options.format
 @options.fabric
 def journal(where: Where, format: str, operation: int | None) -> int:
