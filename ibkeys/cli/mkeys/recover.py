@@ -42,8 +42,8 @@ class _Asked:
     topology: str | None = options.field(
         "--topology", metavar="SNAPSHOT", help="Snapshot that has the links to nodes behind protected switches."
     )
-    try_keys: tuple[str, ...] = options.field(
-        "--try-keys", env=False, multiple=True, metavar="FILE", help="File of keys to try, one per line; repeatable."
+    try_keys: tuple[str, ...] = options.repeated_field(
+        "--try-keys", "FILE", "File of keys to try, one per line; repeatable."
     )
     tries: int = options.number_field("--tries", 0, 1000, "N", "Maximum number of keys to try on one port.", default=8)
     wait: int | None = options.number_field(

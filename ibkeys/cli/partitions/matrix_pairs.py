@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibkeys.cli import exits
 from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.render import schema, write_csv, write_json_items
-from ibkeys.cli.showing import errors_of, guid_of, not_active_document, stop_document
+from ibkeys.cli.showing import errors_of, not_active_document, stop_document
 from ibkeys.topology.names.folded import FoldedNames
 from ibkeys.topology.port_id import LookedAt
 
@@ -101,6 +101,6 @@ def _document(pair: Pair) -> dict[str, Any]:
 def _csv_rows(by_way: Mapping[str, Iterable[Pair]]) -> Iterator[dict[str, Any]]:
     for way, pairs in by_way.items():
         for a, b, matches in pairs:
-            ends = (guid_of(a), a.node.description, guid_of(b), b.node.description)
+            ends = {"a": a.identity(), "b": b.identity(), "way": way}
             for match in matches:
-                yield dict(zip(_COLUMNS, (*ends, str(match.a_pkey), str(match.b_pkey), way), strict=True))
+                yield {**ends, "a_pkey": str(match.a_pkey), "b_pkey": str(match.b_pkey)}
