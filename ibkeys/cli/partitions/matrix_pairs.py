@@ -56,7 +56,8 @@ def write_pairs(found: Topology, reach: Reach, chosen: set[int], part: Part | No
     def named(pairs: Iterable[tuple[Port, Port]], is_named: Callable[[Match], bool | None]) -> Iterator[Pair]:
         for a, b in pairs:
             if part is None or a in part.ports or b in part.ports:
-                yield a, b, [match for match in _matches(reach, chosen, a, b) if is_named(match)]
+                matches = (each for each in reach.matches(a, b) if not chosen or each.a_pkey.partition in chosen)
+                yield a, b, [match for match in matches if is_named(match)]
 
     talking = named(reach.talking_pairs(chosen), lambda match: match.passes)
     one_way = named(reach.one_way_pairs(chosen), lambda match: match.gets_there)
@@ -86,10 +87,6 @@ def _called(port: Port, names: FoldedNames) -> str:
     """Return a port's node by name, with its GUID where the name repeats, and the number where it has several ports."""
     several = not port.node.is_switch and port.node.num_ports > 1
     return names.port(port.identity()) if several else names.called(port.identity())
-
-
-def _matches(reach: Reach, chosen: set[int], a: Port, b: Port) -> list[Match]:
-    return [match for match in reach.matches(a, b) if not chosen or match.a_pkey.partition in chosen]
 
 
 def _document(pair: Pair) -> dict[str, Any]:

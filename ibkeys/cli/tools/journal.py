@@ -11,6 +11,7 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import journal_of
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import IDENTITY, NOTHING, heading_of, write_data, write_table
+from ibkeys.cli.showing import values_of
 from ibkeys.errors import StoreError
 
 if TYPE_CHECKING:
@@ -73,10 +74,7 @@ def operation_document(record: OperationRecord) -> dict[str, Any]:
         "id": record.id,
         "command": record.command,
         "state": "open" if commands is not None else record.state,
-        "started": record.started,
-        "finished": record.finished,
-        "ports": record.ports,
-        "unproven": record.unproven,
+        **values_of(record, ("started", "finished", "ports", "unproven")),
         "unconfirmed": record.awaits_confirmation,
         "user": starts[0]["user"] if starts else None,
         "host": starts[0]["host"] if starts else None,
