@@ -235,13 +235,14 @@ def change(
         return code
 
 
+@dataclass
 class _ListedChange(ShownChange):
     """A change of which each value is shown, before and after."""
 
-    def __init__(self, writer: Writer, plan: Plan, consent: Changing, format: str, missing: Missing | None) -> None:
-        super().__init__(writer, plan, consent, format)
-        self._missing = missing
-        self._document = plan.to_json()
+    missing: Missing | None
+
+    def __post_init__(self) -> None:
+        self._document = self.plan.to_json()
 
     def show(self, put: Callable[[str], None]) -> None:
         """Write each port with its values."""
@@ -258,9 +259,9 @@ class _ListedChange(ShownChange):
     def report(self, applied: bool) -> int:
         """Say that it is done, and return 1 for a dry run with changes, else 0."""
         document, dry_run = self._document, self.consent.dry_run
-        if self._missing is not None:
-            self._missing.errors += [{**each.port.identity(), "error": each.error} for each in self.plan.troubles]
-            document |= {"errors": self._missing.errors, "unreached": self._missing.unreached}
+        if self.missing is not None:
+            self.missing.errors += [{**each.port.identity(), "error": each.error} for each in self.plan.troubles]
+            document |= {"errors": self.missing.errors, "unreached": self.missing.unreached}
         if self.format == "json":
             write_json(self.writer.command, {"dry_run": dry_run, "applied": applied, **document})
         elif self.format == "csv":

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from ibkeys import files
 from ibkeys.errors import EncodeError, FileFormatError
@@ -39,27 +40,28 @@ def read_config(path: Path) -> Config:
         lines = files.read_text(path, files.SETTINGS, "replace").splitlines()
     except OSError as error:
         raise FileFormatError(f"cannot read the configuration: {error.strerror}", str(path)) from error
-    values: dict[str, str | int | MKey | SMKey | None] = {}
+    values: dict[str, Any] = {}
     for number, line in enumerate(lines, 1):
         name, equals, value = line.partition("=")
         name, value = name.strip(), value.strip()
-        if not equals or name.startswith("#") or not value:
+        if not equals or name not in _READERS or not value:
             continue
         try:
-            if name == "CA":
-                values["ca"] = value
-            elif name == "Port":
-                values["port"] = parse_number(value, "Port", 8)
-            elif name == "timeout":
-                values["timeout"] = parse_number(value, "timeout", 31) or None
-            elif name == "m_key":
-                values["m_key"] = _or_none(MKey(parse_secret_number(value, "m_key", 64)))
-            elif name == "sa_key":
-                values["sa_key"] = _or_none(SMKey(parse_secret_number(value, "sa_key", 64)))
+            values[name.lower()] = _READERS[name](value)
         except EncodeError as error:
             raise FileFormatError(str(error), str(path), number, line.index("=") + 2) from None
-    return Config(**values)  # type: ignore[arg-type]
+    return Config(**values)
 
 
 def _or_none(key: _K) -> _K | None:
     return None if key.is_zero else key
+
+
+_READERS: Final[Mapping[str, Callable[[str], Any]]] = {
+    "CA": str,
+    "Port": lambda value: parse_number(value, "Port", 8),
+    "timeout": lambda value: parse_number(value, "timeout", 31) or None,
+    "m_key": lambda value: _or_none(MKey(parse_secret_number(value, "m_key", 64))),
+    "sa_key": lambda value: _or_none(SMKey(parse_secret_number(value, "sa_key", 64))),
+}
+"""How the value of each name is read; in small letters it is the field of `Config`."""

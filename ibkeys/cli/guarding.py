@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 _OF_A_PROCESS: Final = "/dev/stdin", "/dev/fd", "/proc"
 """Paths that mean another file, or none, in another process."""
+_PASSED_ON: Final = (
+    *("Ca", "Port", "backend", "at", "timeout", "retries", "outstanding_smps"),
+    *("security-keys", "node-name-map", "config"),
+)
+"""Options of a fabric that the child gets as they are; in small letters each is an attribute of `Where`."""
 
 
 def command_for_child(
@@ -30,20 +35,11 @@ def command_for_child(
     Secrets are in it as names of files only: an M_Key that was typed is left out. Raises UsageError for a file that
     can be read only once."""
     values = {
-        "Ca": where.ca,
-        "Port": where.port,
-        "backend": where.backend,
-        "at": where.at,
-        "timeout": where.timeout,
-        "retries": where.retries,
-        "outstanding_smps": where.outstanding_smps,
+        **{option: getattr(where, option.lower().replace("-", "_")) for option in _PASSED_ON},
         "m_key": _file(where.m_key, "--m_key"),
-        "security-keys": where.security_keys,
         "keystore": stores.keystore,
         "keystore-passphrase": _file(where.keystore_passphrase, "--keystore-passphrase"),
         "journal": stores.journal,
-        "node-name-map": where.node_name_map,
-        "config": where.config,
         "ssh-config": sm_hosts.ssh_config,
         "sm-config": sm_hosts.sm_config,
     }

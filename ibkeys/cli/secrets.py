@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -47,7 +48,8 @@ def _read_key(kind: type[_K], text: str, option: str, from_environment: bool, co
     Raises UsageError, EncodeError; no message repeats a key.
     """
     if text.startswith("@"):
-        return _from_file(kind, Path(text[1:]), option)
+        path = Path(text[1:])
+        return _keys_in(kind, path, _lines_of(path, option)[:1])[0]
     if from_environment:
         raise UsageError(f"{option} from the environment must be @FILE: never put a key itself into the environment")
     if _LOOKS_LIKE_A_NUMBER.fullmatch(text):
@@ -99,10 +101,7 @@ def read_m_keys(path: Path, option: str) -> list[MKey]:
 
     Raises UsageError, EncodeError; no message repeats a key.
     """
-    try:
-        return [MKey.parse(line) for line in _lines_of(path, option)]
-    except EncodeError as error:
-        raise EncodeError(f"{path}: {error}") from None
+    return _keys_in(MKey, path, _lines_of(path, option))
 
 
 def read_token(path: str, option: str) -> bytes:
@@ -132,9 +131,9 @@ def _read_token(path: str, option: str, shortest: int, rule: str) -> bytes:
     return token
 
 
-def _from_file(kind: type[_K], path: Path, option: str) -> _K:
+def _keys_in(kind: type[_K], path: Path, lines: Sequence[str]) -> list[_K]:
     try:
-        return kind.parse(_lines_of(path, option)[0])
+        return [kind.parse(line) for line in lines]
     except EncodeError as error:
         raise EncodeError(f"{path}: {error}") from None
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import click
-
 from ibkeys.audit.findings import Profile
 from ibkeys.cli import exits, options
 from ibkeys.cli.audit.compared import Compare, compare, read_input, waivers_of, words_of
@@ -45,7 +43,8 @@ FORMATS: Final = ("table", "json", "csv", *FOR_OTHERS, *FOR_CHECKS)
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which rules run, their severities, and which results are shown."""
+    """Which rules run, their severities, and which results are shown; what else is asked, or written in place of the
+    rules' results. ``explain``: the rule that is explained, None for an audit."""
 
     profile: Profile = options.taken(PROFILE, DEFAULT_PROFILE)
     fail_on: FailOn = options.taken(FAIL_ON, DEFAULT_FAIL_ON)
@@ -63,29 +62,21 @@ class Choice:
     )
     waivers: str | None = options.taken(WAIVERS)
     no_remedy: bool = options.field("--no-remedy", is_flag=True, help="Omit the remedies.")
+    for_checks: ForChecks = options.taken(checked)
+    class_keys: bool = options.taken(CLASS_KEYS, default=False)
+    ask_unkeyed: bool = options.taken(ASK_UNKEYED, default=False)
+    explain: str | None = options.field(
+        "--explain", env=False, metavar="ID", help="Explain a rule; the fabric is not read."
+    )
 
 
 @command("audit")
 @compare
 @options.group("choice", Choice)
-@checked
-@CLASS_KEYS
-@ASK_UNKEYED
-@click.option("--explain", metavar="ID", help="Explain a rule; the fabric is not read.")
 @options.format_of(FORMATS, "Format of the report.  [default: table]")
 @options.listing
 @options.reading
-def audit(
-    where: Where,
-    compared: Compare,
-    choice: Choice,
-    for_checks: ForChecks,
-    class_keys: bool,
-    ask_unkeyed: bool,
-    explain: str | None,
-    listing: Listing,
-    format: str,
-) -> int:
+def audit(where: Where, compared: Compare, choice: Choice, listing: Listing, format: str) -> int:
     """Check the keys of a whole fabric, or of a snapshot, against a set of rules.
 
     Each rule passes, fails, is unknown, does not apply or is waived. Unknown never counts as a pass: data that
@@ -97,19 +88,19 @@ def audit(
     from ibkeys.audit.catalogue import rule_named, select
     from ibkeys.cli.audit.text import write_explanation
 
-    if explain is not None:
-        write_explanation(rule_named(explain), format)
+    if choice.explain is not None:
+        write_explanation(rule_named(choice.explain), format)
         return exits.DONE
     from ibkeys.audit.engine import audit as run_audit
 
     folded, chosen = is_folded(listing, format), PortFilter(listing)
     rules = select(words_of(choice.check), words_of(choice.group), words_of(choice.skip))
-    refuse_unkeyed_alone(class_keys, ask_unkeyed)
-    tenancies = for_checks_of(for_checks, format, chosen.is_given)
-    ask_class_keys = partial(ask_all_ports, ask_unkeyed=ask_unkeyed, pkey_index=compared.pkey_idx)
-    data, source = read_input(where, compared, ask_class_keys if class_keys else None)
+    refuse_unkeyed_alone(choice.class_keys, choice.ask_unkeyed)
+    tenancies = for_checks_of(choice.for_checks, format, chosen.is_given)
+    ask_class_keys = partial(ask_all_ports, ask_unkeyed=choice.ask_unkeyed, pkey_index=compared.pkey_idx)
+    data, source = read_input(where, compared, ask_class_keys if choice.class_keys else None)
     if format in FOR_CHECKS:
-        return write_for_checks(data, format, for_checks, tenancies)
+        return write_for_checks(data, format, choice.for_checks, tenancies)
     part = _part_of(data, chosen)
     _say_unmatched(data)
     waivers = waivers_of(choice.waivers)

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 class Compare:
     """What the fabric is compared with, and where rules draw their lines. The defaults are those of the options."""
 
-    policy: str | None = options.field(
-        "--policy",
-        metavar="FILE|opensm|ufm:URL",
-        help="The policy to compare P_Key tables with; opensm: the policy of the master on this host; "
-        "ufm:URL: UFM's partitions.",
+    policy: str | None = options.taken(
+        options.policy(
+            "The policy to compare P_Key tables with; opensm: the policy of the master on this host; ufm:URL: UFM's "
+            "partitions."
+        )
     )
     allow_both_pkeys: bool = options.flag_field("--allow-both-pkeys", help="OpenSM runs with allow_both_pkeys.")
     baseline: str | None = options.field(

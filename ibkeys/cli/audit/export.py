@@ -34,7 +34,7 @@ _LEAST_PAUSE: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where the metrics go, how often, and who may see them."""
+    """Where the metrics go, how often, who may see them, and which there are of each port."""
 
     textfile: str | None = options.field(
         "--textfile", metavar="FILE", help="Write them to a file for node_exporter's textfile collector."
@@ -55,6 +55,10 @@ class Target:
     token_file: str | None = options.field(
         "--token-file", metavar="FILE", help="File with the bearer token that each scrape must send."
     )
+    all_ports: bool = options.field(
+        "--all-ports", is_flag=True, help="Violation counters of each port, also those that are 0."
+    )
+    port_info: bool = options.field("--port-info", is_flag=True, help="Export a metric with the name of each port.")
 
     @property
     def period(self) -> float | None:
@@ -65,21 +69,11 @@ class Target:
 
 @command("export")
 @options.group("target", Target)
-@options.option("--all-ports", is_flag=True, help="Violation counters of each port, also those that are 0.")
-@options.option("--port-info", is_flag=True, help="Export a metric with the name of each port.")
 @compare
 @PROFILE
 @WAIVERS
 @options.reading
-def export(
-    where: Where,
-    target: Target,
-    compared: Compare,
-    profile: Profile,
-    waivers: str | None,
-    all_ports: bool,
-    port_info: bool,
-) -> int:
+def export(where: Where, target: Target, compared: Compare, profile: Profile, waivers: str | None) -> int:
     """Write metrics of the fabric's keys for Prometheus.
 
     The metrics come from one sweep and one audit. They go to standard output, with --textfile to a file, or with
@@ -91,7 +85,7 @@ def export(
     from ibkeys.export.page import Choice
 
     _check(where, target, compared)
-    reader = Reader(where, compared, profile, waivers, Choice(all_ports, port_info), target.max_age)
+    reader = Reader(where, compared, profile, waivers, Choice(target.all_ports, target.port_info), target.max_age)
     latest = Latest(target.period * _PATIENCE if target.period is not None else None)
     textfile = Path(target.textfile) if target.textfile is not None else None
     publisher = Publisher(latest, textfile, to_stdout=target.listen is None)

@@ -10,7 +10,7 @@ from ibkeys.audit.formats.report_pages import Table, Text
 from ibkeys.audit.formats.words import count, time_text
 from ibkeys.cli.comparing.words import in_words
 from ibkeys.cli.listing.grouping import grouped
-from ibkeys.cli.tools.journal import change_in_words, changed_rows, in_one_line, operation_document
+from ibkeys.cli.tools.journal import SHOWN, TITLES, change_in_words, changed_rows, in_one_line, operation_document
 from ibkeys.fabric.compare import Comparison, compare
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.printable import clean
@@ -22,8 +22,6 @@ T = TypeVar("T")
 
 _NAMELESS: Final = "name not readable"
 _CAME_OR_WENT: Final = {"added": "came", "removed": "is gone"}
-_JOURNAL: Final = ("id", "command", "state", "started", "finished", "ports", "unproven", "user", "host", "overrides")
-_HEADS: Final = ("Id", "Command", "State", "Started", "Finished", "Ports", "Unproven Sets", "User", "Host", "Overrides")
 
 
 def what_changed(before: Snapshot, after: Snapshot) -> tuple[Text, list[Table]]:
@@ -108,7 +106,7 @@ def what_was_done(path: Path) -> tuple[Text, list[Table]]:
         ]
     for each in operations:
         each.update({name: time_text(each[name]) for name in ("started", "finished") if each[name] is not None})
-    lines = [["" if each[name] is None else str(each[name]) for name in _JOURNAL] for each in operations]
+    lines = [["" if each[name] is None else str(each[name]) for name in SHOWN] for each in operations]
     still_open = sum(each["state"] == "open" for each in operations)
     sentences = [f"{count(still_open, 'operation')} did not finish: ibkeys undo rolls them back."] if still_open else []
     tone = "warn" if still_open else ""
@@ -116,7 +114,7 @@ def what_was_done(path: Path) -> tuple[Text, list[Table]]:
     text = Text("What changing commands did", count(len(lines), "operation"), sentences, facts, tone)
     columns = ("Id", "What", "How many", "Which ports")
     tables = (
-        Table("Operations", _HEADS, lines, "ibkeys journal has them all"),
+        Table("Operations", TITLES, lines, "ibkeys journal has them all"),
         Table("What they wrote", columns, _written(rows), "ibkeys journal ID has all"),
     )
     return text, [each for each in tables if each.lines]

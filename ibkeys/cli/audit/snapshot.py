@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,31 +29,31 @@ if TYPE_CHECKING:
     from ibkeys.fabric.snapshot_folder import SnapshotFolder
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Which folder the snapshot goes into, and what is in it beside the sweep."""
+
+    into: str | None = options.field(
+        "--into", metavar="DIR", help="Folder for snapshots named by their time; its link latest leads to the newest."
+    )
+    keep: timedelta | None = options.field(
+        "--keep", type=DURATION, metavar="TIME", help="With --into: remove older snapshots (30d, 12h, 8w)."
+    )
+    probe_sa: bool = options.taken(options.probe_sa, default=False)
+    with_sa: bool = options.field(
+        "--sa", "with_sa", is_flag=True, help="Store what the SA says about every port, for compare --from."
+    )
+    sa: AskSa = options.taken(options.sa)
+    class_keys: bool = options.taken(CLASS_KEYS, default=False)
+    ask_unkeyed: bool = options.taken(ASK_UNKEYED, default=False)
+
+
 @command("snapshot")
 @click.argument("file", required=False)
-@options.option(
-    "--into", metavar="DIR", help="Folder for snapshots named by their time; its link latest leads to the newest."
-)
-@options.option("--keep", type=DURATION, metavar="TIME", help="With --into: remove older snapshots (30d, 12h, 8w).")
-@options.probe_sa
-@options.option("--sa", "with_sa", is_flag=True, help="Store what the SA says about every port, for compare --from.")
-@options.sa
-@CLASS_KEYS
-@ASK_UNKEYED
+@options.group("asked", _Asked)
 @options.format
 @options.fabric
-def snapshot(
-    where: Where,
-    file: str | None,
-    into: str | None,
-    keep: timedelta | None,
-    format: str,
-    probe_sa: bool,
-    with_sa: bool,
-    sa: AskSa,
-    class_keys: bool,
-    ask_unkeyed: bool,
-) -> int:
+def snapshot(where: Where, file: str | None, asked: _Asked, format: str) -> int:
     """Save the whole fabric's keys in one file.
 
     FILE is an SQLite database: nodes, ports, links, P_Key tables, M_Key state and counters, with the raw bytes of each,
@@ -64,23 +65,23 @@ def snapshot(
     from ibkeys.fabric.sa_view import ask_sa_view
     from ibkeys.store.snapshot import check_place
 
-    folder = _folder(file, into, keep)
-    refuse_unkeyed_alone(class_keys, ask_unkeyed)
+    sa, folder = asked.sa, _folder(file, asked.into, asked.keep)
+    refuse_unkeyed_alone(asked.class_keys, asked.ask_unkeyed)
     if file is not None:
         check_place(Path(file))  # before the sweep, not after it
     with open_fabric(where) as fabric:
-        client = open_sa(fabric, where, sa) if with_sa else None  # a key is asked for before the sweep
+        client = open_sa(fabric, where, sa) if asked.with_sa else None  # a key is asked for before the sweep
         taken = take_snapshot(fabric, where, make_secret=True)
-        if probe_sa:
+        if asked.probe_sa:
             taken.sa_probes = ask_sa(fabric, sa.sm_port, sa.pkey_idx)
         if client is not None:
             taken.sa_view = ask_sa_view(client, taken.fabric)
-        if class_keys:
-            ask_all_ports(fabric, taken, ask_unkeyed, sa.pkey_idx)
+        if asked.class_keys:
+            ask_all_ports(fabric, taken, asked.ask_unkeyed, sa.pkey_idx)
     say_notes(taken.fabric)
     place = folder.place_for(taken) if folder is not None else Path(file or "")
     ibkeys.save(taken, place, with_keys=where.show_keys)
-    removed = folder.finish(place, keep) if folder is not None else []
+    removed = folder.finish(place, asked.keep) if folder is not None else []
     _say_unread_counters(taken)
     _say_silent_sa(taken)
     return _report(taken, str(place), [each.name for each in removed], where.show_keys, format)

@@ -30,7 +30,16 @@ class Command(click.Command):
         super().__init__(*args, **settings)
         for param in self.params:
             let_complete(param)
-        self._help_all = _help_all(hidden=not by_section(self.params))
+        self._help_all = CommonOption(
+            ["--help-all"],
+            section=GENERAL,
+            is_flag=True,
+            expose_value=False,
+            is_eager=True,
+            hidden=not by_section(self.params),
+            callback=_show_all,
+            help="Show the common options too, and exit.",
+        )
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return all parameters; ``--help-all``, like ``--help``, is one of every command."""
@@ -79,19 +88,6 @@ class CommandGroup(Command, click.Group):
 def command(name: str) -> Callable[[Callable[..., Any]], Command]:
     """Return the decorator that makes a command of a function."""
     return click.command(name, cls=Command)
-
-
-def _help_all(hidden: bool) -> CommonOption:
-    return CommonOption(
-        ["--help-all"],
-        section=GENERAL,
-        is_flag=True,
-        expose_value=False,
-        is_eager=True,
-        hidden=hidden,
-        callback=_show_all,
-        help="Show the common options too, and exit.",
-    )
 
 
 def _write_section(

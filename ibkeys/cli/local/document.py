@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli.listing.entries import entry_documents
 from ibkeys.cli.render import IDENTITY
+from ibkeys.cli.showing import values_of
 
 if TYPE_CHECKING:
     from ibkeys.host.kernel.functions import MappedFunction
@@ -85,10 +86,7 @@ def _interface(interface: Interface) -> dict[str, Any]:
     return {
         "name": interface.name,
         "pkey": None if interface.p_key is None else str(interface.p_key),
-        "source": interface.source,
-        "parent": interface.parent,
-        "mode": interface.mode,
-        "umcast": interface.umcast,
+        **values_of(interface, ("source", "parent", "mode", "umcast")),
         "up": interface.is_up,
         "running": interface.is_running,
         "device": None if port is None else port.device,

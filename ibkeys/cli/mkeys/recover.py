@@ -16,7 +16,7 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.mkeys import key_options
 from ibkeys.cli.mkeys.rollout_output import ResultRows
 from ibkeys.cli.opening import load, open_fabric
-from ibkeys.cli.options import Changing, Where
+from ibkeys.cli.options import AskedChange, Where
 from ibkeys.cli.render import UNREADABLE, heading_of, write_data
 from ibkeys.cli.screen.colour import bar_console
 from ibkeys.cli.secrets import read_m_keys
@@ -36,14 +36,14 @@ _AGAIN = "leases that were started keep running: run the same command again to c
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(AskedChange):
     """Which keys are tried on a port, how long it is waited for, and what is set on one that was recovered."""
 
     topology: str | None = options.field(
         "--topology", metavar="SNAPSHOT", help="Snapshot that has the links to nodes behind protected switches."
     )
-    try_keys: tuple[str, ...] = options.field(
-        "--try-keys", env=False, multiple=True, metavar="FILE", help="File of keys to try, one per line; repeatable."
+    try_keys: tuple[str, ...] = options.repeated_field(
+        "--try-keys", "FILE", "File of keys to try, one per line; repeatable."
     )
     tries: int = options.number_field("--tries", 0, 1000, "N", "Maximum number of keys to try on one port.", default=8)
     wait: int | None = options.number_field(
@@ -58,11 +58,8 @@ class _Asked:
 
 
 @command(_COMMAND)
-@options.group("asked", _Asked)
-@options.changing
-@options.format
-@options.fabric
-def mkey_recover(where: Where, asked: _Asked, consent: Changing, format: str) -> int:
+@options.group("asked", _Asked, options.changing, options.format, options.fabric)
+def mkey_recover(asked: _Asked) -> int:
     """Recover ports whose M_Key is lost: try keys, else wait for their leases.
 
     Reads the whole subnet. Shows which ports do not answer or hide an unknown key, and what probing them would cost.
@@ -75,6 +72,7 @@ def mkey_recover(where: Where, asked: _Asked, consent: Changing, format: str) ->
     from ibkeys.mkeys.recovery.recover import plan_recovery
     from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
 
+    where, consent, format = asked.where, asked.consent, asked.format
     if asked.set_new and asked.new_m_key is not None:
         raise UsageError("--set-new generates a key for each port, --new-m-key gives one for all: choose one")
     given = tuple(key for file in asked.try_keys for key in read_m_keys(Path(file), "--try-keys"))

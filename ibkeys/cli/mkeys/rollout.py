@@ -56,15 +56,14 @@ def mkey_remove(asked: AskedRun, leave_open: bool) -> int:
     the subnet can change the ports. A port whose key is not known is left alone and named. Every former key stays
     in the key store, and `ibkeys undo ID` restores it. If an OpenSM is master, use --via opensm.
     """
-    if asked.method.confirm_within is not None:
+    if asked.confirm_within is not None:
         raise UsageError("mkey-remove raises no level that could be rolled back: omit --confirm-within").explained(
             "A key is never rolled back automatically; `ibkeys undo ID` restores the keys."
         )
     from ibkeys.mkeys.opensm import planned
     from ibkeys.mkeys.rollout.removal import plan_removal
 
-    course = asked.course
-    bounds = course.at_once, course.first, course.max_failures, course.order
+    bounds = asked.at_once, asked.first, asked.max_failures, asked.order
     return _request("mkey-remove", asked).carry_out(
         lambda writer, progress: plan_removal(writer, *bounds, progress, leaves_open=leave_open),
         partial(planned.plan_removal, leaves_open=leave_open),
@@ -72,9 +71,8 @@ def mkey_remove(asked: AskedRun, leave_open: bool) -> int:
 
 
 def _give_keys(command: Command, asked: AskedRun, keys: KeyOptions) -> int:
-    is_opensm, course = asked.method.is_opensm, asked.course
     request = _request(command, asked)
-    keys.check(is_opensm)
+    keys.check(asked.is_opensm)
     key = read_new_m_key(keys.new_m_key)
     if keys.opensm_conf is not None:
         from ibkeys.host.opensm_conf import read_conf
@@ -85,17 +83,16 @@ def _give_keys(command: Command, asked: AskedRun, keys: KeyOptions) -> int:
     from ibkeys.mkeys.rollout.new_keys import plan_run
     from ibkeys.store.journal.runs import RunOptions
 
-    bounds = course.at_once, course.first, course.max_failures
-    wanted = RunOptions(keys.same or is_opensm, keys.protect, keys.lease, *bounds)
+    bounds = asked.at_once, asked.first, asked.max_failures
+    wanted = RunOptions(keys.same or asked.is_opensm, keys.protect, keys.lease, *bounds)
     file = keys.new_m_key[1:] if keys.new_m_key is not None and keys.new_m_key.startswith("@") else ""
     return request.carry_out(
-        lambda writer, progress: plan_run(writer, command, wanted, key, course.order, file, progress, keys.opensm_conf),
+        lambda writer, progress: plan_run(writer, command, wanted, key, asked.order, file, progress, keys.opensm_conf),
         lambda writer, through, progress: plan_keys(writer, command, wanted, through, key, progress),
     )
 
 
 def _request(command: str, asked: AskedRun) -> RunRequest:
     """Return the request for a new run. Raises UsageError for options that do not apply to its method."""
-    method = asked.method
-    refuse_options_of_other_method(method.is_opensm)
-    return RunRequest(command, asked, method.is_opensm, method.opensm, method.confirm_within)
+    refuse_options_of_other_method(asked.is_opensm)
+    return RunRequest(command, asked, asked.is_opensm, asked.opensm, asked.confirm_within)

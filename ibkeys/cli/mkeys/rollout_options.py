@@ -67,28 +67,6 @@ keys: Final = options.group("keys", KeyOptions)
 
 
 @dataclass(frozen=True, slots=True)
-class RolloutOptions:
-    """The limits and order of a run."""
-
-    first: int | None = options.number_field(
-        "--first", 1, 1_000_000, "N", "Change only the first N ports, then stop until `ibkeys resume`.", env=False
-    )
-    order: Literal["farthest", "nearest"] = options.field(
-        "--order",
-        env=False,
-        type=click.Choice(["farthest", "nearest"]),
-        default="farthest",
-        help="Which ports come first, by hops from here.  [default: farthest]",
-    )
-    at_once: int = options.number_field(
-        "--at-once", 1, 1024, "N", "Maximum number of ports in progress at once.", default=64, env=False
-    )
-    max_failures: int = options.number_field(
-        "--max-failures", 1, 1_000_000, "N", "Stop when N ports have failed.", default=5, env=False
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class OpensmOptions:
     """How a run goes through OpenSM. ``sm_wait``: seconds without progress after which OpenSM is given up."""
 
@@ -110,10 +88,27 @@ opensm: Final = options.group("opensm", OpensmOptions)
 
 
 @dataclass(frozen=True, slots=True)
-class MethodOptions:
-    """Whether the keys are set by own Sets or through OpenSM. ``confirm_within``: seconds in which somebody has to
-    confirm the run, None where nobody has to."""
+class AskedRun(AskedOfHosts):
+    """What mkey-deploy, mkey-rotate and mkey-remove are asked alike: the limits and order of a run, and whether the
+    keys are set by own Sets or through OpenSM. ``confirm_within``: seconds in which somebody has to confirm the run,
+    None where nobody has to."""
 
+    first: int | None = options.number_field(
+        "--first", 1, 1_000_000, "N", "Change only the first N ports, then stop until `ibkeys resume`.", env=False
+    )
+    order: Literal["farthest", "nearest"] = options.field(
+        "--order",
+        env=False,
+        type=click.Choice(["farthest", "nearest"]),
+        default="farthest",
+        help="Which ports come first, by hops from here.  [default: farthest]",
+    )
+    at_once: int = options.number_field(
+        "--at-once", 1, 1024, "N", "Maximum number of ports in progress at once.", default=64, env=False
+    )
+    max_failures: int = options.number_field(
+        "--max-failures", 1, 1_000_000, "N", "Stop when N ports have failed.", default=5, env=False
+    )
     via: Literal["direct", "opensm"] | None = options.field(
         "--via",
         env=False,
@@ -131,22 +126,12 @@ class MethodOptions:
         return self.via == "opensm"
 
 
-@dataclass(frozen=True, slots=True)
-class AskedRun(AskedOfHosts):
-    """What mkey-deploy, mkey-rotate and mkey-remove are asked alike."""
-
-    course: RolloutOptions
-    method: MethodOptions
-
-
 def asked_run(*others: Callable[..., Any]) -> Callable[[F], F]:
     """Return the decorator for a command that begins a run. *others*: options of its own, which its help lists after
     the method."""
     return options.group(
         "asked",
         AskedRun,
-        options.group("course", RolloutOptions),
-        options.group("method", MethodOptions),
         *others,
         options.sm_hosts,
         options.changing,

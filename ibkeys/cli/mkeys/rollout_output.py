@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits
@@ -13,29 +14,29 @@ if TYPE_CHECKING:
     from ibkeys.mkeys.opensm.method import RunListener
 
 
+@dataclass(slots=True)
 class ResultRows:
     """The outcome of each port of a command, for programs: as JSON a line when it is known, as CSV all at the end."""
 
-    def __init__(self, command: str, format: str) -> None:
-        self._command = command
-        self._format = format
-        self.kept: list[dict[str, Any]] = []
+    command: str
+    format: str
+    kept: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, row: dict[str, Any]) -> bool:
         """Write a row, or keep it. Return whether the output is for programs, so that nothing else is written."""
-        if self._format == "json":
+        if self.format == "json":
             write_exact(json.dumps(row))
             exits.flush()
         else:
             self.kept.append(row)
-        return self._format != "table"
+        return self.format != "table"
 
     def end(self, document: dict[str, Any]) -> bool:
         """Write what follows the rows as JSON, *document*, or all rows as CSV. Return as `add`."""
-        if self._format == "csv":
+        if self.format == "csv":
             write_csv([*IDENTITY, "result", "reason"], self.kept)
             return True
-        return self._format == "json" and self.add({"schema": schema(self._command), **document})
+        return self.format == "json" and self.add({"schema": schema(self.command), **document})
 
 
 def run_listener() -> RunListener:

@@ -5,23 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import click
-
-from ibkeys.cli import options
 from ibkeys.cli.changing import writer_of
 from ibkeys.cli.given import refuse_given
 from ibkeys.cli.listing.folding import gives_each
 from ibkeys.cli.mkeys.rollout_options import OpensmOptions, refuse_options_of_other_method
 from ibkeys.cli.opening import open_fabric, stores_of
-from ibkeys.cli.options import Folding
-from ibkeys.cli.options.declaring import F
-from ibkeys.cli.partitions.many_ports import Bar, ManyPortsChange
-from ibkeys.cli.sm.asked import AskedOfHosts
+from ibkeys.cli.partitions.many_ports import AskedOfManyPorts, Bar, ManyPortsChange
 from ibkeys.cli.sm.hosts import hosts_of
-from ibkeys.cli.sm.ufm import UfmOptions, open_ufm, ufm_options
-from ibkeys.cli.types import Number
+from ibkeys.cli.sm.ufm import open_ufm
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
@@ -42,47 +35,10 @@ Find = Callable[["Journal", "int | None"], "Target"]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(AskedOfHosts):
-    """What the command line asks. ``operation``: its number, None where none was typed."""
-
-    ufm: UfmOptions
-    folding: Folding
-    operation: int | None
-
-    def find(self, meant: Find) -> Found:
-        """Return the operation that is *meant*, as a function of `ibkeys.change.open_operations` says. Raises
-        StoreError and UsageError."""
-        from ibkeys.store.journal import Journal
-        from ibkeys.store.journal.runs import Runs
-        from ibkeys.store.moving_runs import move_run_between
-
-        stores = stores_of(self.where)
-        move_run_between(stores.keystore, stores.journal, self.consent.dry_run)
-        with Journal.read(stores.journal) as journal:
-            return Found(self, meant(journal, self.operation), Runs(journal).last())
-
-
-def asked_with(choices: type[Any]) -> Callable[[F], F]:
-    """Return the decorator for a command that goes on with an operation. *choices*: the class of its own options."""
-    return options.group(
-        "asked",
-        Asked,
-        click.argument("operation", required=False, type=Number(1, 2**31), metavar="[ID]"),
-        options.group("choices", choices),
-        options.sm_hosts,
-        ufm_options,
-        options.changing,
-        options.folding,
-        options.format,
-        options.fabric,
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class Found:
     """The operation that was ``asked`` for. ``target``: the operation; ``last``: the last run of M_Keys."""
 
-    asked: Asked
+    asked: AskedOfManyPorts
     target: Target
     last: Run | None
 
@@ -138,3 +94,16 @@ class Found:
             hooks = ApplyHooks(interrupts.check, bar)
             plan = plan_undo(writer, self.target.id, hooks, via=via, breaks=allow_break, unconfirmed=unconfirmed)
             return ManyPortsChange(writer, plan, consent, asked.format, each, interrupts, bar).carry_out()
+
+
+def find_operation(asked: AskedOfManyPorts, operation: int | None, meant: Find) -> Found:
+    """Return the operation that is *meant*, as a function of `ibkeys.change.open_operations` says; *operation*: its
+    number, None where none was typed. Raises StoreError and UsageError."""
+    from ibkeys.store.journal import Journal
+    from ibkeys.store.journal.runs import Runs
+    from ibkeys.store.moving_runs import move_run_between
+
+    stores = stores_of(asked.where)
+    move_run_between(stores.keystore, stores.journal, asked.consent.dry_run)
+    with Journal.read(stores.journal) as journal:
+        return Found(asked, meant(journal, operation), Runs(journal).last())

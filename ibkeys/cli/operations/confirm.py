@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import click
-
 from ibkeys.cli import exits, options
 from ibkeys.cli.help.command import command
 from ibkeys.cli.left_locks import remove_left_locks
 from ibkeys.cli.opening import journal_of
 from ibkeys.cli.options import Where
-from ibkeys.cli.types import Number
 
 
 @command("confirm")
-@click.argument("operation", required=False, type=Number(1, 2**31), metavar="[ID]")
+@options.operation
 @options.fabric
 def confirm(where: Where, operation: int | None) -> int:
     """Confirm a change that was begun with --confirm-within.

@@ -13,8 +13,9 @@ from ibkeys.cli.listing.folding import gives_each
 from ibkeys.cli.mkeys import rollout_options
 from ibkeys.cli.mkeys.rollout_options import OpensmOptions
 from ibkeys.cli.opening import journal_of
-from ibkeys.cli.operations.asked import ALLOW, AT_ONCE, FORWARD, OF_KEYS, OF_OTHERS, OF_UFM, Asked, Found, asked_with
+from ibkeys.cli.operations.asked import ALLOW, AT_ONCE, FORWARD, OF_KEYS, OF_OTHERS, OF_UFM, Found, find_operation
 from ibkeys.cli.options import ViaOptions
+from ibkeys.cli.partitions.many_ports import AskedOfManyPorts, asked_of_many_ports
 from ibkeys.cli.sm.asked import has_ended
 from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
@@ -52,8 +53,9 @@ class _Choices:
 
 
 @command("resume")
-@asked_with(_Choices)
-def resume(asked: Asked, choices: _Choices) -> int:
+@options.operation
+@asked_of_many_ports(_Choices)
+def resume(asked: AskedOfManyPorts, choices: _Choices, operation: int | None) -> int:
     """Finish an operation that was interrupted or stopped.
 
     An operation is open too where ports failed, or wait after --first. ID is the number that `ibkeys journal` shows;
@@ -63,7 +65,7 @@ def resume(asked: Asked, choices: _Choices) -> int:
     """
     from ibkeys.change.open_operations import to_end, to_resume
 
-    wanted = asked.find(to_end if choices.overtaken else to_resume)
+    wanted = find_operation(asked, operation, to_end if choices.overtaken else to_resume)
     if choices.overtaken:
         wanted.refuse((*ALLOW, *FORWARD, *AT_ONCE), "only has its record ended with --overtaken: omit {}")
     if wanted.target.kind == "keys":
@@ -132,10 +134,10 @@ def _resume_partitions(wanted: Found, choices: _Choices) -> int:
     if wanted.target.kind == "other":
         raise UsageError(what_else(record))
     request = ApplyRequest(
-        *(asked.where, asked.consent, gives_each(asked.folding, asked.format), asked.format),
+        asked,
+        gives_each(asked.folding, asked.format),
         Permissions(choices.allow_removals, choices.allow_break, choices.first),
         ViaOptions(None, choices.opensm.sm_wait),
-        *(asked.sm_hosts, asked.ufm),
         operation=record.id,
     )
     return end_record(request) if choices.overtaken else carry_out(request, choices.confirm_within)

@@ -8,7 +8,8 @@ from ibkeys.cli import options
 from ibkeys.cli.help.command import command
 from ibkeys.cli.mkeys import rollout_options
 from ibkeys.cli.mkeys.rollout_options import OpensmOptions
-from ibkeys.cli.operations.asked import ALLOW, AT_ONCE, OF_KEYS, OF_OTHERS, OF_UFM, Asked, Found, asked_with
+from ibkeys.cli.operations.asked import ALLOW, AT_ONCE, OF_KEYS, OF_OTHERS, OF_UFM, Found, find_operation
+from ibkeys.cli.partitions.many_ports import AskedOfManyPorts, asked_of_many_ports
 from ibkeys.errors import StoreError, UsageError
 
 
@@ -35,8 +36,9 @@ class _Choices:
 
 
 @command("undo")
-@asked_with(_Choices)
-def undo(asked: Asked, choices: _Choices) -> int:
+@options.operation
+@asked_of_many_ports(_Choices)
+def undo(asked: AskedOfManyPorts, choices: _Choices, operation: int | None) -> int:
     """Restore what an operation overwrote.
 
     ID is the number that `ibkeys journal` shows; without it, the only open operation is taken, and one that has ended
@@ -48,7 +50,7 @@ def undo(asked: Asked, choices: _Choices) -> int:
     """
     from ibkeys.change.open_operations import to_undo
 
-    wanted = asked.find(to_undo)
+    wanted = find_operation(asked, operation, to_undo)
     kind, sm_wait = wanted.target.kind, choices.opensm.sm_wait
     if kind == "keys":
         return _undo_keys(wanted, choices)

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+import click
+
 from ibkeys.cli.options.declaring import F, flag, flag_field, group, option, taken
 from ibkeys.cli.types import Number
 
@@ -26,6 +28,9 @@ class Changing:
 
 
 changing: Final = group("consent", Changing)
+
+operation: Final = click.argument("operation", required=False, type=Number(1, 2**31), metavar="[ID]")
+"""For commands about an operation of the journal: its number, None where none was typed."""
 
 allow_removals: Final = flag("--allow-removals", help="Allow the removals of the plan; full to limited counts as one.")
 allow_break: Final = flag(

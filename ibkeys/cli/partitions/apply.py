@@ -17,11 +17,10 @@ from ibkeys.cli.guarding import command_for_child, wait_for_enter
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import gives_each
 from ibkeys.cli.opening import open_fabric, stores_of
-from ibkeys.cli.options import Changing, Folding, SmHosts, ViaOptions, Where
-from ibkeys.cli.partitions.many_ports import Bar, ManyPortsChange
+from ibkeys.cli.options import SmHosts, ViaOptions, Where
+from ibkeys.cli.partitions.many_ports import AskedOfManyPorts, Bar, ManyPortsChange, asked_of_many_ports
 from ibkeys.cli.sm.hosts import hosts_of
-from ibkeys.cli.sm.ufm import UfmOptions, open_ufm, ufm_options
-from ibkeys.cli.types import Number
+from ibkeys.cli.sm.ufm import UfmOptions, open_ufm
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,44 +35,29 @@ if TYPE_CHECKING:
     from ibkeys.store.paths import StorePaths
 
 
+@dataclass(frozen=True, slots=True)
+class _Choices:
+    """What an apply may do, of how much, and which way it goes."""
+
+    allow_removals: bool = options.taken(options.allow_removals, default=False)
+    allow_break: bool = options.taken(options.allow_break, default=False)
+    first: int | None = options.number_field(
+        "--first", 1, 65535, "N", "Change only the next N leaf switches; `ibkeys resume` continues.", env=False
+    )
+    confirm_within: int | None = options.taken(options.confirm_within("Roll back unless confirmed within S seconds."))
+    through: ViaOptions = options.taken(options.opensm)
+    rewrite: bool = options.flag_field(
+        "--rewrite", help="With --via opensm: let OpenSM rewrite every table first; see the interlock drift."
+    )
+
+
 @command("apply")
 @click.argument("plan", required=False, type=click.Path(path_type=Path), metavar="[PLAN]")
-@options.allow_removals
-@options.allow_break
-@options.option(
-    "--first",
-    env=False,
-    type=Number(1, 65535),
-    metavar="N",
-    help="Change only the next N leaf switches; `ibkeys resume` continues.",
-)
-@options.confirm_within("Roll back unless confirmed within S seconds.")
 @options.replaced("--resume", "resume", is_flag=True)
 @options.replaced("--overtaken", "resume --overtaken", is_flag=True)
 @options.replaced("--confirm", "confirm")
-@options.opensm
-@options.flag("--rewrite", help="With --via opensm: let OpenSM rewrite every table first; see the interlock drift.")
-@options.sm_hosts
-@ufm_options
-@options.changing
-@options.folding
-@options.format
-@options.fabric
-def apply(
-    where: Where,
-    ufm: UfmOptions,
-    consent: Changing,
-    sm_hosts: SmHosts,
-    through: ViaOptions,
-    folding: Folding,
-    format: str,
-    plan: Path | None,
-    allow_removals: bool,
-    allow_break: bool,
-    first: int | None,
-    confirm_within: int | None,
-    rewrite: bool,
-) -> int:
+@asked_of_many_ports(_Choices)
+def apply(asked: AskedOfManyPorts, choices: _Choices, plan: Path | None) -> int:
     """Apply a plan to the fabric.
 
     PLAN is the file that `ibkeys plan --out` wrote. If an OpenSM is master, use --via opensm: the plan's policy
@@ -89,29 +73,25 @@ def apply(
             "nothing to apply: give a PLAN that `ibkeys plan --out PLAN` wrote; `ibkeys resume` finishes an earlier "
             "apply"
         )
-    if through.via not in (None, "direct") and first is not None:
+    if choices.through.via not in (None, "direct") and choices.first is not None:
         raise UsageError("--first counts leaf switches, but OpenSM and UFM apply a change to all of them: omit it")
-    if rewrite and through.via != "opensm":
+    if choices.rewrite and choices.through.via != "opensm":
         raise UsageError("--rewrite needs --via opensm")
-    each = gives_each(folding, format)
-    permissions = Permissions(allow_removals, allow_break, first)
-    asked = ApplyRequest(where, consent, each, format, permissions, through, sm_hosts, ufm, plan, rewrite)
-    return carry_out(asked, confirm_within)
+    each = gives_each(asked.folding, asked.format)
+    permissions = Permissions(choices.allow_removals, choices.allow_break, choices.first)
+    request = ApplyRequest(asked, each, permissions, choices.through, plan, choices.rewrite)
+    return carry_out(request, choices.confirm_within)
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyRequest:
     """What the command line asks of an apply: of a new one ``path``, the file of its plan; of an earlier one its
-    ``operation``."""
+    ``operation``. ``each``: whether each port gets a row."""
 
-    where: Where
-    consent: Changing
+    asked: AskedOfManyPorts
     each: bool
-    format: str
     permissions: Permissions
     through: ViaOptions
-    sm_hosts: SmHosts
-    ufm: UfmOptions
     path: Path | None = None
     rewrite: bool = False
     operation: int | None = None
@@ -123,9 +103,9 @@ class ApplyRequest:
         from ibkeys.ufm.access import is_ufm
 
         settings = Settings(self.through.sm_wait, self.permissions.breaks, self.rewrite)
-        hosts, name = hosts_of(self.where, self.sm_hosts), self.through.via
+        hosts, name = hosts_of(self.asked.where, self.asked.sm_hosts), self.through.via
         name, url = ("ufm", name) if name is not None and is_ufm(name) else (name, "")
-        return Via(name, settings, hosts, self.command(), url, partial(open_ufm, given=self.ufm))
+        return Via(name, settings, hosts, self.command(), url, partial(open_ufm, given=self.asked.ufm))
 
     def command(self) -> str:
         """Return what was typed, as far as it says what is to be done."""
@@ -143,31 +123,32 @@ def _read(path: Path) -> PartitionPlan:
         raise UsageError(f"{path}: {error.strerror or error}") from None
 
 
-def end_record(asked: ApplyRequest) -> int:
+def end_record(request: ApplyRequest) -> int:
     """End the record of an earlier apply, because somebody else has changed what it set, or its ports are gone."""
     from ibkeys.apply.closing import Ending
 
     with (
-        open_fabric(asked.where, changing=True) as fabric,
-        writer_of(fabric, "apply", asked.consent, asked.operation) as writer,
+        open_fabric(request.asked.where, changing=True) as fabric,
+        writer_of(fabric, "apply", request.asked.consent, request.operation) as writer,
     ):
-        ending = Ending(writer, asked.via(), operation=asked.operation, say=exits.note)
+        ending = Ending(writer, request.via(), operation=request.operation, say=exits.note)
         return end_overtaken(
-            asked.consent,
+            request.asked.consent,
             ending.refuse,
             ending.close,
-            f"operation {asked.operation}, and ports that are there are left: `ibkeys journal` says what goes on",
+            f"operation {request.operation}, and ports that are there are left: `ibkeys journal` says what goes on",
         )
 
 
-def carry_out(asked: ApplyRequest, confirm_within: int | None) -> int:
+def carry_out(request: ApplyRequest, confirm_within: int | None) -> int:
     """Apply a plan, or go on with an earlier apply. *confirm_within*: the seconds in which somebody has to confirm it,
     None if it needs no confirmation."""
     from ibkeys.apply.apply_plan import ApplyHooks
     from ibkeys.change.interrupts import Interrupts
 
+    asked = request.asked
     where, consent = asked.where, asked.consent
-    document = _read(asked.path) if asked.path is not None else None
+    document = _read(request.path) if request.path is not None else None
     waits = confirm_within is not None and not consent.dry_run
     guardian = _guardian(asked, confirm_within) if confirm_within is not None and waits else None
     try:
@@ -178,26 +159,26 @@ def carry_out(asked: ApplyRequest, confirm_within: int | None) -> int:
             run = ApplyHooks(interrupts.check, bar)
             if confirm_within is not None:
                 _arm(run, confirm_within, interrupts, bar, guardian)
-            with writer_of(fabric, "apply", consent, asked.operation) as writer:
-                apply_plan = _plan(asked, writer, document, run)
-                shown = ManyPortsChange(writer, apply_plan, consent, asked.format, asked.each, interrupts, bar)
+            with writer_of(fabric, "apply", consent, request.operation) as writer:
+                plan = _plan(request, writer, document, run)
+                shown = ManyPortsChange(writer, plan, consent, asked.format, request.each, interrupts, bar)
                 return shown.carry_out()
     finally:
         if guardian is not None and guardian.leave():
             exits.note("it is not rolled back yet: a background process tries again for about an hour")
 
 
-def _plan(asked: ApplyRequest, writer: Writer, document: PartitionPlan | None, run: ApplyHooks) -> ApplyPlan:
+def _plan(request: ApplyRequest, writer: Writer, document: PartitionPlan | None, run: ApplyHooks) -> ApplyPlan:
     from ibkeys.apply.apply import plan_apply, plan_resume
     from ibkeys.apply.carriers import carrier_of
 
-    if asked.operation is not None:
-        return plan_resume(writer, asked.permissions, run, via=asked.via(), operation=asked.operation)
+    if request.operation is not None:
+        return plan_resume(writer, request.permissions, run, via=request.via(), operation=request.operation)
     assert document is not None
-    return plan_apply(writer, document, asked.permissions, run, carrier_of(writer, asked.via()))
+    return plan_apply(writer, document, request.permissions, run, carrier_of(writer, request.via()))
 
 
-def _guardian(asked: ApplyRequest, seconds: int) -> Guardian | None:
+def _guardian(asked: AskedOfManyPorts, seconds: int) -> Guardian | None:
     """Start the process that rolls back when this one dies; a journal in memory dies with it, so there is none."""
     from ibkeys.change.confirming.confirmation import is_unconfirmed, may_go_back
     from ibkeys.change.confirming.guardian import Guardian

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits, options
@@ -21,7 +21,6 @@ from ibkeys.cli.showing import NAMING, errors_of, finish, naming, progress_bar, 
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.sm.policy import is_opensm, read_accepted
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
-from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
 from ibkeys.printable import counted
 from ibkeys.topology.names.folded import FoldedNames
@@ -37,13 +36,24 @@ _SHOWN: Final = ("what", "policy", "sm_file", "sa", "node", "causes")
 _WITHOUT_SA: Final = "the snapshot was taken without --sa, so it has no answers of the SA"
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the fabric is compared with, for how long, and which values are listed."""
+
+    policy: str | None = options.taken(
+        options.policy(
+            "The wanted policy; opensm: the master's own file (an error if it is not found); ufm:URL: UFM's partitions."
+        )
+    )
+    allow_both_pkeys: bool = options.flag_field(
+        "--allow-both-pkeys", help="The policy is for an OpenSM with allow_both_pkeys."
+    )
+    full: bool = options.flag_field("--full", help="List all values, not only those that differ or are unknown.")
+    wait: int | None = options.number_field("--wait", 1, 86_400, "S", "Look again for S seconds until all agree.")
+
+
 @command("compare")
-@options.policy(
-    "The wanted policy; opensm: the master's own file (an error if it is not found); ufm:URL: UFM's partitions."
-)
-@options.flag("--allow-both-pkeys", help="The policy is for an OpenSM with allow_both_pkeys.")
-@options.flag("--full", help="List all values, not only those that differ or are unknown.")
-@options.option("--wait", type=Number(1, 86_400), metavar="S", help="Look again for S seconds until all agree.")
+@options.group("asked", _Asked)
 @options.listing_as_is
 @options.format
 @options.sa
@@ -51,16 +61,7 @@ _WITHOUT_SA: Final = "the snapshot was taken without --sa, so it has no answers 
 @ufm_options
 @options.reading
 def compare(
-    where: Where,
-    ufm: UfmOptions,
-    sm_hosts: SmHosts,
-    sa: AskSa,
-    policy: str | None,
-    allow_both_pkeys: bool,
-    full: bool,
-    listing: Listing,
-    wait: int | None,
-    format: str,
+    where: Where, ufm: UfmOptions, sm_hosts: SmHosts, sa: AskSa, asked: _Asked, listing: Listing, format: str
 ) -> int:
     """Compare policy, SM policy file, SA and nodes for every port.
 
@@ -72,21 +73,20 @@ def compare(
     from ibkeys.change.clock import REAL_TIME
 
     folded, chosen = is_folded(listing, format), PortFilter(listing)
-    wanted = read_accepted(policy, ufm) if policy is not None else None
+    wanted = read_accepted(asked.policy, ufm) if asked.policy is not None else None
     if where.snapshot is not None:
         hosts_of(where, sm_hosts)  # --sm-host does not go with it
-        seen = _only(_recorded(where, policy, wanted, allow_both_pkeys), chosen)
+        seen = _only(_recorded(where, asked, wanted), chosen)
     else:
         hosts = hosts_of(where, sm_hosts)
         with open_fabric(where) as fabric, progress_bar(where) as progress:
-            look = Look(
-                fabric, open_sa(fabric, where, sa), hosts, wanted, allow_both_pkeys, needs_sm_file=is_opensm(policy)
-            )
-            if wait is None:
+            client, needs_sm_file = open_sa(fabric, where, sa), is_opensm(asked.policy)
+            look = Look(fabric, client, hosts, wanted, asked.allow_both_pkeys, needs_sm_file=needs_sm_file)
+            if asked.wait is None:
                 seen = _only(look.once(progress), chosen)
             else:
-                seen = wait_until_whole(lambda: _only(look.once(progress), chosen), wait, REAL_TIME)
-    return _show(seen, full, folded, format, chosen)
+                seen = wait_until_whole(lambda: _only(look.once(progress), chosen), asked.wait, REAL_TIME)
+    return _show(seen, asked.full, folded, format, chosen)
 
 
 def _only(seen: Agreement, chosen: PortFilter) -> Agreement:
@@ -97,11 +97,11 @@ def _only(seen: Agreement, chosen: PortFilter) -> Agreement:
     return replace(seen, values=tuple(value for value in seen.values if chosen.keeps(value.port)))
 
 
-def _recorded(where: Where, name: str | None, policy: Policy | None, allow_both: bool) -> Agreement:
+def _recorded(where: Where, asked: _Asked, policy: Policy | None) -> Agreement:
     from ibkeys.agreement.agreement import Inputs, agreement_of
     from ibkeys.discovery.wanted import Wanted
 
-    if is_opensm(name):
+    if is_opensm(asked.policy):
         raise UsageError(
             "--policy opensm needs the fabric to find the master, and --from reads a file: name the policy file"
         )
@@ -113,7 +113,8 @@ def _recorded(where: Where, name: str | None, policy: Policy | None, allow_both:
     view = recorded.snapshot.sa_view
     if view is None:
         exits.note(_WITHOUT_SA)
-    return agreement_of(Inputs(found, view, policy, allow_both, None, "a snapshot does not contain the SM's own file"))
+    why_no_file = "a snapshot does not contain the SM's own file"
+    return agreement_of(Inputs(found, view, policy, asked.allow_both_pkeys, None, why_no_file))
 
 
 # --- what was seen ----------------------------------------------------------------------------------------------------

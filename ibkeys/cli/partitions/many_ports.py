@@ -5,16 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ibkeys.cli import exits
+from ibkeys.cli import exits, options
 from ibkeys.cli.changing import ShownChange
 from ibkeys.cli.exits import write
 from ibkeys.cli.listing.causes import say_by_cause
-from ibkeys.cli.options import Changing
+from ibkeys.cli.options import Folding
+from ibkeys.cli.options.declaring import F
 from ibkeys.cli.partitions.changed_ports import changed_ports
 from ibkeys.cli.render import write_csv, write_json
 from ibkeys.cli.screen.colour import bar_console
+from ibkeys.cli.sm.asked import AskedOfHosts
+from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.errors import IbkeysError, Refused
 from ibkeys.printable import counted
 
@@ -23,7 +27,6 @@ if TYPE_CHECKING:
 
     from ibkeys.apply.apply_plan import ApplyPlan
     from ibkeys.change.interrupts import Interrupts
-    from ibkeys.change.writer import Writer
 
 PHASES: Final = {
     "enforcement-off": "enforcement off",
@@ -45,6 +48,30 @@ PHASES: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class AskedOfManyPorts(AskedOfHosts):
+    """A change of many ports, made directly, through OpenSM or through UFM, and whether each port gets a row."""
+
+    ufm: UfmOptions
+    folding: Folding
+
+
+def asked_of_many_ports(choices: type[Any]) -> Callable[[F], F]:
+    """Return the decorator for a command that changes many ports. *choices*: the class of its own options."""
+    return options.group(
+        "asked",
+        AskedOfManyPorts,
+        options.group("choices", choices),
+        options.sm_hosts,
+        ufm_options,
+        options.changing,
+        options.folding,
+        options.format,
+        options.fabric,
+    )
+
+
+@dataclass
 class ManyPortsChange(ShownChange):
     """A change of many ports, shown by its phases and by what changes at which port.
 
@@ -52,21 +79,9 @@ class ManyPortsChange(ShownChange):
     """
 
     plan: ApplyPlan
-
-    def __init__(
-        self,
-        writer: Writer,
-        plan: ApplyPlan,
-        consent: Changing,
-        format: str,
-        each: bool,
-        interrupts: Interrupts,
-        bar: Bar,
-    ) -> None:
-        super().__init__(writer, plan, consent, format)
-        self._each = each
-        self._interrupts = interrupts
-        self._bar = bar
+    each: bool
+    interrupts: Interrupts
+    bar: Bar
 
     @property
     def is_asked_about(self) -> bool:
@@ -100,16 +115,16 @@ class ManyPortsChange(ShownChange):
         now = {step.port.key for phase in self.plan.phases for step in phase.steps}
         tables = [table for table in left.tables if table.port.key in now and table.differs]
         enforcement = [change for change in left.enforcement if change.port.key in now]
-        return changed_ports(tables, enforcement, self._each, self.plan.survey.topology)
+        return changed_ports(tables, enforcement, self.each, self.plan.survey.topology)
 
     def apply(self) -> None:
         """Make the change; where ports fail, say which before the error is raised: Incomplete, or what stopped it."""
         try:
-            with self._interrupts:
+            with self.interrupts:
                 try:
                     self.writer.apply(self.plan)
                 finally:
-                    self._bar.stop()
+                    self.bar.stop()
         except Refused:
             raise  # before the first Set
         except (IbkeysError, KeyboardInterrupt):

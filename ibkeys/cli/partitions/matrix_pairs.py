@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibkeys.cli import exits
 from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.render import schema, write_csv, write_json_items
-from ibkeys.cli.showing import errors_of, guid_of, not_active_document, stop_document
+from ibkeys.cli.showing import errors_of, not_active_document, stop_document
 from ibkeys.topology.names.folded import FoldedNames
 from ibkeys.topology.port_id import LookedAt
 
@@ -56,7 +56,8 @@ def write_pairs(found: Topology, reach: Reach, chosen: set[int], part: Part | No
     def named(pairs: Iterable[tuple[Port, Port]], is_named: Callable[[Match], bool | None]) -> Iterator[Pair]:
         for a, b in pairs:
             if part is None or a in part.ports or b in part.ports:
-                yield a, b, [match for match in _matches(reach, chosen, a, b) if is_named(match)]
+                matches = (each for each in reach.matches(a, b) if not chosen or each.a_pkey.partition in chosen)
+                yield a, b, [match for match in matches if is_named(match)]
 
     talking = named(reach.talking_pairs(chosen), lambda match: match.passes)
     one_way = named(reach.one_way_pairs(chosen), lambda match: match.gets_there)
@@ -88,10 +89,6 @@ def _called(port: Port, names: FoldedNames) -> str:
     return names.port(port.identity()) if several else names.called(port.identity())
 
 
-def _matches(reach: Reach, chosen: set[int], a: Port, b: Port) -> list[Match]:
-    return [match for match in reach.matches(a, b) if not chosen or match.a_pkey.partition in chosen]
-
-
 def _document(pair: Pair) -> dict[str, Any]:
     a, b, matches = pair
     by = [{"a_pkey": str(match.a_pkey), "b_pkey": str(match.b_pkey)} for match in matches]
@@ -101,6 +98,6 @@ def _document(pair: Pair) -> dict[str, Any]:
 def _csv_rows(by_way: Mapping[str, Iterable[Pair]]) -> Iterator[dict[str, Any]]:
     for way, pairs in by_way.items():
         for a, b, matches in pairs:
-            ends = (guid_of(a), a.node.description, guid_of(b), b.node.description)
+            ends = {"a": a.identity(), "b": b.identity(), "way": way}
             for match in matches:
-                yield dict(zip(_COLUMNS, (*ends, str(match.a_pkey), str(match.b_pkey), way), strict=True))
+                yield {**ends, "a_pkey": str(match.a_pkey), "b_pkey": str(match.b_pkey)}

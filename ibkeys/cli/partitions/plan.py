@@ -15,13 +15,12 @@ from ibkeys.cli.given import is_typed
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import indented, is_folded
 from ibkeys.cli.opening import open_source
-from ibkeys.cli.options import Folding, Where
 from ibkeys.cli.partitions.changed_ports import changed_entries, changed_ports
 from ibkeys.cli.render import IDENTITY, write_csv
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.showing import errors_of, finish, note_stops_between_switches, progress_bar, say_notes
 from ibkeys.cli.sm.policy import master_policy, read_accepted, require_file
-from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
+from ibkeys.cli.sm.ufm import AskedOfPolicies, asked_of_policies
 from ibkeys.cli.types import GUID, PKEY
 from ibkeys.errors import UsageError
 from ibkeys.printable import counted
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(AskedOfPolicies):
     """What is to be planned, and where the plan goes."""
 
     policy_file: str = options.field(
@@ -89,13 +88,8 @@ class _ByHand:
 
 
 @command("plan")
-@options.group("asked", _Asked)
-@options.group("by_hand", _ByHand)
-@ufm_options
-@options.folding
-@options.format
-@options.reading
-def plan(where: Where, ufm: UfmOptions, asked: _Asked, by_hand: _ByHand, folding: Folding, format: str) -> int:
+@asked_of_policies(_Asked, options.group("by_hand", _ByHand))
+def plan(asked: _Asked, by_hand: _ByHand) -> int:
     """Plan the changes that a partition policy makes on the fabric.
 
     Reads the whole fabric and writes nothing to it. Every P_Key that a port keeps stays at its index. Exits 1 when
@@ -109,10 +103,11 @@ def plan(where: Where, ufm: UfmOptions, asked: _Asked, by_hand: _ByHand, folding
     from ibkeys.reach.reach import Reach
     from ibkeys.topology.subnet_manager import shown_subnet_manager
 
-    folded = is_folded(folding, format)
+    where, format, each = asked.where, asked.format, asked.folding.each
+    folded = is_folded(asked.folding, format)
     _check(by_hand, format)
     copy = _copy_of(by_hand.present)
-    policy = read_accepted(asked.policy_file, ufm)  # before anything is asked
+    policy = read_accepted(asked.policy_file, asked.ufm)  # before anything is asked
     if asked.out is not None:
         check_place(Path(asked.out))
     if policy is not None and policy.says is None:
@@ -147,8 +142,8 @@ def plan(where: Where, ufm: UfmOptions, asked: _Asked, by_hand: _ByHand, folding
         reach = Reach(found)
         note_stops_between_switches(reach)
         exits.warn("which pairs gain or lose connectivity is not known: routes are not read, and they decide", "error")
-        return finish(errors_of(found), format, each=folding.each) or exits.NOT_COMPLETED
-    return finish(errors_of(found), format, each=folding.each) or (exits.SAYS_NO if made.pending else exits.DONE)
+        return finish(errors_of(found), format, each=each) or exits.NOT_COMPLETED
+    return finish(errors_of(found), format, each=each) or (exits.SAYS_NO if made.pending else exits.DONE)
 
 
 def _live_policy(source: Source, found: Topology) -> PolicySource | None:

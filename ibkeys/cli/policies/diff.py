@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -13,12 +14,11 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.opening import open_source
-from ibkeys.cli.options import Folding, Where
 from ibkeys.cli.policies.aliases import say_aliases
 from ibkeys.cli.render import IDENTITY, NOTHING, Painted, Row, write_data, write_table
 from ibkeys.cli.screen.colour import paint, role_of_change
 from ibkeys.cli.showing import NAMING, errors_of, finish, naming, sweep
-from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
+from ibkeys.cli.sm.ufm import AskedOfPolicies, asked_of_policies
 from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
@@ -33,25 +33,19 @@ _CHANGES: Final = {"joins": "joins as {after}", "leaves": "leaves, was {before}"
 _ROLES: Final = {"joins": "added", "leaves": "removed"}
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked(AskedOfPolicies):
+    """What is assumed of the subnet manager."""
+
+    allow_both_pkeys: bool = options.taken(options.allow_both_pkeys, default=False)
+    sm_guid: int | None = options.taken(options.sm_guid)
+
+
 @command("policy-diff")
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@options.allow_both_pkeys
-@options.sm_guid
-@ufm_options
-@options.folding
-@options.format
-@options.reading
-def policy_diff(
-    where: Where,
-    ufm: UfmOptions,
-    a: str,
-    b: str,
-    allow_both_pkeys: bool,
-    sm_guid: int | None,
-    folding: Folding,
-    format: str,
-) -> int:
+@asked_of_policies(_Asked)
+def policy_diff(asked: _Asked, a: str, b: str) -> int:
     """Compare what two policies mean for the fabric.
 
     A and B are partitions.conf files; opensm is the policy of the master on this host, ufm:URL the partitions of UFM.
@@ -63,14 +57,15 @@ def policy_diff(
     from ibkeys.plan.policies.compare import compare_policies
     from ibkeys.topology.subnet_manager import shown_subnet_manager
 
-    folded = is_folded(folding, format)
-    given = [read_accepted(name, ufm) for name in (a, b)]  # before anything is asked
+    where, format = asked.where, asked.format
+    folded = is_folded(asked.folding, format)
+    given = [read_accepted(name, asked.ufm) for name in (a, b)]  # before anything is asked
     with open_source(where) as source:
         before, after = (policy if policy is not None else master_policy(source).policy for policy in given)
         found = sweep(source, where, wanted=Wanted(sm_info=True))
         source.read_alias_guids(found, before.named_guids | after.named_guids)
-    guid = shown_subnet_manager(found).port_guid if sm_guid is None else sm_guid
-    compared = compare_policies(before, after, found, guid, allow_both_pkeys)
+    guid = shown_subnet_manager(found).port_guid if asked.sm_guid is None else asked.sm_guid
+    compared = compare_policies(before, after, found, guid, asked.allow_both_pkeys)
     _say_unmatched(compared, before, after, found)
     rows = _rows(compared)
     if not write_data(format, "policy-diff", lambda: _document(compared, before, after, found), _COLUMNS, rows):

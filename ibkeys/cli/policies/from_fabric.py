@@ -13,7 +13,7 @@ from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import IDENTITY, write_data
-from ibkeys.cli.showing import errors_of, finish, sweep
+from ibkeys.cli.showing import errors_of, finish, sweep, values_of
 from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.printable import counted
@@ -136,10 +136,7 @@ def _document(made: MadePolicy, found: Topology) -> dict[str, Any]:
         "policy": (made.policy.data or b"").decode("utf-8", "backslashreplace"),
         "digest": made.policy.digest,
         "pending": made.plan.pending,
-        "options": {
-            "enforce": made.plan.options.enforce,
-            "allow_both_pkeys": made.plan.options.allow_both_pkeys,
-        },
+        "options": values_of(made.plan.options, ("enforce", "allow_both_pkeys")),
         "unsaid": [
             {"kind": each.kind, "message": each.message, "ports": [port.identity() for port in each.ports]}
             for each in made.unsaid

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -126,7 +126,6 @@ class _ShownKeyChange(ShownChange):
     plan: KeyChange
     interrupts: Interrupts
     show_keys: bool
-    document: dict[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
         self.document = self.plan.to_json()

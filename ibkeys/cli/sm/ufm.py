@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.given import is_from_environment
 from ibkeys.cli.help.common import UFM
+from ibkeys.cli.options import Folding, Where
+from ibkeys.cli.options.declaring import F
 from ibkeys.cli.secrets import check_private_key, read_ufm_token
 from ibkeys.errors import UsageError
 
@@ -50,6 +53,22 @@ class UfmOptions:
 
 ufm_options: Final = options.group("ufm", UfmOptions)
 """For commands that take ufm:URL."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedOfPolicies:
+    """The fabric that policies are for, how the UFM is asked that one may mean, and how the answer is shown."""
+
+    where: Where
+    ufm: UfmOptions
+    folding: Folding
+    format: str
+
+
+def asked_of_policies(kind: type[AskedOfPolicies], *others: Callable[..., Any]) -> Callable[[F], F]:
+    """Return the decorator for a command that says what policies mean for a fabric: it gets its options as a *kind*, as
+    ``asked``. *others*: options of its own."""
+    return options.group("asked", kind, *others, ufm_options, options.folding, options.format, options.reading)
 
 
 def open_ufm(name: str, given: UfmOptions) -> Ufm:

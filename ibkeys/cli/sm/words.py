@@ -72,6 +72,7 @@ def _write_instance(instance: Instance) -> None:
     process = instance.process
     arguments = " ".join(map(str, process.command.given))
     environment = process.environment
+    settings = " ".join(f"{name}={value}" for name, value in (environment or {}).items())
     pairs: list[tuple[str, Any]] = [
         *([] if process.program_known else [("Program", NO_PROGRAM)]),
         ("State", instance.state or "not known: its own port cannot be determined"),
@@ -79,17 +80,13 @@ def _write_instance(instance: Instance) -> None:
         ("Started", time_text(process.started)),
         ("Arguments", arguments or "none"),
         ("Directory", process.cwd),
-        ("Environment", None if environment is None else _pairs(environment) or "nothing that OpenSM reads"),
+        ("Environment", None if environment is None else settings or "nothing that OpenSM reads"),
         ("Policy", policy_in_words(instance)),
         ("Last heavy sweep without errors", time_text(instance.last_sweep) or "not known"),
     ]
     write_details(clean(instance.name), pairs)
     write_table(("File", "Path", "Named by", "Mode", "Remarks"), map(_file_cells, instance.files.values()))
     write_table(("Option", "Value", "From", "Remarks"), map(_setting_cells, instance.options.shown()))
-
-
-def _pairs(environment: Any) -> str:
-    return " ".join(f"{name}={value}" for name, value in environment.items())
 
 
 def _file_cells(file: InstanceFile) -> list[Any]:

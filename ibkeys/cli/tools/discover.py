@@ -11,7 +11,7 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Filters, Where
-from ibkeys.cli.render import IDENTITY, NOTHING, Column, write_columns, write_csv, write_json
+from ibkeys.cli.render import IDENTITY, NOTHING, Column, write_columns, write_data
 from ibkeys.cli.showing import PEER_COLUMNS, errors_of, finish, peer_document, sweep_for, write_unreached
 from ibkeys.printable import counted
 
@@ -42,12 +42,13 @@ def discover(where: Where, filters: Filters, format: str) -> int:
     if chosen.is_given:
         kept = {node: [port for port in ports if chosen.keeps(port)] for node, ports in nodes.items()}
         nodes = {node: ports for node, ports in kept.items() if ports}
-    if format == "json":
+
+    def document() -> dict[str, Any]:
         listed = [_document(node, ports) for node, ports in nodes.items()]
-        write_json("discover", {"nodes": listed, "errors": errors, "unreached": found.unreached})
-    elif format == "csv":
-        write_csv(_CSV_COLUMNS, (_row(port) for ports in nodes.values() for port in ports))
-    else:
+        return {"nodes": listed, "errors": errors, "unreached": found.unreached}
+
+    rows = (_row(port) for ports in nodes.values() for port in ports)
+    if not write_data(format, "discover", document, _CSV_COLUMNS, rows):
         _write_table(found, nodes, chosen.is_given)
     return finish(errors, format)
 

@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ibkeys.cli import exits, options, typed
+from ibkeys.cli import exits, typed
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import is_simulated, journal_of, open_fabric, stores_of, what_host_knows
-from ibkeys.cli.options import Changing, Where
+from ibkeys.cli.options import Where
 from ibkeys.cli.render import write_data
 from ibkeys.cli.tools.hardware import ReportOptions, made_report, report_options
 from ibkeys.errors import IbkeysError, StoreError
@@ -34,10 +34,7 @@ _MISSING: Final = "does not exist yet: a changing command creates it"
 
 @command("doctor")
 @report_options
-@options.changing
-@options.format
-@options.fabric
-def doctor(where: Where, consent: Changing, wanted: ReportOptions, format: str) -> int:
+def doctor(wanted: ReportOptions) -> int:
     """Check the local InfiniBand stack and suggest fixes.
 
     Checks the library, the kernel module, device files, channel adapters and their ports. Checks that the local port
@@ -45,19 +42,19 @@ def doctor(where: Where, consent: Changing, wanted: ReportOptions, format: str) 
     a problem. With --report FILE it also compares this fabric with what ibkeys assumes, and writes an archive without
     keys that can be sent to the developers. Changes nothing, except with --write-loopback.
     """
-    wanted.check(consent)
-    checks = [_without_keys(check) for check in _checks(where)]
+    wanted.check()
+    checks = [_without_keys(check) for check in _checks(wanted.where)]
     problems = sum(check.ok is False for check in checks)
     rows = [
         {"name": check.name, "ok": check.ok, "detail": check.detail, "advice": check.advice or None} for check in checks
     ]
-    reported = made_report(where, consent, wanted, rows) if wanted.report is not None else None
+    reported = made_report(wanted, rows) if wanted.report is not None else None
     document = {"checks": rows, "problems": problems, "report": reported.to_json() if reported else None}
     all_rows = [*rows, *(reported.as_checks() if reported else ())]
-    if not write_data(format, "doctor", lambda: document, _COLUMNS, all_rows):
+    if not write_data(wanted.format, "doctor", lambda: document, _COLUMNS, all_rows):
         _write_text(checks, problems)
         if reported is not None:
-            reported.write_text(whole=where.verbose > 0)
+            reported.write_text(whole=wanted.where.verbose > 0)
     code = exits.SAYS_NO if problems else exits.DONE
     return reported.exit_code(code) if reported is not None else code
 

@@ -14,7 +14,7 @@ from ibkeys.cli import exits, options, typed
 from ibkeys.cli.changing import confirm, writer_of
 from ibkeys.cli.exits import write
 from ibkeys.cli.opening import open_fabric, sm_key_of
-from ibkeys.cli.options import Changing, Where
+from ibkeys.cli.options import AskedChange, Changing, Where
 from ibkeys.cli.screen.lines import columns, width_of
 from ibkeys.errors import IbkeysError, Refused, UsageError
 
@@ -38,8 +38,8 @@ _WHAT: Final = "a P_Key, an M_Key at level 0, and a reset of violation counters"
 
 
 @dataclass(frozen=True, slots=True)
-class ReportOptions:
-    """Whether a report is made, and how."""
+class ReportOptions(AskedChange):
+    """Whether a report is made, and how; what the user agrees to is for its writes."""
 
     report: str | None = options.field(
         "--report", env=False, metavar="FILE", help="Compare the fabric with what ibkeys assumes; write an archive."
@@ -52,10 +52,11 @@ class ReportOptions:
         help="Also write to the second of two ports of this host, and restore it.",
     )
 
-    def check(self, consent: Changing) -> None:
+    def check(self) -> None:
         """Raise UsageError for options that mean nothing together."""
         if self.report in {"", "-"}:
             raise UsageError("--report writes an archive, which is not for standard output: name a file")
+        consent = self.consent
         changes = consent.yes or consent.force or consent.override or consent.dry_run
         if self.report is None and (self.hash_guids or self.write_loopback):
             raise UsageError("--hash-guids and --write-loopback belong to a report: give --report FILE too")
@@ -63,7 +64,7 @@ class ReportOptions:
             raise UsageError("--yes, --dry-run, --force and --override belong to --write-loopback: nothing else writes")
 
 
-report_options: Final = options.group("wanted", ReportOptions)
+report_options: Final = options.group("wanted", ReportOptions, options.changing, options.format, options.fabric)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +153,7 @@ class Reported:
         return any(row["outcome"] == "differs" and row["id"] in ids for row in self.rows)
 
 
-def made_report(where: Where, consent: Changing, wanted: ReportOptions, host: Sequence[Mapping[str, Any]]) -> Reported:
+def made_report(wanted: ReportOptions, host: Sequence[Mapping[str, Any]]) -> Reported:
     """Look at the fabric, write the archive, and return what is in it. *host*: what doctor says of this host.
 
     With --write-loopback the fabric is opened at the first of the two ports. Raises FileError where the archive cannot
@@ -166,11 +167,10 @@ def made_report(where: Where, consent: Changing, wanted: ReportOptions, host: Se
     path = Path(wanted.report)
     check_place(path)
     said = [row for row in host if row["name"].startswith(_OF_HOST)]
-    if wanted.write_loopback:
-        where = _at_first_port(where, wanted.write_loopback)
+    where = _at_first_port(wanted.where, wanted.write_loopback) if wanted.write_loopback else wanted.where
     try:
         with open_fabric(where, changing=wanted.write_loopback is not None) as fabric:
-            return _reported(path, *_look_at(fabric, where, consent, wanted, said))
+            return _reported(path, *_look_at(fabric, wanted, said))
     except (UsageError, Refused):
         raise
     except IbkeysError as error:
@@ -197,20 +197,18 @@ def _reported(path: Path, report: HardwareReport, writes: Writes = NO_WRITES) ->
     return Reported(path, report.rows, report.summary(), writes)
 
 
-def _look_at(
-    fabric: Fabric, where: Where, consent: Changing, wanted: ReportOptions, host: Sequence[Mapping[str, Any]]
-) -> tuple[HardwareReport, Writes]:
+def _look_at(fabric: Fabric, wanted: ReportOptions, host: Sequence[Mapping[str, Any]]) -> tuple[HardwareReport, Writes]:
     """Agree on the writes if there are any, make all checks, then the writes."""
     from ibkeys.hardware.catalogue import all_findings
     from ibkeys.hardware.look import Look
     from ibkeys.hardware.report import HardwareReport
 
-    look = Look(fabric, _cas_of(fabric), sm_key_of(where))
+    look = Look(fabric, _cas_of(fabric), sm_key_of(wanted.where))
     if not wanted.write_loopback:  # else another port may be open than the one that doctor asked
         look.is_silent = any(row["name"] == _LOCAL_PORT and row["ok"] is False for row in host)
-    prove_far = _agree_on_writes(look, consent, wanted.write_loopback) if wanted.write_loopback else None
+    prove_far = _agree_on_writes(look, wanted.consent, wanted.write_loopback) if wanted.write_loopback else None
     findings = list(all_findings(look))
-    writes = _make_writes(look, prove_far, consent) if prove_far is not None else NO_WRITES
+    writes = _make_writes(look, prove_far, wanted.consent) if prove_far is not None else NO_WRITES
     return HardwareReport(look, [*findings, *writes.findings], host, wanted.hash_guids), writes
 
 

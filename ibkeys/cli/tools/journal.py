@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import journal_of
 from ibkeys.cli.options import Where
-from ibkeys.cli.render import IDENTITY, NOTHING, heading_of, write_csv, write_json, write_table
-from ibkeys.cli.types import Number
+from ibkeys.cli.render import IDENTITY, NOTHING, heading_of, write_data, write_table
+from ibkeys.cli.showing import values_of
 from ibkeys.errors import StoreError
 
 if TYPE_CHECKING:
@@ -24,10 +22,14 @@ _COLUMNS: Final = (
     *("user", "host", "overrides", "options", "undoes", "undone_by", "finish_with", "roll_back_with", "close_with"),
     "rollback",
 )
+_CHANGE_COLUMNS: Final = (*IDENTITY, "status", "kind", "index", "before", "after")
+TITLES: Final = ("Id", "Command", "State", "Started", "Finished", "Ports", "Unproven Sets", "User", "Host", "Overrides")
+SHOWN: Final = ("id", "command", "state", "started", "finished", "ports", "unproven", "user", "host", "overrides")
+"""What a table shows of an operation, below `TITLES`."""
 
 
 @command("journal")
-@click.argument("operation", required=False, type=Number(1, 2**31), metavar="[ID]")
+@options.operation
 @options.format
 @options.fabric
 def journal(where: Where, format: str, operation: int | None) -> int:
@@ -49,15 +51,10 @@ def journal(where: Where, format: str, operation: int | None) -> int:
         files = [] if operation is None else [_file(entry) for entry in stored.files(operation)]
     operations = [operation_document(record) for record in records]
     rows = [row for entry in entries for row in changed_rows(entry)]
-    if format == "json":
-        write_json(
-            "journal", {"operations": operations, **({} if operation is None else {"changes": rows, "files": files})}
-        )
-    elif format == "csv" and operation is None:
-        write_csv(_COLUMNS, ({**each, **_joined(each)} for each in operations))
-    elif format == "csv":
-        write_csv([*IDENTITY, "status", "kind", "index", "before", "after"], rows)
-    else:
+    more = {} if operation is None else {"changes": rows, "files": files}
+    columns = _COLUMNS if operation is None else _CHANGE_COLUMNS
+    listed = [{**each, **_joined(each)} for each in operations] if operation is None else rows
+    if not write_data(format, "journal", lambda: {"operations": operations, **more}, columns, listed):
         _write(operations, rows, files, with_starts=operation is not None)
     return exits.DONE
 
@@ -77,10 +74,7 @@ def operation_document(record: OperationRecord) -> dict[str, Any]:
         "id": record.id,
         "command": record.command,
         "state": "open" if commands is not None else record.state,
-        "started": record.started,
-        "finished": record.finished,
-        "ports": record.ports,
-        "unproven": record.unproven,
+        **values_of(record, ("started", "finished", "ports", "unproven")),
         "unconfirmed": record.awaits_confirmation,
         "user": starts[0]["user"] if starts else None,
         "host": starts[0]["host"] if starts else None,
@@ -135,9 +129,7 @@ def _write(
         return
     from ibkeys.change.next_commands import ROLLBACKS, NextCommands
 
-    titles = ["Id", "Command", "State", "Started", "Finished", "Ports", "Unproven Sets", "User", "Host", "Overrides"]
-    names = ("id", "command", "state", "started", "finished", "ports", "unproven", "user", "host", "overrides")
-    write_table(titles, ([_cell(in_one_line(each)[name]) for name in names] for each in operations))
+    write_table(TITLES, ([_cell(in_one_line(each)[name]) for name in SHOWN] for each in operations))
     for each in operations:
         if each["unconfirmed"]:
             write(f"operation {each['id']} rolls back unless it is confirmed: `{each['finish_with']}`")

@@ -73,35 +73,34 @@ class _Made:
     inbound_check: InboundCheck = options.taken(options.inbound_check, DEFAULT_INBOUND_CHECK)
 
 
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """Who may attach to the subnet and where, and what happens to it."""
+
+    at: str | None = options.field(
+        "--at", metavar="NODE", help="Node to which programs attach if they do not set SIM_HOST."
+    )
+    state: str | None = options.field("--state", metavar="PATH", help="Keep the state of the subnet in this file.")
+    script: str | None = options.field(
+        "--script", metavar="FILE", help="File of events: lines as for 'sim ctl', with times."
+    )
+    remote: bool = options.field("-r", "--remote", is_flag=True, help="Serve over UDP instead of local sockets.")
+    listen: str | None = options.field(
+        "-l", "--listen", metavar="[ADDRESS:]PORT", help="First UDP port; sets -r.  [default: 127.0.0.1:7070]"
+    )
+    allow_others: bool = options.flag_field(
+        "--allow-others", help="Let programs of other users attach; required with -r."
+    )
+
+
 @sim.command("serve")
 @click.argument("file", metavar="[FILE]", required=False)
 @_socket
 @options.group("made", _Made)
-@options.option("--at", metavar="NODE", help="Node to which programs attach if they do not set SIM_HOST.")
-@options.option("--state", metavar="PATH", help="Keep the state of the subnet in this file.")
-@options.option("--script", metavar="FILE", help="File of events: lines as for 'sim ctl', with times.")
-@options.option("-r", "--remote", is_flag=True, help="Serve over UDP instead of local sockets.")
-@options.option(
-    "-l",
-    "--listen",
-    metavar="[ADDRESS:]PORT",
-    help="First UDP port; sets -r.  [default: 127.0.0.1:7070]",
-)
-@options.flag("--allow-others", help="Let programs of other users attach; required with -r.")
+@options.group("served", _Served)
 @traced_options
 @options.common
-def serve(
-    file: str | None,
-    name: str,
-    made: _Made,
-    at: str | None,
-    state: str | None,
-    script: str | None,
-    remote: bool,
-    listen: str | None,
-    allow_others: bool,
-    traced: Traced,
-) -> int:
+def serve(file: str | None, name: str, made: _Made, served: _Served, traced: Traced) -> int:
     """Serve a simulated subnet to any libibumad program.
 
     FILE is a net file of ibsim, or output of ibnetdiscover; without it a small demo fabric is served. Runs until
@@ -112,12 +111,12 @@ def serve(
     from ibkeys.umad.sim_spec import SimSpec
 
     subnet = SimSpec(file or "", **asdict(made)).load()
-    where = _listening_at(listen) if remote or listen else None
-    home = subnet.node(at) if at else subnet.nodes[0]
-    events = _script(script) if script else None
+    where = _listening_at(served.listen) if served.remote or served.listen else None
+    home = subnet.node(served.at) if served.at else subnet.nodes[0]
+    events = _script(served.script) if served.script else None
     failures: list[Exception] = []
     with ExitStack() as stack:
-        keeper = StateFile(state, subnet) if state else None
+        keeper = StateFile(served.state, subnet) if served.state else None
         if keeper is not None:
             stack.callback(keeper.close)
         server = stack.enter_context(
@@ -125,7 +124,7 @@ def serve(
                 subnet,
                 name,
                 listen=where,
-                allow_others=allow_others,
+                allow_others=served.allow_others,
                 home=home,
                 watch=watching(stack, traced),
                 save=None if keeper is None else lambda: _ending(server, failures, keeper.save_if_changed),
@@ -135,8 +134,8 @@ def serve(
         )
         _stop_on_signals(stack, server)
         _keep_names(server, stack)
-        if script and events is not None:
-            _play(server, events, script)
+        if served.script and events is not None:
+            _play(server, events, served.script)
         _welcome(server, file or "the demo fabric", where)
         server.serve()
     if failures:
