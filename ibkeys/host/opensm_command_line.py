@@ -297,5 +297,5 @@ def _leading_number(text: str, base: int) -> int:
         base = 8 if match[3].startswith("0") else 10
         digits = re.match(r"[0-7]*" if base == 8 else r"[0-9]*", match[3])
         number = int((digits[0] if digits else "") or "0", base)
-    number = min(number, (1 << 64) - 1)
-    return -number % (1 << 64) if match[1] == "-" else number
+    most = (1 << 64) - 1
+    return most if number > most else -number & most if match[1] == "-" else number

@@ -25,6 +25,8 @@ SPELLINGS: list[tuple[str, dict[str, Value]]] = [
     ("-s -1", {}),
     ("-g 10", {"guid": 0x10}),
     ("--guid 0x10", {"guid": 0x10}),
+    ("-g -2", {"guid": (1 << 64) - 2}),
+    ("-g -10000000000000001", {"guid": (1 << 64) - 1}),
     ("-guid zz", {"guid": (1 << 64) - 1}),
     ("-QP/y", {"qos": True, "partition_config_file": "/y"}),
     ("-Qs 5", {"qos": True, "sweep_interval": 5}),

@@ -102,3 +102,13 @@ def test_counters_are_part_of_the_state(subnet: Subnet) -> None:
     fresh = Subnet.from_file(DATA / "fabrics" / "two-switch.net")
     load_state(fresh, dump_state(subnet))
     assert fresh.port(LEAF, 2).counter("port_rcv_constraint_errors") == 4
+
+
+def test_counters_that_a_reset_cleared_stay_cleared_in_the_state(subnet: Subnet) -> None:
+    subnet.port(LEAF, 2).count("port_rcv_constraint_errors", 4)
+    document = dump_state(subnet)
+    subnet.reset(subnet.node(LEAF))
+    fresh = Subnet.from_file(DATA / "fabrics" / "two-switch.net")
+    load_state(fresh, document)
+    load_state(fresh, dump_state(subnet))
+    assert fresh.port(LEAF, 2).counter("port_rcv_constraint_errors") == 0

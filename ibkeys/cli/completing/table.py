@@ -20,7 +20,7 @@ else:  # no generic class before click 8.4
 Source = Callable[[click.Context, str], "list[Item]"]
 
 _BY_WORD: Final[dict[str, Source]] = {
-    **dict.fromkeys(("FILE", "PATH", "PLAN", "SNAPSHOT", "A", "B"), sources.files),
+    **dict.fromkeys(("FILE", "FILE...", "PATH", "PLAN", "SNAPSHOT", "A", "B"), sources.files),
     "DIR": sources.directories,
     "ID": sources.rules,
     "GROUP": sources.groups,

@@ -100,6 +100,7 @@ def _load_port(nodes: Sequence[Node], record: dict[str, Any]) -> Port:
     port.class_agents = class_keys.load_agents(record["class_keys"]) if "class_keys" in record else None
     virtual = VirtualizationInfo.size
     port.virtualization = bytes_of(record["virtualization"], virtual) if "virtualization" in record else None
+    port.counters = None  # a line that was added after others may be of a reset, which cleared them
     if "counters" in record:
         basic, extended = record["counters"]
         port.counters = Counters(bytes_of(basic, PortCounters.size), bytes_of(extended, PortCountersExtended.size))

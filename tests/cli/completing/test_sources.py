@@ -114,7 +114,7 @@ def test_what_names_a_file_is_completed_by_the_shell(complete: Complete) -> None
                 assert complete(f"{words} {param.opts[-1]} ") == [kind]
                 found += 1
     assert found > 200
-    for line in ("diff ", "policy-diff a ", "snapshot ", "apply ", "sim serve ", "policy-check "):
+    for line in ("diff ", "policy-diff a ", "snapshot ", "apply ", "sim serve ", "policy-check ", "import "):
         assert complete(f"ibkeys {line}") == ["file"]
     assert complete("ibkeys mkey-import ") == ["dir"]
 
