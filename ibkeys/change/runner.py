@@ -1,4 +1,5 @@
-"""Making a step of a change through a subnet manager: forward, every such change makes its steps here.
+"""Making a step of a change through a subnet manager. Every such change makes its steps here, and the step back of a
+policy that nobody confirmed.
 
 1. What the step changes at ports is in the journal, on disk. 2. The subnet manager is still the one that was examined.
 3. The files are written, or the calls made. 4. It is signalled. 5. The ports are read until they prove the step, or
