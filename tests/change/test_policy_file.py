@@ -29,6 +29,14 @@ def test_another_file_is_free(arguments: tuple[str, ...]) -> None:
     assert [each.interlock for each in in_use] == (["active-sm"] if arguments else [])
 
 
+def test_a_policy_that_is_still_to_be_made_is_found_through_a_link_to_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    policy = tmp_path / "real" / "partitions.conf"
+    [objection] = objections_to_edit(tmp_path / "link" / "partitions.conf", None, host=host("-P", str(policy)))
+    assert objection.interlock == "active-sm"
+
+
 def test_a_file_that_another_program_makes_is_named_with_it() -> None:
     [objection] = objections_to_edit(Path("/home/me/p.conf"), b"# Ansible managed\n", host=host())
     assert (objection.interlock, "Ansible" in objection.message) == ("file-managed", True)

@@ -5,11 +5,11 @@ Editing the file is not a planned and verified change of the fabric: OpenSM appl
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from ibkeys.change.consent import Objection
+from ibkeys.host.file_access import is_same_file
 from ibkeys.host.host_files import THIS_HOST, HostFiles
 from ibkeys.host.opensm_here import own_socket
 from ibkeys.sm.instance import NOTHING_NAMED, Named
@@ -24,7 +24,7 @@ def objections_to_edit(
     program makes it. *data*: what the file holds now, None for no file."""
     for instance in look_at_host(host, named, own_socket()).instances:
         used = instance.files["policy"].path
-        if used is not None and _is_same(used, path):
+        if used is not None and is_same_file(used, path):
             yield Objection(
                 "active-sm",
                 f"{path} is the policy of {instance.name}, which reads it at its next heavy sweep: write the new one "
@@ -35,10 +35,3 @@ def objections_to_edit(
     owner = manager_of(path, data)
     if owner is not None:
         yield Objection("file-managed", f"{path} is managed by {owner}, which overwrites changes to it")
-
-
-def _is_same(one: Path, other: Path) -> bool:
-    try:
-        return os.path.samefile(one, other)
-    except OSError:
-        return one == other
