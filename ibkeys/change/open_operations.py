@@ -93,7 +93,8 @@ def to_undo(journal: Journal, operation: int | None) -> Target:
         )
     if not found:
         raise StoreError(
-            "nothing to undo: the journal has no operation that can still be undone (`ibkeys journal`)"
+            "nothing to undo: the journal has no operation that can still be undone (`ibkeys journal`); `ibkeys plan` "
+            "makes a new plan"
         ).explained(_IF_JOURNAL_IS_LOST)
     return _only(found)
 

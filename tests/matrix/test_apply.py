@@ -20,6 +20,7 @@ SAMPLE = (
     "undo/after Set 6/another adds/back",
     "undo/before Set 8/journal lost/on",
     "undo/after Set 5/ports moved/back",
+    "apply/after Set 6/journal lost/back",
 )
 """Cells of `make test`; `make soak` makes all, those of all moments in one process."""
 ROWS = (*SAMPLE, *map("/*/".join, itertools.product(KINDS, map("/".join, itertools.product(SINCE, WAYS)))))
