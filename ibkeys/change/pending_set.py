@@ -66,7 +66,7 @@ class Edit(Protocol):
         """Task: read back what the Set changed; return the `SetProof`. ``each.answer``: what came in answer to it."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)  # PortInfo has its M_Key in it
 class PendingSet:
     """One edit of one port on its way.
 

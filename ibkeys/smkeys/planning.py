@@ -69,7 +69,7 @@ class KeyChange(Plan):
         return journal.reopen(found.id, origin)
 
     def perform(self, writer: Writer, operation: Operation) -> None:
-        """Make the change, and prove it. Raises as `ibkeys.smkeys.run.Run.make`."""
+        """Make the change, and prove it. Raises as `ibkeys.smkeys.run.SmKeyRun.make`."""
         run = SmKeyRun(writer, self.managers, self.new, self.former, self.goes_on, operation, self.settings)
         try:
             run.make()

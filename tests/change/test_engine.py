@@ -275,3 +275,11 @@ def test_a_proof_that_was_not_asked_because_its_switch_paused_is_asked_later() -
     wrong = [each for each in pending if each.error is not None]
     assert len(wrong) <= 1
     assert all(each.entries[-1].status == "done" for each in pending if each not in wrong)
+
+
+def test_the_repr_of_a_set_shows_nothing_of_the_attribute() -> None:
+    """PortInfo has its M_Key in it, and a traceback may show locals."""
+    single = PendingSet(None)  # type: ignore[arg-type]
+    single.before = single.after = bytes.fromhex("feedc0de" * 16)
+    assert "feed" not in repr(single)
+    assert repr(single.before) not in repr(single)

@@ -199,7 +199,9 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
                     failed += [(targets[key].id, str(error)) for key, error in made.found.silent.items()]
                     runner.settle(made, is_proven=not failed, files_stay=True)
                 else:  # the master keeps its policy, so nothing is told to it
-                    kind.write(files, undo)
+                    restored = kind.write(files, undo)
+                    for entry in restored if not failed else ():
+                        entry.done()
             except IbkeysError as error:
                 failed.append((None, str(error)))
             undo.outcome = "open" if failed else "done"

@@ -25,8 +25,8 @@ _SHOWS_WITHIN: Final = 10.0
 @dataclass(slots=True)
 class UfmCalls:
     """The calls of one change. ``stored``: the partitions as UFM has them; ``ports``: end ports by port GUID;
-    ``check``: raises when the user did; ``notes``: what UFM lost besides members. A call that was made is never
-    made once more."""
+    ``check``: raises when the user asked to stop; ``notes``: what UFM lost besides members. A call that was made is
+    never made once more."""
 
     tells_again: ClassVar[bool] = False
 

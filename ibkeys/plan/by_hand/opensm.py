@@ -35,7 +35,7 @@ def opensm_script(plan: PartitionPlan, present: Policy | None, sm_port_guid: int
             "OpenSM's present policy: give a copy of that policy with --present FILE"
         )
     titles = [*(["an intermediate policy"] * (len(found.texts) - 1)), "the policy of the plan"]
-    stages = list(zip(titles, map(_put, found.texts), found.states, strict=True))
+    stages = list(zip(titles, (tuple(_put(text)) for text in found.texts), found.states, strict=True))
     return HandScript(plan, stages, _HEAD, _BACK)
 
 

@@ -6,7 +6,7 @@ is read from a file that the person makes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ibkeys.errors import UsageError
@@ -20,7 +20,7 @@ State = Mapping[int, frozenset[PKey]]
 """Port GUID → P_Keys."""
 
 
-Stage = tuple[str, Iterable[str], State]
+Stage = tuple[str, Sequence[str], State]
 """One step: its title; its commands, lines for a shell on the host of the subnet manager or of UFM's client; and the
 P_Keys of each port after it."""
 

@@ -55,7 +55,7 @@ def ufm_script(plan: PartitionPlan, gaps: bool) -> HandScript:
         if tight:
             raise UsageError(f"{named(tight)}: its P_Key table has no room for the new P_Keys beside the old ones")
         title = "members come" if is_adding else "members go"
-        stages.append((title, _calls(before, state, policy), state))
+        stages.append((title, tuple(_calls(before, state, policy)), state))
         before = state
     return HandScript(plan, stages, _HEAD, _BACK)
 

@@ -25,7 +25,7 @@ QUIET_SECONDS: Final = 900
 _TOKEN: Final = re.compile(r"ibkeys-guard-[A-Za-z0-9]{8,64}")
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class RemoteGuard:
     """A process on another host that restores a policy file when nobody confirms the new one. It needs no connection.
 

@@ -165,6 +165,23 @@ def test_an_unconfirmed_run_whose_first_signal_is_not_heard_signals_again(bench:
     assert bench.states() == {1: "undone", 2: "done"}
 
 
+def test_a_standby_that_is_restored_while_the_master_keeps_its_policy_is_noted_as_done(bench: Bench) -> None:
+    """The master's file was not replaced, so nothing of it is restored, and it is told nothing."""
+
+    def as_of_a_standby(run: FinishedApply) -> None:
+        files = vars(run.plan.carrier)["_course"].files
+        files.append(replace(files[0], seen=replace(files[0].seen, path=Path("/etc/opensm/masters.conf"))))
+        bench.opensm.host.log.clear()
+        unconfirmed(run)
+
+    bench.apply(MORE, hooks=ApplyHooks(ended=as_of_a_standby))
+    assert bench.opensm.host.file.data == OLD.encode()
+    assert "signal" not in bench.opensm.host.log
+    with Journal.read(bench.journal) as journal:
+        assert [entry.status for entry in journal.files(2)] == ["done"]
+        assert journal.find(2).state == "done"
+
+
 def test_an_unconfirmed_run_does_not_overwrite_a_port_that_somebody_else_changed(bench: Bench) -> None:
     def changed(run: FinishedApply) -> None:
         put(bench.opensm.net.port("node02 mlx4_0", 1), {0: 0x7FFF, 1: 0x8099})
