@@ -311,7 +311,7 @@ def test_a_burst_is_folded_and_memory_stays_flat(number: int) -> None:
         finally:
             tracemalloc.stop()
         watching.finish()
-    assert grown < 200_000
+    assert grown < 300_000  # what is kept has a bound: 100,000 reports that were kept would be many MB
     assert len(told.events) < 200
     counts = {(event.at, event.sender, event.p_key): event.count for event in told.events}
     assert sum(counts.values()) == number
