@@ -10,7 +10,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 def grouped(things: Iterable[T], said: Callable[[T], K]) -> dict[K, list[T]]:
-    """Return *things* by what is *said* of each, in the order in which they come."""
+    """Return *things* grouped by what *said* returns for each. Groups and their members keep their order."""
     return gathered((said(thing), thing) for thing in things)
 
 

@@ -65,10 +65,13 @@ class WentBack:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a carrier has to carry out. ``phases``: in which order nobody is cut who may talk before and after;
-    ``targets``: the ports, as they were read; ``empties``: index → value by port, where an entry without P_Key shall
-    hold 0x8000 and not 0. ``operation``: what is overwritten is in it, in the journal, before. ``check``: called often,
-    raises IbkeysError or KeyboardInterrupt to stop. ``progress``: told after each part of a step."""
+    """A change that a carrier has to make.
+
+    ``phases``: its steps, in an order that disconnects no pair that may talk before and after. ``targets``: the ports,
+    as they were read. ``empties``: by port, index → value where an entry without P_Key shall hold 0x8000 and not 0.
+    ``operation``: gets what is overwritten, before each Set or file. ``check``: called often; raises IbkeysError or
+    KeyboardInterrupt to stop. ``progress``: called after each part of a step.
+    """
 
     phases: Sequence[Phase]
     targets: Mapping[PortKey, Target]

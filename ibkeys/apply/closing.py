@@ -41,8 +41,8 @@ class Ending:
     _outcome: _Outcome | None = None
 
     def refuse(self) -> None:
-        """Raise Refused (``overtaken``) if the operation can only be closed: somebody else has changed one of its
-        files or ports, or the ports that are left to change have gone.
+        """Raise Refused (``overtaken``) if the operation can neither be finished nor undone: somebody else has changed
+        one of its files or ports, or the ports that are still to be changed are gone.
 
         Raises StoreError if there is none, and what `plan_resume` and `plan_undo` raise otherwise.
         """

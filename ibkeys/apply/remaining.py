@@ -114,7 +114,7 @@ def remaining_of(plan: PartitionPlan, survey: Survey, former: Former | None = No
 
 
 def _is_elsewhere(target: Target, peer: PortKey | None) -> bool:
-    """Return whether a port is linked to another one than *peer*. A link that is down leads nowhere: it cuts nobody."""
+    """Return whether a port is linked to another port than *peer*. A port without a link is not."""
     return None not in (peer, target.peer) and target.peer != peer
 
 
@@ -185,10 +185,11 @@ def _put(table: dict[int, PKey], index: int, key: PKey) -> None:
 
 
 def remaining_of_undo(former: Former, survey: Survey) -> Remaining:
-    """Return what there is to do to have what was there before, byte for byte. What is foreign stays as it is.
+    """Return the changes that restore the former tables, byte for byte, and the former enforcement. Entries that
+    somebody else has written stay.
 
-    A leaf port that is linked to another host than then lets that host talk as before at least: none of its P_Keys is
-    taken away, and no enforcement is switched on.
+    Where a leaf port is linked to another host now, no P_Key is removed from it and no enforcement is switched on, so
+    that this host is not disconnected.
     """
     remaining = Remaining()
     for key in former.ports:

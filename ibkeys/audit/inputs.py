@@ -195,8 +195,8 @@ class AuditInput:
 
     @property
     def running_configs(self) -> Sequence[OpensmConfig] | None:
-        """The configurations of an OpenSM that runs on this host, for a file that nobody runs by proves nothing; None
-        where none runs, or that is not known."""
+        """The options files of the OpenSMs that run on this host. None if none runs, or it is not known whether one
+        does: a file that no OpenSM uses proves nothing."""
         facts = self.host.facts if self.host is not None else None
         return facts.opensm_configs if facts is not None and facts.opensm_processes else None
 

@@ -58,7 +58,7 @@ class NextCommands:
 
     @property
     def in_short(self) -> str:
-        """As text, without what only ends the record."""
+        """The commands that finish it and roll it back, as text."""
         finish = f"`{self.finish}` finishes it" if self.finish else ""
         roll_back = f"`{self.roll_back}` rolls it back" if self.roll_back else ""
         return ", ".join(filter(None, (finish, roll_back)))

@@ -60,7 +60,7 @@ class Kind(Protocol[ContentsOf]):
         """Raise if the user asked to stop, or if no subnet manager is left that could make progress."""
 
     def verify(self) -> None:
-        """Raise if what is about to be written to is no longer what was examined."""
+        """Raise if the files, or the subnet manager, have changed since they were examined."""
 
     def write(self, contents: ContentsOf, operation: Operation) -> list[FileEntry]:
         """Write what a step says, each part after it is in the journal, and return the entries. Raises NotStored where
@@ -94,8 +94,8 @@ class Step(Generic[Contents, Found]):
 
 @dataclass(slots=True)
 class Made(Generic[Found]):
-    """A step that was carried out; ``found``, what was seen last, says whether it is proven; ``images``, ``files``: its
-    entries of the journal."""
+    """A step that was carried out. ``found``: the last look, which says whether the step is proven. ``images``,
+    ``files``: its entries in the journal."""
 
     found: Found
     images: list[Entry]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,12 +22,12 @@ else:  # no generic classes before click 8.4 and 8.2
     _ParamType, _Choice = click.ParamType, click.Choice
 
 
-class _Word(_ParamType):
+class _Word(_ParamType, ABC):
     """A value that is one word on the command line; each class has its own way to read it."""
 
+    @abstractmethod
     def read(self, text: str) -> Any:
         """Return the value. Raises EncodeError."""
-        raise NotImplementedError
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Read the value; a default is there already. Raises click.BadParameter."""

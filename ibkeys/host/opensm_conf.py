@@ -128,7 +128,7 @@ def _before_and_after(path: Path, wanted: KeyLines) -> tuple[bytes, bytes, os.st
 
 
 def _read_to_replace(path: Path) -> tuple[bytes, os.stat_result | None]:
-    """Return the bytes of an opensm.conf and what it is; none and None where there is no file."""
+    """Return the bytes and the status of an opensm.conf; b"" and None if there is no file."""
     if path.is_symlink():
         raise FileFormatError("is a symbolic link: give the file that it points to", str(path))
     try:

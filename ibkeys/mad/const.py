@@ -29,7 +29,7 @@ def _spelled(member: IntEnum) -> str:
 
 
 def _state_names(states: type[IntEnum]) -> Mapping[int, str]:
-    """Return the names of what can be written to a state, 0 of which leaves it as it is."""
+    """Return the names of the values that can be written to a state. 0 does not change it."""
     return {state: _spelled(state) for state in states} | {0: "No change"}
 
 

@@ -42,7 +42,7 @@ class PartitionSets:
         self.members: dict[Traffic, int] = {}
         self.at: dict[int, int] = {}
         self.reached_by: Callable[[Traffic, int], PartitionReach] = cache(self._find_reached)
-        """Returns what a port of a traffic reaches, whose switch is at a place."""
+        """By traffic and place of a port's switch: what the port reaches."""
         self._ports_at: Callable[[int], int] = cache(self._find_ports)
 
     def _find_reached(self, mine: Traffic, place: int) -> PartitionReach:

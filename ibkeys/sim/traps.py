@@ -176,7 +176,7 @@ class Repeats:
         return self._timers[0][0] if self._timers else None
 
     def _still_waits(self, waiting: _Waiting) -> bool:
-        """Whether what a timer is for was not repressed."""
+        """Return whether the trap that *waiting* is the timer of still waits to be repressed."""
         return self._waiting.get((waiting.port, waiting.number)) is waiting
 
     def due(self, now: float) -> list[tuple[Port, bytes]]:

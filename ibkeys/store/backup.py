@@ -182,7 +182,7 @@ def _held(keystore: Database, journal: Database) -> Held:
 
 
 def _held_in(images: tuple[bytes | None, ...], file: Path) -> Held:
-    """Return what a backup has; a database that it lacks has nothing. Raises StoreError where one is none of ours."""
+    """Return the contents of a backup. A missing database is empty. Raises StoreError for one that is not of ibkeys."""
     with ExitStack() as stack:
         pairs = zip(images, _SCHEMAS, strict=True)
         opened = [stack.enter_context(closing(Database(None, schema, image=image))) for image, schema in pairs]

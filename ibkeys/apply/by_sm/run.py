@@ -140,7 +140,7 @@ def stopped_by(carried: Carried, operation: Operation) -> Iterator[None]:
 
 
 def stale(error: FileChanged) -> Refused:
-    """Return the Refused for a file that somebody else changed; it holds the lines that differ."""
+    """Return the refusal of a change whose file somebody else has changed. Its details are the lines that differ."""
     return stale_for_good(str(error), error.difference, is_overtaken=True)
 
 

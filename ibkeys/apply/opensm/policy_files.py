@@ -38,9 +38,10 @@ class PolicyFiles(OpensmFiles):
 
 @dataclass(frozen=True, slots=True)
 class FormerFiles:
-    """The former policies on their way back, because nobody confirmed the new ones, or OpenSM takes none of them.
+    """Restores the former policy files, when nobody confirmed the new ones or OpenSM does not accept them.
 
-    One file that cannot be restored hinders no other: it is noted in ``failed``. Nothing stops this on the way.
+    Where one file cannot be restored, the others still are; ``failed`` gets the reason. Neither the user nor a changed
+    subnet manager stops a restoration that has begun. ``ways``: the contents of each file, step by step.
     """
 
     tells_again: ClassVar[bool] = True

@@ -67,7 +67,7 @@ class UfmCalls:
         return written
 
     def _verify(self, base: int) -> Stored:
-        """Read a partition again, and return it. Raises Refused (``stale``) if somebody else has changed it."""
+        """Read a partition again and return it. Raises Refused (``stale``) if another client changed its members."""
         stored, entry = self.stored[base], self.ufm.partition(base)
         if stored.is_as(entry):
             return stored.with_settings(entry)

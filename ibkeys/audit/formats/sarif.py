@@ -151,7 +151,8 @@ def _notification(id: str, level: str, text: str) -> dict[str, Any]:
 
 
 def _notifications(report: Report, left_out: int) -> Iterator[dict[str, Any]]:
-    """Yield what was not read, each rule that is unknown, be it of some ports only, and that results are left out."""
+    """Yield a notification for each thing that could not be read, for each rule with an unknown result, and one if
+    results were left out."""
     for trouble in report.coverage.troubles:
         location = logical_location(trouble)
         places = {"locations": [location]} if location else {}

@@ -48,7 +48,7 @@ def _fail(
     evidence: Evidence,
     partners: Iterable[Port] = (),
 ) -> None:
-    """Fail a port for P_Keys, or partitions; it is unknown where of none of these it is known who belongs there."""
+    """Fail a port because of P_Keys, or partitions. The result is unknown if the members of none of them are known."""
     data = verdict.data
     if not all(key & PARTITION_MASK in data.uncertain_bases for key in keys):
         verdict.fail(port, message, evidence, partners=partners)
@@ -61,8 +61,8 @@ def _fail(
 def _judge(
     verdict: Verdict, port: Port, wrong: list[tuple[int, int]], message: str, *, in_policy: bool = False
 ) -> None:
-    """Fail a port for (index, P_Key) entries, those aside of which it is not known who belongs there: for these alone
-    it is unknown.
+    """Fail a port because of (index, P_Key) entries whose partitions have known members. If it has other entries only,
+    the result is unknown.
 
     *in_policy*: the policy defines their partitions, and the evidence says in which line.
     """

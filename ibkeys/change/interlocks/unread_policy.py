@@ -59,7 +59,8 @@ def is_written_here(writer: Writer, file: OpensmFile) -> bool:
 
 
 def objection_to_edits(edits: Iterable[str], faulty: str = "") -> Objection:
-    """Return the objection to *edits*, each in words. *faulty*: what is wrong with the policy, "" where nothing is."""
+    """Return the objection to *edits* of files, each described in words. *faulty*: the fault of the edited policy, or
+    ""."""
     text = "; ".join(edits)
     advice = f"revert it, or {CHECK_FIRST}, then let OpenSM read it"
     text = f"{text}: {faulty}: {HOW_TO_MEND}" if faulty else f"{text}: {advice}"

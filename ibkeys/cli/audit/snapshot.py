@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """Which folder the snapshot goes into, and what is in it beside the sweep."""
+    """The folder for the snapshot, and the parts that it has besides the sweep."""
 
     into: str | None = options.field(
         "--into", metavar="DIR", help="Folder for snapshots named by their time; its link latest leads to the newest."

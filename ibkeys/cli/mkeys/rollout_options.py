@@ -89,9 +89,9 @@ opensm: Final = options.group("opensm", OpensmOptions)
 
 @dataclass(frozen=True, slots=True)
 class AskedRun(AskedOfHosts):
-    """What mkey-deploy, mkey-rotate and mkey-remove are asked alike: the limits and order of a run, and whether the
-    keys are set by own Sets or through OpenSM. ``confirm_within``: seconds in which somebody has to confirm the run,
-    None where nobody has to."""
+    """The options that mkey-deploy, mkey-rotate and mkey-remove share: the limits and order of a run, and whether the
+    keys are set by own Sets or through OpenSM. ``confirm_within``: the seconds in which the run must be confirmed, None
+    if it needs no confirmation."""
 
     first: int | None = options.number_field(
         "--first", 1, 1_000_000, "N", "Change only the first N ports, then stop until `ibkeys resume`.", env=False

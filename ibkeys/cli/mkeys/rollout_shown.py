@@ -55,7 +55,7 @@ class ShownRun(ShownChange):
             exits.warn_each(self.run.procedure, "under a subnet manager")
 
     def show(self, put: Callable[[str], None]) -> None:
-        """Write what would change: how many ports, what of them, and which are skipped."""
+        """Write how many ports would change, in which way, and which are skipped."""
         run = self.run
         if not run.jobs and not run.already_set:
             put(
@@ -98,7 +98,7 @@ class ShownRun(ShownChange):
             put(f"left alone: and for {counted(len(lines) - LISTED_TROUBLES, 'more reason')} (all of them: -f json)")
 
     def _write_kinds(self, put: Callable[[str], None]) -> None:
-        """Write what changes: where it does not on all ports, on which."""
+        """Write each kind of change, and its ports if it does not change all of them."""
         kinds = grouped(self.plan.changes, lambda change: (change.kind, change.before, change.after))
         for (kind, before, after), same in kinds.items():
             ports = [change.port for change in same]

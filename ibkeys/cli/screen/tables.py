@@ -60,7 +60,7 @@ def _natural(rows: Rows, at: int) -> int:
 
 
 def _least(rows: Rows, at: int) -> int:
-    """Return the width of what a column has that cannot be folded."""
+    """Return the width of the longest part of a column that cannot be folded."""
     parts = (part for row in rows for line in row[at] for part in pieces(line.text))
     return max((columns(part.lstrip(" ")) for part in parts), default=0)
 

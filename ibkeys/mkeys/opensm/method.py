@@ -100,7 +100,7 @@ class OpensmMethod:
 
 @dataclass(slots=True)
 class _RunInProgress:
-    """A run while its steps are made; what it is made of is as `OpensmMethod.carry_out` has it."""
+    """A run whose steps are being made. Its fields are the arguments of `OpensmMethod.carry_out`."""
 
     _method: OpensmMethod
     _writer: Writer

@@ -21,7 +21,7 @@ Answer = tuple[int, bytes]
 
 
 class Refused(Exception):
-    """A handler does not do what an SMP asks. ``outcome``: an answer without data, or why there is none."""
+    """An agent refuses an SMP. ``outcome``: the answer, which has no data, or the reason why none is sent."""
 
     def __init__(self, why: int | Drop) -> None:
         """*why*: the status of the answer, or the reason for which nothing is answered."""

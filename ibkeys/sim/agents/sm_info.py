@@ -13,7 +13,7 @@ from ibkeys.sim.nodes import SubnetManager
 
 
 def _manager(request: Request) -> SubnetManager:
-    """Return the subnet manager behind the port: SMInfo is its business, and where none runs nobody answers."""
+    """Return the subnet manager at the port, which alone answers SMInfo. Raises Refused if none runs there."""
     sm = request.node.sm
     if sm is None or sm.port is not request.port:
         raise Refused(Drop.NO_SM)

@@ -117,7 +117,7 @@ class Subscriptions:
         return min((sent.due for sent in self._sent.values()), default=None)
 
     def resend(self, now: float) -> Iterator[tuple[Port, bytes]]:
-        """Yield what nobody acknowledged in time and goes out again; what was sent often enough is given up."""
+        """Yield each Report that was not acknowledged in time and is sent again, until it was sent often enough."""
         for number, sent in list(self._sent.items()):
             if sent.due > now:
                 continue

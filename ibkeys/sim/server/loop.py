@@ -48,7 +48,7 @@ class Loop:
         self._later.enter(delay, 0, self.guarded, (work,))
 
     def run_due(self) -> float | None:
-        """Do the work whose time has come; returns the seconds until there is more, None without any."""
+        """Do the work that is due. Return the seconds until the next work, None if there is none."""
         return self._later.run(blocking=False)
 
     def poll(self, wait: float) -> None:

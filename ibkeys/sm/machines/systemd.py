@@ -26,7 +26,7 @@ def is_unit(name: str | None) -> bool:
 
 
 def unit_of(process: OpensmProcess, tools: Mapping[str, str]) -> str | None:
-    """Return the unit whose main process this is, None if it is that of none, or systemd does not say. *tools*: the
+    """Return the unit whose main process this is. None if there is no such unit, or systemd does not tell. *tools*: the
     environment of systemctl."""
     if process.unit is None or not is_unit(process.unit):
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
@@ -18,8 +19,8 @@ AnyImage = TypeVar("AnyImage", bound=Image | FileImage)
 
 
 @dataclass(eq=False, repr=False)
-class Recorded(Generic[AnyImage]):
-    """One image in the journal, and what came of the change that it belongs to.
+class Recorded(ABC, Generic[AnyImage]):
+    """One image in the journal, with the outcome of its change.
 
     ``table``, ``columns``: where the journal keeps images of this kind.
     """
@@ -82,14 +83,14 @@ class Recorded(Generic[AnyImage]):
         self.set_status(self.database, [self], "failed")
 
     @staticmethod
+    @abstractmethod
     def _values(image: AnyImage) -> tuple[object, ...]:
         """Return the values of the columns."""
-        raise NotImplementedError
 
     @staticmethod
+    @abstractmethod
     def _image(values: Sequence[Any]) -> AnyImage:
         """Return the image that `_values` made *values* of."""
-        raise NotImplementedError
 
 
 class Entry(Recorded[Image]):

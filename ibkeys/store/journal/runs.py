@@ -158,7 +158,7 @@ class Runs:
         self.put(operation, options, found, via)
 
     def put(self, operation: int, options: RunOptions, ports: Sequence[RunPort], via: Mapping[str, Any] | None) -> None:
-        """As `begin`, of a run of an earlier version, of which is known what became of its *ports*."""
+        """As `begin`, for a run of an earlier version. *ports* have their outcomes already."""
         bounds = options.at_once, options.first, options.max_failures
         kept = None if via is None else json.dumps(via)
         with self._journal.in_one_transaction():

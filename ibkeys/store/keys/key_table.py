@@ -14,8 +14,8 @@ KeyState = Literal["current", "pending", "former", "imported"]
 
 @dataclass(frozen=True, slots=True)
 class KeyTable:
-    """One table of *store*. ``what``: what a row is, in words; ``owner``: the column that says whose key it is. Of one
-    owner at most one key is ``current``, and at most one ``pending``. All methods raise StoreError.
+    """One table of ``store``. ``what``: the name of a row in messages. ``owner``: the column for the owner of a key. An
+    owner has at most one ``current`` and one ``pending`` key. All methods raise StoreError.
     """
 
     store: Store
