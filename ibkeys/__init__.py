@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from ibkeys.fabric.compare import Comparison as Comparison
     from ibkeys.fabric.compare import compare as compare
     from ibkeys.fabric.handle import PortHandle as PortHandle
+    from ibkeys.fabric.readable_port import ReadablePort as ReadablePort
     from ibkeys.fabric.recorded import RecordedFabric as RecordedFabric
     from ibkeys.fabric.recorded import RecordedPort as RecordedPort
     from ibkeys.fabric.snapshot import Snapshot as Snapshot
-    from ibkeys.fabric.source import ReadablePort as ReadablePort
     from ibkeys.fabric.source import Source as Source
     from ibkeys.keys.mkey import MKey as MKey
     from ibkeys.keys.pkey import PKey as PKey
@@ -72,7 +72,8 @@ _MODULES = {
     "fabric.handle": ("PortHandle",),
     "fabric.recorded": ("RecordedFabric", "RecordedPort"),
     "fabric.snapshot": ("Snapshot",),
-    "fabric.source": ("ReadablePort", "Source"),
+    "fabric.readable_port": ("ReadablePort",),
+    "fabric.source": ("Source",),
     "keys.mkey": ("MKey",),
     "keys.pkey": ("PKey",),
     "keys.smkey": ("SMKey",),

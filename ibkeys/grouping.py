@@ -1,4 +1,4 @@
-"""Grouping things of which the same is said."""
+"""Grouping things by a value."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 
 
-def grouped(things: Iterable[T], said: Callable[[T], K]) -> dict[K, list[T]]:
-    """Return *things* grouped by what *said* returns for each. Groups and their members keep their order."""
-    return gathered((said(thing), thing) for thing in things)
+def grouped(things: Iterable[T], value_of: Callable[[T], K]) -> dict[K, list[T]]:
+    """Return *things* grouped by what *value_of* returns for each. Groups and their members keep their order."""
+    return gathered((value_of(thing), thing) for thing in things)
 
 
 def gathered(pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
     """Return the second of each of *pairs* by the first, in the order in which they come."""
     groups: dict[K, list[T]] = {}
-    for what, thing in pairs:
-        groups.setdefault(what, []).append(thing)
+    for value, thing in pairs:
+        groups.setdefault(value, []).append(thing)
     return groups

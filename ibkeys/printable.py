@@ -1,9 +1,9 @@
-"""Text from the fabric, made safe to show: a node's description may hold any byte."""
+"""Text from the fabric, made safe to show (a node's description may hold any byte), and long lists, cut."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 _LONGEST: Final = 60
@@ -65,6 +65,12 @@ def named(things: Sequence[object], most: int = NAMED) -> str:
     if len(things) <= most or names_all():
         return ", ".join(map(str, things))
     return f"{', '.join(map(str, things[:most]))} and {len(things) - most} more{_rest.value}"
+
+
+def first_lines(lines: Sequence[str], most: int, rest: Callable[[int], str]) -> list[str]:
+    """Return *lines*. If there are more than *most*, return the first ones, and *rest* of the number of the others."""
+    left = len(lines) - most
+    return [*lines[:most], rest(left)] if left > 0 else [*lines]
 
 
 def counted(number: int, what: str) -> str:

@@ -13,7 +13,8 @@ from ibkeys.host.opensm_here import own_socket
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import Runs
-from ibkeys.store.keys.keystore import TRY_ORDER, KeyState, KeyStore, StoredKey
+from ibkeys.store.keys.key_table import KeyState
+from ibkeys.store.keys.keystore import TRY_ORDER, KeyStore, StoredKey
 from ibkeys.store.keys.sealing import Passphrase
 from ibkeys.store.opensm import MKEY_FILE, read_key_files
 from ibkeys.store.private_files import is_there

@@ -22,7 +22,7 @@ from ibkeys.partitions.membership import EndPort, PortKind, Resolution, resolve,
 from ibkeys.partitions.model import Policy
 from ibkeys.reach.forms import by_partition
 from ibkeys.reach.reach import Reach
-from ibkeys.store.keys.keystore import KeyState
+from ibkeys.store.keys.key_table import KeyState
 from ibkeys.topology.enforcement import leaf_of
 from ibkeys.topology.matching import MatchKey, match_key, ports_of
 from ibkeys.topology.model import Topology, Trouble

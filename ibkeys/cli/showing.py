@@ -16,20 +16,20 @@ from ibkeys.cli.exits import write
 from ibkeys.cli.listing.causes import say_by_cause
 from ibkeys.cli.listing.filters import PortFilter, is_set_of_names, refuse_without_sweep
 from ibkeys.cli.listing.folding import is_folded, write_folded
-from ibkeys.cli.listing.grouping import shortened
 from ibkeys.cli.opening import load, open_source
 from ibkeys.cli.options import ShownPorts, Where
 from ibkeys.cli.render import IDENTITY, Column, Row, heading_of, write_csv, write_details, write_json, write_table
 from ibkeys.cli.screen.colour import bar_console
 from ibkeys.cli.screen.lines import keep_whole
 from ibkeys.errors import IbkeysError
-from ibkeys.printable import counted
+from ibkeys.printable import counted, first_lines
 from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
     from ibkeys.discovery.wanted import OnFound, Wanted
+    from ibkeys.fabric.readable_port import ReadablePort
     from ibkeys.fabric.snapshot import Snapshot
-    from ibkeys.fabric.source import ReadablePort, Source
+    from ibkeys.fabric.source import Source
     from ibkeys.reach.reach import Reach
     from ibkeys.reach.why import Check
     from ibkeys.scripting import Fabric
@@ -289,7 +289,7 @@ def note_stops_between_switches(reach: Reach, chosen: Collection[int] = ()) -> N
     ]
     lines += [f"{port} is on a link between switches, and what it stops could not be read" for port in unread]
     more = "and {} (all of them: ibkeys matrix -f json)"
-    said = shortened(lines, MAY_STOP_LISTED, lambda left: more.format(counted(left, "more such port")))
+    said = first_lines(lines, MAY_STOP_LISTED, lambda left: more.format(counted(left, "more such port")))
     exits.warn_each(said, "note")
 
 

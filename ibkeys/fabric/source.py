@@ -11,7 +11,7 @@ from ibkeys.classkeys.reading import ClassKeyReading
 from ibkeys.client.address import AddressLike
 from ibkeys.discovery.port_counters import ConstraintErrors, CountersOrError
 from ibkeys.discovery.wanted import OnFound, Wanted
-from ibkeys.fabric.readable_port import ReadablePort as ReadablePort
+from ibkeys.fabric.readable_port import ReadablePort
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.mad.classes.gmp import KeyClass
 from ibkeys.topology.model import Topology

@@ -14,9 +14,11 @@ from ibkeys.harden.step import HardenRequest, Step, StepChange, undo_of
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.opensm.course import in_words
 from ibkeys.mkeys.opensm.method import OpensmMethod
-from ibkeys.mkeys.opensm.planned import ViaOpensm, plan_keys, plan_rest
+from ibkeys.mkeys.opensm.planned import plan_keys, plan_rest
+from ibkeys.mkeys.opensm.through import ViaOpensm
+from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.found_ports import has_now
-from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
+from ibkeys.mkeys.rollout.planned_run import carry_out
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.printable import counted
 from ibkeys.store.journal import Journal

@@ -16,7 +16,8 @@ from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.site import reach
 from ibkeys.smkeys.begun import COMMAND
 from ibkeys.smkeys.managers import DEFAULT, KINDS, keys_in
-from ibkeys.smkeys.planning import KeyChange, Settings, plan_change
+from ibkeys.smkeys.planning import KeyChange, plan_change
+from ibkeys.smkeys.run import Settings
 from ibkeys.store.keys.sm_keys import SmKeys
 
 

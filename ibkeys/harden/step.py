@@ -17,7 +17,7 @@ from ibkeys.change.plan import Plan, StepNote
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError
 from ibkeys.harden.findings import StepName
-from ibkeys.mkeys.opensm.method import RunListener
+from ibkeys.mkeys.opensm.through import RunListener
 from ibkeys.partitions.model import Policy
 from ibkeys.sm.hosts import SmHost
 

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from ibkeys.mkeys.recovery.recover import Recovery, plan_recovery
     from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
     from ibkeys.mkeys.recovery.result import RecoveryResult, RecoverySummary, Status
+    from ibkeys.mkeys.rollout.beginning import PlannedRun
     from ibkeys.mkeys.rollout.going_back import plan_return
     from ibkeys.mkeys.rollout.new_keys import plan_run
-    from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
+    from ibkeys.mkeys.rollout.planned_run import carry_out
     from ibkeys.mkeys.rollout.removal import plan_removal
     from ibkeys.mkeys.rollout.rest import plan_rest
     from ibkeys.mkeys.rollout.result import PortResult, RunOutcome

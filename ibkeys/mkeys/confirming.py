@@ -17,7 +17,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, Refused, StoreError
 from ibkeys.mkeys.opensm.earlier import record_of_last_run
 from ibkeys.mkeys.opensm.lowering import Lowering, plan_lowering
-from ibkeys.mkeys.opensm.planned import ViaOpensm
+from ibkeys.mkeys.opensm.through import ViaOpensm
 from ibkeys.mkeys.opensm.way_back import is_raised, level_to_fall_to
 from ibkeys.mkeys.rollout.earlier_run import last_run
 from ibkeys.store.journal import Journal

@@ -31,8 +31,7 @@ from ibkeys.sm.site import KEPT_HOSTS, Reached, to_json
 from ibkeys.smkeys.begun import COMMAND, closes, open_change, open_change_of
 from ibkeys.smkeys.managers import DEFAULT, KINDS, Kind, find_key_managers, keys_in
 from ibkeys.smkeys.overtaken import keys_of_others, refuse_changed_files
-from ibkeys.smkeys.run import Settings as Settings
-from ibkeys.smkeys.run import SmKeyRun
+from ibkeys.smkeys.run import Settings, SmKeyRun
 from ibkeys.store.journal import Journal, Operation, OperationRecord
 from ibkeys.store.journal.runs import Runs
 from ibkeys.store.keys.sm_keys import SmKeys, StoredSmKey

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ibkeys.keys.mkey import MKey
+from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.new_keys import plan_run
-from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
+from ibkeys.mkeys.rollout.planned_run import carry_out
 from ibkeys.mkeys.rollout.removal import plan_removal
 from ibkeys.mkeys.rollout.rest import plan_rest
 from ibkeys.mkeys.rollout.result import PortResult

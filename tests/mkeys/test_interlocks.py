@@ -12,9 +12,10 @@ from ibkeys.errors import FileFormatError
 from ibkeys.host import opensm_process as opensm_host
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.const import PortState, SMState
+from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.going_back import plan_return
 from ibkeys.mkeys.rollout.new_keys import Command, plan_run
-from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
+from ibkeys.mkeys.rollout.planned_run import carry_out
 from ibkeys.mkeys.rollout.rest import plan_rest
 from ibkeys.mkeys.set import plan_mkey_set
 from ibkeys.sim.subnet import Subnet

@@ -41,7 +41,8 @@ from ibkeys.sm.report import HostReport
 from ibkeys.sm.site import Reached
 from ibkeys.smkeys.begun import COMMAND
 from ibkeys.smkeys.managers import Kind, keys_in
-from ibkeys.smkeys.planning import KeyChange, Settings, plan_change
+from ibkeys.smkeys.planning import KeyChange, plan_change
+from ibkeys.smkeys.run import Settings
 from ibkeys.store.journal import FileEntry, FileImage, Journal, Operation
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sm_keys import SmKeys, StoredSmKey

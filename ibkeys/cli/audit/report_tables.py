@@ -9,10 +9,10 @@ from typing import Any, Final, TypeVar
 from ibkeys.audit.formats.report_pages import Table, Text
 from ibkeys.audit.formats.words import count, time_text
 from ibkeys.cli.comparing.words import in_words
-from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.tools.journal import SHOWN, TITLES, change_in_words, changed_rows, in_one_line, operation_document
 from ibkeys.fabric.compare import Comparison, compare
 from ibkeys.fabric.snapshot import Snapshot
+from ibkeys.grouping import grouped
 from ibkeys.printable import clean
 from ibkeys.store.journal import Journal
 from ibkeys.topology.names.folded import FoldedNames

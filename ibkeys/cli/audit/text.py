@@ -15,12 +15,11 @@ from ibkeys.cli import exits
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.listing.causes import lines_by_cause
 from ibkeys.cli.listing.folding import indented
-from ibkeys.cli.listing.grouping import grouped as by_key
-from ibkeys.cli.listing.grouping import shortened
 from ibkeys.cli.render import IDENTITY, heading_of, write_data
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.screen.lines import folded, width_of
-from ibkeys.printable import counted
+from ibkeys.grouping import grouped as by_key
+from ibkeys.printable import counted, first_lines
 
 if TYPE_CHECKING:
     from ibkeys.audit.findings import Report, RuleResult, Subject
@@ -149,7 +148,7 @@ def _write_section(title: str, lines: Sequence[str], folded: bool) -> None:
 def _write_list(lines: Sequence[str], folded: bool, indent: str) -> None:
     """Write *lines*, of a folded report only the first few."""
     most = LISTED if folded else len(lines)
-    for line in shortened(lines, most, "and {} more (all of them: --each)".format):
+    for line in first_lines(lines, most, "and {} more (all of them: --each)".format):
         write(indent + line)
 
 

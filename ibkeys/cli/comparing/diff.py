@@ -16,13 +16,13 @@ from ibkeys.cli.exits import write, write_each
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import indented, is_folded
-from ibkeys.cli.listing.grouping import grouped, shortened
 from ibkeys.cli.opening import load
 from ibkeys.cli.options import Listing
 from ibkeys.cli.render import IDENTITY, heading_of, write_data
 from ibkeys.cli.screen.colour import paint
 from ibkeys.errors import UsageError
-from ibkeys.printable import counted
+from ibkeys.grouping import grouped
+from ibkeys.printable import counted, first_lines
 from ibkeys.topology.matching import match_key
 from ibkeys.topology.names.folded import FoldedNames
 from ibkeys.topology.port_id import LookedAt
@@ -136,7 +136,7 @@ def _finish(unknown: Mapping[str, Sequence[Port]], names: FoldedNames, differs: 
         for what, ports in unknown.items()
         for who in ([", ".join(names.words(port.identity() for port in ports))] if folded and ports else ports)
     ]
-    exits.warn_each(shortened(lines, _LISTED, "and {} more (all of them: -f json)".format), "not compared")
+    exits.warn_each(first_lines(lines, _LISTED, "and {} more (all of them: -f json)".format), "not compared")
     if lines:
         return exits.NOT_COMPLETED
     return exits.SAYS_NO if differs else exits.DONE

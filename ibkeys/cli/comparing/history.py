@@ -14,11 +14,11 @@ from ibkeys.cli.addresses import parse_portnum
 from ibkeys.cli.comparing.words import in_colour
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
-from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.opening import load
 from ibkeys.cli.render import IDENTITY, heading_of, write_data
 from ibkeys.cli.types import parse_p_key
 from ibkeys.errors import AddressError, StoreError, UsageError
+from ibkeys.grouping import grouped
 from ibkeys.printable import counted
 from ibkeys.topology.names.folded import FoldedNames
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from ibkeys.cli.exits import write_each
-from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.options import Folding
 from ibkeys.cli.render import Row, table_lines
 from ibkeys.cli.screen.lines import NARROW, width_of
 from ibkeys.errors import UsageError
+from ibkeys.grouping import grouped
 from ibkeys.topology.names.folded import FoldedNames, in_order
 
 _INDENT: Final = " " * 4

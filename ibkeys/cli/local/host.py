@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 from ibkeys.cli import exits, options
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import is_folded
-from ibkeys.cli.listing.grouping import shortened
 from ibkeys.cli.local.document import COLUMNS, document_of, rows_of
 from ibkeys.cli.local.job_script import write_lines
 from ibkeys.cli.local.text import write_text
@@ -16,6 +15,7 @@ from ibkeys.cli.options import Folding
 from ibkeys.cli.render import write_data
 from ibkeys.cli.types import Number, parse_p_key
 from ibkeys.errors import NoDevice
+from ibkeys.printable import first_lines
 
 if TYPE_CHECKING:
     from ibkeys.host.kernel.view import HostView
@@ -93,6 +93,6 @@ def _say_unread(view: HostView, format: str) -> bool:
     if view.netlink_error is not None:
         exits.note(f"netlink did not list the interfaces ({view.netlink_error}): only sysfs was read")
     most = LISTED if format == "table" else len(troubles)
-    lines = shortened([*map(str, troubles)], most, "and {} more (all of them: -f json)".format)
+    lines = first_lines([*map(str, troubles)], most, "and {} more (all of them: -f json)".format)
     exits.warn_each(lines, "not read")
     return bool(troubles)

@@ -7,8 +7,8 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ibkeys.cli.exits import clean, write
-from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.render import NOTHING, UNREADABLE, heading_of, write_table
+from ibkeys.grouping import grouped
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import options
 from ibkeys.cli.help.command import command
-from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.mkeys.asking_class_keys import ASK_UNKEYED, say_cost, say_not_asked
 from ibkeys.cli.options import ShownPorts
 from ibkeys.cli.render import NOTHING, Column, Row
 from ibkeys.cli.showing import read_sheet, show, values_of
 from ibkeys.cli.types import NearChoice
 from ibkeys.errors import IbkeysError, UsageError
+from ibkeys.grouping import grouped
 from ibkeys.mad.classes.gmp import KEY_CLASSES
 
 if TYPE_CHECKING:
     from ibkeys.classkeys.reading import ClassKeyReading
-    from ibkeys.fabric.source import ReadablePort, Source
+    from ibkeys.fabric.readable_port import ReadablePort
+    from ibkeys.fabric.source import Source
     from ibkeys.mad.classes.gmp import KeyClass
     from ibkeys.topology.nodes import Port
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ibkeys.change.writer import Writer
     from ibkeys.fabric.live import Fabric
     from ibkeys.mkeys.opensm.lowering import Lowering
-    from ibkeys.mkeys.opensm.planned import ViaOpensm
-    from ibkeys.mkeys.rollout.planned_run import PlannedRun
+    from ibkeys.mkeys.opensm.through import ViaOpensm
+    from ibkeys.mkeys.rollout.beginning import PlannedRun
 
 
 @dataclass(slots=True)

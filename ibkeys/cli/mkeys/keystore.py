@@ -12,7 +12,6 @@ import click
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
-from ibkeys.cli.listing.grouping import shortened
 from ibkeys.cli.mkeys import key_options
 from ibkeys.cli.opening import is_simulated, keystore_path, open_fabric, open_keystore
 from ibkeys.cli.options import Store, Where
@@ -21,7 +20,7 @@ from ibkeys.cli.secrets import check_passphrase_option, read_passphrase
 from ibkeys.cli.showing import errors_of, finish, sweep, values_of
 from ibkeys.errors import StoreSealed, UsageError
 from ibkeys.mad.classes.gmp import KEY_CLASSES
-from ibkeys.printable import counted
+from ibkeys.printable import counted, first_lines
 
 if TYPE_CHECKING:
     from ibkeys.host.key_files import Exported, Imported
@@ -224,7 +223,7 @@ def _write_import(done: Imported, found_key: bool | None, has_files: bool) -> No
             write(f"{counted(len(ports), 'port')}: {text}")
         if result in ("changed", "older"):
             guids = [f"0x{guid:016x}" for guid in ports]
-            for line in shortened(guids, _LISTED, "and {} more (all of them: -f json)".format):
+            for line in first_lines(guids, _LISTED, "and {} more (all of them: -f json)".format):
                 write(f"  {line}")
     if done.one_key_for_changed:
         write("the ports with a different key all have the same one: a subnet manager has set its own key on them")

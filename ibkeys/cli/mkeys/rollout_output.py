@@ -11,7 +11,7 @@ from ibkeys.cli.exits import write_exact
 from ibkeys.cli.render import IDENTITY, schema, write_csv
 
 if TYPE_CHECKING:
-    from ibkeys.mkeys.opensm.method import RunListener
+    from ibkeys.mkeys.opensm.through import RunListener
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class ResultRows:
 def run_listener() -> RunListener:
     """Return what says on standard error how far a run through OpenSM is: what the user has to do, and each step once
     when it begins and once when all ports have it."""
-    from ibkeys.mkeys.opensm.method import RunListener
+    from ibkeys.mkeys.opensm.through import RunListener
 
     said: tuple[str, bool] = ("", False)
 

@@ -21,8 +21,8 @@ from ibkeys.errors import Refused
 if TYPE_CHECKING:
     from ibkeys.change.writer import Writer
     from ibkeys.discovery.wanted import OnFound
-    from ibkeys.mkeys.opensm.planned import ViaOpensm
-    from ibkeys.mkeys.rollout.planned_run import PlannedRun
+    from ibkeys.mkeys.opensm.through import ViaOpensm
+    from ibkeys.mkeys.rollout.beginning import PlannedRun
 
     PlanDirect = Callable[[Writer, OnFound | None], PlannedRun]
     """Plans a run by own Sets."""
@@ -45,7 +45,7 @@ class RunRequest:
 
     def through(self, awaits: Awaiting | None = None) -> ViaOpensm:
         """Return the options for a run through OpenSM. *awaits*: learns when the run begins."""
-        from ibkeys.mkeys.opensm.planned import ViaOpensm
+        from ibkeys.mkeys.opensm.through import ViaOpensm
 
         listener = run_listener()
         if awaits is not None:

@@ -27,7 +27,7 @@ from ibkeys.printable import counted, named
 from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
-    from ibkeys.fabric.source import ReadablePort
+    from ibkeys.fabric.readable_port import ReadablePort
     from ibkeys.topology.nodes import Port
 
 PER_LINE: Final = 8

@@ -11,13 +11,12 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.addresses import parse_address, parse_portnum
 from ibkeys.cli.exits import write, write_each
 from ibkeys.cli.help.command import command
-from ibkeys.cli.listing.grouping import shortened
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Kind, Where
 from ibkeys.cli.render import heading_of, write_data
 from ibkeys.cli.showing import MAY_STOP_LISTED, not_active_document, short_name, stop_document, sweep
 from ibkeys.errors import UsageError
-from ibkeys.printable import counted
+from ibkeys.printable import counted, first_lines
 
 if TYPE_CHECKING:
     from ibkeys.client.address import Address
@@ -200,7 +199,7 @@ def _write_on_some_routes(match: Match, inbound_check: InboundCheck) -> None:
     stops = dict.fromkeys((*match.a_to_b_may.stops, *match.b_to_a_may.stops))
     lines = [exits.clean(f"    on routes through it, {_stop_in_words(check, inbound_check)}") for check in stops]
     more = "    and {} between switches (all of them: -f json)"
-    write_each(shortened(lines, MAY_STOP_LISTED, lambda left: more.format(counted(left, "more switch port"))))
+    write_each(first_lines(lines, MAY_STOP_LISTED, lambda left: more.format(counted(left, "more switch port"))))
 
 
 def _why_unknown(verdict: Verdict) -> str:

@@ -12,13 +12,13 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import is_folded, write_folded
-from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.policies.aliases import say_aliases
 from ibkeys.cli.render import IDENTITY, NOTHING, Painted, Row, write_data, write_table
 from ibkeys.cli.screen.colour import paint, role_of_change
 from ibkeys.cli.showing import NAMING, errors_of, finish, naming, sweep
 from ibkeys.cli.sm.ufm import AskedOfPolicies, asked_of_policies
+from ibkeys.grouping import grouped
 from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:

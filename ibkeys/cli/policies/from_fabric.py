@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write, write_as_is
 from ibkeys.cli.help.command import command
-from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import IDENTITY, write_data
 from ibkeys.cli.showing import errors_of, finish, sweep, values_of
 from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
+from ibkeys.grouping import grouped
 from ibkeys.printable import counted
 from ibkeys.topology.names.folded import FoldedNames
 from ibkeys.version import __version__

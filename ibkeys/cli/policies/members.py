@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 from ibkeys.cli import exits
-from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.tools.names import say_guids
 from ibkeys.errors import UsageError
+from ibkeys.grouping import grouped
 from ibkeys.keys.guid import is_spelled_as_guid
 from ibkeys.printable import clean, named
 from ibkeys.topology.names.folded import FoldedNames

@@ -15,12 +15,12 @@ from ibkeys.cli.changing import confirm, say_would_be_refused, writer_of
 from ibkeys.cli.exits import clean, say, write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.causes import say_by_cause
-from ibkeys.cli.listing.grouping import grouped
 from ibkeys.cli.opening import is_simulated, keystore_path, open_fabric
 from ibkeys.cli.options import AskedChange, Where
 from ibkeys.cli.render import IDENTITY, NOTHING, write_data, write_table
 from ibkeys.cli.showing import progress_bar
 from ibkeys.errors import FileFormatError, UsageError
+from ibkeys.grouping import grouped
 from ibkeys.printable import counted, named
 
 if TYPE_CHECKING:

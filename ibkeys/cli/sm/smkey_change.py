@@ -105,7 +105,8 @@ class SmKeyRequest(FilesRequest):
 
     def _plan(self, writer: Writer, given: Mapping[Kind, SMKey], interrupts: Interrupts) -> KeyChange:
         from ibkeys.sm.site import reach
-        from ibkeys.smkeys.planning import Settings, plan_change
+        from ibkeys.smkeys.planning import plan_change
+        from ibkeys.smkeys.run import Settings
 
         tells = bool(self.where.verbose) or sys.stderr.isatty()
         settings = Settings(self.sm_wait, check=interrupts.check, say=exits.note if tells else lambda text: None)

@@ -18,8 +18,8 @@ from ibkeys.errors import FileError, FileFormatError, Refused, UsageError
 from ibkeys.host.opensm_here import own_socket
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mkeys.opensm.earlier import key_of_last_run
+from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.found_ports import hides_key
-from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.printable import counted, named
 from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.instance import Instance

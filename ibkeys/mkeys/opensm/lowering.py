@@ -15,8 +15,9 @@ from ibkeys.change.writer import Writer
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.mkeys.opensm.managers import setting_in_options
 from ibkeys.mkeys.opensm.method import OpensmMethod
-from ibkeys.mkeys.opensm.planned import READING, ViaOpensm, method_again, reach_again
+from ibkeys.mkeys.opensm.planned import READING, method_again, reach_again
 from ibkeys.mkeys.opensm.record import RunRecord
+from ibkeys.mkeys.opensm.through import ViaOpensm
 from ibkeys.mkeys.opensm.way_back import is_raised, level_to_fall_to, lower_level
 from ibkeys.mkeys.rollout.earlier_run import last_run, refuse_strange_ports
 from ibkeys.mkeys.rollout.found_ports import reachable_ports

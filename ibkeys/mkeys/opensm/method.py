@@ -17,10 +17,9 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.opensm.key_run import KeyRun
 from ibkeys.mkeys.opensm.record import NAME, RunRecord
-from ibkeys.mkeys.opensm.through import RunListener as RunListener
 from ibkeys.mkeys.opensm.through import ViaOpensm
 from ibkeys.mkeys.opensm.wire import SeenPorts
-from ibkeys.mkeys.rollout.planned_run import PlannedRun
+from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job, keep_keys
 from ibkeys.mkeys.rollout.result import PortResult, Report
 from ibkeys.mkeys.rollout.rollout import Rollout

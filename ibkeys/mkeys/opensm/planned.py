@@ -47,13 +47,13 @@ from ibkeys.mkeys.opensm.method import OpensmMethod
 from ibkeys.mkeys.opensm.overtaken import files_of_absent, refuse_changed_files
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_sa_key
-from ibkeys.mkeys.opensm.through import ViaOpensm as ViaOpensm
+from ibkeys.mkeys.opensm.through import ViaOpensm
 from ibkeys.mkeys.opensm.way_back import refuse_mixed_keys, refuse_to_wait, turn_back
+from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.earlier_run import refuse_strange_ports
 from ibkeys.mkeys.rollout.going_back import return_of_last_run
 from ibkeys.mkeys.rollout.new_keys import not_for, object_to_given_key
 from ibkeys.mkeys.rollout.new_run import plan_new_run
-from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.rest import rest_of_last_run
 from ibkeys.mkeys.set import changes_of
 from ibkeys.printable import counted, named

@@ -8,7 +8,8 @@ from typing import Literal
 
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.keys.mkey import MKey
-from ibkeys.store.keys.keystore import TRY_ORDER, KeyState, KeyStore
+from ibkeys.store.keys.key_table import KeyState
+from ibkeys.store.keys.keystore import TRY_ORDER, KeyStore
 
 Origin = KeyState | Literal["subnet"]
 """Of a key in the store: its state there; ``subnet``: the m_key of an opensm.conf, which OpenSM sets on every port."""

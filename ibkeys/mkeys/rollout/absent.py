@@ -11,8 +11,8 @@ from typing import Any
 
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.keyring import KeyRing
+from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.found_ports import nothing_behind
-from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import REMOVAL, NewRunPort, Run, RunPort

@@ -13,8 +13,8 @@ from ibkeys.errors import KeyGone, Refused, UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mkeys.rollout.absent import identities
+from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.found_ports import has_it_already, has_now, put_in_stages, reachable_ports
-from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.printable import counted, named

@@ -9,7 +9,7 @@ from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import LINKS, OnFound, Wanted
 from ibkeys.keys.key_setting import KeySetting
-from ibkeys.mkeys.rollout.beginning import LastRun
+from ibkeys.mkeys.rollout.beginning import LastRun, PlannedRun
 from ibkeys.mkeys.rollout.earlier_run import (
     key_named,
     last_run_with_keys,
@@ -18,7 +18,7 @@ from ibkeys.mkeys.rollout.earlier_run import (
     sort_ports,
     with_bounds,
 )
-from ibkeys.mkeys.rollout.planned_run import PlannedRun, describe
+from ibkeys.mkeys.rollout.planned_run import describe
 from ibkeys.store.journal.runs import RunPort
 from ibkeys.store.keys.keystore import KeyStore
 

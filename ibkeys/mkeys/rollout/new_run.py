@@ -15,10 +15,9 @@ from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import LINKS, OnFound, Wanted
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.mkeys.rollout.absent import name_absent_in_new_run
-from ibkeys.mkeys.rollout.beginning import NewRun
+from ibkeys.mkeys.rollout.beginning import NewRun, PlannedRun
 from ibkeys.mkeys.rollout.earlier_run import refuse_while_open
 from ibkeys.mkeys.rollout.found_ports import candidates, has_it_already, has_now, put_in_stages
-from ibkeys.mkeys.rollout.planned_run import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.store.journal.runs import RunOptions

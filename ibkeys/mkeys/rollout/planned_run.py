@@ -18,7 +18,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.host.opensm_here import known_sweep_interval
 from ibkeys.keys.mkey import PROTECTION_TEXT
 from ibkeys.mkeys.rollout import opensm_procedure
-from ibkeys.mkeys.rollout.beginning import PlannedRun as PlannedRun
+from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.mkeys.rollout.result import Report
 from ibkeys.mkeys.rollout.rollout import Rollout

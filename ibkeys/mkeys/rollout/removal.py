@@ -15,9 +15,10 @@ from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import OnFound
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.found_ports import has_it_already
 from ibkeys.mkeys.rollout.new_run import Order, plan_new_run
-from ibkeys.mkeys.rollout.planned_run import PlannedRun, describe
+from ibkeys.mkeys.rollout.planned_run import describe
 from ibkeys.mkeys.rollout.port_job import Job
 from ibkeys.store.journal.runs import REMOVAL, RunOptions
 

@@ -13,7 +13,7 @@ from ibkeys.errors import StoreError, UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mkeys.rollout.absent import name_absent_beside_run
-from ibkeys.mkeys.rollout.beginning import LastRun
+from ibkeys.mkeys.rollout.beginning import LastRun, PlannedRun
 from ibkeys.mkeys.rollout.earlier_run import (
     last_run_with_keys,
     refuse_other_method,
@@ -22,7 +22,7 @@ from ibkeys.mkeys.rollout.earlier_run import (
     with_bounds,
 )
 from ibkeys.mkeys.rollout.found_ports import reachable_ports
-from ibkeys.mkeys.rollout.planned_run import PlannedRun, describe
+from ibkeys.mkeys.rollout.planned_run import describe
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.store.journal.runs import REMOVAL, Run, RunPort, shared_key_name
 from ibkeys.store.keys.keystore import KeyStore

@@ -16,8 +16,7 @@ from typing import Any, Final, Literal, TypeVar
 from ibkeys.errors import StoreError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
-from ibkeys.store.keys.key_table import KeyState as KeyState
-from ibkeys.store.keys.key_table import KeyTable
+from ibkeys.store.keys.key_table import KeyState, KeyTable
 from ibkeys.store.keys.schema import KEYSTORE_SCHEMA
 from ibkeys.store.keys.sealed import OF_THE_SUBNET, SealedStore
 from ibkeys.store.sqlite import guid_number, guid_text, timestamp

@@ -32,8 +32,9 @@ from ibkeys.mkeys.opensm import key_run, planned
 from ibkeys.mkeys.opensm.lowering import Lowering
 from ibkeys.mkeys.opensm.managers import KEY_LINES, KEY_OPTIONS
 from ibkeys.mkeys.opensm.method import OpensmMethod
-from ibkeys.mkeys.opensm.planned import ViaOpensm
-from ibkeys.mkeys.rollout.planned_run import PlannedRun, carry_out
+from ibkeys.mkeys.opensm.through import ViaOpensm
+from ibkeys.mkeys.rollout.beginning import PlannedRun
+from ibkeys.mkeys.rollout.planned_run import carry_out
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.sim.nodes import Port
 from ibkeys.sm.files.opensm_file import OpensmFile

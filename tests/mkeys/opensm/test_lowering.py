@@ -19,8 +19,9 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mkeys.confirming import Confirmation, let_be_confirmed
 from ibkeys.mkeys.opensm.course import Keys, course
-from ibkeys.mkeys.opensm.planned import ViaOpensm, plan_rest
+from ibkeys.mkeys.opensm.planned import plan_rest
 from ibkeys.mkeys.opensm.record import RunRecord
+from ibkeys.mkeys.opensm.through import ViaOpensm
 from ibkeys.mkeys.opensm.way_back import is_raised, level_to_fall_to, lower_level, raising_step
 from ibkeys.sm.hosts import SmHost
 from ibkeys.store.journal import Journal, Stage
