@@ -78,7 +78,7 @@ class Former:
     ``changed``: which bits any Set of it changed, inbound and outbound; the others are not its own. ``files``: those
     that it replaced, in that order. ``drifted``: the GUIDs of the end ports that differed from the SM's policy when it
     began; None: the journal does not say. ``found_files``: the SHA-256 of what was in the files that it would replace.
-    ``peers``: what each port was linked to when its plan was made, empty for an operation without plan.
+    ``memory``: the plan that the operation follows, or that it undoes; None if there is none.
     """
 
     tables: dict[PortKey, FormerTable] = field(default_factory=dict)
@@ -89,7 +89,16 @@ class Former:
     counters: int = 0
     drifted: frozenset[int] | None = None
     found_files: frozenset[str] = frozenset()
-    peers: dict[PortKey, PortKey | None] = field(default_factory=dict)
+    memory: PlanRecord | None = None
+
+    def peers(self) -> dict[PortKey, PortKey | None]:
+        """Return what each port was linked to when the plan was made; {} without a plan. Reads the whole plan."""
+        if self.memory is None:
+            return {}
+        try:
+            return loads(self.memory.document, "the plan in the journal", bound=False).peers
+        except FileFormatError:
+            return {}  # an undo needs the images alone; `resume` says that the plan is damaged
 
     @property
     def ports_of_tables(self) -> list[PortKey]:
@@ -137,7 +146,7 @@ def former_in(journal: Journal, record: OperationRecord) -> Former:
         else:
             _remember_bits(former, key, record.command, image)
     former.files = [entry.image for entry in journal.files(record.id) if entry.status != "failed"]
-    former.peers = _peers(record_of(journal, record))
+    former.memory = record_of(journal, record)
     kept = journal.options_of(first_of(journal, record).id)  # who reads the permissions says that they are damaged
     former.drifted = _drifted(kept)
     former.found_files = frozenset(map(str, kept.get(KEPT_FILES, ())))
@@ -161,16 +170,6 @@ def first_of(journal: Journal, record: OperationRecord) -> OperationRecord:
 def record_of(journal: Journal, record: OperationRecord) -> PlanRecord | None:
     """Return the plan of an operation; of an undo that of what it gave back. None where there is none."""
     return journal.plan_of(first_of(journal, record).id)
-
-
-def _peers(memory: PlanRecord | None) -> dict[PortKey, PortKey | None]:
-    """Return what each port of a plan was linked to, None where the plan does not know."""
-    if memory is None:
-        return {}
-    try:
-        return loads(memory.document, "the plan in the journal", bound=False).peers
-    except FileFormatError:
-        return {}  # an undo needs the images alone; `resume` says that the plan is damaged
 
 
 def _drifted(kept: Mapping[str, Any]) -> frozenset[int] | None:

@@ -191,13 +191,13 @@ def remaining_of_undo(former: Former, survey: Survey) -> Remaining:
     Where a leaf port is linked to another host now, no P_Key is removed from it and no enforcement is switched on, so
     that this host is not disconnected.
     """
-    remaining = Remaining()
+    remaining, peers = Remaining(), former.peers()
     for key in former.ports:
         target = survey.targets.get(key)
         if target is None:
             remaining.leave_out(former.names[key], survey.missing[key])
             continue
-        is_of_another = target.port.is_external and _is_elsewhere(target, former.peers.get(key))
+        is_of_another = target.port.is_external and _is_elsewhere(target, peers.get(key))
         if is_of_another:
             _note_other_link(remaining, target)
         if key in former.tables:

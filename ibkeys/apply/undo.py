@@ -11,7 +11,7 @@ from ibkeys.apply.by_sm.wanted import overwriting
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.carriers import Via, carrier_of
 from ibkeys.apply.confirm import note_refused
-from ibkeys.apply.former import Former, former_in, record_of
+from ibkeys.apply.former import Former, former_in
 from ibkeys.apply.opensm.guards import end_guards
 from ibkeys.apply.remaining import in_words
 from ibkeys.change.next_commands import CLOSE, KEEPS_IT, next_commands
@@ -60,11 +60,10 @@ def plan_undo(
         if unconfirmed and not record.is_going_back:
             raise StoreError(f"operation {operation} ({record.command}) is not to be rolled back").unchanged()
         former = former_in(journal, record)
-        _refuse_key_files(journal, record, former)
+        _refuse_key_files(record, former)
         later = _later(journal, record, former)
         overwritten_by = _wrote_later(journal, record, former) if unconfirmed else None
-        memory = record_of(journal, record)
-        carrier = carrier or carrier_of(writer, via or Via(), memory)
+        carrier = carrier or carrier_of(writer, via or Via(), former.memory)
     if former.counters and not former.ports:
         raise UsageError(
             f"operation {operation} ({record.command}) cleared violation counters of "
@@ -90,7 +89,7 @@ def plan_undo(
             error.going_on(KEEPS_IT)
         if error.is_overtaken and unconfirmed and not writer.dry_run:
             # Guards on other hosts see neither ports nor the files of the others.
-            error.going_on(*end_guards(memory.kept if memory is not None else {}))
+            error.going_on(*end_guards(former.memory.kept if former.memory is not None else {}))
         # An undo that was begun already may be one of the user, who confirmed the operation before.
         if error.is_overtaken and not writer.dry_run and (unconfirmed or not record.being_undone):
             with Journal(writer.fabric.stores.journal) as journal:
@@ -103,10 +102,10 @@ def plan_undo(
     return plan
 
 
-def _refuse_key_files(journal: Journal, record: OperationRecord, former: Former) -> None:
+def _refuse_key_files(record: OperationRecord, former: Former) -> None:
     """Raise UsageError for an operation that changed options files with keys, which follow no plan: restored without
     its key lines, such a file would take the M_Key of every port away when OpenSM starts again."""
-    if former.files and record_of(journal, record) is None:
+    if former.files and former.memory is None:
         commands = next_commands(record.command, record.id, None)
         back = f"`{commands.roll_back}` rolls the last one back" if commands.roll_back else ""
         again = f"`ibkeys {record.command} --via opensm` changes it again"
