@@ -129,11 +129,13 @@ class _Phases(EngineHooks):
         try:
             for phase in self._assignment.phases:
                 self._phase, self._steps, self._done = phase.name, len(phase.steps), 0
+                self._assignment.operation.begin_step(phase.name)
                 for stage in self._stages(phase):
                     self.check()
                     self._engine.make([each for step in stage for each in self._sets(step)])
                     if carried.failed and phase.name == "swap":
                         break
+                self._assignment.operation.end_step("failed" if carried.failed else "done")
                 if carried.failed:
                     carried.stopped = phase
                     break

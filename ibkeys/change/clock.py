@@ -60,3 +60,21 @@ def look_until(
         left = count_left(found)
         if not left or not waiting.pause(left):
             return found
+
+
+def look_while(
+    found: Found,
+    look: Callable[[], Found],
+    is_right: Callable[[Found], bool],
+    clock: Clock,
+    seconds: float,
+    check: Callable[[], object] = lambda: None,
+) -> Found:
+    """Call *look* until what it found is not right, or was right for *seconds*; return what it found last.
+    *found*: the result of a look just now. *check* is called before each look; what either raises ends it."""
+    end = clock.now() + seconds
+    while is_right(found) and (left := end - clock.now()) > 0:
+        clock.sleep(min(LONGEST_PAUSE, left))
+        check()
+        found = look()
+    return found

@@ -1,16 +1,17 @@
 """Making a step of a change through a subnet manager. Every such change makes its steps here, and the step back of a
 policy that nobody confirmed.
 
-1. What the step changes at ports is in the journal, on disk. 2. The subnet manager is still the one that was examined.
-3. The files are written, or the calls made. 4. It is signalled. 5. The ports are read until they prove the step, or
-nothing has improved for ``wait`` seconds. Where a second signal does no harm, it is sent then, once. The caller says
-which step comes next.
+1. The subnet manager is still the one that was examined. 2. The step, and what it changes at ports, is in the journal,
+on disk. 3. The files are written, or the calls made. 4. It is signalled. 5. The ports are read until they prove the
+step, or nothing has improved for ``wait`` seconds. Where a second signal does no harm, it is sent then, once. The
+caller says which step comes next.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from ibkeys.change.clock import Clock, look_until
@@ -82,9 +83,11 @@ class Proof(Protocol[Found]):
 
 @dataclass(frozen=True, slots=True)
 class Step(Generic[Contents, Found]):
-    """One step. ``contents``: what is written; ``images``: what it changes at ports, for the journal; ``has_news``:
-    there is something to read for the subnet manager, even if nothing had to be written."""
+    """One step. ``name``: how the journal lists it; ``contents``: what is written; ``images``: what it changes at
+    ports, for the journal; ``has_news``: there is something to read for the subnet manager, even if nothing had to be
+    written."""
 
+    name: str
     kind: Kind[Contents]
     contents: Contents
     proof: Proof[Found]
@@ -112,12 +115,13 @@ class Runner:
 
     def make(self, step: Step[Contents, Found]) -> Made[Found]:
         """Make a step, and return how it ended; `settle` notes it in the journal. Raises what stops it."""
-        kind, images = step.kind, self.operation.record_all(step.images)
+        kind, operation = step.kind, self.operation
         kind.verify()
+        images = operation.record_all(step.images, also=partial(operation.begin_step, step.name))
         try:
-            files = kind.write(step.contents, self.operation)
+            files = kind.write(step.contents, operation)
         except NotStored:
-            self.operation.record_all((), failed=images)
+            operation.record_all((), failed=images, also=partial(operation.end_step, "failed"))
             raise
         if files or step.has_news:
             kind.tell()
@@ -135,10 +139,11 @@ class Runner:
     def settle(self, made: Made[Found], is_proven: bool, files_stay: bool = False) -> None:
         """Note in the journal how a step ended. *files_stay*: a step that is not proven leaves its files
         as written; their entries stay pending, so that an undo finds and restores them. Raises StoreError."""
+        operation = self.operation
         if is_proven:
-            self.operation.record_all((), done=made.images)
+            operation.record_all((), done=made.images, also=partial(operation.end_step, "done"))
         else:
-            self.operation.record_all((), failed=made.images)
+            operation.record_all((), failed=made.images, also=partial(operation.end_step, "failed"))
         for entry in made.files:
             if is_proven:
                 entry.done()

@@ -139,7 +139,8 @@ class EnforcementPlan(Plan):
             interrupts.check()
             contents = [(file, self.new[file.key]) for file in self.files]
             proof = LeavesProof(writer, self.leaves, self.progress)
-            made = runner.make(Step(self._opensms(writer, operation, interrupts.check), contents, proof))
+            kind = self._opensms(writer, operation, interrupts.check)
+            made = runner.make(Step(ENFORCE, kind, contents, proof))
             wrong = [f"{port}: {difference}" for port, difference in made.found.wrong.items()]
             self.silent = [f"{port}: {error}" for port, error in made.found.silent.items()]
             runner.settle(made, is_proven=not wrong)

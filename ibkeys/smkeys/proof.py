@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import not_
 from typing import Final
 
-from ibkeys.change.clock import LONGEST_PAUSE, ProgressTimeout
+from ibkeys.change.clock import LONGEST_PAUSE, look_until, look_while
 from ibkeys.change.runner import Runner
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import Wanted
@@ -101,21 +102,14 @@ class SmKeyProof:
         seconds = seconds + _MARGIN if seconds else 0.0
         clock, wait = self.runner.clock, self.runner.wait
         end = clock.now() + wait + 2 * seconds
-        waiting = ProgressTimeout(clock, wait)
-        since: float | None = None
         while True:
-            self.check()
-            wrong, now = self._wrong(), clock.now()
-            if wrong:
-                since = None
-                if now >= end or not waiting.pause(1):
-                    return wrong
-                continue
-            since = now if since is None else since
-            if now - since >= seconds:
+            if wrong := look_until(self._wrong, bool, clock, wait, self.check):
+                return wrong
+            wrong = look_while("", self._wrong, not_, clock, seconds, self.check)
+            if not wrong:
                 return self._strangers()
-            waiting = ProgressTimeout(clock, wait)
-            clock.sleep(min(LONGEST_PAUSE, since + seconds - now))
+            if clock.now() >= end:
+                return wrong
 
     def _wrong(self) -> str:
         states = [(each, self._state(each)) for each in self.managers]

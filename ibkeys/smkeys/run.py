@@ -145,7 +145,7 @@ class SmKeyRun:
         values: dict[str, NewValue] = {str(kind): key for kind, key in self.new.items()}
         contents = [(file, file.with_options(values)) for file in self.managers.files]
         contents = [(file, after) for file, after in contents if after != file.data]
-        made = self._runner.make(Step(self._files, contents, proof))
+        made = self._runner.make(Step("new SM keys", self._files, contents, proof))
         if made.found.wrong:
             raise Incomplete(f"{made.found.wrong}; OpenSM was signalled twice")
         for key in self.former:
@@ -163,6 +163,7 @@ class SmKeyRun:
         journal, operation = self.operation.journal, self.operation.id
         if operation is not None:
             with journal.in_one_transaction():
+                self.operation.end_step("done")
                 for entry in journal.files(operation):
                     if entry.status != "failed":
                         entry.done()
@@ -223,6 +224,7 @@ class SmKeyRun:
     def _forget_keys(self) -> None:
         """No file has the new keys: note it, and that nothing is left to be done."""
         if self.operation.id is not None:
+            self.operation.end_step("failed")
             self.operation.journal.set_state(self.operation.id, "undone")
             self.operation.has_ended = True
         keys = SmKeys(self._keystore)

@@ -61,7 +61,7 @@ class MadeUp:
         return Runner(operation, Clock(lambda: self.now, self.sleep), WAIT)
 
     def make(self, operation: Operation, *, has_news: bool = True) -> Made[Seen[int]]:
-        return self.runner(operation).make(Step(self, "it", self, [IMAGE], has_news))
+        return self.runner(operation).make(Step("a step", self, "it", self, [IMAGE], has_news))
 
 
 @pytest.fixture
@@ -75,6 +75,12 @@ def statuses(operation: Operation) -> tuple[list[str], list[str]]:
     assert operation.id is not None
     ports, files = operation.journal.entries(operation.id), operation.journal.files(operation.id)
     return [each.status for each in ports], [each.status for each in files]
+
+
+def steps(operation: Operation) -> list[tuple[str, str]]:
+    """Return the steps in the journal, and how they ended."""
+    assert operation.id is not None
+    return [(each.name, each.status) for each in operation.journal.steps(operation.id)]
 
 
 def test_a_step_is_verified_written_told_and_looked_at(operation: Operation) -> None:
@@ -119,7 +125,34 @@ def test_what_is_certain_not_to_be_taken_has_failed_at_the_ports(
     with pytest.raises(type(error)):
         kind.make(operation)
     assert statuses(operation) == ([status], [])
+    assert steps(operation) == [("a step", status)]
     assert "tell" not in kind.story
+
+
+def test_where_the_manager_is_another_nothing_is_recorded(
+    operation: Operation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(kind: MadeUp) -> None:
+        raise Refused("another process", "stale")
+
+    monkeypatch.setattr(MadeUp, "verify", refuse)
+    with pytest.raises(Refused):
+        MadeUp().make(operation)
+    assert operation.id is None
+
+
+def test_each_step_is_listed_and_the_last_one_is_the_one_under_way(operation: Operation) -> None:
+    kind = MadeUp()
+    kind.runner(operation).settle(kind.make(operation), is_proven=True)
+    kind.make(operation)
+    assert steps(operation) == [("a step", "done"), ("a step", "pending")]
+    assert [each.step for each in operation.journal.list_operations()] == ["a step"]
+
+
+def test_a_step_is_on_disk_with_the_first_file_where_nothing_else_is_recorded(operation: Operation) -> None:
+    kind = MadeUp()
+    kind.runner(operation).make(Step("files only", kind, "it", kind))
+    assert steps(operation) == [("files only", "pending")]
 
 
 @pytest.mark.parametrize(
@@ -137,3 +170,4 @@ def test_the_journal_says_how_a_step_ended(
     kind = MadeUp()
     kind.runner(operation).settle(kind.make(operation), is_proven, files_stay)
     assert statuses(operation) == ([ports], [files])
+    assert steps(operation) == [("a step", ports)]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.store.journal import FileImage, Journal, Stage
+from ibkeys.store.journal.runs import NewRunPort, RunOptions, Runs
 from ibkeys.store.origin import this_process
 from tests.cli.conftest import TWO_SWITCH, Cli, run
 
@@ -126,6 +127,24 @@ def test_an_open_operation_is_named_with_the_commands_that_end_it(cli: Cli, tmp_
     assert doctor.code == 1
     assert "operation 1 of the journal (apply, begun " in doctor.out
     assert "-> `ibkeys resume 2` finishes it, `ibkeys resume 2 --overtaken` only ends its record" in doctor.out
+
+
+def test_an_open_operation_is_named_with_its_step_and_the_ports_that_wait(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    with Journal(path) as stored:
+        begun = stored.operation("mkey-rotate", kept={})
+        begun.begin_step("level 1")
+        Runs(stored).begin(begun.put_on_disk(), RunOptions(), [NewRunPort(1, 2, 1), NewRunPort(1, 3, 2)])
+        begun.end_step("done")
+        begun.begin_step("the new M_Key at level 1")
+    told = cli("journal", "1", "--journal", path, "-f", "json").json
+    assert [(each["step"], each["waiting"]) for each in told["operations"]] == [("the new M_Key at level 1", 2)]
+    assert [(each["name"], each["status"]) for each in told["steps"]] == [
+        ("level 1", "done"),
+        ("the new M_Key at level 1", "pending"),
+    ]
+    out = cli("journal", "1", "--journal", path).out
+    assert "operation 1 is open, interrupted in step the new M_Key at level 1, 2 ports left to change: `ibkeys" in out
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,7 @@ def test_the_keys_are_in_the_store_before_any_file_and_never_in_the_journal(
     with three.journal() as journal:
         [operation] = journal.list_operations()
         files = journal.files(operation.id)
+        assert [(step.name, step.status) for step in journal.steps(operation.id)] == [("new SM keys", "done")]
     assert [bool(re.search(rb"sm_key @sm_key:[0-9a-f]{32}:x16l", entry.image.after or b"")) for entry in files] == [
         True
     ] * 3

@@ -91,6 +91,7 @@ class TablesRun(Generic[Contents]):
         changing = list(dict.fromkeys(each.port.key for each in phase.steps))
         expected = expectations(step.tables, before, self.course.bits(number), self.prediction)
         return Step(
+            phase.name,
             self.kind,
             step.contents,
             PortsProof(self.writer, targets, expected, changing, partial(self.assignment.progress, phase.name)),

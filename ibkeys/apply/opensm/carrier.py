@@ -241,4 +241,4 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         expected = expectations(tables, prediction.now, (), prediction)
         changing = [key for key, entries in tables.items() if entries != prediction.now[key]]
         proof = PortsProof(self._writer, survey.targets, expected, changing)
-        return Step(kind, files, proof, has_news=bool(changing))
+        return Step("former", kind, files, proof, has_news=bool(changing))

@@ -13,6 +13,7 @@ from ibkeys.cli.options import Where
 from ibkeys.cli.render import IDENTITY, NOTHING, heading_of, write_data, write_table
 from ibkeys.cli.showing import values_of
 from ibkeys.errors import StoreError
+from ibkeys.printable import counted
 
 if TYPE_CHECKING:
     from ibkeys.store.journal import Entry, FileEntry, OperationRecord
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _COLUMNS: Final = (
     *("id", "command", "state", "started", "finished", "ports", "unproven", "unconfirmed"),
     *("user", "host", "overrides", "options", "undoes", "undone_by", "finish_with", "roll_back_with", "close_with"),
-    "rollback",
+    *("rollback", "step", "waiting"),
 )
 _CHANGE_COLUMNS: Final = (*IDENTITY, "status", "kind", "index", "before", "after")
 TITLES: Final = ("Id", "Command", "State", "Started", "Finished", "Ports", "Unproven Sets", "User", "Host", "Overrides")
@@ -49,13 +50,14 @@ def journal(where: Where, format: str, operation: int | None) -> int:
         records = stored.list_operations() if operation is None else [stored.find(operation)]
         entries = [] if operation is None else stored.entries(operation)
         files = [] if operation is None else [_file(entry) for entry in stored.files(operation)]
+        steps = [] if operation is None else [asdict(step) for step in stored.steps(operation)]
     operations = [operation_document(record) for record in records]
     rows = [row for entry in entries for row in changed_rows(entry)]
-    more = {} if operation is None else {"changes": rows, "files": files}
+    more = {} if operation is None else {"steps": steps, "changes": rows, "files": files}
     columns = _COLUMNS if operation is None else _CHANGE_COLUMNS
     listed = [{**each, **_joined(each)} for each in operations] if operation is None else rows
     if not write_data(format, "journal", lambda: {"operations": operations, **more}, columns, listed):
-        _write(operations, rows, files, with_starts=operation is not None)
+        _write(operations, steps, rows, files, with_starts=operation is not None)
     return exits.DONE
 
 
@@ -86,6 +88,7 @@ def operation_document(record: OperationRecord) -> dict[str, Any]:
         "roll_back_with": commands and commands.roll_back,
         "close_with": commands and commands.close,
         "rollback": record.rollback,
+        **values_of(record, ("step", "waiting")),
         "starts": starts,
     }
 
@@ -122,7 +125,11 @@ def _file(entry: FileEntry) -> dict[str, Any]:
 
 
 def _write(
-    operations: list[dict[str, Any]], rows: list[dict[str, Any]], files: list[dict[str, Any]], with_starts: bool
+    operations: list[dict[str, Any]],
+    steps: list[dict[str, Any]],
+    rows: list[dict[str, Any]],
+    files: list[dict[str, Any]],
+    with_starts: bool,
 ) -> None:
     if not operations:
         write("the journal is empty")
@@ -135,16 +142,17 @@ def _write(
             write(f"operation {each['id']} rolls back unless it is confirmed: `{each['finish_with']}`")
         elif each["state"] == "open":
             rollback = each["rollback"]
-            is_what = "is open" if rollback is None else f"was not confirmed, and {ROLLBACKS[rollback]}"
+            is_what = _is_open(each) if rollback is None else f"was not confirmed, and {ROLLBACKS[rollback]}"
             commands = NextCommands(each["finish_with"], each["roll_back_with"], each["close_with"])
             write(f"operation {each['id']} {is_what}: {commands}")
     for start in operations[0]["starts"] if with_starts else ():
         write(_told(start))
+    for step in steps:
+        write(clean(f"step {step['name']}, begun {step['begun']}{_unless_done(step['status'])}"))
     for file in files:
         sizes = ("no file" if size is None else f"{size} bytes" for size in (file["bytes_before"], file["bytes_after"]))
         host = f" on {file['host']}" if file["host"] else ""
-        proven = "" if file["status"] == "done" else f" ({file['status']})"
-        write(clean(f"file {file['path']}{host}: {' -> '.join(sizes)}{proven}"))
+        write(clean(f"file {file['path']}{host}: {' -> '.join(sizes)}{_unless_done(file['status'])}"))
 
     heading = ""
     for row in rows:
@@ -159,8 +167,19 @@ def change_in_words(row: dict[str, Any]) -> str:
     from ibkeys.change.plan import value_in_words
 
     index = f"[{row['index']}]" if row["index"] is not None else ""
-    proven = "" if row["status"] == "done" else f" ({row['status']})"
-    return f"{row['kind']}{index}: {value_in_words(row['before'])} -> {value_in_words(row['after'])}{proven}"
+    values = f"{value_in_words(row['before'])} -> {value_in_words(row['after'])}"
+    return f"{row['kind']}{index}: {values}{_unless_done(row['status'])}"
+
+
+def _unless_done(status: str) -> str:
+    return "" if status == "done" else f" ({status})"
+
+
+def _is_open(operation: dict[str, Any]) -> str:
+    """Say that an operation is open, where it stopped, and for how many ports it has done nothing yet."""
+    where = f", interrupted in step {operation['step']}" if operation["step"] else ""
+    left = f", {counted(operation['waiting'], 'port')} left to change" if operation["waiting"] else ""
+    return clean(f"is open{where}{left}")
 
 
 def in_one_line(operation: dict[str, Any]) -> dict[str, Any]:

@@ -106,7 +106,8 @@ class KeyRun:
     def _make_step(self, number: int) -> None:
         asked = self.ports.keys() - self._behind
         setting, runner = self._setting(number), self.runner
-        made = runner.make(Step(self._opensms, self._contents(setting), self._proof(number, asked)))
+        proof = self._proof(number, asked)
+        made = runner.make(Step(self.record.words(number), self._opensms, self._contents(setting), proof))
         seen = made.found
         self._note_seen(number, seen)
         if asked and not seen.infos:
@@ -298,4 +299,4 @@ class KeyRun:
     def _standbys(self) -> Standbys:
         runner, through, steady = self.runner, self.through, steady_seconds(self.managers.master)
         check, say = self._opensms.check, through.listener.say
-        return Standbys(self.writer, self.ports, runner.clock, runner.wait, steady, check, say, through.standby_wait)
+        return Standbys(self.writer, self.ports, runner, steady, check, say, through.standby_wait)

@@ -9,11 +9,13 @@ osm_sm_state_mgr.c; a running OpenSM, observed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from ibkeys.change.clock import LONGEST_PAUSE, Clock, look_until
+from ibkeys.change.clock import look_while
+from ibkeys.change.runner import Runner, Step
 from ibkeys.change.through_sm import ManagedOpensm
 from ibkeys.change.writer import Writer
 from ibkeys.client.smp import Task
@@ -30,6 +32,7 @@ from ibkeys.sm.machines.machine import Machine
 from ibkeys.sm.managers import Manager
 from ibkeys.sm.site import Reached
 from ibkeys.sm.starting import command_to_start
+from ibkeys.store.journal import FileEntry, Operation
 from ibkeys.topology.subnet_manager import sm_state_name
 
 STANDBY: Final = sm_state_name(SMState.STANDBY)
@@ -104,16 +107,54 @@ class Standby:
             raise StoreError("the journal is damaged: a standby of the run cannot be read") from None
 
 
+@dataclass(frozen=True, slots=True)
+class ProcessOrder:
+    """The kind of step that writes no file: *give* lets a process stop or start. ``check``: called often, raises to
+    stop."""
+
+    tells_again: ClassVar[bool] = False
+    give: Callable[[], None]
+    check: Callable[[], None]
+
+    def verify(self) -> None:
+        """Nothing: whoever gives the order has just looked at the process."""
+
+    def write(self, contents: None, operation: Operation) -> list[FileEntry]:
+        """Nothing."""
+        return []
+
+    def tell(self) -> None:
+        """Give the order. Raises HostRefused, HostNotReached."""
+        self.give()
+
+
+@dataclass(frozen=True, slots=True)
+class SeenProcess:
+    """One look at a process. ``left``: 1 while it is not as it was told to be; ``state``: of an SM, what it reports."""
+
+    left: int
+    state: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessProof:
+    """Looks at a process by *look*."""
+
+    look: Callable[[], SeenProcess]
+
+    def begin_again(self, found: SeenProcess) -> None:
+        """Nothing: a process is told once."""
+
+
 @dataclass(slots=True)
 class Standbys:
-    """Stops and starts standbys. ``ports``: end ports by port GUID; ``wait``: seconds without a change after which one
-    is given up; ``start_wait``: seconds that a user has to start one; ``say``: tells the user what to do; ``check``:
-    called often, raises to stop."""
+    """Stops and starts standbys, each as a step of its own. ``ports``: end ports by port GUID; ``steady``: seconds that
+    a standby has to be one; ``start_wait``: seconds that a user has to start one; ``say``: tells the user what to do;
+    ``check``: called often, raises to stop."""
 
     writer: Writer
     ports: Mapping[int, PortHandle]
-    clock: Clock
-    wait: float
+    runner: Runner
     steady: float
     check: Callable[[], None]
     say: Callable[[str], None]
@@ -124,13 +165,20 @@ class Standbys:
         self._stop(manager.machine, manager.running.instance.process, manager.name)
 
     def _stop(self, machine: Machine, process: OpensmProcess, name: str) -> None:
-        machine.stop(process)
-        if look_until(lambda: machine.is_running(process), int, self.clock, self.wait, self.check):
+        order = partial(machine.stop, process)
+        seen = self._make(f"stop {name}", order, lambda: SeenProcess(machine.is_running(process)), self.runner.wait)
+        if seen.left:
             raise HostRefused(
-                f"{name} was asked to stop and has not stopped within {self.wait:g} s: end it, and continue with "
-                "`ibkeys resume`",
+                f"{name} was asked to stop and has not stopped within {self.runner.wait:g} s: end it, and continue "
+                "with `ibkeys resume`",
                 machine.name,
             )
+
+    def _make(self, name: str, give: Callable[[], None], look: Callable[[], SeenProcess], wait: float) -> SeenProcess:
+        runner = replace(self.runner, wait=wait)
+        made = runner.make(Step(name, ProcessOrder(give, self.check), None, ProcessProof(look)))
+        runner.settle(made, is_proven=not made.found.left)
+        return made.found
 
     def start_anew(self, standby: Standby, machine: Machine, give_key_files: Callable[[], None]) -> None:
         """Give a standby the master's key files, start it, and return when it was a standby for ``steady`` seconds.
@@ -157,14 +205,17 @@ class Standbys:
             )
 
     def _start(self, standby: Standby, machine: Machine, again: bool) -> None:
-        wait = self.wait if standby.unit else self.start_wait
-        if standby.unit:
-            machine.start_unit(standby.unit)
-        else:
-            where = f" on {standby.host}" if standby.host else " on this host"
-            when = "once more: it was started before its key files were there" if again else "now"
-            self.say(f"start {standby.name} {when}, within {wait:g} s; type{where}: {standby.command}")
-        state = look_until(lambda: self.state_of(standby), lambda state: state != STANDBY, self.clock, wait, self.check)
+        wait = self.runner.wait if standby.unit else self.start_wait
+        where = f" on {standby.host}" if standby.host else " on this host"
+        when = "once more: it was started before its key files were there" if again else "now"
+        order = f"start {standby.name} {when}, within {wait:g} s; type{where}: {standby.command}"
+        give = partial(machine.start_unit, standby.unit) if standby.unit else partial(self.say, order)
+
+        def look() -> SeenProcess:
+            state = self.state_of(standby)
+            return SeenProcess(state != STANDBY, state)
+
+        state = self._make(f"start {standby.name}", give, look, wait).state
         if state != STANDBY:
             raise HostRefused(
                 f"{standby.name} was to be started, and after {wait:g} s it "
@@ -175,17 +226,20 @@ class Standbys:
         self._watch(standby)
 
     def _watch(self, standby: Standby) -> None:
-        since = self.clock.now()
-        while self.clock.now() - since < self.steady:
-            self.check()
-            self.clock.sleep(min(LONGEST_PAUSE, self.steady))
-            state = self.state_of(standby)
-            if state != STANDBY:
-                raise HostRefused(
-                    f"{standby.name} was a standby and {'no longer answers' if state is None else f'is {state} now'}: "
-                    "check its log; the level was not raised, `ibkeys resume` continues",
-                    standby.host,
-                )
+        state = look_while(
+            self.state_of(standby),
+            lambda: self.state_of(standby),
+            lambda state: state == STANDBY,
+            self.runner.clock,
+            self.steady,
+            self.check,
+        )
+        if state != STANDBY:
+            raise HostRefused(
+                f"{standby.name} was a standby and {'no longer answers' if state is None else f'is {state} now'}: "
+                "check its log; the level was not raised, `ibkeys resume` continues",
+                standby.host,
+            )
 
     def state_of(self, standby: Standby) -> str | None:
         """Return the state that an SM reports, None if it does not answer."""

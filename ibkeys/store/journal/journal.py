@@ -19,6 +19,7 @@ from ibkeys.store.journal.records import (
     OperationState,
     PlanRecord,
     Stage,
+    StepRecord,
     options_in,
 )
 from ibkeys.store.journal.schema import JOURNAL_SCHEMA
@@ -57,6 +58,7 @@ class Operation:
     has_ended: bool = field(default=False, init=False)
     _entries: list[Entry] = field(default_factory=list, init=False)
     _files: list[FileEntry] = field(default_factory=list, init=False)
+    _step: str = field(default="", init=False)
 
     def record_all(
         self,
@@ -105,8 +107,23 @@ class Operation:
         self.resumable = True
         return self.id
 
+    def begin_step(self, name: str) -> None:
+        """Put a step on disk as begun; of an operation without a record yet, together with its first one. Raises
+        StoreError."""
+        self._step = name
+        if self.id is not None:
+            self.journal.begin_step(self.id, name)
+
+    def end_step(self, status: EntryStatus) -> None:
+        """Note how the step ended that was begun last. Raises StoreError."""
+        self._step = ""
+        if self.id is not None:
+            self.journal.end_step(self.id, status)
+
     def _begin(self) -> int:
         operation = self.journal.begin_operation(self.command, self.origin)
+        if self._step:
+            self.journal.begin_step(operation, self._step)
         if self.kept is not None:
             self.journal.keep_options(operation, json.dumps(self.kept))
         return operation
@@ -317,6 +334,23 @@ class Journal(Store):
         with self.in_one_transaction():
             number = FileEntry.next_number(self.database, operation)
             return FileEntry.record(self.database, operation, number, [image])[0]
+
+    def begin_step(self, operation: int, name: str) -> None:
+        """Put a step of *operation* on disk as begun."""
+        [(number,)] = self.database.query("SELECT count(*) FROM steps WHERE operation = ?", (operation,))
+        self.database.insert("steps", operation=operation, number=number, name=name, begun=self.now(), status="pending")
+
+    def end_step(self, operation: int, status: EntryStatus) -> None:
+        """Note how the step of *operation* ended that was begun last."""
+        last = "(SELECT max(number) FROM steps WHERE operation = ?)"
+        sql = f"UPDATE steps SET status = ? WHERE operation = ? AND number = {last}"
+        self.database.execute(sql, (status, operation, operation))
+
+    def steps(self, operation: int) -> list[StepRecord]:
+        """Return the steps of an operation in the order they were begun: none where an earlier version made it, or
+        where it is single Sets."""
+        query = "SELECT name, begun, status FROM steps WHERE operation = ? ORDER BY number"
+        return [StepRecord(*row) for row in self.database.query(query, (operation,), of="steps")]
 
     def set_state(self, operation: int, state: OperationState) -> None:
         """Set an operation's state; every state but ``open`` also gives it a finishing time.

@@ -30,6 +30,7 @@ def list_operations(database: Database) -> list[OperationRecord]:
         of="operations plans",
     )
     starts, of_plan, began = _starts(database), set[int](), dict[int, str]()
+    steps, waiting = _steps_under_way(database), _waiting_ports(database)
     for ident, command, *_, undoes, _, _, has_plan in rows:
         if has_plan or undoes in of_plan:
             of_plan.add(ident)
@@ -42,6 +43,8 @@ def list_operations(database: Database) -> list[OperationRecord]:
             is_of_keys=began[ident] in KEY_COMMANDS,
             undid=None if undoes is None else began[ident],
             starts=tuple(starts.get(ident, ())),
+            step=steps.get(ident),
+            waiting=waiting.get(ident, 0),
         )
         for ident, command, state, started, finished, ports, unproven, stage, undoes, undone_by, is_open, _ in rows
     ]
@@ -74,6 +77,20 @@ def _starts(database: Database) -> dict[int, list[Start]]:
             raise database.damage("what a change was started with cannot be read") from None
         found.setdefault(operation, []).append(Start(started, origin))
     return found
+
+
+def _steps_under_way(database: Database) -> dict[int, str]:
+    """Return the last step of each operation whose outcome is not known."""
+    rows = database.query(
+        "SELECT operation, max(number) AS number, name, status FROM steps GROUP BY operation", of="steps"
+    )
+    return {operation: name for operation, _, name, status in rows if status == "pending"}
+
+
+def _waiting_ports(database: Database) -> dict[int, int]:
+    """Return how many ports of each run of M_Keys still have to get their key."""
+    rows = database.query("SELECT operation, count(*) FROM run_ports WHERE state = 'waiting' GROUP BY operation")
+    return dict(rows)
 
 
 def _texts(text: str) -> tuple[str, ...]:

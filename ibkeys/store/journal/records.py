@@ -90,6 +90,16 @@ class FileImage:
 
 
 @dataclass(frozen=True, slots=True)
+class StepRecord:
+    """One step of an operation. ``begun``: when; ``status``: ``pending`` until its outcome is known, also where it was
+    interrupted."""
+
+    name: str
+    begun: str
+    status: EntryStatus
+
+
+@dataclass(frozen=True, slots=True)
 class Start:
     """One start of an operation: when it began, or was resumed, and by whom."""
 
@@ -111,7 +121,9 @@ class OperationRecord:
     version undid. ``being_undone``: an undo of it was begun and is not finished. ``is_of_plan``: it follows a plan, or
     undoes an operation that does, and so on; ``is_of_keys``: the same of a run of M_Keys. ``undid``: the command of
     what an undo undoes, and of an undo of that, and so on; None of an operation that is no undo.
-    ``starts``: empty for what an earlier version did.
+    ``starts``: empty for what an earlier version did. ``step``: the one that it was in when it was interrupted, None
+    between two steps and of an operation that makes none. ``waiting``: of a run of M_Keys the ports that it has yet to
+    change, also where it is held after the first.
     """
 
     id: int
@@ -129,6 +141,8 @@ class OperationRecord:
     is_of_keys: bool = False
     undid: str | None = None
     starts: tuple[Start, ...] = ()
+    step: str | None = None
+    waiting: int = 0
 
     @property
     def is_half_undone(self) -> bool:

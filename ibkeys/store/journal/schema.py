@@ -6,7 +6,7 @@ from typing import Final, get_args
 
 from ibkeys.store import columns
 from ibkeys.store.columns import Column
-from ibkeys.store.journal.records import ATTRIBUTE_SIZE, ATTRIBUTES, Stage
+from ibkeys.store.journal.records import ATTRIBUTE_SIZE, ATTRIBUTES, EntryStatus, Stage
 from ibkeys.store.sqlite import Schema
 
 _STATES: Final = ("open", "done", "undone", "failed")
@@ -36,7 +36,7 @@ _COLUMNS: Final[dict[str, dict[str, Column]]] = {
         "before": columns.blob(ATTRIBUTE_SIZE),
         "after": columns.blob(ATTRIBUTE_SIZE),
         "key_name": columns.row_reference(null=True),
-        "status": columns.text(("pending", "done", "failed")),
+        "status": columns.text(get_args(EntryStatus)),
     },
     "files": {
         "sequence": columns.number(),
@@ -48,7 +48,7 @@ _COLUMNS: Final[dict[str, dict[str, Column]]] = {
         "uid": columns.number(0xFFFFFFFF, null=True),
         "gid": columns.number(0xFFFFFFFF, null=True),
         "attributes": columns.text(),
-        "status": columns.text(("pending", "done", "failed")),
+        "status": columns.text(get_args(EntryStatus)),
     },
     "plans": {
         # NULL where an operation follows no plan.
@@ -62,6 +62,13 @@ _COLUMNS: Final[dict[str, dict[str, Column]]] = {
         "host": columns.text(),
         "overrides": columns.text(),
         "options": columns.text(),
+    },
+    "steps": {
+        "operation": columns.number(),
+        "number": columns.number(),
+        "name": columns.text(),
+        "begun": columns.time(),
+        "status": columns.text(get_args(EntryStatus)),
     },
     "identities": {"identity": columns.row_name()},
     "runs": {
@@ -224,6 +231,16 @@ JOURNAL_SCHEMA: Final = Schema(
                 old_lease_period INTEGER,
                 reason TEXT NOT NULL DEFAULT '',
                 PRIMARY KEY (operation, sequence)
+            ) WITHOUT ROWID""",
+        ),
+        (
+            """CREATE TABLE steps (
+                operation INTEGER NOT NULL REFERENCES operations (id),
+                number INTEGER NOT NULL,
+                name TEXT NOT NULL,
+                begun TEXT NOT NULL,
+                status TEXT NOT NULL CHECK (status IN ('pending', 'done', 'failed')),
+                PRIMARY KEY (operation, number)
             ) WITHOUT ROWID""",
         ),
     ),

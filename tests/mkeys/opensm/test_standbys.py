@@ -9,11 +9,13 @@ from typing import cast
 import pytest
 
 from ibkeys.change.clock import Clock
+from ibkeys.change.runner import Runner
 from ibkeys.errors import HostRefused
 from ibkeys.host.opensm_process import OpensmProcess
 from ibkeys.mkeys.opensm import standbys
 from ibkeys.mkeys.opensm.standbys import Standby, Standbys
 from ibkeys.sm.machines.machine import Machine
+from ibkeys.store.journal import Journal
 
 CACHE = Path("/var/cache/opensm")
 STEADY, WAIT = 60.0, 120.0
@@ -74,7 +76,8 @@ def start(host: Host, standby: Standby = STANDBY, types: bool = True) -> None:
         if types:
             host.started = host.now
 
-    helper = Standbys(None, {}, Clock(lambda: host.now, host.sleep), WAIT, STEADY, lambda: None, hears, WAIT)  # type: ignore[arg-type]
+    runner = Runner(Journal(None).operation("mkey-rotate"), Clock(lambda: host.now, host.sleep), WAIT)
+    helper = Standbys(None, {}, runner, STEADY, lambda: None, hears, WAIT)  # type: ignore[arg-type]
     helper.start_anew(standby, cast(Machine, host), lambda: host.story.append("key files"))
 
 
