@@ -42,7 +42,7 @@ def keys_in(data: bytes) -> dict[Kind, SMKey]:
     return found
 
 
-def find_key_managers(writer: Writer, reached: Sequence[Reached], found: Topology, goes_on: bool) -> OpensmManagers:
+def find_sm_key_managers(writer: Writer, reached: Sequence[Reached], found: Topology, goes_on: bool) -> OpensmManagers:
     """Return the OpenSMs of the fabric that a sweep with SMInfo *found*. *goes_on*: a change that was interrupted goes
     on, so that there may be several masters by now.
 

@@ -29,7 +29,7 @@ from ibkeys.printable import counted, named
 from ibkeys.sm.files.options_files import REFUSAL
 from ibkeys.sm.site import KEPT_HOSTS, Reached, to_json
 from ibkeys.smkeys.begun import COMMAND, closes, open_change, open_change_of
-from ibkeys.smkeys.managers import DEFAULT, KINDS, Kind, find_key_managers, keys_in
+from ibkeys.smkeys.managers import DEFAULT, KINDS, Kind, find_sm_key_managers, keys_in
 from ibkeys.smkeys.overtaken import keys_of_others, refuse_changed_files
 from ibkeys.smkeys.run import Settings, SmKeyRun
 from ibkeys.store.journal import Journal, Operation, OperationRecord
@@ -122,7 +122,7 @@ def plan_change(
         row.kind: row.sm_key for row in rows if row.state == "pending" and row.kind != "other"
     }
     found = writer.fabric.sweep(wanted=Wanted(sm_info=True))
-    managers = find_key_managers(writer, reached, found, bool(pending))
+    managers = find_sm_key_managers(writer, reached, found, bool(pending))
     begun = open_change_of(writer)
     if pending and begun is None and any(keys_of_others(managers.files, rows)):
         pending = {}  # nobody can end the record of that change, for it is lost: new keys take the place of all

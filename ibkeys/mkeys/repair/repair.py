@@ -29,7 +29,7 @@ from ibkeys.host.key_files import export_key_files, import_links, refuse_to_over
 from ibkeys.host.opensm_process import OpensmProcess
 from ibkeys.mkeys.repair.answers import sort_answers
 from ibkeys.mkeys.repair.candidates import candidates_of, ring_of
-from ibkeys.mkeys.repair.masters import find_master
+from ibkeys.mkeys.repair.masters import presence_by_sa
 from ibkeys.mkeys.repair.outlook import RepairOutlook, outlook_of
 from ibkeys.mkeys.repair.result import Repaired
 from ibkeys.mkeys.stored_links import remember_topology
@@ -58,7 +58,7 @@ class Repair:
 
     def objections(self) -> list[Objection]:
         """Return the interlocks that it triggers. Asks the SA; no SMP is sent."""
-        return objections_to_key_files_under_sm(find_master(self.writer.fabric))
+        return objections_to_key_files_under_sm(presence_by_sa(self.writer.fabric))
 
     def run(self, progress: OnFound | None = None) -> Repaired:
         """Ask the ports, store their keys, write the files, and return the outcome for each port.
