@@ -2,7 +2,7 @@
 
 The sources are the policy, the SM's own policy file, the SA, and the node. A working OpenSM writes what its file says
 to the node and stores the node's reply, which the SA shows. So file, SA and node can differ only in a few ways, each
-with its own cause. Source: facts of OpenSM: osm_pkey_mgr.c sends a Set, osm_pkey_rcv.c takes the answer into the memory
+with its own cause. Source: opensm osm_pkey_mgr.c sends a Set, osm_pkey_rcv.c takes the answer into the memory
 that osm_sa_pkey_record.c shows; it is not read again while nothing of the port changes.
 """
 

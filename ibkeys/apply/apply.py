@@ -41,7 +41,7 @@ class Permissions:
 
 
 _FIRST: Final = ("open-operation", "active-sm", "stale")
-"""Interlocks that are named before a missing permission, because giving the permission would not help."""
+"""Interlocks that are named before a missing permission, because the permission alone would not help."""
 
 
 def plan_apply(

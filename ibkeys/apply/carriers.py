@@ -21,10 +21,10 @@ from ibkeys.ufm.rest import Ufm
 
 @dataclass(frozen=True, slots=True)
 class Via:
-    """What the user asks of the way to the fabric. ``name``: of the carrier; None: as the operation began, else direct.
-    ``settings`` and ``hosts``, this one first: where it goes through OpenSM. ``url`` of the UFM that it goes through,
-    "" where the journal knows it; ``open_ufm``: returns that UFM. ``command``: what was typed, so that the same can be
-    named with another way."""
+    """How the user wants the change to reach the fabric. ``name``: of the carrier; None: the one that the operation
+    began with, else direct. ``settings``: for a change through a subnet manager; ``hosts``, this one first: those with
+    OpenSMs. ``url``: of UFM, "" where the journal has it; ``open_ufm``: returns the UFM at a URL. ``command``: the
+    command that was typed, for a message that names it with another --via."""
 
     name: str | None = None
     settings: Settings = field(default_factory=Settings)

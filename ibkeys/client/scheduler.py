@@ -7,7 +7,7 @@ here of an attempt, a retry or a failure is about one part.
 The rules, each with its reason:
 
 * An attempt has its own TransactionID. The kernel refuses a second request with an ID that is still outstanding, and
-  may never report a lost one (facts of ib_umad), so an ID is never used twice.
+  may never report a lost one, so an ID is never used twice.
 * Retries belong here and nowhere else: the kernel is told to try once.
 * Every attempt ends: by its reply, by the kernel's timeout, or ``GRACE`` after the kernel should have spoken.
 * SMPs in flight are bounded over all (an adaptive window) and for each node (an SMA is slow, VL15 has no flow control).

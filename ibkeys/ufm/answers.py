@@ -2,7 +2,7 @@
 
 UFM spells P_Keys without the membership bit and without padding, GUIDs without ``0x``; clients meet other spellings, so
 both are read as numbers. What an answer does not say is None, never "nobody". Source: NVIDIA UFM REST guide; what
-clients of UFM cope with (facts of UFM).
+clients of UFM cope with.
 """
 
 from __future__ import annotations

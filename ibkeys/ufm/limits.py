@@ -1,6 +1,6 @@
 """What no call of UFM's REST interface can make: memberships that are refused before anything is sent.
 
-Source: NVIDIA UFM REST guide; facts of UFM, 2 and 3.
+Source: NVIDIA UFM REST guide.
 """
 
 from __future__ import annotations

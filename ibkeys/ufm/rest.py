@@ -2,7 +2,7 @@
 
 Which call is taken, and why: POST only adds, and clients have seen it make every member full whatever it was told; PUT
 takes the exact list, and writes over what another client stored in the meantime; DELETE takes members away. So full
-members of a partition of full members come by POST, all else by PUT. Source: NVIDIA UFM REST guide; facts of UFM, 3.
+members of a partition of full members come by POST, all else by PUT. Source: NVIDIA UFM REST guide.
 """
 
 from __future__ import annotations

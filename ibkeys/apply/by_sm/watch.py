@@ -2,7 +2,7 @@
 
 OpenSM's log is written late, its list of links only after a sweep without errors, and what its SA tells is its memory.
 So every table that is to change is read again and again, and once all of them are right, every other one too.
-A port that does not answer is named, not waited for. Source: facts of OpenSM: osm_state_mgr.c, osm_pkey_mgr.c.
+A port that does not answer is named, not waited for. Source: opensm osm_state_mgr.c, osm_pkey_mgr.c.
 """
 
 from __future__ import annotations

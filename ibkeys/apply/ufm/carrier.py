@@ -3,7 +3,7 @@
 One call: the partition is read again and is as it was, what it was is in the journal; then the call, the job that it
 may begin, and what UFM has stored is read back. An answer of success says that it is stored; only P_Key tables on the
 wire prove it. UFM has no compare-and-set: between that reading and the call another client may still be faster.
-Source: NVIDIA UFM REST guide; facts of UFM. No real UFM was reachable when this was written.
+Source: NVIDIA UFM REST guide. No real UFM was reachable when this was written.
 """
 
 from __future__ import annotations

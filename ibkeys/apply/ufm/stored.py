@@ -1,6 +1,6 @@
 """One partition as UFM stores it, the calls that change its members, and what the journal keeps of it.
 
-Source: NVIDIA UFM REST guide; facts of UFM, 3. Which call is taken and why: `ibkeys.ufm.rest`.
+Source: NVIDIA UFM REST guide. Which call is taken and why: `ibkeys.ufm.rest`.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def _down(now: KeySetting, wanted: KeySetting) -> Iterator[KeyStep]:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The keys of a run by their names."""
+    """The M_Key, level and lease that all ports had before a run, and those that it gives them. Steps name the keys."""
 
     former: KeySetting
     wanted: KeySetting

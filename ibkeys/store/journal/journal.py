@@ -33,7 +33,8 @@ UNDO: Final = "undo"
 
 @dataclass(eq=False, repr=False)
 class Operation:
-    """A changing command while it runs; made by `Journal.operation`, `Journal.begin` or `Journal.reopen`.
+    """A changing command while it runs; made by `Journal.operation`, `Journal.begin`,
+    `Journal.reopen`, `Journal.undo_of` or `Journal.rollback_of`.
 
     ``id`` is None until the first record: a command that had nothing to change leaves no trace. At the end of the
     ``with`` block the operation is ``done``, or ``failed`` when an entry is not done or an exception came through. An

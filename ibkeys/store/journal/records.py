@@ -60,7 +60,8 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class FileImage:
-    """One file before and after it was replaced: the other kind of image, for changes that a subnet manager makes.
+    """One file before and after it was replaced: the other kind of image, for changes that a subnet manager makes. A
+    partition of UFM is kept as one too: UFM's URL in place of the host, and its members in place of bytes.
 
     ``path``: absolute, links followed; ``host``: where it is, "" for this host. ``before`` and ``after`` are its bytes,
     None if there is no file; no key may be in them: whoever records a file with keys puts a reference to the key store
