@@ -32,6 +32,8 @@ Blue=0x10 : 0x2c903000a1021=full, 0x2c903000a1031=full, 0x2c903000a1041=limited 
 Green=0x11 : 0x2c903000a1051=full, 0x2c903000a1061=full ;
 """
 NEXT_POLICY = POLICY.replace("0x2c903000a1051=full", "0x2c903000a1051=limited")
+EACH = ("--per-port",)
+"""Each port gets a key of its own; 70c34ae did so without an option, so this was () there."""
 
 
 class Scene:
@@ -73,6 +75,7 @@ class Scene:
             path = self.state.with_name(self.state.name + suffix)
             if path.exists():
                 connection = sqlite3.connect(path)
+                connection.execute("PRAGMA page_size = 512")  # small files: each of its tables takes a page at least
                 connection.execute("VACUUM")
                 connection.close()
                 shutil.copyfile(path, self.folder / name)
@@ -139,17 +142,24 @@ def make_all(directory: Path) -> None:
     scene.keep()
 
     scene = Scene(directory / "deploy-first")
-    scene.run("mkey-deploy", "--protect", 2, "--lease", 60, "--first", 3, "--yes")
+    scene.run("mkey-deploy", *EACH, "--protect", 2, "--lease", 60, "--first", 3, "--yes")
     scene.keep()
 
     for name, sealed in (("rotate-cut-off", False), ("rotate-cut-off-encrypted", True)):
         scene = Scene(directory / name)
-        scene.run("mkey-deploy", "--protect", 2, "--lease", 60, "--yes")
+        scene.run("mkey-deploy", *EACH, "--protect", 2, "--lease", 60, "--yes")
         if sealed:
             scene.encrypt()
         extra = [scene.sealed] if sealed else []
-        scene.run("mkey-rotate", "--protect", 3, "--lease", 90, "--at-once", 2, "--yes", *extra, die_after=4)
+        scene.run("mkey-rotate", *EACH, "--protect", 3, "--lease", 90, "--at-once", 2, "--yes", *extra, die_after=4)
         scene.keep()
+
+    scene = Scene(directory / "finished")
+    scene.run("plan", "--policy", scene.work / "policy.conf", "--out", scene.plan, code=1)
+    scene.run("apply", scene.plan, "--allow-removals", "--yes")
+    scene.run("mkey-deploy", *EACH, "--protect", 2, "--lease", 60, "--yes")
+    scene.run("mkey-rotate", *EACH, "--protect", 3, "--lease", 90, "--yes")
+    scene.keep()
 
 
 def tool(die_after: int, args: list[str]) -> None:

@@ -108,7 +108,16 @@ PLANNED = {
 }
 """What the policy of `make_stores` makes of a fabric that has only default P_Keys."""
 ENFORCED = {leaf(number): [1, 1] for number in range(1, 7)}
-FORMER = [(1, "pkey-set", "undone"), (2, "pkey-add", "done"), (3, "enforce-set", "done")]
+_PATCHED = [("pkey-add", "done"), ("enforce-set", "done")]
+FORMER = {
+    "70c34ae": [("pkey-set", "undone"), *_PATCHED],  # an undo was no operation of its own
+    "3eed0cee": [("pkey-set", "undone"), ("undo", "done"), *_PATCHED],
+}
+"""What was done before the apply that was cut off, by version."""
+
+
+def numbered(*operations: tuple[str, str]) -> list[tuple[int, str, str]]:
+    return [(number, *each) for number, each in enumerate(operations, 1)]
 
 
 # --- the journal -----------------------------------------------------------------------------------------------------
@@ -118,10 +127,12 @@ def test_a_journal_is_read_and_stays_as_it_is(version: Path, tmp_path: Path) -> 
     scene = Scene(version / "apply-cut-off", tmp_path)
     journal = tmp_path / "fabric.journal"
     before = journal.read_bytes()
-    assert scene.journal() == [*FORMER, (4, "apply", "open")]
+    assert scene.journal() == numbered(*FORMER[version.name], ("apply", "open"))
     assert "pkey[3]: - -> 0x8010" in scene.done("journal", 1).out
-    told = scene.done("journal", "-f", "json").json["operations"][1]
-    assert [told[name] for name in ("user", "host", "overrides", "options", "undoes", "starts")] == [None] * 5 + [[]]
+    if version.name == "70c34ae":
+        told = scene.done("journal", "-f", "json").json["operations"][1]
+        names = ("user", "host", "overrides", "options", "undoes", "starts")
+        assert [told[name] for name in names] == [None] * 5 + [[]]
     assert scene("resume", "--dry-run").code == 1
     assert scene("undo", "--dry-run").code == 1
     assert journal.read_bytes() == before
@@ -144,7 +155,7 @@ def test_a_journal_that_may_not_be_written_is_read(version: Path) -> None:
                     os.setuid(nobody)
                 assert not os.access(journal, os.W_OK)
                 with Journal.read(journal) as read:
-                    code = 0 if [line.id for line in read.list_operations()] == [1, 2, 3, 4] else 2
+                    code = 0 if len(read.list_operations()) == len(FORMER[version.name]) + 1 else 2
             finally:
                 os._exit(code)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
@@ -156,7 +167,7 @@ def test_an_apply_that_was_killed_is_finished(version: Path, tmp_path: Path) -> 
     at_index_2 = {host(3): {"0": "0xffff", "2": "0x8010"}}  # 0x8020 was at index 1
     assert scene.tables() == PLANNED | at_index_2
     assert scene.enforcing() == ENFORCED
-    assert scene.journal() == [*FORMER, (4, "apply", "done")]
+    assert scene.journal() == numbered(*FORMER[version.name], ("apply", "done"))
 
 
 def test_an_apply_that_was_killed_is_undone_and_all_before_it(version: Path, tmp_path: Path) -> None:
@@ -164,11 +175,13 @@ def test_an_apply_that_was_killed_is_undone_and_all_before_it(version: Path, tmp
     scene.done("undo", "--yes")
     assert scene.tables() == {host(3): {"0": "0xffff", "1": "0x8020"}}
     assert scene.enforcing() == {leaf(2): [1, 0]}
-    assert scene.journal() == [*FORMER, (4, "apply", "undone"), (5, "undo", "done")]
-    scene.done("undo", 3, "--yes")
-    scene.done("undo", 2, "--yes")
+    former = FORMER[version.name]
+    assert scene.journal() == numbered(*former, ("apply", "undone"), ("undo", "done"))
+    scene.done("undo", len(former), "--yes")
+    scene.done("undo", len(former) - 1, "--yes")
     assert (scene.tables(), scene.enforcing()) == ({}, {})
-    assert [state for _, _, state in scene.journal()] == ["undone"] * 4 + ["done"] * 3
+    states = [(command == "undo", state) for _, command, state in scene.journal()]
+    assert sorted(states) == [(False, "undone")] * 4 + [(True, "done")] * len(former)
 
 
 def test_an_apply_that_stopped_after_its_first_switches(version: Path, tmp_path: Path) -> None:
@@ -180,18 +193,16 @@ def test_an_apply_that_stopped_after_its_first_switches(version: Path, tmp_path:
     assert (scene.tables(), scene.enforcing()) == ({}, {})
 
 
-@pytest.mark.parametrize(
-    ("command", "tables", "enforcing", "state"),
-    [(["undo", 1], {}, {}, "undone"), (["resume"], PLANNED, ENFORCED, "done")],
-    ids=["goes on", "comes back"],
-)
-def test_an_undo_that_was_killed(
-    version: Path, tmp_path: Path, command: list[object], tables: object, enforcing: object, state: str
-) -> None:
+@pytest.mark.parametrize("command", [["undo", 1], ["resume"]], ids=["undo", "resume"])
+def test_an_undo_that_was_killed(version: Path, tmp_path: Path, command: list[object]) -> None:
     scene = Scene(version / "undo-cut-off", tmp_path)
     scene.done(*command, "--yes")
-    assert (scene.tables(), scene.enforcing()) == (tables, enforcing)
-    assert scene.journal()[0] == (1, "apply", state)
+    if version.name == "70c34ae" and command == ["resume"]:  # that version noted nowhere that it was going back
+        assert (scene.tables(), scene.enforcing()) == (PLANNED, ENFORCED)
+        assert scene.journal()[0] == (1, "apply", "done")
+    else:
+        assert (scene.tables(), scene.enforcing()) == ({}, {})
+        assert scene.journal()[0] == (1, "apply", "undone")
 
 
 @pytest.mark.parametrize("file", ["apply-cut-off/plan.json", "undo-cut-off/next.json"])
@@ -199,8 +210,11 @@ def test_a_plan_without_a_digest_is_to_be_made_again(version: Path, tmp_path: Pa
     scene = Scene((version / file).parent, tmp_path)
     wire = scene.wire()
     result = scene("apply", version / file, "--allow-removals", "--yes")
-    assert result.code == 2
-    assert result.error.endswith("plan again")
+    if version.name == "70c34ae":
+        assert result.code == 2
+        assert result.error.endswith("plan again")
+    else:
+        assert (result.code, "open-operation" in result.err) == (4, True)  # a plan with one is one
     assert scene.wire() == wire
 
 
@@ -262,3 +276,25 @@ def test_a_rotation_that_was_killed_goes_back(version: Path, tmp_path: Path, nam
     rows = scene.done("mkey-list", "-K", "-f", "json").json["keys"]
     current = {each["node_guid"]: each["m_key"] for each in rows if each["state"] == "current"}
     assert own_keys(scene) == current
+
+
+# --- what was finished -----------------------------------------------------------------------------------------------
+
+
+def test_finished_operations_are_shown_and_need_nothing(version: Path, tmp_path: Path) -> None:
+    scene = Scene(version / "finished", tmp_path)
+    assert scene.journal() == numbered(("apply", "done"), ("mkey-deploy", "done"), ("mkey-rotate", "done"))
+    assert scene("resume", "--yes").code != 0
+    assert levels(scene) == {(3, 90)}
+    scene.done("mkey-show", "--all")
+
+
+def test_a_finished_rotation_is_undone_and_then_the_apply(version: Path, tmp_path: Path) -> None:
+    scene = Scene(version / "finished", tmp_path)
+    scene.done("undo", 3, "--yes")
+    assert levels(scene) == {(2, 60)}
+    rows = scene.done("mkey-list", "-K", "-f", "json").json["keys"]
+    assert own_keys(scene) == {each["node_guid"]: each["m_key"] for each in rows if each["state"] == "current"}
+    scene.done("undo", 1, "--yes")
+    assert (scene.tables(), scene.enforcing()) == ({}, {})
+    assert scene.journal()[:3] == numbered(("apply", "undone"), ("mkey-deploy", "done"), ("mkey-rotate", "undone"))
