@@ -144,23 +144,14 @@ class Writer:
 
     @cached_property
     def keystore(self) -> KeyStore:
-        """The key store, made when it is first needed."""
-        stores = self.fabric.stores
-        store = self._stack.enter_context(KeyStore(stores.keystore, passphrase=stores.passphrase))
-        if has_run_to_move(store):
+        """The key store, made when it is first needed; for a dry run it is neither made nor brought up to date."""
+        stores, writes = self.fabric.stores, not self.dry_run
+        store = KeyStore(stores.keystore, create=writes, upgrade=writes, passphrase=stores.passphrase)
+        self._stack.enter_context(store)
+        if writes and has_run_to_move(store):
             with Journal(stores.journal) as journal:
                 move_run(store, journal)
         return store
-
-    @contextmanager
-    def open_store(self) -> Iterator[KeyStore]:
-        """Yield the key store; for a dry run it is neither made nor brought up to date. Raises StoreError."""
-        if not self.dry_run:
-            yield self.keystore
-            return
-        paths = self.fabric.stores
-        with KeyStore(paths.keystore, create=False, upgrade=False, passphrase=paths.passphrase) as store:
-            yield store
 
     # --- checking and applying -----------------------------------------------------------------------------------
 

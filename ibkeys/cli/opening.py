@@ -180,7 +180,7 @@ def open_keystore(options: Store | Where, command: str, changing: bool = False) 
     with exclusive(path if changing else None, command=command):
         if not changing and not is_there(path, "key store"):
             exits.warn(f"{path}: there is no such file: the key store is empty")
-        with KeyStore(path, create=changing, passphrase=passphrase) as store:
+        with KeyStore(path, create=changing, upgrade=changing, passphrase=passphrase) as store:
             yield store
 
 

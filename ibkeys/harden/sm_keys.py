@@ -32,9 +32,8 @@ class SmKeyStep(Step):
     def is_due(self, writer: Writer, asked: HardenRequest) -> bool:
         """Whether a change was interrupted, so that its keys are pending in the key store, or, in a dry run,
         an options file has the default sa_key: a dry run does not ask the SA for it."""
-        with writer.open_store() as store:
-            if any(row.state == "pending" and row.kind in KINDS for row in SmKeys(store).rows()):
-                return True
+        if any(row.state == "pending" and row.kind in KINDS for row in SmKeys(writer.keystore).rows()):
+            return True
         if not asked.is_dry:
             return False  # the audit has asked the SA
         files = options_files(reach(writer.enter, asked.hosts), writer.fabric.own_guid)

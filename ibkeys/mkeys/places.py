@@ -82,8 +82,7 @@ def survey(writer: Writer) -> Places:
     places.replaced = _replaced(found, ring)
     if not any(_is_switch(ring, each.end[0]) for each in places.moved):
         settled = {each.end[0] for each in places.moved} | set(places.claimed) | ring.settled
-        with writer.open_store() as store:
-            absent = {port.port_guid for port in absent_ports(store, found)}
+        absent = {port.port_guid for port in absent_ports(writer.keystore, found)}
         places.vanished = sorted((found.missing | absent) - settled)
     return places
 

@@ -52,9 +52,8 @@ def refuse_while_open(writer: Writer) -> None:
     """Raise Refused (``open-run``) while a change has not ended: its own command finishes it, and no other begins
     before. One whose keys went with a lost key store ends with the next change. Raises StoreError."""
     found = open_change_of(writer)
-    with writer.open_store() as store:
-        if found is None or not has_pending_keys(store):
-            return
+    if found is None or not has_pending_keys(writer.keystore):
+        return
     raise Refused(
         f"operation {found.id} ({COMMAND}) is not finished, and no other change of sm_key and sa_key can begin before "
         f"that: `{finishes(found.id)}` finishes it",
@@ -75,8 +74,7 @@ def why_it_stays(writer: Writer, operation: int) -> UsageError | StoreError | No
     with Journal.read(writer.fabric.stores.journal) as journal:
         found = open_change(journal)
         record = journal.find(operation)
-    with writer.open_store() as store:
-        is_pending = has_pending_keys(store)
+    is_pending = has_pending_keys(writer.keystore)
     name = f"operation {record.id} ({COMMAND})"
     if record.state in ("done", "undone"):
         return UsageError(f"{name} has ended: `{NEW_KEYS}` sets new keys")

@@ -116,8 +116,7 @@ def plan_change(
     if writer.fabric.is_simulated:
         raise UsageError("a simulated subnet has no OpenSM on any host, so there is no file to change")
     _refuse_while_standbys_are_stopped(writer)
-    with writer.open_store() as store:
-        rows = SmKeys(store).rows()
+    rows = SmKeys(writer.keystore).rows()
     pending: dict[Kind, SMKey] = {
         row.kind: row.sm_key for row in rows if row.state == "pending" and row.kind != "other"
     }

@@ -54,8 +54,8 @@ def objections_to_unread_options(
 def is_written_here(writer: Writer, file: OpensmFile) -> bool:
     """Return whether ibkeys wrote a file as it is now, with this journal. Where that was interrupted, OpenSM may not
     have read it, and the change still goes on or back. Raises FileFormatError, StoreError."""
-    with Journal.read(writer.fabric.stores.journal) as journal, writer.open_store() as store:
-        return is_as_left(file, journal, store)
+    with Journal.read(writer.fabric.stores.journal) as journal:
+        return is_as_left(file, journal, writer.keystore)
 
 
 def objection_to_edits(edits: Iterable[str], faulty: str = "") -> Objection:

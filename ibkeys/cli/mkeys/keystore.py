@@ -274,7 +274,7 @@ def mkey_export(where: Where, directory: Path, guid2lid: bool, conf: Conf, forma
         with open_fabric(where) as fabric:
             found = sweep(fabric, where)
             stores = fabric.stores
-            with KeyStore(stores.keystore, create=False, passphrase=stores.passphrase) as keys:
+            with KeyStore(stores.keystore, create=False, upgrade=False, passphrase=stores.passphrase) as keys:
                 done, checked = _export(keys, directory, found, conf, where)
         errors = errors_of(found)
     else:

@@ -16,7 +16,8 @@ from ibkeys.store.journal.runs import Runs
 def key_of_last_run(writer: Writer) -> MKey | None:
     """Return the key that the last run gives all ports through OpenSM; None where it is of another kind, where there is
     none, and where its keys are gone with an earlier key store."""
-    with writer.open_store() as store, Journal.read(writer.fabric.stores.journal) as journal:
+    store = writer.keystore
+    with Journal.read(writer.fabric.stores.journal) as journal:
         runs = Runs(journal)
         last = runs.last()
         if last is None or last.via is None or not has_keys_of(store, last, runs.ports(last.id)):
@@ -33,8 +34,8 @@ def hosts_of_last_run(writer: Writer) -> list[SmHost]:
 
 def record_of_last_run(writer: Writer) -> RunRecord:
     """Return the record of the last run. Raises UsageError for none, and for one by own Sets; KeyGone."""
-    with writer.open_store() as store:
-        last, _ = last_run_with_keys(writer, store)
-        if last.via is None:
-            raise UsageError(f"{last.name} does not go through OpenSM, and is finished by own Sets")
-        return RunRecord.of_json(last.via, store)
+    store = writer.keystore
+    last, _ = last_run_with_keys(writer, store)
+    if last.via is None:
+        raise UsageError(f"{last.name} does not go through OpenSM, and is finished by own Sets")
+    return RunRecord.of_json(last.via, store)

@@ -109,8 +109,8 @@ def refuse_newcomers(
 
 def _is_proven(writer: Writer, file: OpensmFile) -> bool:
     """Return whether the options file is as a change of ours left it, which OpenSM has read."""
-    with Journal.read(writer.fabric.stores.journal) as journal, writer.open_store() as store:
-        return is_proven(file, journal, store)
+    with Journal.read(writer.fabric.stores.journal) as journal:
+        return is_proven(file, journal, writer.keystore)
 
 
 def _problems(manager: ManagedOpensm, wanted: KeySetting) -> Iterator[str]:

@@ -62,8 +62,7 @@ def name_absent_in_new_run(writer: Writer, run: PlannedRun, waits: bool) -> None
     *waits*: the run has something for them, and gives it to them when it is resumed; where it has no other port, it
     never begins, and another run is needed. Raises StoreError.
     """
-    with writer.open_store() as store:
-        absent = absent_ports(store, run.found)
+    absent = absent_ports(writer.keystore, run.found)
     if waits and (run.jobs or run.already_set):
         run.away = absent
     before = _name_nobody_behind(writer.fabric.ring, run, absent)

@@ -68,8 +68,7 @@ def is_without_keys(writer: Writer) -> bool:
     """Whether the keys of the last run are gone with an earlier key store, so that it goes neither on nor back. Raises
     as `last_run`."""
     last, ports = last_run(writer)
-    with writer.open_store() as store:
-        return not has_keys_of(store, last, ports)
+    return not has_keys_of(writer.keystore, last, ports)
 
 
 def has_keys_of(store: KeyStore, run: Run, ports: Sequence[RunPort]) -> bool:

@@ -48,20 +48,20 @@ def return_of_last_run(
     reading: Wanted = LINKS,
 ) -> PlannedRun:
     """Like `plan_return`, for a run of any kind; nothing is reported yet. *reading*: what the sweep reads."""
-    with writer.open_store() as store:
-        last, ports = last_run_with_keys(writer, store)
-        options = replace(with_bounds(last.options, at_once, max_failures), first=None)
-        found = writer.fabric.sweep(progress=progress, wanted=reading)
-        unused = [store.ref_of(port.key_name) for port in ports if port.key_name is not None and not port.is_begun]
-        run = PlannedRun(
-            Plan(last.command),
-            options,
-            found,
-            goes_back=True,
-            is_open=last.is_left_over,
-            beginning=LastRun(last, unused),
-        )
-        sort_ports(writer, run, store, [kept for kept in ports if kept.is_begun], partial(_former, store))
+    store = writer.keystore
+    last, ports = last_run_with_keys(writer, store)
+    options = replace(with_bounds(last.options, at_once, max_failures), first=None)
+    found = writer.fabric.sweep(progress=progress, wanted=reading)
+    unused = [store.ref_of(port.key_name) for port in ports if port.key_name is not None and not port.is_begun]
+    run = PlannedRun(
+        Plan(last.command),
+        options,
+        found,
+        goes_back=True,
+        is_open=last.is_left_over,
+        beginning=LastRun(last, unused),
+    )
+    sort_ports(writer, run, store, [kept for kept in ports if kept.is_begun], partial(_former, store))
     return run
 
 

@@ -44,8 +44,7 @@ def plan_new_run(
     were not found get what is wanted later, from the same run. Raises Refused (``open-run``) while another run is not
     finished, and what `Fabric.sweep` raises.
     """
-    with writer.open_store() as store:
-        notes = refuse_while_open(writer, store)
+    notes = refuse_while_open(writer, writer.keystore)
     found = writer.fabric.sweep(progress=progress, wanted=reading)
     everything: list[Job] = []
     run = PlannedRun(Plan(command, notes=notes), options, found, beginning=NewRun(command, everything))

@@ -43,8 +43,7 @@ def plan_removal(
     That the ports are open afterwards is asked about, unless *leaves_open* says that it is meant. Raises Refused
     (``open-run``) while another run is not finished.
     """
-    with writer.open_store() as store:
-        stored = store.current()
+    stored = writer.keystore.current()
     options = RunOptions(False, NOTHING.protect, NOTHING.lease, at_once, first, max_failures)
     run = plan_new_run(
         writer, REMOVAL, options, lambda old: NOTHING, lambda job: _has_nothing(job, stored), order, progress

@@ -58,16 +58,16 @@ def rest_of_last_run(
     first: int | None = None,
 ) -> PlannedRun:
     """As `plan_rest`, whatever the method of the run; nothing is said about it yet. *reading*: what the sweep reads."""
-    with writer.open_store() as store:
-        last, ports = last_run_with_keys(writer, store)
-        if last.operation.state == "undone":
-            raise StoreError(f"{last.name} was rolled back, or its record was ended; there is nothing to continue")
-        if last.operation.is_half_undone:
-            raise UsageError(f"{last.name} is half rolled back: `ibkeys resume {last.id}` finishes that")
-        options = replace(with_bounds(last.options, at_once, max_failures), first=_first(last, ports, first))
-        found = writer.fabric.sweep(progress=progress, wanted=reading)
-        run = PlannedRun(Plan(last.command), options, found, is_open=last.is_open, beginning=LastRun(last))
-        _collect(writer, run, store, last, ports)
+    store = writer.keystore
+    last, ports = last_run_with_keys(writer, store)
+    if last.operation.state == "undone":
+        raise StoreError(f"{last.name} was rolled back, or its record was ended; there is nothing to continue")
+    if last.operation.is_half_undone:
+        raise UsageError(f"{last.name} is half rolled back: `ibkeys resume {last.id}` finishes that")
+    options = replace(with_bounds(last.options, at_once, max_failures), first=_first(last, ports, first))
+    found = writer.fabric.sweep(progress=progress, wanted=reading)
+    run = PlannedRun(Plan(last.command), options, found, is_open=last.is_open, beginning=LastRun(last))
+    _collect(writer, run, store, last, ports)
     if not any(each.unread for each in run.skipped):
         run.is_open |= last.is_left_over
     return run
