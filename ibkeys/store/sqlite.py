@@ -55,9 +55,10 @@ class Database:
 
     With ``create=False`` a file that is not there is no error and is not made: the database is then an empty one in
     memory, which is what a command that only reads wants. With ``upgrade=False`` a file of an earlier schema is read
-    through a copy in memory and stays as it is: the reader may not be allowed to write. ``read_only`` is for files
-    that are handed on: others may read them, and nothing changes them; of an earlier schema they are read in the same
-    way. *image*: what `image` returned, to be read in memory. Every failure is a StoreError of one line.
+    through a copy in memory and stays as it is: the reader may not be allowed to write. ``is_copy`` says so, and the
+    copy cannot be written. ``read_only`` is for files that are handed on: others may read them, and nothing changes
+    them; of an earlier schema they are read in the same way. *image*: what `image` returned, to be read in memory.
+    Every failure is a StoreError of one line.
 
     Synchronization: use in the thread that made it.
     """
@@ -76,6 +77,7 @@ class Database:
         self._what = schema.what
         self._connection: sqlite3.Connection | None = None
         self._ops_left: int | None = None
+        self.is_copy = False
         try:
             if path is not None and not path.exists():
                 if create:
@@ -105,6 +107,8 @@ class Database:
                 if path is not None and (read_only or not upgrade) and self._version() < schema.version:
                     self._go_on_in_memory()
                 self._migrate()
+                if self.is_copy:
+                    self._open_connection().execute("PRAGMA query_only = ON")
             except BaseException:
                 self.close()
                 raise
@@ -244,6 +248,7 @@ class Database:
         with closing(self._open_connection()) as file:
             self._connection = self._connected(None, False)
             file.backup(self._connection)
+        self.is_copy = True
 
     def _refuse_damage(self) -> None:
         """Refuse a file for reading alone that is of no version, or not whole."""
@@ -301,7 +306,7 @@ class Store(Closing):
     """What journal and key store have in common: a file of one `Schema`, closed once, and a clock.
 
     ``path`` None keeps it in memory. ``create=False``: a file that is not there reads as an empty store.
-    ``upgrade=False``: one of an earlier version is read as it is; what is written to it does not last. ``database``
+    ``upgrade=False``: one of an earlier version is read as it is, and cannot be written. ``database``
     is for others that keep their rows in the same file: `ibkeys.store.journal.runs.Runs`.
     """
 

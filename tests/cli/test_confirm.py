@@ -5,16 +5,19 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ibkeys.change.confirming.confirmation import may_go_back
 from ibkeys.change.confirming.guardian import GuardedStart, Watch, go_back
 from ibkeys.change.consent import INTERLOCKS
 from ibkeys.cli.guarding import command_for_child, own_program
@@ -22,9 +25,11 @@ from ibkeys.cli.options import SmHosts, Where
 from ibkeys.cli.partitions.apply import undo_command
 from ibkeys.errors import UsageError
 from ibkeys.store.journal import Journal
+from ibkeys.store.lock import exclusive
 from ibkeys.store.paths import StorePaths
 from tests.apply.lab import Lab
 from tests.cli.conftest import TWO_SWITCH, Cli, pkeys
+from tests.corpus import DATA
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT = 60
@@ -144,6 +149,35 @@ def test_several_that_wait_are_named(cli: Cli, tmp_path: Path) -> None:
             journal.set_stage(identity, "unconfirmed")
     result = cli("confirm", "--journal", tmp_path / "journal.db")
     assert (result.code, "operations 1, 2 wait for a confirmation: name one" in result.error) == (3, True)
+
+
+@pytest.fixture
+def of_an_earlier_version(tmp_path: Path) -> Path:
+    """A journal that 3eed0cee left, in which an apply waits for its confirmation."""
+    path = tmp_path / "earlier.db"
+    shutil.copyfile(DATA / "stores" / "3eed0cee" / "apply-first" / "journal.db", path)
+    path.chmod(0o600)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE plans SET stage = 'unconfirmed'")
+        connection.commit()
+    return path
+
+
+def test_the_journal_of_an_earlier_version_that_waits_stays_as_it_is(cli: Cli, of_an_earlier_version: Path) -> None:
+    path = of_an_earlier_version
+    before = path.read_bytes()
+    with exclusive(path, command="apply"):
+        for words in (("confirm", 1), ("confirm",), ("resume", "--yes"), ("pkey-add", 3, "0x8021", "--yes")):
+            result = cli(*words, "--journal", path)
+            assert (result.code, f"apply, pid {os.getpid()}" in result.err) == (3, True)
+    assert may_go_back(path, 1)  # a guard that asks: the command that goes back writes it down
+    assert path.read_bytes() == before
+
+
+def test_what_an_earlier_version_left_waiting_is_confirmed(cli: Cli, of_an_earlier_version: Path) -> None:
+    assert cli("confirm", "--journal", of_an_earlier_version).code == 0
+    with Journal.read(of_an_earlier_version) as journal:
+        assert journal.find(1).stage == "confirmed"
 
 
 @pytest.mark.parametrize("command", ["apply", "mkey-deploy", "mkey-rotate", "mkey-remove"])

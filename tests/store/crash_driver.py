@@ -7,8 +7,10 @@ steps there are.
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from ibkeys.keys.key_setting import KeySetting
@@ -19,12 +21,14 @@ from ibkeys.store.journal import Image, Journal
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sealing import Cost, Passphrase
 from ibkeys.store.keys.sm_keys import SmKeys
+from ibkeys.store.moving_runs import move_run_between
 from ibkeys.store.opensm import KEY_FILES, KeyFiles, write_key_files
 from ibkeys.store.snapshot import write_snapshot
 from tests.dying import at_each_step, crash
 
 KEYS = {name: MKey(0x1111111111111111 * number) for number, name in enumerate("ABCD", 1)}
 PORT_GUID = 0x0002C90300A1B2C3
+STORES = Path(__file__).parents[1] / "data" / "stores"
 
 steps_left = -1  # negative: not counting
 
@@ -120,7 +124,21 @@ def take_snapshots(directory: Path) -> None:
     promise(directory, "later")
 
 
+def bring_up_to_date(version: str, directory: Path) -> None:
+    """The stores of an earlier version that was interrupted in a rotation are there."""
+    global steps_left
+    kept, steps_left = steps_left, -1
+    for name in ("keys.db", "journal.db"):
+        shutil.copyfile(STORES / version / "rotate-cut-off" / name, directory / name)
+        (directory / name).chmod(0o600)
+    steps_left = kept
+    move_run_between(directory / "keys.db", directory / "journal.db", dry_run=False)
+    promise(directory, "moved")
+
+
 USES = {
+    "70c34ae": partial(bring_up_to_date, "70c34ae"),
+    "3eed0cee": partial(bring_up_to_date, "3eed0cee"),
     "keys": use_key_store,
     "sm_keys": use_sm_keys,
     "encryption": use_encryption,

@@ -6,13 +6,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from ibkeys.errors import StoreSealed
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.journal import Journal
+from ibkeys.store.journal.runs import Runs
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sealing import Passphrase
 from ibkeys.store.keys.sm_keys import SmKeys
+from ibkeys.store.moving_runs import has_run_to_move, move_run_between
 from ibkeys.store.opensm import KEY_FILES, read_key_files
 from ibkeys.store.snapshot import read_snapshot, write_snapshot
 
@@ -119,6 +123,32 @@ def test_every_promised_before_image_is_found_after_a_crash_at_any_step(tmp_path
                 assert all(operation.state in ("open", "done") for operation in operations)
     [operation] = Journal(places[-1] / "journal.db").list_operations()
     assert operation.state == "done"
+
+
+@pytest.mark.parametrize("version", ["70c34ae", "3eed0cee"])
+def test_the_run_of_an_earlier_version_moves_once_after_a_crash_at_any_step(tmp_path: Path, version: str) -> None:
+    places = crash_points(version, tmp_path)
+    assert len(places) > 40
+    seen, runs = set[tuple[bool, bool]](), list[tuple[list[object], list[str]]]()
+    for place in places:
+        keys, path = place / "keys.db", place / "journal.db"
+        with KeyStore(keys, upgrade=False) as store, Journal.read(path) as journal:
+            seen.add((has_run_to_move(store), bool(Runs(journal).operations())))
+        move_run_between(keys, path, dry_run=False)
+        with KeyStore(keys) as store, Journal(path) as journal:
+            assert not has_run_to_move(store)
+            [number] = Runs(journal).operations()
+            ports = [
+                (
+                    port.port_guid,
+                    port.state,
+                    *(name and store.named(name).m_key for name in (port.key_name, port.old_name)),
+                )
+                for port in Runs(journal).ports(number)
+            ]
+            runs.append(([*ports], [f"{each.command} {each.state}" for each in journal.list_operations()]))
+    assert [each for each in runs if each != runs[-1]] == []
+    assert seen == {(True, False), (True, True), (False, True)}, "in one of the two at every moment"
 
 
 def test_a_snapshot_is_the_former_file_or_the_whole_new_one_after_a_crash_at_any_step(tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from ibkeys.change.next_commands import next_commands, next_commands_of
-from ibkeys.errors import IbkeysError, StoreError
+from ibkeys.errors import IbkeysError, StoreError, StoreLocked
 from ibkeys.store.journal import Journal
+from ibkeys.store.lock import holder_of
 
 POLL: Final = 0.5
 """Seconds between two looks at whether it was confirmed elsewhere."""
@@ -38,7 +39,7 @@ def may_go_back(journal: Path, operation: int, start: int | None = None) -> bool
     if not is_unconfirmed(journal, operation, start):
         return False
     # where the journal cannot be written, the command that rolls back says so
-    with suppress(IbkeysError), Journal(journal, create=False) as stored:
+    with suppress(IbkeysError), Journal.read(journal) as stored:
         cut_off = stored.find(operation).stage == "running"
         stored.move_stage(operation, "running" if cut_off else "unconfirmed", "going-back")
     return is_unconfirmed(journal, operation, start)
@@ -76,7 +77,13 @@ def confirm(journal: Journal, operation: int, tell_guards: Callable[[Mapping[str
     on other hosts, of which the journal kept how they are reached: they do not ask the journal, so they come first.
 
     Raises StoreError when there is nothing to confirm, or it is too late, and says why; HostNotReached, HostRefused.
+    StoreLocked where *journal* is only read, because a command of an earlier version of ibkeys goes on with it.
     """
+    if journal.database.is_copy:
+        raise StoreLocked(
+            f"{journal.path}: a command of an earlier version of ibkeys is running ({holder_of(journal.path)}): press "
+            "Enter where it waits, or confirm with that version"
+        )
     if journal.find(operation).awaits_confirmation:
         tell_guards(journal.options_of(operation))
     if journal.move_stage(operation, "unconfirmed", "confirmed"):

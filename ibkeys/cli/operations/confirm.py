@@ -23,8 +23,10 @@ def confirm(where: Where, operation: int | None) -> int:
     from ibkeys.change.confirming import confirmation
     from ibkeys.sm.site import KEPT_HOSTS, hosts_in
     from ibkeys.store.journal import Journal
+    from ibkeys.store.lock import holder_of
 
-    with Journal(journal_of(where), create=False) as journal:
+    path = journal_of(where)
+    with Journal(path, create=False, upgrade=not holder_of(path)) as journal:
         operation = operation or confirmation.waiting_for_confirmation(journal)
         is_fresh = confirmation.confirm(journal, operation, confirm_guards)
         command, kept = journal.find(operation).command, journal.options_of(operation)
