@@ -7,7 +7,6 @@ moved at any time, so the far port is proven again before each write, and before
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -16,7 +15,7 @@ from ibkeys.change.counters import plan_clear
 from ibkeys.change.pkeys import plan_set
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
-from ibkeys.errors import IbkeysError, Refused
+from ibkeys.errors import IbkeysError, NotStored, Refused
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.hardware.check import Answer, Check, Finding, differs, not_checked, same
 from ibkeys.hardware.look import Look
@@ -26,8 +25,6 @@ from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
 from ibkeys.mad.attributes import counted_violations
 from ibkeys.mkeys.set import plan_mkey_set
 
-_P_KEY: Final = re.compile(r"(?<!status )\b0x[0-9a-f]{4}\b", re.IGNORECASE)
-"""A P_Key in the message of an error; a Status is written alike."""
 _HIGHEST: Final = 0x7FF0
 """Partitions are tried from here downwards."""
 
@@ -79,8 +76,8 @@ class Loopback:
         except IbkeysError as error:
             if isinstance(error, Refused) and not self.stands:
                 self.refusals += 1
-                return not_checked(_without_p_keys(error))
-            return differs(_without_p_keys(error))
+                return not_checked(_told(error))
+            return differs(_told(error))
 
     def _p_key(self, look: Look) -> Answer:
         """Set the P_Key of a partition that nobody is in, at the last free entry, and restore the table."""
@@ -141,9 +138,11 @@ class Loopback:
         return same("reset, and read as 0; counters cannot be restored", before=counted)
 
 
-def _without_p_keys(error: IbkeysError) -> str:
-    """Return the message of *error*: a report has no P_Key, and what a table holds is in messages of changes."""
-    return _P_KEY.sub("<a P_Key>", str(error))
+def _told(error: IbkeysError) -> str:
+    """Return what a report, which is published, says of *error*: of those whose message has P_Keys only the kind."""
+    if isinstance(error, Refused):
+        return f"refused by interlock {error.interlock}"
+    return "a fresh read does not show what was set" if isinstance(error, NotStored) else str(error)
 
 
 def _unused(look: Look) -> int:
