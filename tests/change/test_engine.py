@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 import pytest
 
 from ibkeys.change.edits import PKeyBlockEdit
 from ibkeys.change.engine import Engine, EngineHooks
+from ibkeys.change.engine.port_steps import PortSteps
 from ibkeys.change.pending_set import PendingSet, SetProof
 from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
@@ -275,6 +277,36 @@ def test_a_proof_that_was_not_asked_because_its_switch_paused_is_asked_later() -
     wrong = [each for each in pending if each.error is not None]
     assert len(wrong) <= 1
     assert all(each.entries[-1].status == "done" for each in pending if each not in wrong)
+
+
+class Lost(KeyEdit):
+    """An edit that gets no answer after its Set."""
+
+    def prove(self, client: SmpClient, each: PendingSet) -> Task:
+        yield from ()
+        return SetProof(NoReply("no reply"), is_silent=True)
+
+
+def test_a_port_that_cannot_be_asked_again_after_its_set_keeps_the_error_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench(subnet("two-switch"))
+    handle = bench.fabric.handle(bench.hosts[1])
+    shown = handle.read_port_info()
+    pending = [PendingSet(Lost(Target.of(handle), shown, KeySetting(NO_MKEY, 0, 0), KeySetting(NO_MKEY, 0, 30)))]
+    moved = MadStatusError("another port answers", 0x1C).explained("a cable was moved")
+    seen = count()
+
+    def look(self: PortSteps, target: Target) -> Task:
+        yield from ()
+        if next(seen):
+            raise moved
+
+    monkeypatch.setattr(PortSteps, "look", look)
+    bench.run(pending, looks_twice=True)
+    assert pending[0].error is moved
+    assert (moved.status, moved.more) == (0x1C, "a cable was moved")
+    assert str(moved) == "it did not answer after its Set, and then: another port answers"
 
 
 def test_the_repr_of_a_set_shows_nothing_of_the_attribute() -> None:

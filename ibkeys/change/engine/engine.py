@@ -292,7 +292,8 @@ class Engine:
         try:
             yield from self._steps.look(each.target)
         except IbkeysError as error:
-            self._end(each, type(error)(f"it did not answer after its Set, and then: {error}"))
+            error.step = "it did not answer after its Set, and then"
+            self._end(each, error)
             return
         proof = yield from each.edit.prove(self._client, each)
         if not proof.never_arrived or self.is_stopped:
