@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ibkeys.change.consent import Objection
 from ibkeys.change.counters import plan_clear
 from ibkeys.change.pkeys import plan_set
 from ibkeys.change.plan import Plan
@@ -76,7 +77,8 @@ class Loopback:
         except IbkeysError as error:
             if isinstance(error, Refused) and not self.stands:
                 self.refusals += 1
-                return not_checked(_told(error))
+                way = Objection(error.interlock, "").how_to_override
+                return not_checked(f"{_told(error)}; to do it anyway: {way}")
             return differs(_told(error))
 
     def _p_key(self, look: Look) -> Answer:
