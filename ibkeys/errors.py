@@ -48,12 +48,15 @@ from __future__ import annotations
 import errno as _errno
 from typing import Final, Self
 
+from ibkeys.port_text import PortText
+
 NOTHING: Final = "nothing was changed"
 """What `IbkeysError.changed` says when nothing was."""
 
 
 class IbkeysError(Exception):
-    """Base of all errors of this package. ``str()`` is one line: what was asked, where, what came back, what to do.
+    """Base of all errors of this package. ``str()`` is one line: what was asked, where, what came back, what to do; it
+    is a `PortText`, so that errors of many ports can be told by cause.
 
     ``message``: the sentence that it was raised with. ``step``: the step of a larger change that raised it.
     ``changed``: what that change had done by then, in words, `NOTHING` for nothing; "" where it does not say.
@@ -72,9 +75,10 @@ class IbkeysError(Exception):
     way_on: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        step = f"{self.step}: " if self.step else ""
         state = ": ".join(filter(None, (self.changed, self.advice)))
-        text = "; ".join(filter(None, (self.message, state, *self.way_on)))
-        return f"{self.step}: {text}" if self.step else text
+        rest = "; ".join(filter(None, (state, *self.way_on)))
+        return PortText.joined(step, self.message, "; " if self.message and rest else "", rest)
 
     @property
     def message(self) -> str:

@@ -10,6 +10,7 @@ from ibkeys.change.wanted import differences
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, NotStored
 from ibkeys.mad.attributes import PortInfo
+from ibkeys.port_text import at_port
 from ibkeys.topology.port_id import PortKey
 
 
@@ -21,7 +22,7 @@ def find_differences(writer: Writer, written: Mapping[PortKey, Written]) -> dict
     wrong = read_again(writer, [each.target for each in written.values()])
     for key, each in written.items():
         if key not in wrong and (problem := _difference(each)):
-            wrong[key] = NotStored(f"{each.target.port}: when it was read at the end, {problem}")
+            wrong[key] = NotStored(at_port(each.target.port, f"when it was read at the end, {problem}"))
     return wrong
 
 

@@ -11,6 +11,7 @@ from ibkeys.audit.findings import SEVERITIES, Coverage, Profile, Report, Result,
 from ibkeys.audit.inputs import BETWEEN_SWITCHES, AuditInput
 from ibkeys.audit.rule import NO_IDENTITY, Rule, RuleFinding, Verdict
 from ibkeys.audit.waivers import Waivers
+from ibkeys.port_text import PortText
 from ibkeys.topology.model import Trouble
 from ibkeys.topology.moves import Moved
 from ibkeys.topology.nodes import Port
@@ -157,8 +158,7 @@ def coverage_of(data: AuditInput, part: Part | None, undecided: Iterable[Mapping
     missing = [trouble for trouble in fabric.troubles if part is None or part.concerns(trouble)]
     unreadable = {trouble.port for trouble in missing if not trouble.is_behind}
     troubles = [
-        _unread(data.identity(each.port), each.attribute, each.reading, each.error + _who_was_there(data, each))
-        for each in missing
+        _unread(data.identity(each.port), each.attribute, each.reading, _error_of(data, each)) for each in missing
     ]
     troubles += [
         _unread(NO_IDENTITY, "SA", "not-asked", f"the SA could not be queried ({question}): {probe.detail}")
@@ -177,12 +177,12 @@ def coverage_of(data: AuditInput, part: Part | None, undecided: Iterable[Mapping
     )
 
 
-def _who_was_there(data: AuditInput, trouble: Trouble) -> str:
-    """Name who was behind a port when the baseline was taken: a port that does not answer cannot give its name."""
-    if not trouble.is_behind:
-        return ""
-    port = data.before(trouble.port)
-    return f"; in the baseline {port.peer} was there" if port is not None and port.peer is not None else ""
+def _error_of(data: AuditInput, trouble: Trouble) -> str:
+    """Return the error, and who was behind the port when the baseline was taken: who does not answer has no name."""
+    port = data.before(trouble.port) if trouble.is_behind else None
+    if port is None or port.peer is None:
+        return trouble.error
+    return PortText.joined(trouble.error, f"; in the baseline {port.peer} was there")
 
 
 def _partitions(data: AuditInput) -> list[tuple[int, str | None, int, int]]:

@@ -8,6 +8,7 @@ from typing import Final
 
 from ibkeys.errors import Refused, UsageError
 from ibkeys.near import did_you_mean_any
+from ibkeys.port_text import PortText
 
 INTERLOCKS: Final = {
     "active-sm": "a change while a subnet manager is or may be master",
@@ -86,11 +87,9 @@ class Objection:
         also = (
             "; also triggered: " + ", ".join(f"{o.interlock} ({o.how_to_override})" for o in others) if others else ""
         )
-        return Refused(
-            f"refused by interlock {self.interlock}: {self.message}; to do it anyway: {self.how_to_override}{also}",
-            self.interlock,
-            self.details,
-        ).explained(self.more)
+        way = f"; to do it anyway: {self.how_to_override}{also}"
+        text = PortText.joined(f"refused by interlock {self.interlock}: ", self.message, way)
+        return Refused(text, self.interlock, self.details).explained(self.more)
 
 
 @dataclass(frozen=True, slots=True)

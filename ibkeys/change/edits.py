@@ -23,6 +23,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
 from ibkeys.mad.attributes import Attribute, PKeyTable, PortInfo
 from ibkeys.mad.const import P_KEYS_PER_BLOCK, Method
+from ibkeys.port_text import PortText, at_port
 
 _MOST_TOLD: Final = 4
 """Entries that an error names; further ones are counted."""
@@ -66,8 +67,9 @@ class _ReadBack(ABC):
         untouched = self.changed_nothing(each.before, stored)
         if isinstance(answer, NoReply):
             times = " each time" if self.at_most > 1 and untouched else ""
-            return SetProof(NotStored(f"{each} was lost{times}: {wrong} ({answer})"), never_arrived=untouched)
-        refused = answer or NotStored(f"{each} was accepted but not stored: {wrong}")
+            lost = PortText.joined(each.text, f" was lost{times}: {wrong} (", str(answer), ")")
+            return SetProof(NotStored(lost), never_arrived=untouched)
+        refused = answer or NotStored(PortText.joined(each.text, f" was accepted but not stored: {wrong}"))
         return SetProof(refused, changed_nothing=untouched)
 
 
@@ -104,11 +106,11 @@ class PKeyBlockEdit(_ReadBack):
             have = values[index - self.start]
             expected = self._known.get(index, EMPTY)
             if _key(have) not in (expected, key) and not self._takes_over:
-                raise Objection(
-                    "stale",
-                    f"{self.target.port}: index {index} was {expected or 'empty'} when this change was planned and is "
-                    f"{PKey(have)} now; somebody else is writing this table",
-                ).refusal()
+                text = (
+                    f"index {index} was {expected or 'empty'} when this change was planned and is {PKey(have)} now; "
+                    "somebody else is writing this table"
+                )
+                raise Objection("stale", at_port(self.target.port, text)).refusal()
             if _key(have) != key:
                 values[index - self.start] = key if key else self._empties.get(index, 0)
         values[self.width :] = [0] * (P_KEYS_PER_BLOCK - self.width)
@@ -171,7 +173,8 @@ class PortInfoEdit(_ReadBack):
             as_shown = {name: getattr(self._shown, name) for name in self.changes}
             changed = what_changed(self._shown, info.replace(**as_shown))
         if changed and not self._takes_over:
-            raise Objection("stale", f"{self.target.handle}: PortInfo changed since it was shown ({changed})").refusal()
+            text = at_port(self.target.handle, f"PortInfo changed since it was shown ({changed})")
+            raise Objection("stale", text).refusal()
         if all(getattr(info, name) == value for name, value in self.changes.items()):
             return now
         target = self.target

@@ -9,6 +9,7 @@ from ibkeys.change.target import Target
 from ibkeys.client.smp import SmpClient, Task
 from ibkeys.errors import IbkeysError
 from ibkeys.mad.attributes import Attribute
+from ibkeys.port_text import PortText
 from ibkeys.store.journal import Entry
 
 
@@ -95,5 +96,8 @@ class PendingSet:
         """The port that is changed."""
         return self.edit.target
 
-    def __str__(self) -> str:
-        return f"{self.target.port}: Set({self.edit.name}, modifier 0x{self.edit.modifier:x})"
+    @property
+    def text(self) -> PortText:
+        """The port and what is set there."""
+        name = self.edit.name
+        return PortText(f"{self.target.port}: Set({name}, modifier 0x{self.edit.modifier:x})", f"Set({name})")

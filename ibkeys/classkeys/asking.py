@@ -69,7 +69,8 @@ def questions_for(
             key = keys.get(of.name, {}).get(port.guid, NO_CLASS_KEY)
             why_not = None
             if not key.is_zero and port in not_to_be_trusted:
-                key, why_not = NO_CLASS_KEY, NotAsked("withheld", not_to_be_trusted[port])
+                why = f"not queried, because its key is not sent there: {not_to_be_trusted[port]}"
+                key, why_not = NO_CLASS_KEY, NotAsked("withheld", why)
             elif key.is_zero and of.name not in FREE_WITHOUT_KEY and not ask_unkeyed:
                 why_not = NO_KEY_KNOWN
             questions.append(Question(port, of, key, why_not))
@@ -114,7 +115,7 @@ def way_to(local: LocalPort, port: Port, pkey_index: int | None = None) -> GmpPa
 def _ask(client: SmpClient, local: LocalPort, question: Question, pkey_index: int | None) -> Task:
     port, of = question.port, question.of
     if question.why_not:
-        return ClassKeyReading(port, of.name, "not-asked", str(question.why_not), not_asked=question.why_not)
+        return ClassKeyReading(port, of.name, "not-asked", question.why_not.why, not_asked=question.why_not.kind)
     if not port.lid:
         return ClassKeyReading(port, of.name, "not-asked", "not queried: it has no LID, and these MADs need one")
     try:

@@ -21,31 +21,22 @@ STATES: Final[tuple[ClassKeyState, ...]] = get_args(ClassKeyState)
 ANSWERED: Final = frozenset({"set", "zero", "hidden"})
 """The states of a port that has the class and said something of its key."""
 
-_WITHHELD: Final = "not queried, because its key is not sent there"
+NotAskedKind = Literal["no-key", "withheld", "other"]
+"""Why a port was not asked for a key. ``no-key``: none of the class is known here, and what a query without one costs
+is not known. ``withheld``: its key is not sent there."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotAsked:
-    """Why a port was not asked for a key, ``why`` in words. ``kind``: ``no-key``, none of the class is known here and
-    what a query without one costs is not known; ``withheld``, its key is not sent there; ``other``.
-    """
+    """Why a port was not asked for a key, ``why`` in words."""
 
-    kind: Literal["no-key", "withheld", "other"]
-    why: str = "not queried: no key of this class is known here, and what a query without one costs is not known"
-
-    def __str__(self) -> str:
-        return f"{_WITHHELD}: {self.why}" if self.kind == "withheld" else self.why
-
-    @classmethod
-    def said(cls, detail: str) -> NotAsked | None:
-        """Return the kind of a reason whose words a snapshot has; None for ``other``."""
-        if detail == str(NO_KEY_KNOWN):
-            return NO_KEY_KNOWN
-        words, _, why = detail.partition(": ")
-        return cls("withheld", why) if words == _WITHHELD else None
+    kind: NotAskedKind
+    why: str
 
 
-NO_KEY_KNOWN: Final = NotAsked("no-key")
+NO_KEY_KNOWN: Final = NotAsked(
+    "no-key", "not queried: no key of this class is known here, and what a query without one costs is not known"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +55,7 @@ class ClassKeyReading:
     info: bytes | None = None
     with_key: bool = False
     is_the_known_key: bool | None = None
-    not_asked: NotAsked | None = None
+    not_asked: NotAskedKind | None = None
 
     @property
     def is_unread(self) -> bool:

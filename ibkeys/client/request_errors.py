@@ -14,6 +14,7 @@ from ibkeys.mad.decode import attribute_name
 from ibkeys.mad.performance import PortCounters
 from ibkeys.mad.sa import SA_HEADER_SIZE, SaHeader
 from ibkeys.mad.smp import DATA_OFFSET, DirectedRouteSmp, Mad
+from ibkeys.port_text import PortText
 from ibkeys.printable import counted
 
 _CLASS_WORDS: Final = {
@@ -25,9 +26,9 @@ _CLASS_WORDS: Final = {
 }
 
 
-def describe_request(request: Request, part: int = 0) -> str:
-    """Return what one part of a request asks and of whom, as ``SubnGet(P_KeyTable, modifier 0x1) to route 0,1,4``;
-    never a key."""
+def describe_request(request: Request, part: int = 0, came_back: str = "") -> PortText:
+    """Return what one part of a request asks and of whom, as ``SubnGet(P_KeyTable, modifier 0x1) to route 0,1,4``, and
+    then *came_back*; never a key. In common with others it has ``SubnGet(P_KeyTable)``."""
     mad = Mad(request.mad_of(part))
     attribute, mgmt_class = mad.attribute_id, mad.mgmt_class
     name = attribute_name(attribute, mgmt_class) or f"attribute 0x{attribute:04x}"
@@ -39,32 +40,33 @@ def describe_request(request: Request, part: int = 0) -> str:
         modifier = f"port {PortCounters.port_select.decode(mad.raw[DATA_OFFSET:])}"
     elif mgmt_class == MgmtClass.SUBN_ADM:
         modifier = f"ComponentMask 0x{SaHeader(mad.raw[:SA_HEADER_SIZE]).component_mask:x}"
-    return f"{_CLASS_WORDS.get(mgmt_class, '')}{method_name(mad.method)}({name}, {modifier}) to {where}"
+    asked = f"{_CLASS_WORDS.get(mgmt_class, '')}{method_name(mad.method)}({name}"
+    return PortText(f"{asked}, {modifier}) to {where}{came_back}", f"{asked}){came_back}")
 
 
 def status_error(request: Request, part: int, reply: bytes) -> MadStatusError:
     """Return the error for an answer to one part of a request whose Status is not 0."""
     status = Mad(reply.ljust(MAD_SIZE, b"\0")).status
     hint = "; the agent may have applied part of it: read it again" if request.envelope.method == Method.SET else ""
-    return MadStatusError(f"{describe_request(request, part)}: status {describe_status(status)}{hint}", status)
+    return MadStatusError(describe_request(request, part, f": status {describe_status(status)}{hint}"), status)
 
 
 def failure_error(request: Request, part: int, failure: Failure) -> IbkeysError:
     """Return the error for one part of a request that has no reply, unless a limit kept it from being sent."""
-    what = describe_request(request, part)
     if failure.errno in NO_ROOM:
-        return SendRefused(
-            f"{what}: the device had no room for it (errno {failure.errno}) in all attempts", failure.errno
-        )
+        text = f": the device had no room for it (errno {failure.errno}) in all attempts"
+        return SendRefused(describe_request(request, part, text), failure.errno)
     if failure.errno:
         who = ": the kernel refused to send it"
         cause = "the route does not start on this port, or the address is not valid"
         if request.mad[at.MGMT_CLASS] == MgmtClass.SUBN_DIRECTED_ROUTE and not request.mad[at.HOP_COUNT]:
             who = " (the local port): the local driver refused it"
             cause = "a wrong M_Key, or an attribute that it does not support"
-        return SendRefused(f"{what}{who} (errno {failure.errno}): {cause}", failure.errno)
+        text = f"{who} (errno {failure.errno}): {cause}"
+        return SendRefused(describe_request(request, part, text), failure.errno)
     if failure.silent and not failure.attempts:
-        return NoReply(f"{what}: not sent, because the node did not answer before", 0, request.envelope.timeout)
+        text = ": not sent, because the node did not answer before"
+        return NoReply(describe_request(request, part, text), 0, request.envelope.timeout)
     timeout = request.envelope.timeout
     attempts = f"{counted(failure.attempts, 'attempt')} of {timeout * 1000:.0f} ms"
     why, more = "a wrong M_Key", "A port that refuses an M_Key does not answer, just like one that does not exist."
@@ -74,8 +76,5 @@ def failure_error(request: Request, part: int, failure: Failure) -> IbkeysError:
             "no P_Key in common",
             f"A port drops requests whose P_Key it does not have: this port uses its P_Key index {index}.",
         )
-    return NoReply(
-        f"{what}: no reply after {attempts} (no such node, a dead link, or {why})",
-        failure.attempts,
-        timeout,
-    ).explained(more)
+    text = f": no reply after {attempts} (no such node, a dead link, or {why})"
+    return NoReply(describe_request(request, part, text), failure.attempts, timeout).explained(more)

@@ -31,6 +31,7 @@ from ibkeys.errors import IbkeysError, LimitReached, MadStatusError, NoReply, Se
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.mad.const import Method, NodeType
+from ibkeys.port_text import PortText
 from ibkeys.printable import counted
 from ibkeys.topology.model import Topology, Trouble
 from ibkeys.topology.nodes import LinkEnd, Node, Port
@@ -230,15 +231,17 @@ class Sweep:
             return
         self.unanswered[path] = near
         what = "an error came from behind it" if isinstance(error, MadStatusError) else "nothing answers behind it"
-        text = f"{what} (route {','.join(map(str, (0, *path)))}): {error}"
+        route = PortText(f" (route {','.join(map(str, (0, *path)))})", "")
+        text = PortText.joined(what, route, ": ", str(error))
         expected = self.ring.expected_behind(near.link_end)
         if key.is_zero and expected and not self.ring.by_guid.get(expected[0], NO_MKEY).is_zero:
             attempts = error.attempts if isinstance(error, NoReply) else 1
             doubt = self._unproven.doubts.get(near, "it was not proven")
-            text += (
+            text = PortText.joined(
+                text,
                 f"; port GUID 0x{expected[0]:016x} is known there, but {doubt}, so the far end was queried with "
                 f"{counted(attempts, 'SMP')} without a key, each of which a protected port counts as "
-                "an M_Key violation; --trust-topology sends the key"
+                "an M_Key violation; --trust-topology sends the key",
             )
         self.found.troubles.append(Trouble.of(near, NodeInfo.name, error, text))
 

@@ -100,7 +100,7 @@ class RecordedFabric(Closing):
         known = {(each.port, each.of): each for each in self.snapshot.class_keys or ()}
         return [
             known.get((each.port, each.of.name))
-            or ClassKeyReading(each.port, each.of.name, "not-asked", str(each.why_not))
+            or ClassKeyReading(each.port, each.of.name, "not-asked", each.why_not.why if each.why_not else "")
             for each in questions
         ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, get_args
 
-from ibkeys.classkeys.reading import STATES, ClassKeyReading, ClassKeyState, NotAsked
+from ibkeys.classkeys.reading import STATES, ClassKeyReading, ClassKeyState, NotAskedKind
 from ibkeys.keys.classkey import ClassKey
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.mad.classes.gmp import ClassName
@@ -15,6 +15,7 @@ from ibkeys.topology.nodes import Port
 
 _CLASSES: Final[dict[str, ClassName]] = {name: name for name in get_args(ClassName)}
 _STATES: Final[dict[str, ClassKeyState]] = {state: state for state in STATES}
+_KINDS: Final[dict[str | None, NotAskedKind | None]] = {None: None, **{kind: kind for kind in get_args(NotAskedKind)}}
 
 
 def class_key_rows(
@@ -43,6 +44,7 @@ def class_key_rows(
             None if each.is_the_known_key is None else int(each.is_the_known_key),
             each.detail,
             info,
+            each.not_asked,
         )
 
 
@@ -50,14 +52,14 @@ def readings_of(rows: Sequence[Row], ports: Mapping[int, Port]) -> list[ClassKey
     """Return what `class_key_rows` made, None where no port was asked. The key in KeyInfo is a fingerprint unless the
     file holds keys. Raises KeyError or ValueError for what it cannot have made."""
     found = []
-    for port, of, state, key, fingerprint, _, _, _, with_key, known, detail, info in rows:
+    for port, of, state, key, fingerprint, _, _, _, with_key, known, detail, info, not_asked in rows:
         if info is not None and (key is not None or fingerprint is not None):
             shown = int(key, 16) if key is not None else int(fingerprint, 16)
             info = KeySettings(_sized(info)).replace(key=shown).raw
         is_known = None if known is None else bool(known)
         whole = None if info is None else _sized(info)
         learned = (ports[port], _CLASSES[of], _STATES[state], detail, whole, bool(with_key), is_known)
-        found.append(ClassKeyReading(*learned, NotAsked.said(detail)))
+        found.append(ClassKeyReading(*learned, _KINDS[not_asked]))
     return found or None
 
 

@@ -18,6 +18,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import NodeInfo, PortInfo, SMInfo, SwitchInfo
 from ibkeys.mad.fields import NumberRow
 from ibkeys.mad.virtualization import VirtualizationInfo
+from ibkeys.port_text import PortText, common_of
 from ibkeys.store import columns
 from ibkeys.store.snapshot import Row, read_snapshot, write_snapshot
 from ibkeys.store.sqlite import guid_number, guid_text
@@ -73,7 +74,8 @@ def save_snapshot(path: Path, snapshot: Snapshot, with_keys: bool = False) -> No
             for index, key in port.occupied or ()
         ),
         "unread": (
-            (port_ids[trouble.port], trouble.attribute, trouble.reading, trouble.error) for trouble in fabric.troubles
+            (port_ids[each.port], each.attribute, each.reading, each.error, common_of(each.error))
+            for each in fabric.troubles
         ),
         "constraint_errors": (
             (port_ids[port], errors.received, errors.transmitted, errors.error)
@@ -231,8 +233,8 @@ class _Loader:
         for port, peer in peers:
             port.peer = self.ports[peer]
         self.fabric.troubles = [
-            Trouble(self.ports[port], error, attribute, _READINGS[reading])
-            for port, attribute, reading, error in self.tables["unread"]
+            Trouble(self.ports[port], PortText(error, common or error), attribute, _READINGS[reading])
+            for port, attribute, reading, error, common in self.tables["unread"]
         ]
         for number, _, virtualization in self.tables["virtual_ports"]:
             if len(virtualization or b"") not in (0, VirtualizationInfo.size):

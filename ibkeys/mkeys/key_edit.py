@@ -29,6 +29,7 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import Attribute, PortInfo
 from ibkeys.mad.const import Method
+from ibkeys.port_text import PortText, at_port
 from ibkeys.topology.nodes import Port
 
 ASK_LATER = "both are in the key store: query it again later with --keystore, which tries both"
@@ -91,12 +92,13 @@ class KeyEdit:
         info = PortInfo(now)
         changed = what_changed(self.shown, info)
         if changed and not self.takes_over:
-            raise Objection("stale", f"{self.port}: PortInfo changed since it was shown ({changed})").refusal()
+            text = at_port(self.port, f"PortInfo changed since it was shown ({changed})")
+            raise Objection("stale", text).refusal()
         key = shown_key(info)
         if key is None:
             key = self.old.key  # what was asked with; where that were its key, the port would show it
             if not (key.is_zero and self.target.handle.fabric.ring.for_all == NO_MKEY):
-                raise MKeyNeeded(f"{self.port}: it hides its M_Key, which has changed")
+                raise MKeyNeeded(at_port(self.port, "it hides its M_Key, which has changed"))
         self.old = KeySetting(key, info.m_key_protect_bits, info.m_key_lease_period)
         self.target.m_key = key
         return set_image(info, self.wanted.key, **self.wanted.fields()).raw
@@ -122,9 +124,9 @@ class KeyEdit:
         replied = each.answer is None
         answer = yield from self._who_answers(client, replied)
         if answer is None:
-            why = "" if replied else f" ({each.answer})"
-            text = f"after the Set it answers neither to the new nor to the old M_Key{why}; {self.advice}"
-            return SetProof(NoReply(self.who + text), is_silent=True)
+            why = () if replied else (" (", str(each.answer), ")")
+            text = f"{self.who}after the Set it answers neither to the new nor to the old M_Key"
+            return SetProof(NoReply(PortText.joined(text, *why, f"; {self.advice}")), is_silent=True)
         info, key = answer
         if info.m_key_protect_bits >= 2 and not key.is_zero:  # if all SMPs with another key arrived
             self.violations += sum(other != key for other in self.asked)

@@ -142,6 +142,8 @@ _SINCE_2: Final = ("sa_answers", "sa_ports")
 _SINCE_3: Final = ("class_keys", "imported_files", "imported_values", "virtual_ports")
 """Tables that files before version 3 do not have: a sweep made them all, and nobody asked for keys of other classes or
 for virtual ports."""
+_SINCE_4: Final = {"unread": ("common TEXT",), "class_keys": ("not_asked TEXT",)}
+"""Columns that files before version 4 do not have: what a reason has in common, and which kind of reason it is."""
 _CONSTRAINTS: Final = ("UNIQUE", "PRIMARY")
 
 _VIEWS: Final = (
@@ -179,14 +181,15 @@ SCHEMA: Final = Schema(
         ),
         tuple(_create(name) for name in _SINCE_2),
         tuple(_create(name) for name in _SINCE_3),
+        tuple(f"ALTER TABLE {name} ADD COLUMN {column}" for name, (column,) in _SINCE_4.items()),
     ),
-    columns={name: _columns_of(definitions) for name, definitions in TABLES.items()},
+    columns={name: _columns_of((*each, *_SINCE_4.get(name, ()))) for name, each in TABLES.items()},
 )
 
 
 def columns(table: str) -> list[str]:
     """Return the names of a table's columns, in order."""
-    return [column.split()[0] for column in TABLES[table] if not column.startswith(_CONSTRAINTS)]
+    return list(SCHEMA.columns[table])
 
 
 _MAGIC: Final = b"SQLite format 3\0"

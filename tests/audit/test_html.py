@@ -19,6 +19,7 @@ from ibkeys.audit.formats.report_pages import Table, Text, render_text
 from ibkeys.audit.pictures.columns import lay_out
 from ibkeys.audit.pictures.fabric_map import fabric_map
 from ibkeys.errors import UsageError
+from ibkeys.port_text import PortText
 from ibkeys.reach.reach import Reach
 from tests.audit.pages import Page, contrast
 from tests.audit.reports import NASTY, TEXTS, coverage, identity, large, partitions, report, rule, small, subject
@@ -192,7 +193,7 @@ def test_what_differs_in_anything_but_the_port_stays_apart() -> None:
 
 
 def test_messages_that_differ_in_the_port_they_name_are_one_row_with_each_in_the_list() -> None:
-    said = [f"enforcement is off towards 'node{n} mlx5_0' 0x{n:016x} port 1" for n in range(3)]
+    said = [PortText.of("enforcement is off towards {}", f"'node{n} mlx5_0' 0x{n:016x} port 1") for n in range(3)]
     page = Page(render_html(report(rule("SE001", "fail", *(subject(n, message=said[n]) for n in range(3))))))
     assert findings(page) == [3]
     assert "enforcement is off towards …" in page.text["shown"]

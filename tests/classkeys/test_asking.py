@@ -87,7 +87,7 @@ def test_without_a_key_nothing_is_sent_unless_it_is_wanted(net: Subnet, name: Cl
         fabric.sweep(p_keys=True)
         sent = spy(fabric)
         reading = read(fabric, name, ask_unkeyed=False)
-        assert (reading.state, reading.not_asked) == ("not-asked", NO_KEY_KNOWN)
+        assert (reading.state, reading.not_asked, reading.detail) == ("not-asked", "no-key", NO_KEY_KNOWN.why)
         assert sent == []
     assert violations(agent) == 0
     assert agent.deadline is None

@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis.strategies import integers, lists, sampled_from, tuples
 
-from ibkeys.cli.listing.causes import cause_of, lines_by_cause
+from ibkeys.cli.listing.causes import lines_by_cause
+from ibkeys.port_text import PortText, at_port
 from tests.cli.conftest import TWO_SWITCH, run
 
 SILENT = "no reply after 3 attempts of 1000 ms (no such node, a dead link, or a wrong M_Key)"
@@ -20,8 +21,10 @@ def row(number: int, node_type: str = "ca") -> dict[str, Any]:
     return {"node_guid": guid, "port_guid": guid, "node_desc": name, "node_type": node_type, "port": 1, "lid": number}
 
 
-def asked(number: int) -> str:
-    return f"SubnGet(PortInfo, modifier 0x{number:x}) to route 0,1,{number}: {SILENT}"
+def asked(number: int, cause: str = SILENT) -> PortText:
+    return PortText(
+        f"SubnGet(PortInfo, modifier 0x{number:x}) to route 0,1,{number}: {cause}", f"SubnGet(PortInfo): {cause}"
+    )
 
 
 def test_forty_ports_with_one_cause_are_one_line_with_their_names() -> None:
@@ -42,12 +45,13 @@ def test_one_port_with_one_cause_for_many_blocks() -> None:
 
 
 def test_the_port_itself_is_no_part_of_the_cause() -> None:
-    texts = [(row(at), f"'node{at:02} mlx5_0' 0x{at:016x} port 1: accepted but not stored") for at in (1, 2)]
+    texts = [(row(at), at_port(f"'node{at:02} mlx5_0' 0x{at:016x} port 1", "accepted but not stored")) for at in (1, 2)]
     assert lines_by_cause(texts, each=False) == [("2 ports: accepted but not stored: node[01-02] mlx5_0", "")]
 
 
 def test_details_stand_below_and_what_is_of_no_port_stays_alone() -> None:
-    assert lines_by_cause([(None, "the file\n-a\n+b"), (None, "the file\n-a\n+b")], each=False) == [
+    file = PortText("the file", "the file", "-a\n+b")
+    assert lines_by_cause([(None, file), (None, file)], each=False) == [
         ("the file", "-a\n+b"),
         ("the file", "-a\n+b"),
     ]
@@ -64,11 +68,11 @@ CAUSES = ("no reply", "status 0x1c", "nobody is behind it (route 0,1): silence",
 
 @given(lists(tuples(integers(1, 30), sampled_from(CAUSES)), max_size=40))
 def test_only_equal_causes_are_together_and_every_trouble_is_counted(met: list[tuple[int, str]]) -> None:
-    troubles = [(row(number), f"SubnGet(PortInfo) to LID {number}: {cause}") for number, cause in met]
+    troubles = [(row(number), asked(number, cause)) for number, cause in met]
     lines = [text for text, _ in lines_by_cause(troubles, each=False)]
     assert len(lines) == len({cause for _, cause in met})
     for cause in {cause for _, cause in met}:
-        said = f"SubnGet(PortInfo): {cause_of(row(1), cause)}"
+        said = f"SubnGet(PortInfo): {cause}"
         ports = {number for number, each in met if each == cause}
         fitting = [line for line in lines if said in line] or [line for line in lines if f": {cause}" in line]
         assert len(fitting) == 1

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-SINCE_3: Final = "".join(
+SINCE_4: Final = "ALTER TABLE unread DROP COLUMN common; ALTER TABLE class_keys DROP COLUMN not_asked;"
+"""Takes away the columns that files before version 4 do not have."""
+SINCE_3: Final = SINCE_4 + "".join(
     f"DROP TABLE {name};" for name in ("class_keys", "imported_values", "imported_files", "virtual_ports")
 )
-"""Takes away the tables that files before version 3 do not have."""
+"""Takes away the tables and columns that files before version 3 do not have."""

@@ -18,6 +18,7 @@ from ibkeys.fabric.snapshot import Snapshot, take_snapshot
 from ibkeys.fabric.snapshot_file import load_snapshot, save_snapshot
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.port_text import common_of
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.fingerprint import load_fingerprints
 from ibkeys.store.snapshot import TABLES, columns
@@ -182,6 +183,19 @@ def test_what_is_no_snapshot_is_said(tmp_path: Path, content: bytes, message: st
         load_snapshot(tmp_path / ("a" * 300))
     with pytest.raises(StoreError, match="no such snapshot"):
         load_snapshot(tmp_path / "missing.db")
+
+
+def test_what_errors_have_in_common_is_kept(tmp_path: Path) -> None:
+    net = subnet("two-switch")
+    net.silence("node03 mlx4_0")
+    snapshot = taken(net, retries=0, timeout=0.01)
+    save_snapshot(tmp_path / "a.db", snapshot)
+    before, after = (
+        [(each.error, common_of(each.error)) for each in each.troubles]
+        for each in (snapshot.fabric, load_snapshot(tmp_path / "a.db").fabric)
+    )
+    assert before == after
+    assert any(error != common for error, common in after)
 
 
 def test_a_newer_schema_is_refused_and_the_file_left_alone(tmp_path: Path) -> None:

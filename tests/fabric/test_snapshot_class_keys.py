@@ -19,7 +19,7 @@ from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.classes.gmp import KEY_CLASSES
 from ibkeys.sim.agents.class_keys import place
-from tests.fabric.older import SINCE_3
+from tests.fabric.older import SINCE_3, SINCE_4
 from tests.fabricsim import subnet, tool
 
 KEY = 0xA1A2A3A4A5A6A7A8
@@ -97,6 +97,24 @@ def test_a_damaged_file_is_refused(taken: Snapshot, tmp_path: Path, damage: str)
         rows.commit()
     with pytest.raises(StoreError, match="damaged"):
         load_snapshot(tmp_path / "a.db")
+
+
+def test_why_a_port_was_not_asked_is_kept_as_its_kind_whatever_the_words(taken: Snapshot, tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    asked = list(taken.class_keys or ())
+    asked[0] = replace(asked[0], state="not-asked", detail="in other words", info=None, not_asked="withheld")
+    save_snapshot(path, replace(taken, class_keys=asked))
+    assert [each.not_asked for each in load_snapshot(path).class_keys or ()] == [each.not_asked for each in asked]
+
+
+def test_a_snapshot_of_version_3_does_not_say_why_a_port_was_not_asked(taken: Snapshot, tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    save_snapshot(path, taken)
+    with closing(sqlite3.connect(path)) as rows:
+        rows.executescript(f"{SINCE_4} PRAGMA user_version = 3")
+    back = load_snapshot(path).class_keys or ()
+    assert [each.detail for each in back] == [each.detail for each in taken.class_keys or ()]
+    assert {each.not_asked for each in back} == {None}
 
 
 def test_a_snapshot_of_version_2_is_read_as_if_nobody_had_been_asked(taken: Snapshot, tmp_path: Path) -> None:

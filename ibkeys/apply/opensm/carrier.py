@@ -35,6 +35,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.errors import FileChanged, FileError, IbkeysError, Refused, UsageError
 from ibkeys.partitions.model import Policy
 from ibkeys.plan.model import PartitionPlan
+from ibkeys.port_text import PortText
 from ibkeys.printable import named
 from ibkeys.sm.files.journaled import clean_up
 from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
@@ -221,7 +222,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
                 files.append(file)
             except FileChanged as error:
                 foreign, refused = True, stale(error)
-                failed.append((None, "\n".join(filter(None, (str(refused), refused.details)))))
+                failed.append((None, PortText(str(refused), str(refused), refused.details)))
             except IbkeysError as error:
                 failed.append((None, str(error)))
         if not foreign:

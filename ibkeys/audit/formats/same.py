@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from ibkeys.audit.findings import Report, RuleResult, Subject
 from ibkeys.audit.formats import words
 from ibkeys.grouping import gathered
+from ibkeys.port_text import common_of
 from ibkeys.topology.names.folded import FoldedNames, in_order
-
-_PORT: Final = re.compile(r"'(?:[^'\\]|\\.)*' 0x[0-9a-f]{16} port \d+")
-"""A port as messages name it, where it has a name (`Port.__str__`)."""
-_EACH: Final = "…"
 
 
 @dataclass(frozen=True, slots=True)
 class FindingGroup:
-    """Findings that differ in nothing but their port. ``message``: their common message. If each names another port,
-    that port is replaced by … and ``own`` is True: each has its own message. ``ports``: all of them, in few words."""
+    """Findings that differ in nothing but their port. ``message``: their common message. ``own``: each names another
+    port, and has a message of its own (`PortText`). ``ports``: all of them, in few words."""
 
     subjects: Sequence[Subject]
     message: str
@@ -59,7 +55,7 @@ def _is_port(identity: Mapping[str, Any]) -> bool:
 def _said(result: RuleResult, subject: Subject, evidence: bool) -> Hashable:
     return (
         subject.result,
-        _PORT.sub(_EACH, subject.message),
+        common_of(subject.message),
         words.evidence_text(subject) if evidence else "",
         words.severity_of(subject, result),
         subject.waiver,
@@ -72,6 +68,6 @@ def _same(subjects: Sequence[Subject], names: FoldedNames) -> FindingGroup:
     if len(subjects) == 1:
         return FindingGroup(subjects, subjects[0].message, False, ())
     own = len({subject.message for subject in subjects}) > 1
-    message = _PORT.sub(_EACH, subjects[0].message) if own else subjects[0].message
+    message = common_of(subjects[0].message) if own else subjects[0].message
     ordered = sorted(subjects, key=lambda subject: in_order(subject.identity))
     return FindingGroup(ordered, message, own, names.words(subject.identity for subject in ordered))

@@ -9,6 +9,7 @@ from ibkeys.audit.inputs import AuditInput, protect_bits
 from ibkeys.audit.rule import Verdict, rule
 from ibkeys.keys.pkey import DEFAULT_FULL
 from ibkeys.mad.attributes import PortInfo
+from ibkeys.port_text import PortText
 from ibkeys.topology.enforcement import leaf_of
 from ibkeys.topology.moves import Moved, place_of
 from ibkeys.topology.nodes import Port
@@ -55,15 +56,15 @@ def recabled(data: AuditInput, verdict: Verdict) -> None:
 
 
 def _say(verdict: Verdict, port: Port, move: Moved, old: Port, guarded: str | bool | None) -> None:
-    places = f"at {place_of(port)} now, at {place_of(old)} in the baseline"
+    places = PortText.of("at {} now, at {} in the baseline", place_of(port), place_of(old))
     evidence = {"link": {"baseline": _end(place_of(old)), "now": _end(place_of(port))}}
     if guarded is None:
         why = "its M_Key and its P_Key table were only partly read, so it is not known whether it is protected"
-        verdict.unknown(port, f"{places}; {why}", evidence)
+        verdict.unknown(port, PortText.joined(places, "; ", why), evidence)
     elif guarded:
         others = [new for _, new in move.pairs if new is not port]
-        swapped = f", swapped with {others[0]}" if others else ""
-        verdict.fail(port, f"{places}{swapped}; {guarded}", evidence, partners=others)
+        swapped = PortText.of(", swapped with {}" if others else "", *others[:1])
+        verdict.fail(port, PortText.joined(places, swapped, f"; {guarded}"), evidence, partners=others)
 
 
 def _end(leaf: Port) -> str:

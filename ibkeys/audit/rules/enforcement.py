@@ -8,6 +8,7 @@ from typing import Final
 from ibkeys.audit.inputs import AuditInput, number
 from ibkeys.audit.rule import Verdict, port_info, rule
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
+from ibkeys.port_text import PortText
 from ibkeys.printable import counted
 from ibkeys.topology.enforcement import as_shown
 from ibkeys.topology.nodes import Port
@@ -57,7 +58,7 @@ def off(data: AuditInput, verdict: Verdict) -> None:
         words = " and ".join(row.name.removeprefix("PartitionEnforcement").lower() for row in missing)
         verdict.fail(
             leaf,
-            f"{words} enforcement is off towards {port}",
+            PortText.of(f"{words} enforcement is off towards {{}}", port),
             evidence,
             severity="medium" if len(missing) < len(BITS) and enforces(leaf) else None,
         )
@@ -100,7 +101,8 @@ def tables_differ(data: AuditInput, verdict: Verdict) -> None:
         parts = [f"{_listed(missing)} missing"] if missing else []
         parts += [f"{_listed(extra)} extra"] if extra else []
         evidence = {"P_KeyTable": {"leaf": _p_keys(mine.packed), "node": _p_keys(theirs.packed)}}
-        verdict.fail(leaf, f"its table differs from that of {port}: {', '.join(parts)}", evidence)
+        message = PortText.of(f"its table differs from that of {{}}: {', '.join(parts)}", port)
+        verdict.fail(leaf, message, evidence)
 
 
 def _listed(keys: frozenset[int]) -> str:
@@ -127,10 +129,8 @@ def between_switches(data: AuditInput, verdict: Verdict) -> None:
     between = (port for port in data.external_ports if port.peer is not None and port.peer.node.is_switch)
     for port in verdict.with_port_info(between):
         if enforces(port):
-            message = (
-                f"it enforces towards the switch port {port.peer}: packets of partitions that are not in its table are "
-                "dropped"
-            )
+            what = "it enforces towards the switch port {}: packets of partitions that are not in its table are dropped"
+            message = PortText.of(what, port.peer)
             verdict.fail(port, message, port_info(data, port, *BITS))
         else:
             verdict.passed += 1
@@ -165,7 +165,7 @@ def too_small(data: AuditInput, verdict: Verdict) -> None:
                 "P_KeyTable": {"packed": len(table.packed)},
             }
             room, has = counted(capacity, "P_Key"), len(table.packed)
-            message = f"room for {room}, {port} has {has}: OpenSM switches enforcement off here"
+            message = PortText.of(f"room for {room}, {{}} has {has}: OpenSM switches enforcement off here", port)
             verdict.fail(leaf, message, evidence)
         else:
             verdict.passed += 1

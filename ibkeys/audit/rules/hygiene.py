@@ -5,6 +5,7 @@ from __future__ import annotations
 from ibkeys.audit.inputs import AuditInput
 from ibkeys.audit.rule import Verdict, rule
 from ibkeys.grouping import gathered
+from ibkeys.port_text import PortText
 
 
 @rule(
@@ -54,7 +55,7 @@ def guids(data: AuditInput, verdict: Verdict) -> Verdict:
         others = [each for each in places.get(port.guid, ()) if each.node is not port.node]
         if others:
             route = ",".join(map(str, (0, *others[0].agent_path)))
-            message = f"port GUID 0x{port.guid:016x} is used by {others[0]} (route {route}) too"
+            message = PortText.of(f"port GUID 0x{port.guid:016x} is used by {{}} (route {{}}) too", others[0], route)
             verdict.fail(port, message, evidence)
         elif port.node.guid in doubled:
             verdict.fail(port, f"node GUID 0x{port.node.guid:016x} is used by several nodes", evidence)

@@ -11,6 +11,7 @@ from ibkeys.audit.rule import VIRTUAL_TABLES, Evidence, Verdict, p_keys, rule
 from ibkeys.audit.rules.forbidden import Deviating, Partners, deviating_classes
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
 from ibkeys.partitions.model import DEFAULT_PARTITION
+from ibkeys.port_text import PortText, common_of
 from ibkeys.reach.routes import numbers_in
 from ibkeys.reach.sets import ReachedField
 from ibkeys.topology.nodes import Port
@@ -24,6 +25,7 @@ NO_TENANT: Final = "-"
 """The owner, in a registry, of a partition that belongs to no tenant."""
 _UNLESS_SM: Final = "; it depends on where the SM runs, and no master SM was found"
 _LEFT_OPEN: Final = "; the policy's source does not list the members of that partition"
+_APART: Final = "; the policy keeps them apart"
 _INFRASTRUCTURE_NAMES: Final = frozenset({"", "default", "management", "mgmt"})
 
 
@@ -53,9 +55,9 @@ def _fail(
     if not all(key & PARTITION_MASK in data.uncertain_bases for key in keys):
         verdict.fail(port, message, evidence, partners=partners)
     elif data.policy is not None and all(map(data.policy.leaves_open, keys)):
-        verdict.unknown(port, message + _LEFT_OPEN, evidence)
+        verdict.unknown(port, PortText.joined(message, _LEFT_OPEN), evidence)
     else:
-        verdict.unknown(port, message + _UNLESS_SM, evidence)
+        verdict.unknown(port, PortText.joined(message, _UNLESS_SM), evidence)
 
 
 def _judge(
@@ -216,7 +218,9 @@ def _say(verdict: Verdict, each: Deviating, port: Port, partners: Partners, way:
     bases = data.reach.meeting(each.profile, partners.places, way)
     named = list(itertools.islice(partners, NAMED_PARTNERS))
     more = len(partners) - len(named)
-    listed = ", ".join(map(str, named)) + (f" and {more} more (all of them: matrix --pairs)" if more else "")
+    listed = PortText.of(
+        ", ".join(["{}"] * len(named)) + (f" and {more} more (all of them: matrix --pairs)" if more else ""), *named
+    )
     where = ", ".join(f"0x{base:04x}" for base in bases[:_NAMED_PARTITIONS])
     where += f" and {len(bases) - _NAMED_PARTITIONS} more (all of them: why)" if len(bases) > _NAMED_PARTITIONS else ""
     table = data.table(port)
@@ -228,21 +232,18 @@ def _say(verdict: Verdict, each: Deviating, port: Port, partners: Partners, way:
     if way == "unknown":
         stops = _what_may_stop(data, bases)
         evidence[BETWEEN_SWITCHES] = {"may_be_stopped_by": stops}
-        message = (
-            f"may be able to talk to {listed} in partition {where}, on routes that do not lead through {stops}: routes "
-            "are not read; the policy keeps them apart"
-        )
+        why = f" in partition {where}, on routes that do not lead through {stops}: routes are not read"
+        message = PortText.joined("may be able to talk to ", listed, why, _APART)
     elif way == "both":
-        message = f"can talk to {listed} in partition {where}; the policy keeps them apart"
+        message = PortText.joined("can talk to ", listed, f" in partition {where}", _APART)
     else:
         ends = (port, named[0]) if way == "to" else (named[0], port)
         stopped = _what_stops_answers(data, *ends, bases)
-        names = (str(port), listed) if way == "to" else (listed, str(port))
+        own = PortText.of("{}", port)
+        sender, receiver = (own, listed) if way == "to" else (listed, own)
         evidence["one_way"] = {"from": str(ends[0]), "to": str(ends[1]), "answer_stopped_by": stopped}
-        message = (
-            f"one way, {names[0]} to {names[1]}: packets get through in partition {where} and the answers do not "
-            f"({stopped}); the policy keeps them apart"
-        )
+        why = f": packets get through in partition {where} and the answers do not ("
+        message = PortText.joined("one way, ", sender, " to ", receiver, why, stopped, ")", _APART)
     if way == "unknown":
         verdict.unknown(port, message, evidence)
     else:
@@ -256,15 +257,15 @@ def _what_may_stop(data: AuditInput, bases: Collection[int]) -> str:
     return ", ".join(ports[:NAMED_PARTNERS]) + more
 
 
-def _what_stops_answers(data: AuditInput, sender: Port, receiver: Port, bases: Collection[int]) -> str:
+def _what_stops_answers(data: AuditInput, sender: Port, receiver: Port, bases: Collection[int]) -> PortText:
     """Return which switch ports drop the answers of *receiver*, and by which rule."""
     found = dict.fromkeys(
-        f"{check.port} drops {check.p_key} by {check.direction} enforcement"
+        PortText.of(f"{{}} drops {check.p_key} by {check.direction} enforcement", check.port)
         for match in data.reach.matches(sender, receiver)
         for check in match.b_to_a
         if check.index is None and check.p_key.partition in bases
     )
-    return ", ".join(found)
+    return PortText(", ".join(found), ", ".join(map(common_of, found)))
 
 
 @rule(

@@ -9,6 +9,7 @@ from ibkeys.audit.rule import Verdict, rule
 from ibkeys.audit.rules.counters import judge_counters
 from ibkeys.audit.rules.enforcement import enforcing_leaves
 from ibkeys.mad.attributes import PortInfo
+from ibkeys.port_text import PortText
 
 SATURATED: Final = 0xFF
 """Where the constraint error counters of PortCounters stop."""
@@ -68,7 +69,7 @@ def constraint_errors(data: AuditInput, verdict: Verdict) -> None:
             verdict.passed += 1
         else:
             was = f"{before.received} and {before.transmitted} in the baseline"
-            verdict.fail(leaf, f"it drops packets of or for {port}: {listed} ({was})", evidence)
+            verdict.fail(leaf, PortText.of(f"it drops packets of or for {{}}: {listed} ({was})", port), evidence)
 
 
 @rule(

@@ -14,6 +14,7 @@ from ibkeys.client.smp import Task
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply, SendRefused, Unreachable
 from ibkeys.mad.attributes import Attribute, NodeInfo, PortInfo
 from ibkeys.mad.const import Method
+from ibkeys.port_text import at_port
 
 FRESH: Final = 1.0
 """Seconds that a read may be old when the Set that is built on it is handed to the scheduler."""
@@ -52,7 +53,7 @@ class PortSteps:
         writer = self._writer
         why = (yield from writer.fabric.look_at_way(target.port)) if writer.looks_at_links else ""
         if why:
-            text = f"{target.port}: the route to it changed since it was read ({why}); nothing was sent to it"
+            text = at_port(target.port, f"the route to it changed since it was read ({why}); nothing was sent to it")
             raise Unreachable(text) if writer.fabric.has_changed(target.port) else NoReply(text)
 
     def refresh(self, each: PendingSet) -> Task:
@@ -63,8 +64,8 @@ class PortSteps:
         now: bytes = yield self._get(each)
         each.read_at = self._now()
         if each.edit.changed_meanwhile(each.before, now):
-            message = f"{each.target.port}: {each.edit.name} changed since it was read"
-            raise Objection("stale", f"{message}; somebody else is writing this port").refusal()
+            text = f"{each.edit.name} changed since it was read; somebody else is writing this port"
+            raise Objection("stale", at_port(each.target.port, text)).refusal()
 
     def set_and_prove(self, each: PendingSet) -> Task:
         """Task: set and prove; set again only where a read proved that the Set never arrived, and the edit allows it.

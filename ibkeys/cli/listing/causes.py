@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, Final
 
 from ibkeys.cli import exits
 from ibkeys.cli.render import Row, heading_of
+from ibkeys.port_text import PortText, common_of
 from ibkeys.printable import counted
 from ibkeys.topology.names.folded import FoldedNames, in_order
 
@@ -20,10 +20,6 @@ _NAMED: Final = 8
 _LONGEST: Final = 200
 """So many words (each of them may stand for many ports), of so many characters, name the ports of one cause; where they
 are more, so many ports are named, and the others counted."""
-_OF_ONE_PORT: Final = re.compile(
-    r" to (?:route [0-9,]+|LID [0-9]+)(?=: )|, modifier 0x[0-9a-f]+(?=\))| \(route [0-9,]+\)(?=: )"
-)
-"""What a message says about the one request that failed: where it went, which block or port it asked about."""
 
 
 def say_by_cause(
@@ -35,8 +31,8 @@ def say_by_cause(
 ) -> None:
     """Say on standard error what went wrong at which port: a port's identity and the reason, None for no port.
 
-    Reasons that differ only in the route, LID or modifier of a request are one. Where a *format* other than the table
-    is written, no cause is left out. *names*: how ports are called; else only these ports are known. *each*: a line for
+    Reasons with one common part (`PortText`) are one. Where a *format* other than the table is written, no cause is
+    left out. *names*: how ports are called; else only these ports are known. *each*: a line for
     each port, as with -v.
     """
     each = each or exits.says_all()
@@ -52,35 +48,28 @@ def say_by_cause(
 def lines_by_cause(
     troubles: Sequence[tuple[Row | None, str]], each: bool, names: FoldedNames | None = None
 ) -> list[tuple[str, str]]:
-    """Return a line for each cause, in the order in which they were met, or for *each* port, with the details (what
-    stands after the first line of a reason) to be shown below it."""
+    """Return a line for each cause, in the order in which they were met, or for *each* port, with the details to
+    be shown below it."""
     if names is None:
         names = FoldedNames(row for row, _ in troubles if row is not None)
     groups: dict[Any, list[tuple[Row | None, str]]] = {}
     for at, (row, text) in enumerate(troubles):
-        key = at if each or row is None else cause_of(row, text)
+        key = at if each or row is None else common_of(text)
         groups.setdefault(key, []).append((row, text))
     return [_line(group, names) for group in groups.values()]
 
 
-def cause_of(row: Row, text: str) -> str:
-    """Return a reason without what it says about the one request, and of the one port: ``SubnGet(PortInfo): no reply
-    after 3 attempts``."""
-    port = f"{row['node_desc']!r} {row['node_guid']} port {row['port']}" if row["node_desc"] else None
-    return _OF_ONE_PORT.sub("", text.replace(f"{port}: ", "") if port is not None else text)
-
-
 def _line(group: Sequence[tuple[Row | None, str]], names: FoldedNames) -> tuple[str, str]:
     row, text = group[0]
-    text, _, details = text.partition("\n")
+    details = text.details if isinstance(text, PortText) else ""
     if row is None:
         return text, details
     if len(group) == 1:
         return f"{heading_of(row)}: {text}", details
     ports = {(each["node_guid"], each["port"]): each for each, _ in group if each is not None}
     if len(ports) == 1:
-        return f"{heading_of(row)}: {len(group)} times: {cause_of(row, text)}", details
-    return f"{counted(len(ports), 'port')}: {cause_of(row, text)}: {_ports(list(ports.values()), names)}", details
+        return f"{heading_of(row)}: {len(group)} times: {common_of(text)}", details
+    return f"{counted(len(ports), 'port')}: {common_of(text)}: {_ports(list(ports.values()), names)}", details
 
 
 def _ports(rows: Sequence[Row], names: FoldedNames) -> str:

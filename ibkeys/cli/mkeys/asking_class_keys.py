@@ -59,8 +59,8 @@ def say_cost(questions: Iterable[Question]) -> None:
 
 def say_not_asked(readings: Iterable[ClassKeyReading]) -> None:
     """Say of which ports nothing is known because they were not asked, and why."""
-    why = {(each.port, each.of): each.not_asked for each in readings if each.not_asked is not None}
-    left = {of_port for of_port, each in why.items() if each.kind == "no-key"}
+    readings = list(readings)
+    left = {(each.port, each.of) for each in readings if each.not_asked == "no-key"}
     if left:
         names = ", ".join(name for name in KEY_CLASSES if any(of == name for _, of in left))
         ports = len({port for port, _ in left})
@@ -68,7 +68,7 @@ def say_not_asked(readings: Iterable[ClassKeyReading]) -> None:
             f"{counted(ports, 'port')} not queried for {names}: no key is known for them here, and what a query "
             "without one costs is not known (--ask-unkeyed queries once)"
         )
-    withheld = {port: each.why for (port, _), each in why.items() if each.kind == "withheld"}
+    withheld = {each.port: each.detail for each in readings if each.not_asked == "withheld"}
     if withheld:
         port, reason = next(iter(withheld.items()))
         exits.note(f"{counted(len(withheld), 'port')} not queried, although a key is known; {port}: {reason}")

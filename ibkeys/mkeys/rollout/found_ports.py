@@ -14,6 +14,7 @@ from ibkeys.mad.attributes import PortInfo
 from ibkeys.mkeys.key_edit import shown_key
 from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.port_job import Job
+from ibkeys.port_text import PortText
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
 
@@ -39,7 +40,7 @@ def candidates(writer: Writer, found: Topology) -> list[tuple[Port, str]]:
         if port in found.doubtful:
             reason = found.doubtful[port]
         elif info is None:
-            reason = f"its PortInfo could not be read: {errors.get(id(port), 'no reply')}"
+            reason = PortText.joined("its PortInfo could not be read: ", errors.get(id(port), "no reply"))
         elif not port.port_guid or guids[port.port_guid] > 1:
             reason = "its port GUID belongs to another port too, and keys are stored by port GUID"
         elif hides_key(writer, info):

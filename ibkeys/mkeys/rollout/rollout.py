@@ -19,6 +19,7 @@ from ibkeys.mkeys.key_edit import KeyEdit
 from ibkeys.mkeys.key_keeper import KeyKeeper
 from ibkeys.mkeys.rollout.port_job import Job, keep_keys
 from ibkeys.mkeys.rollout.result import PortResult, Report, RunOutcome
+from ibkeys.port_text import PortText
 from ibkeys.store.journal import Operation
 from ibkeys.store.journal.runs import PortKeys, PortState, RunOptions, Runs
 
@@ -197,4 +198,5 @@ def _reason_of(each: PendingSet) -> str:
         return ""
     if each.sent:
         return str(each.error)
-    return f"no Set was sent to it now: {each.error}" if each.entries else f"nothing was sent to it: {each.error}"
+    what = "no Set was sent to it now: " if each.entries else "nothing was sent to it: "
+    return PortText.joined(what, str(each.error))

@@ -16,6 +16,7 @@ from ibkeys.apply.opensm.course import Planning
 from ibkeys.change.confirming.confirmation import confirm, may_go_back
 from ibkeys.errors import HostRefused, Incomplete, Refused, StoreError, UsageError
 from ibkeys.plan.model import PartitionPlan, PolicySource
+from ibkeys.port_text import PortText
 from ibkeys.store.journal import Journal
 from tests.apply.opensm.bench import ALL, GREEN, MORE, OLD, Bench
 from tests.apply.opensm.madeup import put, valid
@@ -66,7 +67,8 @@ def test_what_somebody_wrote_after_us_is_not_brought_into_force_by_going_back(
     bench.apply(GREEN, hooks=ApplyHooks(ended=ended))
     [(port, text)] = failed
     assert port is None
-    assert ("now leads to /etc/opensm/other.conf" if is_linked_elsewhere else "\n+Theirs=0x66") in text
+    assert isinstance(text, PortText)
+    assert "now leads to /etc/opensm/other.conf" in text if is_linked_elsewhere else "\n+Theirs=0x66" in text.details
     assert "signal" not in bench.opensm.host.log
     assert bench.opensm.host.file.data == theirs
 
