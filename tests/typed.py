@@ -19,16 +19,18 @@ ALLOWED = {
     "store/sqlite.py:_explain": "SQLite's message may have many lines, of which the first is shown",
     "ufm/quiet.py:scrub": "a line of httpx' log, which is no error of ours, has headers and passwords",
     "cli/__init__.py:resolve_command": "click's message ends with a dot",
+    "audit/waivers.py:_waiver": "reads the reason that a user has written",
     "cli/types.py:convert": "click's message ends with a dot",
-    "classkeys/reading.py:said": "a snapshot holds the words only: here they get their kind again",
-    "hardware/loopback/writes.py:_without_p_keys": "decides nothing: a report is published, and holds no P_Key",
-    "audit/formats/same.py:_said": "decides nothing: findings that differ in the name of their port are shown as one",
-    "audit/formats/same.py:_same": "decides nothing: as above",
 }
 """File and function that may: why."""
-TEXTS = {"message", "note", "problem", "detail", "fault", "advice", "why"}
+TEXTS = {"message", "note", "problem", "detail", "fault", "advice", "why", "reason"}
 """How attributes and names are called that hold a text for people."""
-ATTRIBUTES = TEXTS | {"error", "more"}
+ATTRIBUTES = TEXTS | {"error", "more", "common"}
+"""Attributes, and keys of documents, that do."""
+MANY = {"messages", "notes", "problems", "faults", "reasons", "warnings"}
+"""How attributes and names are called that hold many of them."""
+MANY_ERRORS = {"errors", "exceptions"}
+CHAINED = {"__cause__", "__context__"}
 METHODS = {
     *("startswith", "endswith", "removeprefix", "removesuffix", "partition", "rpartition", "split", "rsplit"),
     *("replace", "find", "rfind", "index", "rindex", "count", "splitlines", "translate", "strip", "lstrip", "rstrip"),
@@ -36,7 +38,7 @@ METHODS = {
 """Methods of a str that inspect or cut it."""
 PATTERNS = {"match", "search", "fullmatch", "sub", "subn", "split", "findall", "finditer"}
 """Functions of `re`, and methods of its patterns."""
-AS_TEXT = {"str", "repr", "clean"}
+AS_TEXT = {"str", "repr", "clean", "PortText", "at_port", "common_of"}
 
 
 class _Texts(ast.NodeVisitor):
@@ -49,11 +51,57 @@ class _Texts(ast.NodeVisitor):
         self._errors: set[str] = set()
         self._texts: set[str] = set()
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         kept = self._function, self._errors, self._texts
         self._function, self._errors, self._texts = node.name, {*self._errors, *_errors_of(node)}, {*self._texts}
         self.generic_visit(node)
         self._function, self._errors, self._texts = kept
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
+        self.visit_FunctionDef(node)
+
+    def visit_Lambda(self, node: ast.Lambda) -> None:
+        self._in_own_scope(node, [])
+
+    def visit_ListComp(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> None:
+        self._in_own_scope(node, node.generators)
+
+    def visit_SetComp(self, node: ast.SetComp) -> None:
+        self.visit_ListComp(node)
+
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> None:
+        self.visit_ListComp(node)
+
+    def visit_DictComp(self, node: ast.DictComp) -> None:
+        self.visit_ListComp(node)
+
+    def _in_own_scope(self, node: ast.expr, generators: list[ast.comprehension]) -> None:
+        """Visit what has names of its own: a lambda hides those of its parameters, which it must not lend others."""
+        kept = {*self._errors}, {*self._texts}
+        for each in generators:
+            self._take_each(each.target, each.iter)
+        self.generic_visit(node)
+        self._errors, self._texts = kept
+
+    def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
+        self._take_each(node.target, node.iter)
+        self.generic_visit(node)
+
+    def _take_each(self, target: ast.expr, many: ast.expr) -> None:
+        """Note what *target* is, which is each of *many*."""
+        match many:
+            case ast.Call(func=ast.Name(id="map"), args=[ast.Name(id=name), *_]) if name in AS_TEXT:
+                is_text = True
+            case ast.Name(id=name) | ast.Attribute(attr=name):
+                is_text = name in MANY
+                if name in MANY_ERRORS and isinstance(target, ast.Name):
+                    self._errors.add(target.id)
+            case ast.List(elts=each) | ast.Tuple(elts=each):
+                is_text = any(map(self._is_text, each))
+            case _:
+                is_text = False
+        if is_text and isinstance(target, ast.Name):
+            self._texts.add(target.id)
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
         self._errors |= {node.name} if node.name else set()
@@ -61,11 +109,36 @@ class _Texts(ast.NodeVisitor):
 
     def visit_Assign(self, node: ast.Assign) -> None:
         for target in node.targets:
+            self._take(target, node.value)
             for each in target.elts if isinstance(target, ast.Tuple) else [target]:
                 if isinstance(each, ast.Attribute) and each.attr == "args":
                     self._note(node)
-                elif isinstance(each, ast.Name) and self._is_text(node.value):
-                    self._texts.add(each.id)
+        self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self._take(node.target, node.value)
+        self.generic_visit(node)
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
+        self._take(node.target, node.value)
+        self.generic_visit(node)
+
+    def _take(self, target: ast.expr, value: ast.expr) -> None:
+        """Note which names of *target* get a text or an error."""
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+            for name, each in zip(target.elts, value.elts, strict=True):
+                self._take(name, each)
+            return
+        for each in target.elts if isinstance(target, ast.Tuple) else [target]:
+            if isinstance(each, ast.Name):
+                self._texts |= {each.id} if self._is_text(value) else set()
+                self._errors |= {each.id} if self._is_error(value) else set()
+
+    def visit_Match(self, node: ast.Match) -> None:
+        patterns = (each for case in node.cases for each in ast.walk(case.pattern))
+        if self._is_text(node.subject) and any(isinstance(each, ast.MatchValue) for each in patterns):
+            self._note(node)
         self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
@@ -101,23 +174,45 @@ class _Texts(ast.NodeVisitor):
                 return name in self._texts | TEXTS
             case ast.Subscript(value=ast.Attribute(attr="args")):
                 return True
+            case ast.NamedExpr(value=value):
+                return self._is_text(value)
+            case ast.Subscript(value=ast.Name(id=name) | ast.Attribute(attr=name), slice=slice) if name in MANY:
+                return not isinstance(slice, ast.Slice)
+            case ast.Subscript(slice=ast.Constant(value=str() as key)):
+                return key in ATTRIBUTES
             case ast.Attribute(attr=name):
                 return name in ATTRIBUTES
             case ast.FormattedValue(value=value):
                 return self._is_error(value) or self._is_text(value)
             case ast.Call(func=ast.Name(id=name), args=args) if name in AS_TEXT:
                 return any(self._is_error(each) or self._is_text(each) for each in args)
+            case ast.Call(func=ast.Attribute(attr="__str__", value=value)):
+                return self._is_error(value)
+            case ast.Call(func=ast.Attribute(attr="format", value=ast.Constant()), args=args, keywords=more):
+                given = (*args, *(each.value for each in more))
+                return any(self._is_error(each) or self._is_text(each) for each in given)
             case ast.Call(func=ast.Attribute(attr=name, value=value)) if name in METHODS | {"lower", "casefold"}:
                 return self._is_text(value)
+            case ast.BinOp(op=ast.Mod(), right=right) if self._is_error(right):
+                return True
             case ast.JoinedStr() | ast.BoolOp() | ast.IfExp() | ast.BinOp():
                 return any(self._is_text(each) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr))
         return False
 
     def _is_error(self, node: ast.expr) -> bool:
-        return isinstance(node, ast.Name) and node.id in self._errors
+        match node:
+            case ast.Name(id=name):
+                return name in self._errors
+            case ast.Attribute(attr=name):
+                return name in CHAINED
+            case ast.Subscript(value=ast.Name(id=name) | ast.Attribute(attr=name), slice=slice):
+                return name in MANY_ERRORS and isinstance(slice, ast.Constant) and isinstance(slice.value, int)
+            case ast.BoolOp() | ast.IfExp():
+                return any(self._is_error(each) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr))
+        return False
 
 
-def _errors_of(node: ast.FunctionDef) -> Iterator[str]:
+def _errors_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
     """Yield the parameters that are errors."""
     for each in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
         words = re.findall(r"\w+", ast.unparse(each.annotation) if each.annotation else "")
@@ -130,6 +225,8 @@ def _is_words(node: ast.expr) -> bool:
     match node:
         case ast.Constant(value=value):
             return isinstance(value, str) and bool(value)
+        case ast.Attribute(value=ast.Name(id="errno")):
+            return False
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name.isupper()
     return False
