@@ -80,7 +80,7 @@ class Ending:
                 operation, state = self._outcome
                 journal.set_state(operation, state)
                 if operation == record.id and state == "done" and not record.awaits_confirmation:
-                    journal.set_stage(operation, "confirmed")
+                    journal.leave_stage(operation, record.stage, "confirmed")
             else:
                 for each in _with_undos(journal, record):
                     journal.set_state(each.id, "undone")

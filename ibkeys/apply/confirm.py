@@ -26,12 +26,12 @@ def confirm_or_go_back(
     assert operation.id is not None
     if isinstance(run.error, KeyboardInterrupt):
         say(f"{run.error}: rolling back")
-        operation.journal.set_stage(operation.id, "going-back")
+        operation.journal.leave_stage(operation.id, "running", "going-back")
         operation.has_ended = True
         _go_back(run)
         return
     with operation.journal.in_one_transaction():  # between the two it would look confirmed
-        operation.journal.set_stage(operation.id, "unconfirmed")
+        operation.journal.leave_stage(operation.id, "running", "unconfirmed")
         operation.journal.set_state(operation.id, operation.outcome or "open")
     operation.has_ended = True
     if run.error is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -23,7 +24,7 @@ class Died(BaseException):
     """The process ends here."""
 
 
-@pytest.mark.parametrize("method", ["set_state", "set_stage"])
+@pytest.mark.parametrize("method", ["set_state", "leave_stage"])
 def test_a_crash_on_the_way_to_waiting_never_looks_like_a_confirmed_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
@@ -57,7 +58,7 @@ def waiting(tmp_path: Path) -> tuple[Path, int]:
         operation = journal.begin("apply", "{}", "{}")
         operation.record_all([Image(1, 2, "n", "ca", 1, 1, "P_KeyTable", 0, bytes(64), b"\xff" * 64)])
         assert operation.id is not None
-        journal.set_stage(operation.id, "unconfirmed")
+        assert journal.move_stage(operation.id, "running", "unconfirmed")
         journal.set_state(operation.id, "done")
     return path, operation.id
 
@@ -92,6 +93,43 @@ def test_what_was_confirmed_in_the_last_moment_stays(
 
     monkeypatch.setattr(Journal, "move_stage", confirmed_just_before)
     assert not may_go_back(path, operation)
+
+
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt()])
+def test_a_run_whose_stage_somebody_else_moved_neither_waits_nor_goes_back(
+    tmp_path: Path, error: BaseException | None
+) -> None:
+    path = tmp_path / "journal.db"
+    with Journal(path) as journal:
+        operation = journal.begin("apply", "{}", "{}")
+        assert operation.id is not None
+        assert journal.move_stage(operation.id, "running", "confirmed")
+        run = cast(FinishedApply, SimpleNamespace(operation=operation, error=error))
+        with pytest.raises(StoreError):
+            confirm_or_go_back(run, 60, lambda: 0.0, lambda _: pytest.fail("waits"), lambda _: None)
+        assert (journal.find(operation.id).stage, journal.find(operation.id).state) == ("confirmed", "open")
+
+
+@pytest.mark.parametrize("look", [0, 1, 2])
+def test_nobody_resumes_it_between_the_question_and_the_answer(
+    waiting: tuple[Path, int], monkeypatch: pytest.MonkeyPatch, look: int
+) -> None:
+    path, operation = waiting
+    find, looks = Journal.find, iter(range(10))
+    monkeypatch.setattr("ibkeys.store.sqlite.BUSY_SECONDS", 0.0)
+
+    def resumed_meanwhile(self: Journal, number: int) -> Any:
+        record = find(self, number)
+        if next(looks) == look:
+            with suppress(StoreError), Journal(path) as other:
+                other.reopen(number)
+        return record
+
+    monkeypatch.setattr(Journal, "find", resumed_meanwhile)
+    may_go_back(path, operation, 1)
+    with Journal(path) as journal:
+        record = find(journal, operation)
+        assert (record.stage, len(record.starts)) in (("going-back", 1), ("running", 2))
 
 
 def test_a_journal_that_cannot_be_read_confirms_nothing(tmp_path: Path) -> None:

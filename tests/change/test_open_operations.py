@@ -41,7 +41,7 @@ def undo_of(operation: int, state: OperationState = "open") -> Begin:
 def waits(operation: int) -> Begin:
     def begin(journal: Journal) -> None:
         journal.set_state(operation, "done")
-        journal.set_stage(operation, "unconfirmed")
+        assert journal.move_stage(operation, "running", "unconfirmed")
 
     return begin
 

@@ -146,7 +146,7 @@ def test_several_that_wait_are_named(cli: Cli, tmp_path: Path) -> None:
         for _ in range(2):
             identity = journal.begin("apply", "{}", "{}").id
             assert identity is not None
-            journal.set_stage(identity, "unconfirmed")
+            assert journal.move_stage(identity, "running", "unconfirmed")
     result = cli("confirm", "--journal", tmp_path / "journal.db")
     assert (result.code, "operations 1, 2 wait for a confirmation: name one" in result.error) == (3, True)
 

@@ -166,7 +166,7 @@ def test_an_operation_that_nobody_confirmed_and_that_is_not_rolled_back_is_named
     with Journal(journal) as stored:
         with stored.begin("apply", "{}", "{}") as operation:
             operation.outcome = "done"
-        stored.set_stage(1, stage)
+        assert stored.move_stage(1, "running", stage)
     assert f"operation 1 was not confirmed, and {words}: {commands}" in cli("journal", "--journal", journal).out
     [told] = cli("journal", "--journal", journal, "-f", "json").json["operations"]
     assert (told["state"], told["rollback"]) == ("open", "refused" if stage == "refused" else "unfinished")

@@ -68,7 +68,7 @@ class Scene:
         self.begin()
         with Journal(self.folder / "fabric.journal") as journal:
             journal.set_state(1, state)
-            journal.set_stage(1, stage)
+            journal.leave_stage(1, journal.find(1).stage, stage)
 
     def be_overtaken(self) -> None:
         """Begin, be interrupted, and let somebody else change every end port."""

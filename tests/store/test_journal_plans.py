@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.errors import NoReply
+from ibkeys.errors import NoReply, StoreError
 from ibkeys.store.journal import Journal, Operation, PlanRecord
 from ibkeys.store.journal.schema import JOURNAL_SCHEMA
 from ibkeys.store.origin import Origin
@@ -67,6 +67,24 @@ def test_of_several_who_move_a_stage_one_succeeds(tmp_path: Path) -> None:
     assert not journal.move_stage(1, "unconfirmed", "going-back")
     assert (journal.plan_of(1), journal.find(1).stage) == (PlanRecord("plan", "{}"), "confirmed")
     assert not journal.move_stage(2, "running", "unconfirmed")
+
+
+def test_who_finds_another_stage_than_it_left_writes_nothing() -> None:
+    journal = Journal(None)
+    journal.begin("apply", "plan", "{}")
+
+    def end() -> None:
+        with journal.in_one_transaction():
+            journal.set_state(1, "done")
+            journal.leave_stage(1, "unconfirmed", "confirmed")
+
+    with pytest.raises(StoreError):
+        end()
+    assert (journal.find(1).state, journal.find(1).stage) == ("open", "running")
+    with journal.operation("pkey-set") as operation:
+        assert operation.put_on_disk() == 2
+        journal.leave_stage(2, "running", "confirmed")
+    assert journal.find(2).stage is None
 
 
 def test_an_operation_without_a_plan_may_have_to_be_confirmed(tmp_path: Path) -> None:

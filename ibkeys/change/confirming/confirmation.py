@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from ibkeys.change.next_commands import next_commands, next_commands_of
 from ibkeys.errors import IbkeysError, StoreError, StoreLocked
-from ibkeys.store.journal import Journal
+from ibkeys.store.journal import Journal, OperationRecord
 from ibkeys.store.lock import holder_of
 
 POLL: Final = 0.5
@@ -27,21 +27,23 @@ def is_unconfirmed(journal: Path, operation: int, start: int | None = None) -> b
     """
     try:
         with Journal.read(journal) as stored:
-            record = stored.find(operation)
+            return _goes_back(stored.find(operation), start)
     except IbkeysError:
         return True
+
+
+def _goes_back(record: OperationRecord, start: int | None) -> bool:
     return record.goes_back and (start is None or len(record.starts) <= start)
 
 
 def may_go_back(journal: Path, operation: int, start: int | None = None) -> bool:
     """Return whether an operation of the *journal* is to be rolled back now. From then on it cannot be confirmed.
     *start*: as in `is_unconfirmed`."""
-    if not is_unconfirmed(journal, operation, start):
-        return False
     # where the journal cannot be written, the command that rolls back says so
-    with suppress(IbkeysError), Journal.read(journal) as stored:
-        cut_off = stored.find(operation).stage == "running"
-        stored.move_stage(operation, "running" if cut_off else "unconfirmed", "going-back")
+    with suppress(IbkeysError), Journal.read(journal) as stored, stored.in_one_transaction():
+        record = stored.find(operation)
+        if record.stage is not None and _goes_back(record, start):
+            stored.move_stage(operation, record.stage, "going-back")
     return is_unconfirmed(journal, operation, start)
 
 

@@ -178,10 +178,7 @@ class LastRun:
         """Return its operation, open again, or with *goes_back* the undo of it. Nobody has to confirm it any more."""
         if not goes_back:
             return journal.reopen(self.last.id, origin, "confirmed")
-        with journal.in_one_transaction():
-            undo = journal.undo_of(self.last.id, origin)
-            journal.set_stage(self.last.id, "confirmed")
-        return undo
+        return journal.undo_of(self.last.id, origin, "confirmed")
 
     def begin(self, writer: Writer, run: PlannedRun, operation: Operation) -> int:
         """Note with which bounds it goes on, and the links and LIDs of the sweep; of a rollback, give up new keys that

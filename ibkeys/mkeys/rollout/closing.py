@@ -12,7 +12,7 @@ def close_overtaken(writer: Writer) -> str:
     """Note that the last run has ended, and return its name. Its keys stay in the key store. Raises StoreError."""
     last, _ = last_run(writer)
     with Journal(writer.fabric.stores.journal) as journal, journal.in_one_transaction():
-        journal.set_stage(last.id, "confirmed")  # nobody has to confirm it any more
+        journal.leave_stage(last.id, last.operation.stage, "confirmed")  # nobody has to confirm it any more
         journal.end_undos(last.id)
         if last.is_left_over:
             journal.set_state(last.id, "undone")

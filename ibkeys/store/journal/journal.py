@@ -225,18 +225,18 @@ class Journal(Store):
         return self._open_again(operation, origin or this_process(), "going-back")
 
     def _open_again(self, operation: int, origin: Origin, stage: Stage) -> Operation:
-        record = self.find(operation)
         with self.in_one_transaction():
             self.set_state(operation, "open")
-            self.set_stage(operation, stage)
+            self._overrule(operation, stage)
+        record = self.find(operation)
         return self._again(record.command, operation, origin, record.undoes)
 
-    def undo_of(self, operation: int, origin: Origin | None = None) -> Operation:
+    def undo_of(self, operation: int, origin: Origin | None = None, stage: Stage = "going-back") -> Operation:
         """Return a separate operation that undoes *operation*, to be used in a ``with`` statement.
 
         An interrupted undo of it is resumed, else a new one begins; it is on disk when this returns, and nobody
-        can confirm *operation* any more. When it is ``done``, *operation* is ``undone``; where *operation* was an undo
-        itself, what that gave back is in effect again. Raises StoreError for an unknown id.
+        can confirm *operation* any more: it is at *stage*. When it is ``done``, *operation* is ``undone``; where
+        *operation* was an undo itself, what that gave back is in effect again. Raises StoreError for an unknown id.
         """
         origin = origin or this_process()
         self._require(operation)
@@ -244,7 +244,7 @@ class Journal(Store):
             "SELECT max(id) FROM operations WHERE undoes = ? AND state IN ('open', 'failed')", (operation,)
         )[0][0]
         with self.in_one_transaction():
-            self.set_stage(operation, "going-back")
+            self._overrule(operation, stage)
             if found is not None:
                 self.database.execute("UPDATE operations SET state = 'open', finished = NULL WHERE id = ?", (found,))
                 self._note_start(found, origin, self.now())
@@ -279,14 +279,25 @@ class Journal(Store):
             options = {**json.loads(plan.options), **added}
             self.database.execute("UPDATE plans SET options = ? WHERE operation = ?", (json.dumps(options), operation))
 
-    def set_stage(self, operation: int, stage: Stage) -> None:
-        """Set how far an operation is; nothing happens to one that neither follows a plan nor has to be confirmed."""
+    def _overrule(self, operation: int, stage: Stage) -> None:
+        """Set the stage of an operation that has one, whatever it was: who resumes it or undoes it may do so at any
+        stage. Whoever confirms it, or would go back by itself, compares, and finds that it is too late."""
         self.database.execute("UPDATE operations SET stage = ? WHERE id = ? AND stage IS NOT NULL", (stage, operation))
 
     def move_stage(self, operation: int, old: Stage, new: Stage) -> bool:
         """Change the stage from *old* to *new*; False when it was another. Of several processes one succeeds."""
         sql = "UPDATE operations SET stage = ? WHERE id = ? AND stage = ?"
         return self.database.execute(sql, (new, operation, old)).rowcount == 1
+
+    def leave_stage(self, operation: int, old: Stage | None, new: Stage) -> None:
+        """As `move_stage`, where nobody else should have changed it; no-op for an operation without a stage. Raises
+        StoreError where somebody has, and then nothing of the same transaction was written."""
+        if old is not None and not self.move_stage(operation, old, new):
+            stage = self.find(operation).stage
+            if stage is not None:
+                raise StoreError(
+                    f"operation {operation}: another process has changed its stage from {old} to {stage} meanwhile"
+                ).going_on("`ibkeys journal` shows what goes on with it")
 
     def find(self, operation: int) -> OperationRecord:
         """Return one operation. Raises StoreError for an unknown id."""

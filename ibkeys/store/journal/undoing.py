@@ -21,13 +21,9 @@ def take_back(database: Database, undo: int) -> None:
             )
         else:
             database.execute(
-                "UPDATE operations SET state = coalesce(state_before_undo, 'done'), state_before_undo = NULL "
-                "WHERE id = ? AND state = 'undone'",
-                (operation,),
-            )
-            database.execute(
-                "UPDATE operations SET stage = CASE state WHEN 'open' THEN 'running' ELSE 'confirmed' END "
-                "WHERE id = ? AND stage IS NOT NULL",
+                "UPDATE operations SET state = coalesce(state_before_undo, 'done'), state_before_undo = NULL, "
+                "stage = CASE WHEN stage IS NULL THEN NULL WHEN state_before_undo = 'open' THEN 'running' "
+                "ELSE 'confirmed' END WHERE id = ? AND state = 'undone'",
                 (operation,),
             )
         operation, undone = _undoes(database, operation), not undone

@@ -121,7 +121,7 @@ def test_a_rollback_that_the_child_is_refused_is_none_of_the_guard_either(
 ) -> None:
     bench.apply(MORE, hooks=ARMED)
     with Journal(bench.journal) as journal:
-        journal.set_stage(1, "unconfirmed")
+        assert journal.move_stage(1, "running", "unconfirmed")
     if of == "file":
         bench.opensm.host.file.data = THEIRS
     else:
