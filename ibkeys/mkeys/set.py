@@ -107,15 +107,16 @@ class KeyPlan(Plan):
     def close_cut_off(self, writer: Writer, journal: Journal, but: int | None = None) -> list[int]:
         """As of every plan; the key that a closed operation left pending is the current one, or did not take effect:
         the port has shown its key."""
-        closed = Plan.close_cut_off(self, writer, journal, but)
-        if closed:
-            store, [port] = writer.keystore, self.completes
-            for row in store.outline():
-                if row.port_guid == port.port_guid and row.state == "pending":
-                    if store.get(row.ref).m_key == self.wanted_key:
-                        store.promote(row.ref)
-                    else:
-                        store.abandon(row.ref, "its Set did not take effect")
+        with journal.in_one_transaction():  # which ends after those of the key store
+            closed = Plan.close_cut_off(self, writer, journal, but)
+            if closed:
+                store, [port] = writer.keystore, self.completes
+                for row in store.outline():
+                    if row.port_guid == port.port_guid and row.state == "pending":
+                        if store.get(row.ref).m_key == self.wanted_key:
+                            store.promote(row.ref)
+                        else:
+                            store.abandon(row.ref, "its Set did not take effect")
         return closed
 
 

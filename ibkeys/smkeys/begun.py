@@ -85,7 +85,7 @@ def why_it_stays(writer: Writer, operation: int) -> UsageError | StoreError | No
         )
     if not is_pending:
         return StoreError(
-            f"the key store has no keys of {name}: it was lost, or is another one; `{NEW_KEYS}` sets new keys on all "
-            "hosts, and ends this"
+            f"the key store has no keys of {name}: they were given up, or it was lost, or is another one; `{NEW_KEYS}` "
+            "sets new keys on all hosts, and ends this"
         )
     return None

@@ -169,7 +169,8 @@ class SmKeyRun:
                         entry.done()
             for each in self._files.placed:
                 each.entry.status = "done"
-            # Before the keys: pending ones without an open operation are finished by the next change.
+            # Before the keys: pending ones without an open operation are finished by the next change. An operation is
+            # known as open by its pending keys: after them nothing would say that all is proven.
             journal.set_state(operation, "done")
             self.operation.has_ended = True
         # Of those that were cut off the keys went with a lost key store, or are replaced now.
@@ -222,15 +223,15 @@ class SmKeyRun:
             return str(error)
 
     def _forget_keys(self) -> None:
-        """No file has the new keys: note it, and that nothing is left to be done."""
-        if self.operation.id is not None:
-            self.operation.end_step("failed")
-            self.operation.journal.set_state(self.operation.id, "undone")
-            self.operation.has_ended = True
+        """No file has the new keys: give them up, and note that nothing is left to be done."""
         keys = SmKeys(self._keystore)
         with self._keystore.in_one_transaction():
             for ref in self._refs:
                 keys.abandon(ref, "its change was rolled back")
+        if self.operation.id is not None:
+            self.operation.end_step("failed")
+            self.operation.journal.set_state(self.operation.id, "undone")
+            self.operation.has_ended = True
 
     def _what_stands(self) -> str:
         files = {file.name: keys_in(file.data) == dict(self.new) for file in self.managers.files}

@@ -299,6 +299,31 @@ def cut_off(net: Any, stores: Any, before_the_set: bool) -> None:
             apply(net, NEW, 1, 60, **stores)
 
 
+@pytest.mark.parametrize("state", ["promote", "abandon"])
+def test_one_that_was_cut_off_is_ended_after_its_key(tmp_path: Path, state: str) -> None:
+    """Killed in between, its key is not pending without an operation that says so."""
+    net, stores = subnet("two-switch"), {"keystore": tmp_path / "keys.db", "journal": tmp_path / "journal.db"}
+    cut_off(net, stores, state == "abandon")
+
+    def die(*given: Any) -> None:
+        raise Killed
+
+    def end() -> None:
+        with tool(net, **stores) as fabric, writer(fabric) as w:
+            plan_mkey_set(w, fabric.find_port(2)).close_if_complete(w)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(KeyStore, state, die)
+        with pytest.raises(Killed):
+            end()
+    with Journal.read(stores["journal"]) as journal:
+        assert [each.state for each in journal.list_operations()] == ["open"]
+    end()
+    with Journal.read(stores["journal"]) as journal, KeyStore(stores["keystore"]) as store:
+        assert [each.state for each in journal.list_operations()] == ["done"]
+        assert [row.state for row in store.rows() if row.state == "pending"] == []
+
+
 @pytest.mark.parametrize("before_the_set", [True, False], ids=["before the Set", "after the Set"])
 @pytest.mark.parametrize(("key", "lease"), [(NEW, 60), (NEW, 90), (None, 90), (OLD, 60), (None, None)])
 def test_one_that_was_cut_off_is_ended_by_the_next_for_that_port(

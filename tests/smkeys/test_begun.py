@@ -3,16 +3,19 @@ keys."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
 
 from ibkeys.change.writer import Writer
-from ibkeys.errors import HostNotReached, Incomplete, Refused, StoreError, UsageError
+from ibkeys.errors import FileError, HostNotReached, Incomplete, Refused, StoreError, UsageError
+from ibkeys.keys.smkey import SMKey
 from ibkeys.sm.site import KEPT_HOSTS, hosts_in
 from ibkeys.smkeys.begun import COMMAND, open_change, refuse_while_open, require_open
 from ibkeys.smkeys.giving_up import give_up, refuse_ended, refuse_written
+from ibkeys.smkeys.managers import Kind
+from ibkeys.store.journal import Journal
 from tests.fabricsim import tool
 from tests.smkeys.madeup import CONF, Killed, MadeUpSite
 from tests.smkeys.outcomes import assert_back, assert_done, kill_at
@@ -118,6 +121,47 @@ def test_killed_before_its_keys_are_current_the_next_change_finishes_it(three: M
     assert three.run(monkeypatch).goes_on
     assert_done(three)
     assert {row.sm_key for row in three.stored()} == keys
+
+
+GIVEN: Mapping[Kind, SMKey] = {"sm_key": SMKey(0x83F1C05E9A2D7B46), "sa_key": SMKey(0x5E9A2D7B4683F1C0)}
+
+
+def assert_others_may_be_given(three: MadeUpSite, monkeypatch: Patch) -> None:
+    """Keys that were given up are none of a change that goes on, whatever came in between."""
+    assert not any(row.state == "pending" for row in three.stored())
+    assert "`ibkeys smkey-rotate --via opensm` sets new keys" in told(three, lambda writer: require_open(writer, 1))
+    assert not three.run(monkeypatch, GIVEN).goes_on
+    assert_done(three)
+    assert {row.sm_key for row in three.stored() if row.state == "current"} == {*GIVEN.values()}
+    with three.journal() as journal:
+        assert [each.state for each in journal.list_operations()] == ["undone", "done"]
+
+
+def test_killed_while_it_goes_back_by_itself_its_keys_are_not_set_later(three: MadeUpSite, monkeypatch: Patch) -> None:
+    def fail(step: str) -> None:
+        if step == "signal node05":
+            three.before_each = lambda step: None
+            raise FileError("no room")
+
+    three.before_each = fail
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "set_state", killed)
+        with pytest.raises(Killed):
+            three.run(monkeypatch)
+    assert_others_may_be_given(three, monkeypatch)
+
+
+def test_killed_while_it_is_taken_back_its_keys_are_not_set_later(three: MadeUpSite, monkeypatch: Patch) -> None:
+    kill_at(three, monkeypatch, "put node05")
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "set_state", killed)
+        with pytest.raises(Killed):
+            take_back(three, monkeypatch)
+    assert_others_may_be_given(three, monkeypatch)
+
+
+def killed(*given: object) -> None:
+    raise Killed
 
 
 def test_only_the_last_one_goes_on(three: MadeUpSite, monkeypatch: Patch) -> None:
