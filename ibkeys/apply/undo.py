@@ -103,15 +103,15 @@ def plan_undo(
 
 
 def _refuse_key_files(record: OperationRecord, former: Former) -> None:
-    """Raise UsageError for an operation that changed options files with keys, which follow no plan: restored without
-    its key lines, such a file would take the M_Key of every port away when OpenSM starts again."""
+    """Raise UsageError for an operation that changed files with keys, which follow no plan: restored without its key
+    lines, such a file would take the M_Key of every port away when OpenSM starts again."""
     if former.files and former.memory is None:
         commands = next_commands(record.command, record.id, None)
         back = f"`{commands.roll_back}` rolls the last one back" if commands.roll_back else ""
-        again = f"`ibkeys {record.command} --via opensm` changes it again"
+        again = f"`ibkeys {record.command}` changes it again"
         raise UsageError(
-            f"operation {record.id} ({record.command}) changed an options file of OpenSM, which holds keys: its former "
-            f"content is not restored; {back or again}"
+            f"operation {record.id} ({record.command}) changed a file of OpenSM that holds keys: its former content is "
+            f"not restored; {back or again}"
         )
 
 

@@ -7,7 +7,7 @@ then sets its own on all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -27,6 +27,7 @@ from ibkeys.store.opensm import (
     NEIGHBORS_FILE,
     KeyFiles,
     read_key_files,
+    write_key_file,
     write_key_files,
 )
 from ibkeys.store.sqlite import timestamp, utc_now
@@ -104,13 +105,17 @@ def import_opensm_config(store: KeyStore, path: Path) -> bool:
 
 
 def export_key_files(
-    store: KeyStore, directory: Path, found: Topology | None = None, processes: Iterable[OpensmProcess] = ()
+    store: KeyStore,
+    directory: Path,
+    found: Topology | None = None,
+    processes: Iterable[OpensmProcess] = (),
+    write: Callable[[Path, bytes], None] = write_key_file,
 ) -> Exported:
     """Write guid2mkey and neighbors from the key store, and of *found*, a sweep made just now, links and LIDs.
 
-    Raises Refused when a running OpenSM (*processes*) has its files there: it would write over them after its next
-    sweep, and never read them; and when a guid2mkey there has keys that are not in the store. Raises StoreError,
-    FileFormatError.
+    *write*: puts each file in its place. Raises what that does; Refused when a running OpenSM (*processes*) has its
+    files there: it would write over them after its next sweep, and never read them; and when a guid2mkey there has keys
+    that are not in the store. Raises StoreError, FileFormatError.
     """
     refuse_to_overwrite(store, directory, processes)
     known = store.all_keys()
@@ -127,7 +132,7 @@ def export_key_files(
             names.append(LID_FILE)
     if files.neighbors:
         names.append(NEIGHBORS_FILE)
-    write_key_files(directory, files, names)
+    write_key_files(directory, files, names, write)
     notes = _notes(store, files)
     if found is not None and found.troubles:
         notes.append(

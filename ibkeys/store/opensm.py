@@ -87,11 +87,19 @@ def parse_m_keys(data: bytes, name: str) -> dict[int, MKey]:
     return keys
 
 
-def write_key_files(directory: Path, files: KeyFiles, names: Sequence[str]) -> None:
-    """Write the files *names* as OpenSM itself does, each of mode 0600, synced, and put in place of an old one at once.
+def write_key_file(path: Path, data: bytes) -> None:
+    """Write a file of mode 0600, synced, and put it in place of an old one at once. The directory is made, of mode
+    0700, where it is missing. Raises StoreError."""
+    with named_errors(path, "key file"):
+        replace_private_file(path, data)
 
-    The directory is made, of mode 0700, where it is missing. Keys come last: with the new links and the old keys OpenSM
-    knows no less than before. Raises StoreError.
+
+def write_key_files(
+    directory: Path, files: KeyFiles, names: Sequence[str], write: Callable[[Path, bytes], None] = write_key_file
+) -> None:
+    """Write the files *names* as OpenSM itself does, each by *write*, which raises what it does.
+
+    Keys come last: with the new links and the old keys OpenSM knows no less than before.
     """
     lids = files.lids
     texts = {
@@ -101,8 +109,7 @@ def write_key_files(directory: Path, files: KeyFiles, names: Sequence[str]) -> N
     }
     for name, records in texts.items():
         if name in names:
-            with named_errors(directory / name, "key file"):
-                replace_private_file(directory / name, "".join(records).encode())
+            write(directory / name, "".join(records).encode())
 
 
 def _pair(key: str, value: str) -> str:

@@ -73,7 +73,7 @@ def test_an_entry_of_0x8000_comes_back_as_it_was(lab: Lab, stores: StorePaths) -
     ("command", "way"),
     [
         ("mkey-rotate", "`ibkeys undo 1` rolls the last one back"),
-        ("smkey-rotate", "`ibkeys smkey-rotate --via opensm` changes it again"),
+        ("smkey-rotate", "`ibkeys smkey-rotate` changes it again"),
         ("harden", "`ibkeys undo 1` rolls the last one back"),
     ],
 )

@@ -100,6 +100,19 @@ def test_it_says_what_it_may_cost_then_what_it_did_then_how_to_start(lab: Lab) -
     assert len(read_key_files(lab.cache).m_keys) == lab.count
 
 
+def test_the_journal_shows_it_and_no_undo_brings_the_former_keys_back(lab: Lab) -> None:
+    assert lab.repair("--yes").code == 0
+    journal = ("--journal", lab.folder / "journal.db", "-f", "json")
+    done = run("journal", *journal).json["operations"][-1]
+    assert (done["command"], done["state"], done["roll_back_with"]) == ("sm-repair", "done", None)
+    shown = run("journal", done["id"], *journal).json
+    assert [Path(each["path"]).name for each in shown["files"]] == ["neighbors", "guid2mkey"]
+    written = (lab.cache / "guid2mkey").read_bytes()
+    undone = run("undo", done["id"], "--backend", lab.spec, "--keystore", lab.folder / "keys.db", *journal[:2])
+    assert (undone.code, (lab.cache / "guid2mkey").read_bytes()) == (2, written)
+    assert "`ibkeys sm-repair`" in undone.err
+
+
 def test_json_has_a_row_for_each_port(lab: Lab) -> None:
     document = lab.repair("--yes", "-f", "json").json
     assert document["schema"] == "ibkeys.sm-repair/1"

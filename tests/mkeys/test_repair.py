@@ -6,13 +6,16 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ibkeys.errors import NoReply, Refused, UsageError
+from ibkeys.host.key_files import Exported, export_key_files
 from ibkeys.host.opensm_process import OpensmConfig, OpensmProcess, read_opensm_config
+from ibkeys.host.replacing.contents import NO_BYTES
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.repair.outlook import RepairOutlook
@@ -21,6 +24,7 @@ from ibkeys.mkeys.repair.result import Repaired
 from ibkeys.mkeys.repair.start import advise
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
+from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import RunOptions
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.opensm import KeyFiles, read_key_files, write_key_files
@@ -120,6 +124,44 @@ def test_the_files_say_of_every_port_what_it_has(tmp_path: Path, level: int) -> 
     assert {path.name for path in lab.cache.iterdir()} == {"guid2mkey", "neighbors"}
     assert stat.S_IMODE(lab.cache.stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in lab.cache.iterdir()} == {0o600}
+
+
+def test_what_it_writes_is_an_operation_that_has_no_byte_of_the_files(lab: Lab) -> None:
+    lab.give(mixed(lab))
+    lab.repair()
+    with Journal(lab.folder / "journal.db") as journal:
+        [done] = journal.list_operations()
+        files = [each.image for each in journal.files(done.id)]
+    assert (done.command, done.state) == ("test", "done")
+    assert [Path(each.path) for each in files] == [lab.cache / "neighbors", lab.cache / "guid2mkey"]
+    assert [(each.before, each.after) for each in files] == [(None, NO_BYTES), (NO_BYTES, NO_BYTES)]
+    lab.repair()
+    with Journal(lab.folder / "journal.db") as journal:
+        assert journal.list_operations() == [done]  # the files were right already
+
+
+def test_one_that_was_cut_off_is_open_until_the_next_one_has_ended(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.give(mixed(lab))
+    with monkeypatch.context() as patch:
+        patch.setattr("ibkeys.mkeys.repair.repair.export_key_files", _cut_off_after_neighbors)
+        with pytest.raises(KeyboardInterrupt):
+            lab.repair()
+    with Journal(lab.folder / "journal.db") as journal:
+        assert [each.state for each in journal.list_operations()] == ["open"]
+    lab.repair()
+    assert lab.file() == lab.wire()
+    with Journal(lab.folder / "journal.db") as journal:
+        assert [each.state for each in journal.list_operations()] == ["done", "done"]
+
+
+def _cut_off_after_neighbors(*args: Any) -> Exported:
+    *rest, write = args
+
+    def once(path: Path, data: bytes) -> None:
+        write(path, data)
+        raise KeyboardInterrupt
+
+    return export_key_files(*rest, once)
 
 
 def test_each_port_gets_each_wrong_key_once_over_whichever_link(tmp_path: Path) -> None:

@@ -47,11 +47,12 @@ def copy_key_files(master: ManagedOpensm, standby: Standby, machine: Machine, op
             data = master.machine.files.read(source, files.LIST)
         except OSError as error:
             raise FileError(f"{source}: cannot be read for {standby.name}: {error.strerror or error}") from None
-        _give(target, data, standby.user, machine, operation)
+        give_key_file(target, data, standby.user, machine, operation)
 
 
-def _give(target: Path, data: bytes, user: int, machine: Machine, operation: Operation) -> None:
-    """Let *target* be a file with *data* that only its owner may read, which an OpenSM of this user ID can."""
+def give_key_file(target: Path, data: bytes, user: int, machine: Machine, operation: Operation) -> None:
+    """Let *target* be a file with *data* that only its owner may read, which an OpenSM of this user ID can. Raises
+    FileChanged, FileError, HostNotReached, StoreError."""
     seen = machine.look(target)
     if seen.found is not None and user not in (0, seen.found.metadata.uid):
         machine.replace(operation, seen, None, contents=NOT_KEPT).done()  # it would keep its owner

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +28,7 @@ from ibkeys.errors import Refused, UsageError
 from ibkeys.host.file_access import stat_file
 from ibkeys.host.key_files import export_key_files, import_links, refuse_to_overwrite
 from ibkeys.host.opensm_process import OpensmProcess
+from ibkeys.mkeys.opensm.key_files import COPIED, give_key_file
 from ibkeys.mkeys.repair.answers import sort_answers
 from ibkeys.mkeys.repair.candidates import candidates_of, ring_of
 from ibkeys.mkeys.repair.masters import presence_by_sa
@@ -34,6 +36,8 @@ from ibkeys.mkeys.repair.outlook import RepairOutlook, outlook_of
 from ibkeys.mkeys.repair.result import Repaired
 from ibkeys.mkeys.stored_links import remember_topology
 from ibkeys.sm.files.listeners import hindrance_to_closing
+from ibkeys.sm.machines.this_host import THIS
+from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.private_files import DIRECTORY_MODE, make_directory, named_errors
 from ibkeys.topology.subnet_manager import shown_subnet_manager
 
@@ -64,7 +68,7 @@ class Repair:
         """Ask the ports, store their keys, write the files, and return the outcome for each port.
 
         Raises Refused (an SM shows itself, an OpenSM was started in the meantime), NoReply or SendRefused where the
-        local port answers to none of its keys: nothing is written then. Raises TransportError, StoreError,
+        local port answers to none of its keys: nothing is written then. Raises TransportError, StoreError, FileError,
         FileFormatError.
         """
         fabric, store = self.writer.fabric, self._store
@@ -77,7 +81,12 @@ class Repair:
         remember_topology(fabric, store, found)
         refuse_to_overwrite(store, self.directory, self._processes())
         make_private(self.directory)
-        done.exported = export_key_files(store, self.directory, None, self._processes())
+        with self.writer.journaled() as operation:
+            give = partial(give_key_file, user=os.geteuid(), machine=THIS, operation=operation)
+            done.exported = export_key_files(store, self.directory, None, self._processes(), give)
+            places = [THIS.look(self.directory / name) for name in COPIED]
+            files = [(THIS.name, str(place.path)) for place in places]
+            close_cut_off(operation.journal, [self.writer.command], "done", but=operation.id, files=files)
         done.notes += limit_notes(found, fabric.client.limits)
         return done
 
