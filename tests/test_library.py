@@ -179,5 +179,5 @@ def test_a_run_of_m_keys_and_the_way_back(tmp_path: Path) -> None:
         assert [each.result for each in results] == ["done"] * run.account.done
         assert (run.account.is_complete, port.m_key != 0, port.protect_bits, port.lease_period) == (True, True, 1, 60)
         with fabric.change("test") as change:
-            mkeys.carry_out(change.writer, mkeys.plan_return(change.writer), results.append)
+            mkeys.carry_out(change.writer, mkeys.plan_return(change.writer, leaves_open=True), results.append)
     assert (port.m_key, port.protect_bits, port.lease_period) == (0, 0, 0)

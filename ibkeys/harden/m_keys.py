@@ -56,7 +56,7 @@ class MKeyStep(Step):
             return None
         back = undo_of(None if begun is None else begun.id)
         if self.command == "mkey-deploy":
-            back += "; later ibkeys mkey-remove --via opensm"
+            back += ", with --leave-open once it has ended; later ibkeys mkey-remove --via opensm"
         return StepChange.of(run.plan, list(_in_words(run, asked)), back, lambda: _make(writer, run))
 
 

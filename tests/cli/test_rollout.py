@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import KEY, TWO_SWITCH, Cli, between_commands, run
+from tests.cli.conftest import KEY, TWO_SWITCH, Cli, Terminal, between_commands, on_terminal, run
 from tests.cli.rolling import LEVEL_2, keys_in, lines, shown
 
 
@@ -121,11 +121,36 @@ def test_the_first_then_the_others_then_back(cli: Cli) -> None:
     assert "is not finished" in refused.error
     assert cli("resume", "--yes").code == 0
     assert shown(cli) == {("set", 2, 60)}
-    assert cli("undo", 1, "--dry-run").code == 1
-    result = cli("undo", 1, "--yes")
+    assert cli("undo", 1, "--dry-run", "--leave-open").code == 1
+    result = cli("undo", 1, "--yes", "--leave-open")
     assert result.code == 0
     assert "M_Key: set -> zero on 8 ports" in result.out
     assert shown(cli) == {("zero", 0, 0)}
+
+
+def test_a_finished_deployment_is_not_taken_back_without_a_word_that_ports_may_be_open(cli: Cli) -> None:
+    cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes")
+    refused = cli("undo", 1, "--yes")
+    assert (refused.code, "--leave-open" in refused.error) == (4, True)
+    dry = cli("undo", 1, "--dry-run")
+    assert (dry.code, "would be refused: 8 ports" in dry.err, "M_Key: set -> zero on 8 ports" in dry.out) == (
+        4,
+        True,
+        True,
+    )
+    assert shown(cli) == {("set", 2, 60)}
+    assert cli("pkey-add", 2, "0x8010", "--yes").code == 0
+    refused = cli("undo", 2, "--yes", "--leave-open")
+    assert (refused.code, "has no use for --leave-open: omit it" in refused.error) == (2, True)
+
+
+def test_of_a_finished_rotation_it_is_said_before_the_question_that_former_keys_return(cli: Cli) -> None:
+    cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes")
+    cli("mkey-rotate", "--per-port", "--yes")
+    asked = on_terminal("undo", 2, stdin=Terminal("n\n"))
+    said = " ".join(asked.err.split())
+    assert asked.code == 4
+    assert 0 <= said.index("the former M_Keys return") < said.index("Make this change?")
 
 
 def test_only_the_last_run_goes_back(cli: Cli, tmp_path: Path) -> None:

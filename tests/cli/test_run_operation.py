@@ -30,7 +30,7 @@ def test_a_run_that_goes_on_is_one_operation(cli: Cli) -> None:
     assert cli("resume", "--yes").code == 0
     assert operations(cli) == [(1, "mkey-deploy", "done", None, 2)]
     assert shown(cli) == {("set", 2, 60)}
-    assert cli("undo", 1, "--yes").code == 0
+    assert cli("undo", 1, "--yes", "--leave-open").code == 0
     assert operations(cli) == [(1, "mkey-deploy", "undone", None, 2), (2, "undo", "done", 1, 1)]
     assert shown(cli) == {("zero", 0, 0)}
 
@@ -120,7 +120,7 @@ def test_an_undo_that_was_cut_off_is_finished_as_an_undo(cli: Cli, tmp_path: Pat
     assert before
     with between_commands(tmp_path) as net:
         net.silence("node04 mlx4_0")
-    assert cli("undo", 1, "--yes", "-t", 50, "--retries", 0).code == 3
+    assert cli("undo", 1, "--yes", "--leave-open", "-t", 50, "--retries", 0).code == 3
     with between_commands(tmp_path) as net:
         net.silence("node04 mlx4_0", False)
     assert cli("resume", "--yes").code == 0
@@ -150,7 +150,7 @@ def half_undone(cli: Cli, folder: Path) -> None:
     cli("mkey-deploy", "--per-port", *LEVEL_2, "--yes")
     with between_commands(folder) as net:
         net.silence("node04 mlx4_0")
-    assert cli("undo", 1, "--yes", "-t", 50, "--retries", 0).code == 3
+    assert cli("undo", 1, "--yes", "--leave-open", "-t", 50, "--retries", 0).code == 3
     with between_commands(folder) as net:
         net.silence("node04 mlx4_0", False)
 

@@ -31,6 +31,11 @@ class Scene:
     patch: pytest.MonkeyPatch
     words: tuple[object, ...]
 
+    @property
+    def undo(self) -> tuple[object, ...]:
+        """The command that takes back the operation where it has ended."""
+        return ("undo", 1) if "apply" in self.words else ("undo", 1, "--leave-open")
+
     def begin(self, *more: object) -> None:
         self.cli(*self.words, *more, "--yes")
 
@@ -94,8 +99,8 @@ STATES: dict[str, Callable[[Scene], None]] = {
     "rollback cut off": lambda scene: scene.stand("going-back", "done"),
     "rollback refused": lambda scene: scene.stand("refused", "open"),
     "finished": Scene.begin,
-    "undo cut off": lambda scene: (scene.begin(), scene.cut_off("undo", 1))[0],
-    "undone": lambda scene: (scene.begin(), scene.cli("undo", 1, "--yes"))[0],
+    "undo cut off": lambda scene: (scene.begin(), scene.cut_off(*scene.undo))[0],
+    "undone": lambda scene: (scene.begin(), scene.cli(*scene.undo, "--yes"))[0],
     "changed by others": Scene.be_overtaken,
     "key store lost": lambda scene: scene.lose("keys"),
     "journal lost": lambda scene: scene.lose("journal"),

@@ -103,7 +103,7 @@ class KeyedScene:
         """Return the command that rolls the last run back."""
         last = self.last_run()
         assert last is not None
-        return ["undo", str(last.id)]
+        return ["undo", str(last.id), *(["--leave-open"] if last.command == "mkey-deploy" else [])]
 
     def kill(self, words: Sequence[str], point: int) -> None:
         """Let a command die at a point, and look at where keys are then."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.rollout.beginning import PlannedRun
+from ibkeys.mkeys.rollout.going_back import plan_return
 from ibkeys.mkeys.rollout.new_keys import plan_run
 from ibkeys.mkeys.rollout.planned_run import carry_out
 from ibkeys.mkeys.rollout.removal import plan_removal
@@ -43,6 +44,10 @@ def resume(w: Any) -> PlannedRun:
 
 def go_on(w: Any) -> PlannedRun:
     return plan_rest(w)
+
+
+def undo(w: Any) -> PlannedRun:
+    return plan_return(w, leaves_open=True)
 
 
 class Site:

@@ -21,7 +21,7 @@ from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.umad.port import Outgoing
 from tests.fabricsim import interlocks, subnet, tool, writer
 from tests.fattree import fat_tree
-from tests.mkeys.rollout import KEY, LEVEL_2, NAME, Plan, Site, deploy, resume, rotate, site_of
+from tests.mkeys.rollout import KEY, LEVEL_2, NAME, Plan, Site, deploy, resume, rotate, site_of, undo
 from tests.spy import is_set, sets, spy
 
 
@@ -127,7 +127,7 @@ def test_a_port_that_has_the_key_already_is_only_noted(site: Site) -> None:
         carry_out(w, run, site.results.append)
     assert (run.account.done, len(sets(record)), len(run.already_set)) == (8, 7, 1)
     assert site.current() == site.keys()
-    site.run(plan_return)  # it had the key before the run, and keeps it
+    site.run(undo)  # it had the key before the run, and keeps it
     assert (port.m_key, port.protect_bits, port.lease_period) == (KEY.reveal(), 2, 60)
     assert {key for guid, key in site.keys().items() if guid != port.guid} == {0}
 

@@ -18,7 +18,7 @@ from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import RunOptions, Runs
 from ibkeys.store.keys.keystore import KeyStore
 from tests.fattree import fat_tree
-from tests.mkeys.rollout import KEY, NAME, Plan, Site, deploy, remove, resume, rotate
+from tests.mkeys.rollout import KEY, NAME, Plan, Site, deploy, remove, resume, rotate, undo
 from tests.spy import sets
 
 # --- the first ports, going on, going back ---------------------------------------------------------------------------
@@ -91,21 +91,81 @@ def test_nothing_to_go_on_with(site: Site) -> None:
     assert not site.plan(resume).pending
     with pytest.raises(UsageError, match="--first"):
         site.plan(lambda w: plan_rest(w, first=2))
-    site.run(plan_return)
+    site.run(undo)
     with pytest.raises(StoreError, match="was rolled back"):
         site.plan(resume)
 
 
-@pytest.mark.parametrize("begun", [rotate(RunOptions()), remove()], ids=["rotate", "remove"])
+@pytest.mark.parametrize("begun", [rotate(RunOptions(first=7)), remove(first=7)], ids=["rotate", "remove"])
 def test_a_key_that_somebody_else_set_meanwhile_is_left_alone(begun: Plan, site: Site) -> None:
     site.run(deploy(RunOptions(protect=0, lease=60)))
     site.run(begun)
     port = site.net.port(NAME, 1)
     port.m_key = KEY.reveal()
     run = site.run(plan_return)
-    assert (run.account.done, run.account.unread, run.account.overtaken) == (7, 0, 1)
+    assert (run.account.done, run.account.unread, run.account.overtaken) == (6, 0, 1)
     assert "somebody else" in str(site.reasons("skipped")[NAME])
     assert port.m_key == KEY.reveal()
+
+
+@pytest.mark.parametrize("what", ["deploy", "rotate", "remove"])
+@pytest.mark.parametrize("now", ["another", "former"])
+def test_what_has_ended_goes_back_only_while_every_port_holds_its_key(what: str, now: str, site: Site) -> None:
+    port, former = site.net.port(NAME, 1), 0
+    site.run(deploy(RunOptions(protect=0, lease=60)))
+    if what != "deploy":
+        former = port.m_key
+        site.run({"rotate": rotate(RunOptions()), "remove": remove()}[what])
+    given, port.m_key = port.m_key, {"another": KEY.reveal(), "former": former}[now]
+    before = site.keys()
+    with pytest.raises(Refused) as refused:
+        site.run(undo)
+    assert refused.value.interlock == "overtaken"
+    assert NAME in str(refused.value)
+    assert "node03" not in str(refused.value)
+    assert "--overtaken" not in str(refused.value)  # it has ended
+    assert site.keys() == before
+    port.m_key = given
+    assert site.run(undo).account.is_complete
+
+
+@pytest.mark.parametrize("how", ["silent", "unplugged"])
+def test_a_port_that_is_not_there_does_not_keep_the_others_from_going_back(how: str, site: Site) -> None:
+    site.run(deploy())
+    former = site.keys()
+    site.run(rotate())
+    site.net.silence(NAME) if how == "silent" else site.net.unplug(NAME, 1)
+    run = site.run(undo)
+    assert (run.account.done, run.account.unread) == (7, 1)
+    guid = site.net.port(NAME, 1).guid
+    assert {each: key for each, key in site.keys().items() if each != guid} == {
+        each: key for each, key in former.items() if each != guid
+    }
+
+
+def test_after_first_keys_have_ended_the_way_back_needs_a_word_that_ports_may_be_open(site: Site) -> None:
+    site.run(deploy())
+    before = site.keys()
+    with pytest.raises(Refused, match=r"8 ports .*--leave-open") as refused:
+        site.run(plan_return)
+    assert refused.value.interlock == "confirmation"
+    assert site.keys() == before
+    node = site.net.node(NAME)
+    run = site.run(undo, before=lambda fabric: site.net.silence(node), retries=0)
+    assert run.account.failed == 1
+    site.net.silence(node, False)
+    assert site.run(plan_return).account.is_complete  # what was begun is finished without another word
+    assert set(site.keys().values()) == {0}
+
+
+@pytest.mark.parametrize(
+    ("begun", "says"), [(rotate(), True), (remove(), True), (None, False)], ids=["rotate", "remove", "deploy"]
+)
+def test_where_former_keys_return_it_is_said_before(begun: Plan | None, says: bool, site: Site) -> None:
+    site.run(deploy())
+    if begun is not None:
+        site.run(begun)
+    assert any("former M_Keys return" in note for note in site.plan(undo).plan.notes) == says
 
 
 def test_a_port_that_was_reset_in_between_is_left_to_deploy(site: Site) -> None:

@@ -19,15 +19,17 @@ OVERTAKEN: Final = "overtaken"
 """What `Refused.interlock` is where somebody else has changed what an operation set; nothing overrides that."""
 
 
-def overtaken(what: str, found: Sequence[str], close: str) -> Refused:
+def overtaken(what: str, found: Sequence[str], close: str | None) -> Refused:
     """Return the refusal for the operation *what*. *found*: what is there instead, each in words; *close*: the command
-    that ends its record."""
+    that ends its record, None where that has ended."""
     refusal = Refused(
         f"{what} neither goes on nor back, because somebody else has changed what it set: {named(found)}", OVERTAKEN
     )
     refusal.changed = "nothing was written, and no OpenSM was signalled"
-    return refusal.going_on(f"to keep what is there: `{close}`").explained(
-        f"`{close}` only ends the record of this operation, and every key stays in the key store.",
+    if close is not None:
+        refusal.going_on(f"to keep what is there: `{close}`")
+    return refusal.explained(
+        f"`{close}` only ends the record of this operation, and every key stays in the key store." if close else "",
         "`ibkeys sm-show` and `ibkeys mkey-show --all` show what is in force; keys of another key store: `ibkeys "
         "mkey-import`.",
     )

@@ -32,13 +32,17 @@ def finish_run(
     )
 
 
-def roll_back_run(request: RunRequest, at_once: int | None = None, max_failures: int | None = None) -> int:
-    """Give the ports of the last run what they had before it; None leaves a bound as it was."""
+def roll_back_run(
+    request: RunRequest, at_once: int | None = None, max_failures: int | None = None, *, leaves_open: bool = False
+) -> int:
+    """Give the ports of the last run what they had before it; None leaves a bound as it was. *leaves_open*: ports may
+    be open afterwards."""
     from ibkeys.mkeys.opensm import planned
     from ibkeys.mkeys.rollout.going_back import plan_return
 
     return request.carry_out(
-        lambda writer, progress: plan_return(writer, at_once, max_failures, progress), planned.plan_return
+        lambda writer, progress: plan_return(writer, at_once, max_failures, progress, leaves_open=leaves_open),
+        partial(planned.plan_return, leaves_open=leaves_open),
     )
 
 
@@ -85,10 +89,10 @@ def _refuse(request: RunRequest, writer: Writer) -> None:
     from ibkeys.mkeys.rollout.rest import plan_rest
 
     if request.is_through_opensm:
-        planned.plan_return(writer, request.through())
+        planned.plan_return(writer, request.through(), leaves_open=True)
         planned.plan_rest(writer, request.through())
     else:
-        plan_return(writer)
+        plan_return(writer, leaves_open=True)
         plan_rest(writer)
 
 

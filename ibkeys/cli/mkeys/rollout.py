@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ibkeys.cli import options
 from ibkeys.cli.help.command import command
 from ibkeys.cli.mkeys import rollout_options
 from ibkeys.cli.mkeys.key_options import read_new_m_key
@@ -46,9 +45,7 @@ def mkey_rotate(asked: AskedRun, keys: KeyOptions) -> int:
 
 
 @command("mkey-remove")
-@rollout_options.asked_run(
-    options.flag("--leave-open", help="Confirm that the ports may be open to everyone afterwards.")
-)
+@rollout_options.asked_run(rollout_options.leave_open)
 def mkey_remove(asked: AskedRun, leave_open: bool) -> int:
     """Remove the M_Key of every port of the subnet.
 

@@ -20,6 +20,7 @@ from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
 
 opensm_conf: Final = options.opensm_conf("The opensm.conf of an SM of this subnet. It must already have the new key.")
+leave_open: Final = options.flag("--leave-open", help="Confirm that the ports may be open to everyone afterwards.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ ALLOW: Final = ("--allow-removals", "--allow-break")
 AT_ONCE: Final = ("--at-once",)
 FORWARD: Final = ("--first", "--confirm-within")
 OF_UFM: Final = tuple(f"--ufm-{name}" for name in ("token", "cert", "key", "ca", "insecure", "proxy"))
-OF_KEYS: Final = ("--max-failures", "--opensm-conf", "--standby-wait", "--open-while-rotating")
+OF_KEYS: Final = ("--max-failures", "--opensm-conf", "--standby-wait", "--open-while-rotating", "--leave-open")
 OF_OTHERS: Final = (*OF_KEYS, *ALLOW, *FORWARD, *AT_ONCE, *OF_UFM, "--unconfirmed")
 """Options that mean nothing where files of OpenSMs change."""
 Find = Callable[["Journal", "int | None"], "Target"]

@@ -24,6 +24,7 @@ class _Choices:
         "--at-once",
         help="Through OpenSM or UFM: restore the former policy in one step, even if that briefly disconnects pairs.",
     )
+    leave_open: bool = options.taken(rollout_options.leave_open, default=False)
     opensm: OpensmOptions = options.taken(rollout_options.opensm)
     unconfirmed: bool = options.field(
         "--unconfirmed",
@@ -78,4 +79,4 @@ def _undo_keys(wanted: Found, choices: _Choices) -> int:
             f"operation {record.id} gave former M_Keys back, and that is not undone: `ibkeys resume` finishes it where "
             "it is open; `ibkeys mkey-rotate` gives new keys"
         )
-    return roll_back_run(request)
+    return roll_back_run(request, leaves_open=choices.leave_open)

@@ -51,7 +51,7 @@ from ibkeys.mkeys.opensm.through import ViaOpensm
 from ibkeys.mkeys.opensm.way_back import refuse_mixed_keys, refuse_to_wait, turn_back
 from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.earlier_run import refuse_strange_ports
-from ibkeys.mkeys.rollout.going_back import return_of_last_run
+from ibkeys.mkeys.rollout.going_back import ask_of_ended, return_of_last_run
 from ibkeys.mkeys.rollout.new_keys import not_for, object_to_given_key
 from ibkeys.mkeys.rollout.new_run import plan_new_run
 from ibkeys.mkeys.rollout.rest import rest_of_last_run
@@ -157,11 +157,14 @@ def plan_rest(writer: Writer, through: ViaOpensm, progress: OnFound | None = Non
     return run
 
 
-def plan_return(writer: Writer, through: ViaOpensm, progress: OnFound | None = None) -> PlannedRun:
+def plan_return(
+    writer: Writer, through: ViaOpensm, progress: OnFound | None = None, *, leaves_open: bool = False
+) -> PlannedRun:
     """Plan to give all ports the key, level and lease from before the last run, by the same kind of steps.
 
     Raises Refused (``overtaken``) if somebody else has changed files or ports since, and (`MIXED`) while some ports
-    have one key and some the other: such a run can only be resumed. Raises UsageError and what `plan_keys` raises.
+    have one key and some the other: such a run can only be resumed. Raises UsageError, and what `plan_keys` and
+    `ask_of_ended` raise.
     """
     record, reached = reach_again(writer, through)
     run = return_of_last_run(writer, progress=progress, reading=READING)
@@ -181,6 +184,7 @@ def plan_return(writer: Writer, through: ViaOpensm, progress: OnFound | None = N
         return run
     _refuse_without_ports(run, record)
     _describe(writer, run, method)
+    ask_of_ended(writer, run, leaves_open)
     return run
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ibkeys.change.interrupts import Interrupts
+from ibkeys.change.next_commands import next_commands_of
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
 from ibkeys.mkeys.rollout.port_job import Job, keep_keys
@@ -64,7 +65,8 @@ class PlannedRun:
     instead. ``is_open``: the stores do not know yet that the run has ended. ``account``: the outcome for the ports,
     while it is carried out and afterwards. ``beginning``: how it begins. ``away``: ports that have a key and were not
     found, which get theirs later. ``method``: how it changes the ports; None: by Sets of ibkeys. ``overtaken``: ports
-    of an earlier run whose M_Key somebody else has changed since; they are among the skipped ones too.
+    of an earlier run whose M_Key somebody else has changed since; they are among the skipped ones too. ``without_key``:
+    ports of a run that has ended and is rolled back which do not hold the key any more that it gave them.
     """
 
     plan: Plan
@@ -81,12 +83,18 @@ class PlannedRun:
     away: list[NewRunPort] = field(default_factory=list)
     method: RunMethod | None = None
     overtaken: list[Port] = field(default_factory=list)
+    without_key: list[Port] = field(default_factory=list)
     beginning: NewRun | LastRun = field(kw_only=True)
 
     @property
     def last(self) -> Run | None:
         """The run that is taken up again; None for a new one."""
         return self.beginning.last if isinstance(self.beginning, LastRun) else None
+
+    @property
+    def undoes_ended(self) -> bool:
+        """Whether it rolls back a run of which nothing was left to be finished, confirmed or rolled back."""
+        return self.goes_back and self.last is not None and next_commands_of(self.last.operation) is None
 
     @property
     def waiting(self) -> int:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ibkeys.change.interlocks.overtaken import overtaken
+from ibkeys.change.next_commands import next_commands_of
 from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
 from ibkeys.errors import KeyGone, Refused, UsageError
@@ -50,11 +51,12 @@ def last_run_with_keys(writer: Writer, store: KeyStore) -> tuple[Run, list[RunPo
     """As `last_run`. Raises KeyGone where *store* does not have the keys of the run: it was lost or replaced."""
     last, ports = last_run(writer)
     if not has_keys_of(store, last, ports):
+        closes = command_that_closes(last)
         how = " --via opensm" if last.via is not None else " --same" if last.options.same else " --per-port"
         raise KeyGone(
             f"the key store ({store.path or 'in memory'}) does not have the keys of {last.name}: it was lost or "
-            f"replaced since then, or is another one; `ibkeys mkey-rotate{how}` begins a new run, "
-            f"`{command_that_closes(last)}` only ends the record of this one"
+            f"replaced since then, or is another one; `ibkeys mkey-rotate{how}` begins a new run"
+            + (f", `{closes}` only ends the record of this one" if closes else "")
         ).explained(
             "Nothing was changed. `ibkeys mkey-import` takes the keys that OpenSM has.",
             "With a backup of it: `ibkeys keystore restore FILE`, and run this command again.",
@@ -94,9 +96,10 @@ def with_bounds(options: RunOptions, at_once: int | None, max_failures: int | No
     )
 
 
-def command_that_closes(last: Run) -> str:
-    """Return the command that ends the record of a run that was overtaken, and does nothing else."""
-    return f"ibkeys resume {last.id} --overtaken"
+def command_that_closes(last: Run) -> str | None:
+    """Return the command that ends the record of a run that was overtaken, and does nothing else; None where it has
+    ended."""
+    return None if next_commands_of(last.operation) is None else f"ibkeys resume {last.id} --overtaken"
 
 
 def refuse_other_method(run: PlannedRun) -> None:
@@ -225,6 +228,8 @@ def _known_job(
         return None
     old = has_now(info)
     wanted = meant(kept, old)
+    if run.undoes_ended and old.key != key_named(store, kept.key_name):
+        run.without_key.append(port)
     why = _left_alone(run, store, kept, old, wanted)
     if why:
         # OpenSM gives a key to a port that lost its own; nobody has to look at it.
@@ -285,6 +290,10 @@ def _refuse_overtaken(run: PlannedRun) -> None:
     change; of a run through OpenSM, which sets all ports, also if it is one port."""
     last = run.last
     assert last is not None
+    if run.without_key:
+        has = "does not hold the M_Key" if len(run.without_key) == 1 else "do not hold the M_Keys"
+        found = f"{counted(len(run.without_key), 'port')} {has} that it gave ({named(run.without_key)})"
+        raise overtaken(last.name, [found], command_that_closes(last))
     if run.overtaken and (last.via is not None or not (run.jobs or run.already_set)):
         ports = named([str(port) for port in run.overtaken])
         has = "has" if len(run.overtaken) == 1 else "have"

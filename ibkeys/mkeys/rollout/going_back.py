@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from ibkeys.change.interlocks.m_keys import no_keys_left
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import LINKS, OnFound, Wanted
+from ibkeys.errors import Refused
 from ibkeys.keys.key_setting import KeySetting
+from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mkeys.rollout.beginning import LastRun, PlannedRun
 from ibkeys.mkeys.rollout.earlier_run import (
     key_named,
@@ -19,6 +22,7 @@ from ibkeys.mkeys.rollout.earlier_run import (
     with_bounds,
 )
 from ibkeys.mkeys.rollout.planned_run import describe
+from ibkeys.printable import counted
 from ibkeys.store.journal.runs import RunPort
 from ibkeys.store.keys.keystore import KeyStore
 
@@ -28,15 +32,19 @@ def plan_return(
     at_once: int | None = None,
     max_failures: int | None = None,
     progress: OnFound | None = None,
+    *,
+    leaves_open: bool = False,
 ) -> PlannedRun:
     """Plan to give every port that the last run has begun what it had before: key, level and lease.
 
-    Raises UsageError if there is none, and for a run that goes through a subnet manager.
+    Raises UsageError if there is none, and for a run that goes through a subnet manager; Refused (``overtaken``) where
+    a port does not hold the key any more that a run gave which has ended, and what `ask_of_ended` raises.
     """
     run = return_of_last_run(writer, at_once, max_failures, progress)
     refuse_other_method(run)
     refuse_strange_ports(writer, run)
     describe(writer, run)
+    ask_of_ended(writer, run, leaves_open)
     return run
 
 
@@ -63,6 +71,22 @@ def return_of_last_run(
     )
     sort_ports(writer, run, store, [kept for kept in ports if kept.is_begun], partial(_former, store))
     return run
+
+
+def ask_of_ended(writer: Writer, run: PlannedRun, leaves_open: bool) -> None:
+    """Note what the rollback of a run that has ended brings back. Raises Refused (``confirmation``) where ports are
+    open afterwards, unless *leaves_open* says that this is meant; a dry run has it in its plan."""
+    if not run.undoes_ended:
+        return
+    if any(job.wanted.key not in (NO_MKEY, job.old.key) for job in run.jobs):
+        run.plan.notes.append("the former M_Keys return, and others may know them: `ibkeys mkey-rotate` gives new ones")
+    losing = sum(job.wanted.key.is_zero and not job.old.key.is_zero for job in run.jobs)
+    if losing and not leaves_open:
+        question = no_keys_left(f"{counted(losing, 'port')} would have no M_Key")
+        refusal = Refused(f"{question.text}; {question.answer} says that this is meant", "confirmation").unchanged()
+        if not writer.dry_run:
+            raise refusal
+        run.plan.refusals.append(refusal)
 
 
 def _former(store: KeyStore, kept: RunPort, now: KeySetting) -> KeySetting:

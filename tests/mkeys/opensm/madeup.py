@@ -218,7 +218,7 @@ class Bench:
         self.run(planned.plan_rest)
 
     def abort(self) -> None:
-        self.run(planned.plan_return)
+        self.run(lambda w, t: planned.plan_return(w, t, leaves_open=True))
 
     def settle(self) -> None:
         """Keep in the key store where ports are now."""

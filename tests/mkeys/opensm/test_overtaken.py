@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.errors import Refused
-from ibkeys.mkeys.opensm import method
+from ibkeys.mkeys.opensm import method, planned
 from ibkeys.mkeys.rollout.closing import close_overtaken
 from tests.mkeys.opensm.madeup import Bench
 from tests.mkeys.opensm.stopping import bench_in, stop_at
@@ -72,7 +72,7 @@ def test_a_key_that_somebody_else_set_since_is_never_overwritten(
     with pytest.raises(Refused, match=r"says another M_Key, level 1, lease 0 s \(changed 20") as caught:
         GOES[goes](bench)
     assert caught.value.interlock == "overtaken"
-    assert " --overtaken` only ends the record" in "".join(caught.value.more)
+    assert (" --overtaken` only ends the record" in "".join(caught.value.more)) == (moment != "ended")
     assert (state(bench), signals) == (before, [])
     assert bench.quiet()
     with bench.writer() as writer:
@@ -105,6 +105,37 @@ def test_the_other_store_deploys_and_the_first_one_leaves_it(bench: Bench) -> No
     assert bench.quiet()
     other.rotate()
     assert bench.opensm.key()[1:] == (2, 60)
+
+
+@pytest.mark.parametrize("what", ["deploy", "rotate", "remove"])
+@pytest.mark.parametrize("now", ["another", "former"])
+def test_what_has_ended_goes_back_only_while_every_port_holds_its_key(bench: Bench, what: str, now: str) -> None:
+    port, former = bench.opensm.ports()[3], 0
+    bench.deploy(level=0)
+    if what != "deploy":
+        former = port.m_key
+        getattr(Bench, what)(bench)
+    given, port.m_key = port.m_key, 0x5D1C93B7A2E4F608 if now == "another" else former
+    before = state(bench)
+    with pytest.raises(Refused) as refused:
+        bench.abort()
+    assert refused.value.interlock == "overtaken"
+    assert state(bench) == before
+    port.m_key = given
+    bench.abort()
+    assert bench.run_state() == "undone"
+
+
+def test_after_first_keys_have_ended_the_way_back_needs_a_word_that_ports_may_be_open(bench: Bench) -> None:
+    bench.deploy()
+    before = state(bench)
+    with pytest.raises(Refused, match=r"8 ports .*--leave-open") as refused:
+        bench.run(planned.plan_return)
+    assert refused.value.interlock == "confirmation"
+    assert state(bench) == before
+    assert stop_at(bench, Bench.abort, 6)
+    bench.run(planned.plan_return)  # what was begun is finished without another word
+    assert (bench.opensm.key(), bench.run_state()) == ((0, 0, 0), "undone")
 
 
 def test_a_level_that_nobody_confirmed_is_not_lowered_for_somebody_else(bench: Bench) -> None:

@@ -8,6 +8,8 @@ from tests.recordings.recorder import Command, Scenario, Stop
 from tests.recordings.world import World
 
 _DEPLOY: Final = Command("mkey-deploy --per-port --protect 2 --lease 60 --yes")
+_LEAVE_OPEN: Final = " --leave-open"
+"""What the undo of a finished deployment needs."""
 
 
 def _silent(world: World) -> None:
@@ -62,7 +64,7 @@ SCENARIOS: Final = [
                 Command("pkey-add 2 0x0010 --yes"),
                 Command("resume --yes", Stop("set", 2, how)),
                 Command("resume --yes"),
-                Command(f"undo {len(before) + 1} --yes"),
+                Command(f"undo {len(before) + 1} --yes{_LEAVE_OPEN if name == 'mkey-deploy' else ''}"),
             ],
         )
         for how in ("interrupted", "killed")
