@@ -28,7 +28,7 @@ _IF_JOURNAL_IS_LOST: Final = (
 @dataclass(frozen=True, slots=True)
 class Target:
     """An operation, and whether it is, or goes on to be, undone. ``is_last_run``: of M_Keys, whether it is the last
-    run, which alone goes on or back."""
+    run on its subnet, which alone goes on or back."""
 
     record: OperationRecord
     goes_back: bool
@@ -84,9 +84,8 @@ def to_undo(journal: Journal, operation: int | None) -> Target:
         return known.back(known.named(operation))
     found = list(dict.fromkeys([*known.left(True), *known.waiting()]))
     ended = [each for each in known.records.values() if each.state != "undone" and each.undoes is None]
-    can_go_back = [each for each in ended if going_on(each).roll_back is not None and known.back(each).is_last_run]
-    if can_go_back and not found:
-        newest = can_go_back[-1]
+    can_go_back = (each for each in reversed(ended) if going_on(each).roll_back and known.back(each).is_last_run)
+    if not found and (newest := next(can_go_back, None)) is not None:
         raise UsageError(
             f"no operation is open, and one that has ended has to be named: the last one is operation {newest.id} "
             f"({newest.command}), and `ibkeys undo {newest.id}` rolls it back"
@@ -119,8 +118,7 @@ class _Known:
 
     def __init__(self, journal: Journal) -> None:
         self.records = {each.id: each for each in journal.list_operations()}
-        last = Runs(journal).last()
-        self._last_run = None if last is None else last.id
+        self._runs = Runs(journal)
 
     def named(self, operation: int) -> OperationRecord:
         """Return one of them. Raises StoreError."""
@@ -134,12 +132,12 @@ class _Known:
 
     def left(self, goes_back: bool = False) -> list[Target]:
         """Return the operations that something was left of: cut off, held, waiting for ports; the last run of M_Keys
-        also where it had failures. *goes_back*: they are to be undone."""
+        on a subnet also where it had failures. *goes_back*: they are to be undone."""
         found = [
             self.going_on(each)
             for each in self.records.values()
             if each.is_unfinished
-            or (each.state == "failed" and each.id == self._last_run)
+            or (each.state == "failed" and each.is_of_keys and self._runs.is_last(each.id))
             or (each.state == "failed" and each.began in THROUGH_OPENSM)  # of an earlier version of ibkeys
         ]
         return list(dict.fromkeys(self.back(each.record) if goes_back else each for each in found))
@@ -161,7 +159,7 @@ class _Known:
         return Target(record, True, _kind(record), self._is_last_run(record))
 
     def _is_last_run(self, record: OperationRecord) -> bool:
-        return not record.is_of_keys or self._last_run == (record.undoes or record.id)
+        return not record.is_of_keys or self._runs.is_last(record.undoes or record.id)
 
 
 def _kind(record: OperationRecord) -> Kind:

@@ -66,8 +66,8 @@ class Writer:
     With *dry_run* nothing is locked or created, and only Gets are sent. ``sends_keys``: the change puts an M_Key on a
     port, so its links are checked again although no key is known yet. ``subnet_manager``: the master SM, once it was
     asked for. ``host_locks``: the files of OpenSMs beside which it holds a lock, each with its host. *options*: what
-    the journal says was asked for; no key. Raises StoreLocked when another command is
-    changing.
+    the journal says was asked for; no key. ``goes_on``: the operation that goes on or back, None for a new one. Raises
+    StoreLocked when another command is changing.
     """
 
     def __init__(
@@ -77,12 +77,14 @@ class Writer:
         consent: Consent | None = None,
         dry_run: bool = False,
         options: Sequence[str] = (),
+        goes_on: int | None = None,
     ) -> None:
         self.fabric = fabric
         self.command = command
         self.consent = consent or Consent()
         self.dry_run = dry_run
         self.options = tuple(options)
+        self.goes_on = goes_on
         self.master_sm_lids: list[int] = []
         self.sends_keys = False
         self.subnet_manager: SubnetManager | None = None

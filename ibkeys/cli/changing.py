@@ -124,7 +124,7 @@ def writer_of(fabric: Fabric, command: str, consent: Changing, goes_on: int | No
             if each.id != goes_on and commands is not None:
                 exits.note(f"operation {each.id} ({each.command}) is open: {commands.in_short}")
     agreed = Consent(consent.force, frozenset(consent.override))
-    return Writer(fabric, command, agreed, consent.dry_run, given_options())
+    return Writer(fabric, command, agreed, consent.dry_run, given_options(), goes_on)
 
 
 def say_would_be_refused(objections: Iterable[Objection]) -> None:

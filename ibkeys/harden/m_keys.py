@@ -47,6 +47,7 @@ class MKeyStep(Step):
         through = ViaOpensm(asked.hosts, asked.wait, listener=asked.listener)
         begun = _open_run(writer)
         if begun is not None:
+            writer.goes_on = begun.id
             run = plan_rest(writer, through)
         else:
             options = RunOptions(same=True, protect=LEVEL, lease=asked.lease)
@@ -65,9 +66,9 @@ NEW_M_KEY: Final = MKeyStep("new-m-key", "a new M_Key to replace one that is eas
 
 
 def _open_run(writer: Writer) -> Run | None:
-    """Return the last run, where it goes through OpenSM, gives keys, and is not finished."""
+    """Return the last run on this subnet, where it goes through OpenSM, gives keys, and is not finished."""
     with Journal.read(writer.fabric.stores.journal) as journal:
-        last = Runs(journal).last()
+        last = Runs(journal).last({writer.fabric.own_guid})
     is_ours = last is not None and last.is_open and last.via is not None and last.command != REMOVAL
     return last if is_ours else None
 

@@ -149,21 +149,21 @@ def check_run_to_move(store: KeyStore) -> Iterator[Check]:
 
 
 def check_run(journal: Journal) -> Iterator[Check]:
-    """Yield a check for a run of mkey-deploy, mkey-rotate or mkey-remove that is not finished, if there is one.
+    """Yield a check for each run of mkey-deploy, mkey-rotate or mkey-remove that is not finished.
 
     One that waits after its first ports, as it was told to, is not a problem.
     """
     runs = Runs(journal)
-    run = runs.last()
-    if run is None or not run.is_open:
-        return
-    states = [port.state for port in runs.ports(run.id)]
-    sent, waiting = states.count("sent"), states.count("waiting")
-    yield Check(
-        "M_Key run",
-        None if run.options.first and not sent else False,
-        f"{run.name} is not finished: "
-        f"{counted(states.count('done'), 'port')} done, {states.count('failed')} failed, "
-        f"{sent} may have their new key or not, {waiting} wait; every key is in the key store",
-        f"ibkeys resume {run.id} finishes it, ibkeys undo {run.id} rolls it back",
-    )
+    for run in filter(None, map(runs.find, sorted(runs.operations()))):
+        if not run.is_open:
+            continue
+        states = [port.state for port in runs.ports(run.id)]
+        sent, waiting = states.count("sent"), states.count("waiting")
+        yield Check(
+            "M_Key run",
+            None if run.options.first and not sent else False,
+            f"{run.name} is not finished: "
+            f"{counted(states.count('done'), 'port')} done, {states.count('failed')} failed, "
+            f"{sent} may have their new key or not, {waiting} wait; every key is in the key store",
+            f"ibkeys resume {run.id} finishes it, ibkeys undo {run.id} rolls it back",
+        )

@@ -6,7 +6,7 @@ finishes it, wherever it stopped: keys are compared, nothing else says how far i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -115,12 +115,13 @@ def plan_change(
     """
     if writer.fabric.is_simulated:
         raise UsageError("a simulated subnet has no OpenSM on any host, so there is no file to change")
-    _refuse_while_standbys_are_stopped(writer)
+    _refuse_while_standbys_are_stopped(writer, {writer.fabric.own_guid})
     rows = SmKeys(writer.keystore).rows()
     pending: dict[Kind, SMKey] = {
         row.kind: row.sm_key for row in rows if row.state == "pending" and row.kind != "other"
     }
     found = writer.fabric.sweep(wanted=Wanted(sm_info=True))
+    _refuse_while_standbys_are_stopped(writer, {port.port_guid for port in found.end_ports()})
     managers = find_sm_key_managers(writer, reached, found, bool(pending))
     begun = open_change_of(writer)
     if pending and begun is None and any(keys_of_others(managers.files, rows)):
@@ -157,12 +158,12 @@ def plan_change(
     return change
 
 
-def _refuse_while_standbys_are_stopped(writer: Writer) -> None:
+def _refuse_while_standbys_are_stopped(writer: Writer, here: Collection[int]) -> None:
     """Raise Refused (``open-run``) if a run of M_Keys has stopped standbys: nobody sees them, they would keep their
-    former sm_key, and become second masters when that run starts them again.
+    former sm_key, and become second masters when that run starts them again. *here*: the GUIDs of ports of this subnet.
     """
     with Journal.read(writer.fabric.stores.journal) as journal:
-        last = Runs(journal).last()
+        last = Runs(journal).last(here)
     stopped = last.via.get("stopped") if last is not None and last.is_open and last.via is not None else None
     if last is not None and stopped:
         raise Refused(

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from ibkeys.store.journal import Journal, OperationRecord, OperationState
+from ibkeys.store.journal.runs import Runs
 
 
 def cut_off(journal: Journal, commands: Collection[str]) -> list[OperationRecord]:
@@ -33,11 +34,11 @@ def close_cut_off(
 
     *since*: only those that began then or later, in the journal's form of a time; *but*: that later one; *files*: only
     those that wrote some of these, by host and path, and no others; *ports*: the same for ports, by the GUID of the
-    node and the number. Raises StoreError.
+    node and the number. A run of M_Keys ends by itself, and is left out. Raises StoreError.
     """
-    closed = []
+    closed, runs = [], Runs(journal).operations()
     for record in cut_off(journal, commands):
-        if record.id == but or record.started < since:
+        if record.id == but or record.id in runs or record.started < since:
             continue
         if files is not None:
             wrote = {entry.image.key for entry in journal.files(record.id)}

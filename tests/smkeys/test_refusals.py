@@ -8,9 +8,11 @@ import pytest
 
 from ibkeys.errors import Refused, UsageError
 from ibkeys.keys.smkey import SMKey
+from ibkeys.sim.nodes import Port
 from ibkeys.sm.site import Running
 from ibkeys.store.journal import Journal
-from ibkeys.store.journal.runs import RunOptions, Runs
+from ibkeys.store.journal.runs import NewRunPort, RunOptions, Runs
+from tests.fabricsim import subnet
 from tests.smkeys.madeup import POLLING, MadeUpSite
 from tests.smkeys.outcomes import assert_back, assert_done, kill_at
 
@@ -138,13 +140,21 @@ def test_an_edit_that_nobody_read_is_refused_but_not_our_own(three: MadeUpSite, 
     assert_done(three)
 
 
-@pytest.mark.parametrize("dry_run", [False, True])
-def test_standbys_that_a_run_of_m_keys_has_stopped_are_started_first(
-    three: MadeUpSite, monkeypatch: Patch, dry_run: bool
-) -> None:
+def stop_a_standby(three: MadeUpSite, port: Port) -> int:
+    """Let a run of M_Keys that is open have a port, and have stopped a standby; return its operation."""
+    ports = [NewRunPort(port.node.guid, port.guid, port.number)]
     with Journal(three.folder / "journal.db") as journal:
         number = journal.operation("mkey-rotate").put_on_disk()
-        Runs(journal).begin(number, RunOptions(True, 2, 60), [], {"stopped": [{"guid": "0x1"}]})
+        Runs(journal).begin(number, RunOptions(True, 2, 60), ports, {"stopped": [{"guid": "0x1"}]})
+    return number
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+@pytest.mark.parametrize("of", ["node01 mlx4_0", "node03 mlx4_0"])
+def test_standbys_that_a_run_of_m_keys_has_stopped_are_started_first(
+    three: MadeUpSite, monkeypatch: Patch, dry_run: bool, of: str
+) -> None:
+    number = stop_a_standby(three, three.net.port(of, 1))
     with pytest.raises(Refused, match="mkey-rotate stopped 1 standby OpenSM and is not finished") as refused:
         three.run(monkeypatch, dry_run=dry_run)
     assert refused.value.interlock == "open-run"
@@ -152,3 +162,9 @@ def test_standbys_that_a_run_of_m_keys_has_stopped_are_started_first(
     with Journal(three.folder / "journal.db") as journal:
         journal.set_state(number, "done")
     three.run(monkeypatch, dry_run=dry_run)
+
+
+def test_standbys_of_another_subnet_are_not_waited_for(three: MadeUpSite, monkeypatch: Patch) -> None:
+    stop_a_standby(three, subnet("dual-home").port("db01 mlx5_0", 1))
+    three.run(monkeypatch)
+    assert_done(three)

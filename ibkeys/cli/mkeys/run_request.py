@@ -82,8 +82,8 @@ class RunRequest:
         ):
             if self.earlier is not None:
                 with Journal.read(fabric.stores.journal) as journal:
-                    last = Runs(journal).last()
-                if last is None or last.id != self.earlier:
+                    is_last = Runs(journal).is_last(self.earlier)
+                if not is_last:
                     raise Refused("another command has begun a run of M_Keys in the meantime", "stale").unchanged(
                         "see `ibkeys journal`"
                     )

@@ -36,11 +36,11 @@ Find = Callable[["Journal", "int | None"], "Target"]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The operation that was ``asked`` for. ``target``: the operation; ``last``: the last run of M_Keys."""
+    """The operation that was ``asked`` for. ``run``: the run of M_Keys that ``target`` is, if any."""
 
     asked: AskedOfManyPorts
     target: Target
-    last: Run | None
+    run: Run | None
 
     def refuse(self, options: Iterable[str], why: str = "has no use for {}: omit it") -> None:
         """Raise UsageError if one of *options* was typed. *why*: the words after the name of the operation, with {} for
@@ -50,21 +50,21 @@ class Found:
         refuse_given(options, f"{name} {why}")
 
     def run_request(self, opensm: OpensmOptions, confirm_within: int | None = None) -> RunRequest:
-        """Return the request to go on with the last run of M_Keys, or to roll it back. Raises UsageError if the
-        operation is not that run."""
+        """Return the request to go on with a run of M_Keys, or to roll it back. Raises UsageError if it is not the last
+        one on its subnet."""
         from ibkeys.cli.mkeys.run_request import RunRequest
 
-        last, record = self.last, self.target.record
+        run, record = self.run, self.target.record
         if not self.target.is_last_run:
             ends = f"`ibkeys resume {record.id} --overtaken` ends the record of this one"
             raise UsageError(
-                f"operation {record.id} ({record.command}) is not the last run of M_Keys: only that one goes on or "
-                f"back; {ends if record.state == 'failed' or record.is_unfinished else 'this one has ended'}"
+                f"operation {record.id} ({record.command}) is not the last run of M_Keys on its subnet: only that one "
+                f"goes on or back; {ends if record.state == 'failed' or record.is_unfinished else 'this one has ended'}"
             )
-        assert last is not None  # it is that run
-        is_through_opensm = last.via is not None
+        assert run is not None  # it is that run
+        is_through_opensm = run.via is not None
         refuse_options_of_other_method(is_through_opensm)
-        return RunRequest(last.command, self.asked, is_through_opensm, opensm, confirm_within, last.id)
+        return RunRequest(run.command, self.asked, is_through_opensm, opensm, confirm_within, run.id)
 
     def files_request(self, sm_wait: int) -> FilesRequest:
         """Return the request to go on with a change of sm_key and sa_key, or of part_enforce, to take it back, or to
@@ -106,4 +106,5 @@ def find_operation(asked: AskedOfManyPorts, operation: int | None, meant: Find) 
     stores = stores_of(asked.where)
     move_run_between(stores.keystore, stores.journal, asked.consent.dry_run)
     with Journal.read(stores.journal) as journal:
-        return Found(asked, meant(journal, operation), Runs(journal).last())
+        target = meant(journal, operation)
+        return Found(asked, target, Runs(journal).find(target.record.undoes or target.id))

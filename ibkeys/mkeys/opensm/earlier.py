@@ -6,7 +6,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.errors import UsageError
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.opensm.record import RunRecord
-from ibkeys.mkeys.rollout.earlier_run import has_keys_of, last_run_with_keys
+from ibkeys.mkeys.rollout.earlier_run import has_keys_of, last_run, last_run_with_keys
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.site import hosts_in
 from ibkeys.store.journal import Journal
@@ -14,12 +14,12 @@ from ibkeys.store.journal.runs import Runs
 
 
 def key_of_last_run(writer: Writer) -> MKey | None:
-    """Return the key that the last run gives all ports through OpenSM; None where it is of another kind, where there is
-    none, and where its keys are gone with an earlier key store."""
+    """Return the key that the last run on this subnet gives all ports through OpenSM; None where it is of another kind,
+    where there is none, and where its keys are gone with an earlier key store."""
     store = writer.keystore
     with Journal.read(writer.fabric.stores.journal) as journal:
         runs = Runs(journal)
-        last = runs.last()
+        last = runs.last({writer.fabric.own_guid})
         if last is None or last.via is None or not has_keys_of(store, last, runs.ports(last.id)):
             return None
         return RunRecord.of_json(last.via, store).keys.wanted.key
@@ -27,9 +27,8 @@ def key_of_last_run(writer: Writer) -> MKey | None:
 
 def hosts_of_last_run(writer: Writer) -> list[SmHost]:
     """Return the other hosts of the last run through OpenSM, none of any other run."""
-    with Journal.read(writer.fabric.stores.journal) as journal:
-        last = Runs(journal).last()
-    return [] if last is None or last.via is None else hosts_in(last.via)
+    last, _ = last_run(writer)
+    return [] if last.via is None else hosts_in(last.via)
 
 
 def record_of_last_run(writer: Writer) -> RunRecord:

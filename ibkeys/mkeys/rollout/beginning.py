@@ -6,7 +6,7 @@ Keys for single ports follow before each Set.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -144,7 +144,7 @@ class NewRun:
             number = operation.put_on_disk()
             runs.begin(number, run.options, [*ports, *run.away], via)
             runs.note_keys(number, keys if shared is None else [*keys, shared])
-            _end_earlier(journal, number)
+            _end_earlier(journal, number, {port.port_guid for port in run.found.end_ports()})
         return number
 
 
@@ -157,15 +157,18 @@ def _name(store: KeyStore, job: Job) -> str | None:
     return store.name_of(ref)
 
 
-def _end_earlier(journal: Journal, newest: int) -> None:
-    """End the record of every run but that of operation *newest*: only the newest one goes on or back. Raises
-    StoreError.
+def _end_earlier(journal: Journal, newest: int, here: Collection[int]) -> None:
+    """End the record of every run on this subnet but that of operation *newest*: only the newest one goes on or back.
+    *here*: the GUIDs of its ports. Raises StoreError.
 
     One that had failures is done. One that is still open can be here only because its keys are gone: it is ``undone``,
     the state of a record that was ended.
     """
+    runs = Runs(journal)
     for each in journal.list_operations():
         if not each.is_of_keys or each.undoes is not None or each.id == newest:
+            continue
+        if (guids := runs.guids(each.id)) and guids.isdisjoint(here):
             continue
         if each.is_half_undone:
             journal.end_undos(each.id)

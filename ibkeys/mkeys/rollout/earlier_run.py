@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,14 +28,15 @@ from ibkeys.topology.nodes import Port
 
 
 def last_run(writer: Writer) -> tuple[Run, list[RunPort]]:
-    """Return the last run and its ports in the order of change. Raises UsageError if there was never one, StoreError.
+    """Return the run that goes on or back, the last one where none was named, and its ports in the order of change.
+    Raises UsageError if there was never one, StoreError.
 
     Its keys need not be there: see `last_run_with_keys`.
     """
     path = writer.fabric.stores.journal
     with Journal.read(path) as journal:
         runs = Runs(journal)
-        last = runs.last()
+        last = runs.last() if writer.goes_on is None else runs.find(writer.goes_on)
         if last is not None:
             return last, runs.ports(last.id)
     raise UsageError(
@@ -108,34 +109,43 @@ def refuse_other_method(run: PlannedRun) -> None:
         raise UsageError(f"{run.last.name} goes through {run.last.via.get('name')}, and is finished through it")
 
 
-def refuse_while_open(writer: Writer, store: KeyStore) -> list[str]:
-    """Raise Refused (``open-run``) while the last run is not finished or may still be rolled back: only the last run
-    can be, so no other begins before. One that is open and whose keys are gone never ends: it is passed over, and a
-    note for the user is returned, for *store* may be another one. Raises UsageError in a dry run while the run of an
-    earlier version is still in the key store."""
+def refuse_while_open(writer: Writer, store: KeyStore, here: Collection[int]) -> list[str]:
+    """Raise Refused (``open-run``) while the last run on this subnet is not finished or may still be rolled back: only
+    the last run can be, so no other begins before. *here*: the GUIDs of ports of this subnet. One that is open and
+    whose keys are gone never ends: it is passed over, and a note for the user is returned, for *store* may be another
+    one, and so for each that is open on another subnet. Raises UsageError in a dry run while the run of an earlier
+    version is still in the key store."""
     if writer.dry_run and has_run_to_move(store):
         raise UsageError(IS_TO_BE_MOVED)
     with Journal.read(writer.fabric.stores.journal) as journal:
         runs, records = Runs(journal), journal.list_operations()
-        last = runs.last()
+        last = runs.last(here)
         has_keys = last is not None and has_keys_of(store, last, runs.ports(last.id))
-    of_keys = [each for each in records if each.is_of_keys and each.undoes is None]
-    if of_keys and of_keys[-1].state == "open" and (last is None or last.id < of_keys[-1].id):
-        number = of_keys[-1].id
+        numbers = runs.operations()
+    newest = 0 if last is None else last.id
+    others = [each for each in records if each.is_of_keys and each.undoes is None and each.id != newest]
+    without_run = [each for each in others if each.id not in numbers]
+    if without_run and without_run[-1].state == "open" and newest < without_run[-1].id:
+        number, command = without_run[-1].id, without_run[-1].command
         raise Refused(
-            f"operation {number} ({of_keys[-1].command}) of an earlier version is open, and its run is in another key "
-            f"store: `ibkeys resume {number}` with that key store takes it over, `ibkeys resume {number} --overtaken` "
+            f"operation {number} ({command}) of an earlier version is open, and its run is in another key store: "
+            f"`ibkeys resume {number}` with that key store takes it over, `ibkeys resume {number} --overtaken` "
             "only ends its record",
             "open-run",
         )
+    notes = [
+        f"operation {each.id} ({each.command}) is open on another subnet: {commands.in_short}"
+        for each in others
+        if each.id in numbers and (commands := next_commands_of(each)) is not None
+    ]
     if last is None:
-        return []
+        return notes
     if not has_keys and not last.operation.goes_back:
         lost = (
             f"{last.name} is not finished, and the key store {store.path or 'in memory'} does not have its keys: it "
             "was lost or is another one (--keystore); the record of that run ends when this one begins"
         )
-        return [lost] if last.is_open else []
+        return [*notes, lost] if last.is_open else notes
     operation = last.operation
     if operation.is_half_undone:
         raise Refused(
@@ -152,7 +162,7 @@ def refuse_while_open(writer: Writer, store: KeyStore) -> list[str]:
     if last.is_open:
         ways = f"`ibkeys resume {last.id}` finishes it, `ibkeys undo {last.id}` rolls it back"
         raise Refused(f"{last.name} is not finished: {ways}; no other run can begin before that", "open-run")
-    return []
+    return notes
 
 
 def refuse_strange_ports(writer: Writer, run: PlannedRun) -> None:

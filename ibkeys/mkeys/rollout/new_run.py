@@ -44,8 +44,10 @@ def plan_new_run(
     were not found get what is wanted later, from the same run. Raises Refused (``open-run``) while another run is not
     finished, and what `Fabric.sweep` raises.
     """
-    notes = refuse_while_open(writer, writer.keystore)
+    # The first time before any port is asked: a run that is open may have given it another key.
+    refuse_while_open(writer, writer.keystore, {writer.fabric.own_guid})
     found = writer.fabric.sweep(progress=progress, wanted=reading)
+    notes = refuse_while_open(writer, writer.keystore, {port.port_guid for port in found.end_ports()})
     everything: list[Job] = []
     run = PlannedRun(Plan(command, notes=notes), options, found, beginning=NewRun(command, everything))
     jobs: list[Job] = []

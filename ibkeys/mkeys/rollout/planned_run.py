@@ -162,4 +162,4 @@ class RunPlan(Plan):
         run was an operation. No other run began since."""
         journal = operation.journal
         state: OperationState = "undone" if self.run.goes_back else "done"
-        close_cut_off(journal, KEY_COMMANDS, state, journal.find(number).started, operation.id)
+        close_cut_off(journal, KEY_COMMANDS, state, journal.find(number).started)

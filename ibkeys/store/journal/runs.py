@@ -7,7 +7,7 @@ names of its new and its former key in the key store; the keys themselves are on
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -168,16 +168,28 @@ class Runs:
                 "run_ports", f"operation, {_PORT_COLUMNS}", [(operation, *_values(port)) for port in ports]
             )
 
-    def last(self) -> Run | None:
-        """Return the newest run, or None when there was never one."""
-        rows = self._database.query(
-            f"SELECT {_RUN_COLUMNS} FROM runs JOIN operations ON operation = id ORDER BY started DESC, id DESC LIMIT 1",
-            of="runs",
-        )
-        if not rows:
-            return None
-        operation, same, *rest, via = rows[0]
-        return Run(self._journal.find(operation), RunOptions(bool(same), *rest), self._via(via))
+    def last(self, here: Collection[int] = ()) -> Run | None:
+        """Return the newest run, or None when there was never one. *here*: port GUIDs, of which it has one."""
+        query = "SELECT operation FROM runs JOIN operations ON operation = id ORDER BY started DESC, id DESC"
+        numbers = (number for (number,) in self._database.query(query, of="runs"))
+        return next((self.find(each) for each in numbers if not here or not self.guids(each).isdisjoint(here)), None)
+
+    def is_last(self, operation: int) -> bool:
+        """Whether *operation* is a run, and none began on its subnet after it: none that has a port in common."""
+        last = self.last(self.guids(operation))
+        return last is not None and last.id == operation
+
+    def find(self, operation: int) -> Run | None:
+        """Return the run that *operation* is, None for one that is no run."""
+        rows = self._database.query(f"SELECT {_RUN_COLUMNS} FROM runs WHERE operation = ?", (operation,), of="runs")
+        for _, same, *rest, via in rows:
+            return Run(self._journal.find(operation), RunOptions(bool(same), *rest), self._via(via))
+        return None
+
+    def guids(self, run: int) -> set[int]:
+        """Return the port GUIDs of a run."""
+        rows = self._database.query("SELECT port_guid FROM run_ports WHERE operation = ?", (run,), of="run_ports")
+        return {guid_number(guid) for (guid,) in rows}
 
     def operations(self) -> set[int]:
         """Return the numbers of all operations that are runs."""
