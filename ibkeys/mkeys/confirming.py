@@ -60,8 +60,8 @@ def _still_to_go_back(operation: int) -> Iterator[None]:
     The advice of an interrupt is to resume, which would raise the level: it is replaced.
     """
     way_on = (
-        f"the level that operation {operation} raised still has to be lowered: `ibkeys undo --unconfirmed {operation}` "
-        f"lowers it, `ibkeys resume {operation}` keeps it"
+        f"the level that operation {operation} raised still has to be lowered: `ibkeys undo {operation}` restores the "
+        f"former state, `ibkeys resume {operation}` keeps it"
     )
     try:
         yield

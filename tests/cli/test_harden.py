@@ -15,6 +15,8 @@ from tests.cli.conftest import TWO_SWITCH, Cli, run
     [
         ((), "a simulated subnet has no OpenSM on any host"),
         (("--abort",), "--abort is gone: use `ibkeys undo ID`"),
+        (("--first", "2"), "--first is not for harden: "),
+        (("--confirm-within", "9"), "--confirm-within is not for harden: "),
         (("--profile", "none"), "'none' is not one of"),
         (("--via", "direct"), "'direct' is not 'opensm'"),
         (("--lease", "0"), "--lease"),

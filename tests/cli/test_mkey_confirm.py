@@ -19,7 +19,7 @@ WITHIN = ("--confirm-within", 5)
     [
         ("mkey-deploy", ["--same", *WITHIN], "--confirm-within: only through OpenSM"),
         ("mkey-remove", WITHIN, "mkey-remove raises no level"),
-        ("mkey-deploy", ["--unconfirmed", 1], "--unconfirmed is gone: use `ibkeys undo --unconfirmed ID`"),
+        ("mkey-deploy", ["--unconfirmed", 1], "--unconfirmed is gone: use `ibkeys undo ID`"),
         ("mkey-deploy", ["--confirm-within", 0], "--confirm-within"),
     ],
 )

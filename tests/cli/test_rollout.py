@@ -219,6 +219,17 @@ def test_a_former_option_names_the_command(cli: Cli, option: str, by: str) -> No
     assert (result.code, result.error) == (2, f"{option} is gone: use `ibkeys {by}`")
 
 
+@pytest.mark.parametrize("command", ["mkey-deploy", "mkey-rotate", "mkey-remove", "apply"])
+@pytest.mark.parametrize("rest", [(), ("--yes",), ("1", "--yes"), ("--override", "nonsense", "--yes")], ids=" ".join)
+def test_a_former_option_that_took_an_operation_names_the_command_without_one_too(
+    cli: Cli, command: str, rest: tuple[str, ...]
+) -> None:
+    for option, by in {"--confirm": "confirm", "--unconfirmed": "undo"}.items():
+        if (command, option) != ("apply", "--unconfirmed"):  # it never had that
+            result = cli(command, option, *rest)
+            assert (result.code, result.error) == (2, f"{option} is gone: use `ibkeys {by} ID`")
+
+
 @pytest.mark.parametrize("command", ["mkey-deploy", "mkey-rotate"])
 def test_a_first_run_says_whether_each_port_gets_its_own_key(cli: Cli, command: str) -> None:
     result = cli(command, *LEVEL_2, "--yes")

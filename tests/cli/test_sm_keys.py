@@ -25,6 +25,13 @@ def test_a_former_option_names_the_command(cli: Cli) -> None:
     assert (result.code, result.error) == (2, "--overtaken is gone: use `ibkeys resume --overtaken`")
 
 
+@pytest.mark.parametrize("words", [("--first", 2), ("--first",), ("--confirm-within", 9), ("--confirm-within=9",)])
+def test_neither_a_part_nor_a_time_to_confirm_is_for_sm_keys(cli: Cli, words: tuple[object, ...]) -> None:
+    option = str(words[0]).partition("=")[0]
+    result = cli("smkey-rotate", "--yes", *words)
+    assert (result.code, result.error.startswith(f"{option} is not for SM keys: ")) == (2, True)
+
+
 @pytest.mark.parametrize(
     "words",
     [("resume", "--first", 2), ("resume", "--confirm-within", 9), ("resume", "--at-once", 2), ("undo", "--at-once")],

@@ -42,6 +42,8 @@ _COLUMNS: Final = ("rule", "title", "severity", "result", "in_power", "to_do")
 @goal
 @options.replaced("--abort", "undo ID", is_flag=True)
 @options.replaced("--overtaken", "resume --overtaken", is_flag=True)
+@options.absent("--first", "is not for harden: OpenSM changes all ports of a step in one sweep")
+@options.absent("--confirm-within", "is not for harden: SM keys never return, `ibkeys undo ID` takes back other steps")
 @asked_of_managers("asked", AskedOfManagers)
 def harden(asked: AskedOfManagers, wanted: Goal) -> int:
     """Fix what an audit finds, through OpenSM while it runs.

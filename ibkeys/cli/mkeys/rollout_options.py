@@ -142,7 +142,7 @@ def asked_run(*others: Callable[..., Any]) -> Callable[[F], F]:
         options.replaced("--abort", "undo ID", is_flag=True),
         options.replaced("--overtaken", "resume --overtaken", is_flag=True),
         options.replaced("--confirm", "confirm"),
-        options.replaced("--unconfirmed", "undo --unconfirmed"),
+        options.replaced("--unconfirmed", "undo"),
     )
 
 

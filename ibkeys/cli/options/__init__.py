@@ -20,6 +20,7 @@ from ibkeys.cli.options.changes import changing as changing
 from ibkeys.cli.options.changes import confirm_within as confirm_within
 from ibkeys.cli.options.changes import operation as operation
 from ibkeys.cli.options.changes import override as override
+from ibkeys.cli.options.declaring import absent as absent
 from ibkeys.cli.options.declaring import field as field
 from ibkeys.cli.options.declaring import flag as flag
 from ibkeys.cli.options.declaring import flag_field as flag_field

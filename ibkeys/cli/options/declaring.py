@@ -100,16 +100,24 @@ def shared(section: str, *names: str, **settings: Any) -> Callable[[F], F]:
 def replaced(name: str, by: str, is_flag: bool = False) -> Callable[[F], F]:
     """Return a hidden option whose work the command *by* does now: whoever types it is told so, exit status 2.
     *is_flag*: it took no operation, and the command finds it by itself."""
+    return absent(name, f"is gone: use `ibkeys {by}{'' if is_flag else ' ID'}`", is_flag)
+
+
+def absent(name: str, why: str, is_flag: bool = False) -> Callable[[F], F]:
+    """Return a hidden option that the command does not have, with or without a value: whoever types it is told *why*,
+    words after its name, before anything else that is wrong, exit status 2."""
 
     def answer(context: click.Context, parameter: click.Parameter, value: str | bool | None) -> None:
-        if value:
-            raise UsageError(f"{name} is gone: use `ibkeys {by}{'' if is_flag else ' ID'}`")
+        if value is not None and value is not False:
+            raise UsageError(f"{name} {why}")
 
     return click.option(
-        *(name, "_" + name.strip("-")),
+        *(name, name.replace("-", "_")[1:]),
         is_flag=is_flag,
+        flag_value=is_flag or "ID",
         hidden=True,
         expose_value=False,
+        is_eager=True,
         callback=answer,
-        help=f"Replaced by the command `ibkeys {by}`.",
+        help=why,
     )

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     "--new-sa-key", env=False, metavar="@FILE|-", help="The sa_key: @FILE reads it, '-' asks.  [default: generated]"
 )
 @options.replaced("--overtaken", "resume --overtaken", is_flag=True)
+@options.absent("--first", "is not for SM keys: an OpenSM with another sm_key becomes a second master")
+@options.absent("--confirm-within", "is not for SM keys: former ones never return, for others may know them")
 @asked_of_managers("request", SmKeyRequest)
 def smkey_rotate(request: SmKeyRequest, new_sm_key: str | None, new_sa_key: str | None) -> int:
     """Set a new sm_key and sa_key for every OpenSM of the subnet.
