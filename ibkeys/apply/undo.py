@@ -105,6 +105,11 @@ def plan_undo(
 def _refuse_key_files(record: OperationRecord, former: Former) -> None:
     """Raise UsageError for an operation that changed files with keys, which follow no plan: restored without its key
     lines, such a file would take the M_Key of every port away when OpenSM starts again."""
+    if former.files and all(image.closed_to is not None for image in former.files):
+        raise UsageError(
+            f"operation {record.id} ({record.command}) closed files of OpenSM to other users, which is not undone: "
+            f"`ibkeys journal {record.id}` has their former modes, for chmod"
+        )
     if former.files and former.memory is None:
         commands = next_commands(record.command, record.id, None)
         back = f"`{commands.roll_back}` rolls the last one back" if commands.roll_back else ""

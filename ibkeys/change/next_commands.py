@@ -27,6 +27,7 @@ _BY_COMMAND: Final[Mapping[str, tuple[str | None, str | None]]] = {
     "sm-repair": ("ibkeys sm-repair", None),
     "smkey-rotate": (_RESUME, None),
     "harden": (_RESUME, _UNDO),
+    "harden files": ("ibkeys harden --via opensm", None),
     "harden --abort": (_RESUME, None),
     "counters-clear": ("ibkeys counters-clear", None),
 }

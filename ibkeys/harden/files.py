@@ -19,7 +19,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import FileError, Refused
 from ibkeys.harden.findings import StepName
-from ibkeys.harden.step import HardenRequest, Step, StepChange
+from ibkeys.harden.step import COMMAND, HardenRequest, Step, StepChange
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.opensm_process import opensm_config
 from ibkeys.sm.files.listeners import close, hindrance_to_closing, is_usable_alone
@@ -27,6 +27,8 @@ from ibkeys.sm.files.options_files import REFUSAL
 from ibkeys.sm.instance import Role
 from ibkeys.sm.managers import managers_of
 from ibkeys.sm.site import Running, reach
+from ibkeys.store.cut_off import close_cut_off, is_any_cut_off
+from ibkeys.store.journal import FileImage
 
 _KEY_STEPS: Final[frozenset[StepName]] = frozenset({"sm-keys", "new-m-key", "m-keys"})
 _UMASK: Final = 0o077
@@ -40,7 +42,12 @@ class FileStep(Step):
     title: str
     roles: tuple[Role, ...]
     words: tuple[str, ...] = ()
+    command = f"{COMMAND} files"
     serves = _KEY_STEPS
+
+    def is_due(self, writer: Writer, asked: HardenRequest) -> bool:
+        """Whether it is the last one, and one like it was cut off."""
+        return bool(self.words) and is_any_cut_off(writer.fabric.stores.journal, [self.command])
 
     def plan_change(self, writer: Writer, asked: HardenRequest) -> StepChange | None:
         """Return what would be closed. Raises what `sms_for` raises."""
@@ -52,7 +59,7 @@ class FileStep(Step):
         return StepChange(
             [each.words for each in found] or self.words,
             "; ".join(each.way_back for each in found) or "chmod restores the rights",
-            lambda: self._close([each for running in runnings for each in self.open_files(running)]),
+            lambda: self.close_all(writer, [each for running in runnings for each in self.open_files(running)]),
             [note for running in runnings for note in _of_umask(running)] if "keys" in self.roles else (),
         )
 
@@ -75,14 +82,22 @@ class FileStep(Step):
                 path, host = running.place_of(role, fact)[0], running.machine.name
                 name = f"{path} on {host}" if host else str(path)
                 words = f"{name}: mode {fact.mode:04o} -> {fact.mode & stat.S_IRWXU:04o}"
-                yield _OpenFile(running, role, file.place, words, f"chmod {fact.mode:04o} {name}")
+                image = FileImage(str(path), None, None, fact.mode, fact.uid, fact.gid, host=host)
+                yield _OpenFile(running, role, file.place, words, f"chmod {fact.mode:04o} {name}", image)
 
-    def _close(self, found: Sequence[_OpenFile]) -> Sequence[str]:
-        for each in found:
-            close(each.running.machine, each.place)
-        for each in found:
-            if each.role == "options":  # a new mode looks like an edit that nobody has read
-                each.running.machine.signal(each.running.instance.process)
+    def close_all(self, writer: Writer, found: Sequence[_OpenFile]) -> Sequence[str]:
+        """Close the files that were *found*, each recorded in the journal before; return no problems. Raises FileError,
+        FileChanged, HostRefused, HostNotReached, StoreError."""
+        with writer.journaled() as operation:
+            for each in found:
+                entry = operation.record_file(each.image)
+                close(each.running.machine, each.place)
+                entry.done()
+            for each in found:
+                if each.role == "options":  # a new mode looks like an edit that nobody has read
+                    each.running.machine.signal(each.running.instance.process)
+            if self.words:  # the last step: nothing is left of one that was cut off
+                close_cut_off(operation.journal, [self.command], "done", but=operation.id)
         return ()
 
 
@@ -90,13 +105,14 @@ class FileStep(Step):
 class _OpenFile:
     """A file on which others have rights. ``place``: as it is reached on its host, which ends with the process of its
     OpenSM where that has mounts of its own; ``words``: what changes; ``way_back``: the command that restores the
-    rights."""
+    rights; ``image``: what the journal keeps."""
 
     running: Running
     role: Role
     place: Path
     words: str
     way_back: str
+    image: FileImage
 
 
 FOLDERS: Final = FileStep("folders", "folders of key files and logs closed to others", ("cache", "log"))

@@ -187,6 +187,7 @@ def test_files_of_an_operation_are_shown_by_their_sizes(cli: Cli, tmp_path: Path
     assert "tenants" not in shown
     assert cli("journal", 1, "--journal", journal, "-f", "json").json["files"][1] == {
         "host": "sm-2", "path": "/etc/x", "status": "pending", "bytes_before": None, "bytes_after": 3,
+        "mode_before": None, "mode_after": None,
     }  # fmt: skip
 
 

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from ibkeys.errors import FileError
-from ibkeys.harden.files import FOLDERS
+from ibkeys.apply.undo import plan_undo
+from ibkeys.change.writer import Writer
+from ibkeys.errors import FileError, UsageError
+from ibkeys.harden.files import FOLDERS, KEY_FILES
+from ibkeys.harden.step import HardenRequest
 from ibkeys.host.opensm_process import OpensmProcess
 from ibkeys.sm.instance import Instance, InstanceFile, Role, describe
 from ibkeys.sm.machines.this_host import THIS
 from ibkeys.sm.site import Running
+from ibkeys.store.journal import FileImage, Journal
+from tests.cli.conftest import run
+from tests.fabricsim import subnet, tool
 
 INSIDE = Path(f"/proc/{os.getpid()}/root")
 
@@ -40,6 +48,62 @@ def with_file(opensm: Instance, role: Role, path: Path, place: Path) -> Running:
 
 def open_files(running: Running) -> list[tuple[str, str]]:
     return [(each.words, each.way_back) for each in cast(Any, FOLDERS).open_files(running)]
+
+
+@contextmanager
+def writer(folder: Path, command: str) -> Iterator[Writer]:
+    stores = {"journal": folder / "journal.db", "keystore": folder / "keys.db"}
+    with tool(subnet("two-switch"), **stores) as fabric, Writer(fabric, command) as made:
+        yield made
+
+
+def close_log(opensm: Instance, folder: Path) -> None:
+    running, step = with_file(opensm, "log", folder / "opensm.log", folder / "opensm.log"), cast(Any, FOLDERS)
+    with writer(folder, FOLDERS.command) as changing:
+        step.close_all(changing, list(step.open_files(running)))
+
+
+def test_what_is_closed_is_an_operation_with_the_former_mode_and_its_owner(opensm: Instance, tmp_path: Path) -> None:
+    log = tmp_path / "opensm.log"
+    close_log(opensm, tmp_path)
+    with Journal(tmp_path / "journal.db") as journal:
+        [done] = journal.list_operations()
+        [file] = journal.files(done.id)
+        assert journal.all_files() == []  # nothing was replaced
+    assert (done.command, done.state, log.stat().st_mode & 0o777) == ("harden files", "done", 0o600)
+    assert (file.status, file.image) == ("done", FileImage(str(log), None, None, 0o644, os.getuid(), os.getgid()))
+    shown = run("journal", done.id, "--journal", tmp_path / "journal.db", "-f", "json").json
+    [row] = shown["files"]
+    assert (row["path"], row["mode_before"], row["mode_after"]) == (str(log), "0644", "0600")
+    assert "mode 0644 -> 0600" in run("journal", done.id, "--journal", tmp_path / "journal.db").out
+
+
+def test_no_undo_opens_what_was_closed(opensm: Instance, tmp_path: Path) -> None:
+    close_log(opensm, tmp_path)
+    with writer(tmp_path, "undo") as changing, pytest.raises(UsageError, match="chmod"):
+        plan_undo(changing, 1)
+    assert (tmp_path / "opensm.log").stat().st_mode & 0o777 == 0o600
+    with Journal(tmp_path / "journal.db") as journal:
+        assert [each.state for each in journal.list_operations()] == ["done"]
+
+
+def test_what_was_cut_off_is_open_until_the_last_step_of_another_hardening(
+    opensm: Instance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut_off(*_: object) -> bool:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ibkeys.harden.files.close", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            close_log(opensm, tmp_path)
+    with writer(tmp_path, KEY_FILES.command) as changing:
+        assert not FOLDERS.is_due(changing, HardenRequest(()))
+        assert KEY_FILES.is_due(changing, HardenRequest(()))
+        cast(Any, KEY_FILES).close_all(changing, [])
+        assert not KEY_FILES.is_due(changing, HardenRequest(()))
+    with Journal(tmp_path / "journal.db") as journal:
+        assert [each.state for each in journal.list_operations()] == ["done"]
 
 
 @pytest.mark.parametrize("inside", [Path("/"), INSIDE])

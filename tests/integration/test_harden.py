@@ -202,16 +202,18 @@ def test_part_enforce_goes_back_while_the_keys_stay(opensm: KeyedOpensm) -> None
     harden(opensm, "--yes")
     keys = opensm.keys()
     operations = json.loads(opensm.served.ibkeys("journal", "-f", "json").stdout)["operations"]
-    assert [each["command"] for each in operations] == ["smkey-rotate", "harden", "mkey-deploy"]
+    [enforced] = [each["id"] for each in operations if each["command"] == "harden"]
+    made = ["harden files", "smkey-rotate", "harden", "mkey-deploy", "harden files"]
+    assert [each["command"] for each in operations] == made
     refused = opensm.served.ibkeys("harden", "--abort", "--yes")
     assert (refused.returncode, "--abort is gone: use `ibkeys undo ID`" in refused.stderr) == (2, True)
-    done = opensm.served.ibkeys("undo", str(operations[1]["id"]), "--yes")
+    done = opensm.served.ibkeys("undo", str(enforced), "--yes")
     assert done.returncode == 0, done.stderr
     assert set(enforcement(opensm.served)) == {0}
     assert opensm.keys() == keys
     assert "\npart_enforce off\n" in opensm.conf.read_text()
-    again = opensm.served.ibkeys("undo", str(operations[1]["id"]), "--dry-run")
-    assert (again.returncode, "has already been undone by operation 4" in again.stderr) == (3, True)
+    again = opensm.served.ibkeys("undo", str(enforced), "--dry-run")
+    assert (again.returncode, "has already been undone by operation 6" in again.stderr) == (3, True)
     opensm.assert_nothing_was_lost()
 
 
@@ -293,7 +295,7 @@ def test_an_undo_leaves_an_enforcement_that_somebody_else_set_since(opensm: Keye
     harden(opensm, "--yes")
     text = opensm.conf.read_text().replace("part_enforce both", "part_enforce out")
     opensm.conf.write_text(text)
-    done = opensm.served.ibkeys("undo", "2", "--yes", "-v")
+    done = opensm.served.ibkeys("undo", "3", "--yes", "-v")
     assert done.returncode == 4, done.stderr
     assert "somebody else has changed it since" in done.stderr
     assert "`ibkeys harden --via opensm`" in done.stderr
@@ -313,7 +315,7 @@ def test_an_undo_gives_each_options_file_the_value_that_it_had(of_master: str, o
         code, said = site.ibkeys("harden")
         assert code == 3, said
         assert set(enforcement(site.served)) == {3}
-        code, said = site.ibkeys("undo", "2")
+        code, said = site.ibkeys("undo", "3")
         assert code == 0, said
         for each, value in zip(site.opensms, (of_master, of_standby), strict=True):
             assert f"\npart_enforce {value}\n" in each.conf.read_text()
@@ -323,7 +325,7 @@ def test_an_undo_gives_each_options_file_the_value_that_it_had(of_master: str, o
 @pytest.mark.soak
 def test_an_undo_closes_a_hardening_that_was_cut_off_before_it_wrote(opensm: KeyedOpensm, preloaded: str) -> None:
     stores = opensm.served.folder / "stores"
-    for each in (("harden", "--via", "opensm"), ("undo", "2")):  # only part_enforce is left to do then
+    for each in (("harden", "--via", "opensm"), ("undo", "3")):  # only part_enforce is left to do then
         run_to_a_point(opensm.served, preloaded, stores, (*each, "--yes"), "off")
     text = opensm.conf.read_text()
     assert "\npart_enforce off\n" in text
@@ -347,7 +349,7 @@ def test_part_enforce_that_was_cut_off_goes_on_or_back(
     done, _ = run_to_a_point(opensm.served, preloaded, stores, words, "kill", "before the first signal")
     assert done.returncode == -signal.SIGKILL, done.stderr
     told = opensm.served.ibkeys("journal").stdout
-    assert "operation 2 is open: `ibkeys resume 2` finishes it, `ibkeys undo 2` rolls it back" in told
+    assert "operation 3 is open: `ibkeys resume 3` finishes it, `ibkeys undo 3` rolls it back" in told
     dry = opensm.served.ibkeys(way, "--dry-run")
     assert (dry.returncode, dry.stdout.endswith("dry run: nothing was changed\n")) == (1, True), dry.stderr
     finished = opensm.served.ibkeys(way, "--yes")

@@ -154,15 +154,15 @@ def test_an_undo_typed_again_leaves_the_hardening_of_another_administrator(stack
     served = keys.served
     served.folder.chmod(0o755)
     assert keys.ibkeys("harden")[0] == 3  # findings remain that it cannot fix
-    assert keys.ibkeys("undo", "2")[0] == 0
+    assert keys.ibkeys("undo", "3")[0] == 0
     assert as_bert(served, "mkey-import", served.folder, "--opensm-conf", keys.conf)[0] == 0
     code, said = as_bert(served, "harden", "--via", "opensm", "--yes")
     assert code == 3, said
     text = keys.conf.read_text()
     assert "\npart_enforce both\n" in text
-    code, said = keys.ibkeys("undo", "2")
+    code, said = keys.ibkeys("undo", "3")
     assert code == 3, said
-    assert "operation 2 (harden) has already been undone by operation 4" in said
+    assert "operation 3 (harden) has already been undone by operation 6" in said
     assert keys.conf.read_text() == text
 
 

@@ -24,6 +24,7 @@ _COLUMNS: Final = (
     *("rollback", "step", "waiting"),
 )
 _CHANGE_COLUMNS: Final = (*IDENTITY, "status", "kind", "index", "before", "after")
+_FILE_COLUMNS: Final = ("host", "path", "status", "bytes_before", "bytes_after", "mode_before", "mode_after")
 TITLES: Final = ("Id", "Command", "State", "Started", "Finished", "Ports", "Unproven Sets", "User", "Host", "Overrides")
 SHOWN: Final = ("id", "command", "state", "started", "finished", "ports", "unproven", "user", "host", "overrides")
 """What a table shows of an operation, below `TITLES`."""
@@ -120,8 +121,9 @@ def _file(entry: FileEntry) -> dict[str, Any]:
     """What became of one file; its bytes are not shown, for a policy may name tenants."""
     image = entry.image
     sizes = (None if each is None else len(each) for each in (image.before, image.after))
-    values = image.host or None, image.path, entry.status, *sizes
-    return dict(zip(("host", "path", "status", "bytes_before", "bytes_after"), values, strict=True))
+    modes = (None, None) if image.closed_to is None else (f"{image.mode:04o}", f"{image.closed_to:04o}")
+    values = image.host or None, image.path, entry.status, *sizes, *modes
+    return dict(zip(_FILE_COLUMNS, values, strict=True))
 
 
 def _write(
@@ -150,7 +152,9 @@ def _write(
     for step in steps:
         write(clean(f"step {step['name']}, begun {step['begun']}{_unless_done(step['status'])}"))
     for file in files:
-        sizes = ("no file" if size is None else f"{size} bytes" for size in (file["bytes_before"], file["bytes_after"]))
+        sizes = ["no file" if size is None else f"{size} bytes" for size in (file["bytes_before"], file["bytes_after"])]
+        if file["mode_before"] is not None:
+            sizes = [f"mode {file['mode_before']}", file["mode_after"]]
         host = f" on {file['host']}" if file["host"] else ""
         write(clean(f"file {file['path']}{host}: {' -> '.join(sizes)}{_unless_done(file['status'])}"))
 

@@ -334,8 +334,9 @@ class Journal(Store):
         return FileEntry.all_of(self.database, operation)
 
     def all_files(self) -> list[FileEntry]:
-        """Return the files of all operations in the order they were recorded, operation by operation."""
-        return [entry for record in self.list_operations() for entry in self.files(record.id)]
+        """Return the files that operations replaced, in the order they were recorded, operation by operation."""
+        found = (entry for record in self.list_operations() for entry in self.files(record.id))
+        return [entry for entry in found if entry.image.closed_to is None]
 
     def record(self, operation: int, first: int, images: Sequence[Image]) -> list[Entry]:
         """Put images on disk as pending entries of *operation*, numbered from *first*. Raises StoreError."""

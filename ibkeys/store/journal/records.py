@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -66,7 +67,8 @@ class FileImage:
     ``path``: absolute, links followed; ``host``: where it is, "" for this host. ``before`` and ``after`` are its bytes,
     None if there is no file; no key may be in them: whoever records a file with keys puts a reference to the key store
     in each key's place. ``mode``, ``uid``, ``gid`` and ``attributes`` (extended ones, as ACL and label, by name) are
-    those of the former file, None if there was none.
+    those of the former file, None if there was none. With a mode, and without bytes before and after, it is a file or
+    folder that was not replaced, but closed to all but its owner.
 
     Raises EncodeError for a path that is not absolute.
     """
@@ -88,6 +90,12 @@ class FileImage:
     def key(self) -> tuple[str, str]:
         """Host and path, by which a file is known."""
         return self.host, self.path
+
+    @property
+    def closed_to(self) -> int | None:
+        """The mode that it was closed to; None for a file that was replaced."""
+        is_closed = self.mode is not None and self.before is None and self.after is None
+        return (self.mode or 0) & stat.S_IRWXU if is_closed else None
 
 
 @dataclass(frozen=True, slots=True)
