@@ -122,8 +122,12 @@ class Publisher:
                 write_textfile(self.textfile, page.text)
             elif self.to_stdout:
                 exits.write_as_is(page.text.decode())
-        finally:
+            return self._tell(reading)
+        finally:  # after the error: who sees the page may end the process
             self.latest.publish(page)
+
+    def _tell(self, reading: Reading) -> int:
+        """Write the errors of a reading to standard error, and return the exit code that it is worth."""
         if reading.failure is not None:
             return self.failed(reading.failure)
         errors = reading.errors
