@@ -2,7 +2,9 @@
 
 A row's number is good within one file only: after a key store was lost, a new one counts from 1 again, and an entry of
 the journal would get another key. So a row has a name of 128 random bits. Journals of earlier versions refer to
-numbers; those are found only where the row had no name when this file was upgraded.
+numbers; those are found only where the row had no name when this file was upgraded. Where another file of an earlier
+version took the place of theirs, such a number leads to another key: what it leads to is only compared with what a file
+or port has, and never written, so nothing is taken for ibkeys' own then.
 """
 
 from __future__ import annotations
