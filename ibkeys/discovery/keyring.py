@@ -34,7 +34,8 @@ class KeyRing:
     known. ``settled``: port GUIDs of which the user said that they are not to be waited for. ``spares``: port GUID →
     further keys that the port may have (a Set whose answer was lost). ``confirmed``: port GUIDs whose key in
     ``by_guid`` was proven by a read, with no change of it begun since; the ``spares`` are former keys then.
-    ``imported``: port GUIDs whose key in ``by_guid`` was imported while a change of it was unfinished.
+    ``only_first``: port GUIDs that get no other key than that in ``by_guid`` while they are protected: it was imported
+    while a change of it was unfinished, or the other one is pending, and no operation has set it.
     ``fallback``: sent to a port for which there is no other (a default of the configuration file). ``trust_topology``:
     send the key of the expected port although the link could not be proven, and that of a class although no place is
     known. ``ask_unproven``: ask once, without a key, what could not be proven or identified. ``learned``: keys that
@@ -53,7 +54,7 @@ class KeyRing:
     settled: frozenset[int] = frozenset()
     spares: dict[int, Sequence[MKey]] = field(default_factory=dict)
     confirmed: frozenset[int] = frozenset()
-    imported: frozenset[int] = frozenset()
+    only_first: frozenset[int] = frozenset()
     trust_topology: bool = False
     ask_unproven: bool = False
     learned: dict[int, MKey] = field(default_factory=dict)
@@ -137,9 +138,9 @@ class KeyRing:
         """Return the keys with which to ask a port that may have *key* or another one, one for each attempt.
 
         A port at level 2 or 3 is silent to a wrong key, counts a violation for each attempt with it, and its lease
-        starts. So there a key is sent once if it is doubtful that the port has it, and where a key was imported while
-        a change was unfinished, only that one, but with ``ask_unproven``. A confirmed key has ``retries + 1`` attempts:
-        silence most likely is a lost packet. At a lower level every key has as many.
+        starts. So there a key is sent once if it is doubtful that the port has it, and to a port of ``only_first`` only
+        the first one, but with ``ask_unproven``. A confirmed key has ``retries + 1`` attempts: silence most likely is a
+        lost packet. At a lower level every key has as many.
         """
         others = self.others_for(port_guid, key)
         times = 1 if self.is_protected(port_guid) else retries + 1
@@ -151,7 +152,7 @@ class KeyRing:
 
     def withheld(self, port_guid: int, tried: MKey) -> int:
         """Return how many further keys that a port may have `attempts` leaves out."""
-        is_left_out = port_guid in self.imported and self.is_protected(port_guid) and not self.ask_unproven
+        is_left_out = port_guid in self.only_first and self.is_protected(port_guid) and not self.ask_unproven
         return len(self.others_for(port_guid, tried)) if is_left_out else 0
 
     def learn(self, port_guid: int, key: MKey) -> None:

@@ -149,7 +149,7 @@ class Sweep:
             return info, candidate
         if withheld:
             self.found.notes.append(
-                f"port GUID 0x{guid:016x} did not answer to the key that was imported; "
+                f"port GUID 0x{guid:016x} did not answer to the key that was proven or imported last; "
                 f"{counted(withheld, 'other key')} of the store not sent: "
                 "a wrong one counts a violation there, and its lease starts; "
                 "--ask-unproven sends each once"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +30,7 @@ class KeySources:
     trust_topology: bool = False
     ask_unproven: bool = False
     passphrase: Passphrase | None = None
+    journal: Path | None = None
 
 
 def load_ring(sources: KeySources) -> tuple[KeyRing, list[str]]:
@@ -61,6 +63,7 @@ def load_ring(sources: KeySources) -> tuple[KeyRing, list[str]]:
 
         with KeyStore(sources.keystore, create=False, upgrade=False, passphrase=sources.passphrase) as store:
             add_store(ring, store)
+            ring.only_first |= _pending_without_operation(store, sources.journal)
             if sources.fallback is None:
                 ring.fallback = next(iter(store.subnet_keys()), NO_MKEY)
     return ring, warnings
@@ -82,7 +85,7 @@ def add_store(ring: KeyRing, store: KeyStore) -> None:
         ring.by_guid[guid] = first
         ring.spares[guid] = tuple(dict.fromkeys(spares))
     ring.confirmed = frozenset(confirmed)
-    ring.imported = frozenset(store.imported())
+    ring.only_first = frozenset(store.imported())
     ring.neighbors.update(store.links())
     ring.link_downed = store.link_downed()
     ring.settled = frozenset(store.settled())
@@ -91,3 +94,20 @@ def add_store(ring: KeyRing, store: KeyStore) -> None:
     ring.class_keys = {
         name: {**stored.get(name, {}), **ring.class_keys.get(name, {})} for name in {*stored, *ring.class_keys}
     }
+
+
+def _pending_without_operation(store: KeyStore, journal: Path | None) -> set[int]:
+    """Return the GUIDs of ports with a pending key, beside a current one, that no operation of the *journal* names.
+
+    It was never sent, or the journal was lost. A port without a current key had none: it takes any, or has this one.
+    """
+    pending = store.pending_names()
+    if not pending or journal is None:
+        return set()
+    from ibkeys.errors import StoreError
+    from ibkeys.store.journal import Journal
+
+    named: set[str] = set()
+    with suppress(StoreError), Journal.read(journal) as stored:
+        named = stored.key_names()
+    return {guid for guid, names in pending.items() if not names & named}

@@ -163,12 +163,12 @@ def test_after_an_import_amid_a_change_only_the_imported_key_is_sent() -> None:
     guid = net.port(NAME, 1).guid
     with tool(net) as fabric:
         fabric.ring = ring_with_two_keys(net, NAME, KEY, WRONG, confirmed=False)
-        fabric.ring.imported = frozenset({guid})
+        fabric.ring.only_first = frozenset({guid})
         assert len(fabric.sweep().nodes) == 8
     assert violations(net) == 0
     with tool(net) as fabric:
         fabric.ring = ring_with_two_keys(net, NAME, WRONG, KEY, confirmed=False)
-        fabric.ring.imported = frozenset({guid})
+        fabric.ring.only_first = frozenset({guid})
         found = fabric.sweep()
         assert len(found.nodes) == 7
         assert any("1 other key of the store not sent" in note and "--ask-unproven" in note for note in found.notes)

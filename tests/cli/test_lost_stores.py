@@ -9,7 +9,7 @@ import pytest
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import Method
 from ibkeys.sim.subnet import Subnet
-from ibkeys.store.journal import Journal
+from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.opensm import MKEY_FILE
 from tests.cli.conftest import KEY, Cli, between_commands
@@ -105,6 +105,65 @@ def cut_off_a_rotation(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) 
         assert cli("mkey-rotate", "--same", "--yes").code != 0
     with KeyStore(folder / "fabric.keys", create=False) as store:
         return {row.port_guid: row.m_key for row in store.rows() if row.state == "pending"}
+
+
+class Killed(BaseException):
+    """The process ended here."""
+
+
+@pytest.fixture(params=[1, 2, 3])
+def pending(request: pytest.FixtureRequest, cli: Cli, key_file: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The level of all ports; of node02 `KEY` is pending, and no operation names it: it was not in the journal yet."""
+
+    def die(*given: object) -> None:
+        raise Killed
+
+    level: int = request.param
+    assert cli("mkey-deploy", "--same", "--protect", level, "--lease", 60, "--yes").code == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(Operation, "record_all", die)
+        with pytest.raises(Killed):
+            cli("mkey-set", 2, "--new-m-key", f"@{key_file}", "--yes")
+    return level
+
+
+def sent_with_it(cli: Cli, *words: object) -> tuple[int, bool, str]:
+    """Run a command; return its exit code, whether an SMP had `KEY`, and what it said."""
+    send, seen = Subnet.send, list[bytes]()
+
+    def heard(net: Subnet, mad: bytes, *rest: object, **more: object) -> object:
+        seen.append(mad)
+        return send(net, mad, *rest, **more)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Subnet, "send", heard)
+        result = cli(*words)
+    return result.code, any(mad[24:32] == KEY.to_bytes(8) for mad in seen), result.err
+
+
+def test_a_pending_key_without_an_operation_costs_no_violation(cli: Cli, tmp_path: Path, pending: int) -> None:
+    assert sent_with_it(cli, "mkey-show", "--all")[:2] == (0, False), "the port has its former key"
+    with between_commands(tmp_path) as net:
+        net.silence("node02 mlx4_0")
+    code, was_sent, said = sent_with_it(cli, "mkey-show", "--all")
+    assert (code, was_sent, "--ask-unproven" in said) == (3, pending == 1, pending != 1)
+    assert sent_with_it(cli, "mkey-show", "--all", "--ask-unproven")[:2] == (3, True)
+
+
+def test_a_pending_key_whose_journal_was_lost_opens_its_port_where_that_is_asked_for(
+    cli: Cli, tmp_path: Path, pending: int
+) -> None:
+    (tmp_path / "fabric.journal").unlink()
+    with between_commands(tmp_path) as net:
+        net.port("node02 mlx4_0", 1).m_key = KEY
+    code, was_sent, said = sent_with_it(cli, "mkey-show", "--all")
+    assert (code, was_sent, "--ask-unproven" in said) == ((0, True, False) if pending == 1 else (3, False, True))
+    assert sent_with_it(cli, "mkey-show", "--all", "--ask-unproven")[:2] == (0, True)
+    assert violations(tmp_path) == (0 if pending == 1 else 2)
+    states = [each["state"] for each in cli("mkey-list", "-f", "json").json["keys"]]
+    assert "pending" in states
+    assert cli("mkey-rotate", "--same", "--ask-unproven", "--yes").code == 0
+    assert shown(cli) == {("set", pending, 60)}
 
 
 def written_down(folder: Path, keys: dict[int, MKey]) -> Path:

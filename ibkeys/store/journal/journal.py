@@ -313,6 +313,11 @@ class Journal(Store):
         self._require(operation)
         return Entry.all_of(self.database, operation)
 
+    def key_names(self) -> set[str]:
+        """Return the names of all keys that an operation set, or was about to set."""
+        query = "SELECT key_name FROM entries UNION SELECT key_name FROM run_ports"
+        return {name for (name,) in self.database.query(query)}
+
     def nodes(self) -> dict[int, tuple[str, str]]:
         """Return NodeDescription and node type by port GUID, as the last operation that knew a name recorded them."""
         # With max() SQLite takes the other columns from the row that has the greatest value.

@@ -167,6 +167,17 @@ class KeyStore(SealedStore):
         by_port = _by_port(self.outline())
         return {guid for guid, rows in by_port.items() if _imported_after_pending(rows) is not None}
 
+    def pending_names(self) -> dict[int, set[str]]:
+        """Return by port GUID what journals call the pending key of a port that has a current one too."""
+        names = self._of_ports.names()
+        return {
+            guid: {names[row.ref], str(row.ref)}
+            for guid, rows in _by_port(self.outline()).items()
+            if any(row.state == "current" for row in rows)
+            for row in rows
+            if row.state == "pending"
+        }
+
     def levels(self) -> dict[int, int]:
         """Return the highest M_KeyProtectBits that a port can have, by port GUID: of its current and pending key.
 
