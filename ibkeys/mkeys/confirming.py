@@ -26,18 +26,17 @@ from ibkeys.store.journal import Journal
 def lower_unconfirmed(writer: Writer, through: ViaOpensm, operation: int) -> Lowering | None:
     """Lower the level of the run of an *operation* that nobody confirmed; None if there was nothing to lower.
 
-    Raises StoreError if it is not to go back, or its run is not the last one; Refused (``overtaken``) if somebody else
+    Raises StoreError if it is not to go back, UsageError if it is no run; Refused (``overtaken``) if somebody else
     has changed what it set: then it waits for nobody any more; and what else `plan_lowering` and lowering raise: then
     it is still to be rolled back.
     """
-    path = writer.fabric.stores.journal
+    writer.goes_on = operation
     awaited = last_run(writer)[0].operation
-    with Journal(path) as journal:
-        if not awaited.goes_back or awaited.id != operation:
-            stage = journal.find(operation).stage
-            why = {"confirmed": "was confirmed", "gone-back": "was rolled back already"}.get(stage or "", "")
-            not_waiting = "is not waiting for a confirmation, or is not that of the last run"
-            raise StoreError(f"operation {operation} {why or not_waiting}").unchanged()
+    with Journal(writer.fabric.stores.journal) as journal:
+        if not awaited.goes_back:
+            ended = {"confirmed": "was confirmed", "gone-back": "was rolled back already"}
+            why = ended.get(awaited.stage or "", "is not waiting for a confirmation")
+            raise StoreError(f"operation {operation} {why}").unchanged()
         assert awaited.stage is not None
         if not journal.move_stage(operation, awaited.stage, "going-back"):
             raise StoreError(f"operation {operation} was confirmed just now").unchanged()

@@ -25,6 +25,7 @@ from ibkeys.mkeys.opensm.through import ViaOpensm
 from ibkeys.mkeys.opensm.way_back import is_raised, level_to_fall_to, lower_level, raising_step
 from ibkeys.sm.hosts import SmHost
 from ibkeys.store.journal import Journal, Stage
+from ibkeys.store.journal.runs import NewRunPort, RunOptions, Runs
 from tests.mkeys.opensm.madeup import Bench
 from tests.mkeys.opensm.stopping import THEN, bench_in, go_back, interrupt_at, stop_at
 from tests.sample import SOAK
@@ -220,6 +221,15 @@ def test_while_a_run_may_go_back_no_other_begins_and_a_resume_keeps_it(bench: Be
     assert (bench.opensm.key(), bench.run_state(), stage(bench)) == (before, "done", "confirmed")
     bench.rotate()
     assert bench.opensm.key()[0] != before[0]
+
+
+def test_what_began_on_another_subnet_since_keeps_no_level_from_being_lowered(bench: Bench) -> None:
+    bench.deploy(confirm=True)
+    with Journal(journal(bench)) as stored:
+        number = stored.operation("mkey-deploy").put_on_disk()
+        Runs(stored).begin(number, RunOptions(), [NewRunPort(0x77, 0x78, 1)])
+    bench.lower(1)
+    assert (bench.opensm.key()[1:], stage(bench)) == ((1, 60), "gone-back")
 
 
 def test_a_run_that_waits_is_a_problem_that_doctor_names(bench: Bench) -> None:
