@@ -158,8 +158,10 @@ class RunPlan(Plan):
             self._close_earlier_starts(operation, number)
 
     def _close_earlier_starts(self, operation: Operation, number: int) -> None:
-        """Note how this run ended in those operations of it that an earlier version left open: there each start of a
-        run was an operation. No other run began since."""
-        journal = operation.journal
+        """Note how this run ended, where it went back, and in those operations of it that an earlier version left open:
+        there each start of a run was an operation. No other run began on this subnet since."""
+        journal, record = operation.journal, operation.journal.find(number)
         state: OperationState = "undone" if self.run.goes_back else "done"
-        close_cut_off(journal, KEY_COMMANDS, state, journal.find(number).started)
+        if self.run.goes_back and record.state in ("open", "failed"):
+            journal.set_state(number, state)
+        close_cut_off(journal, KEY_COMMANDS, state, record.started)
