@@ -16,7 +16,6 @@ from ibkeys.apply.former import record_of
 from ibkeys.apply.opensm.guards import end_guards
 from ibkeys.apply.remaining import in_words
 from ibkeys.apply.undo import plan_undo
-from ibkeys.change.interlocks.overtaken import OVERTAKEN
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, IbkeysError, Refused, UsageError
 from ibkeys.printable import named
@@ -40,9 +39,9 @@ class Ending:
     say: Callable[[str], None] = lambda text: None
     _outcome: _Outcome | None = None
 
-    def refuse(self) -> None:
-        """Raise Refused (``overtaken``) if the operation can neither be finished nor undone: somebody else has changed
-        one of its files or ports, or the ports that are still to be changed are gone.
+    def why_it_may_end(self) -> str | None:
+        """Return why the operation can neither be finished nor undone: somebody else has changed one of its files or
+        ports, or the ports that are still to be changed are gone. None where it can.
 
         Raises StoreError if there is none, and what `plan_resume` and `plan_undo` raise otherwise.
         """
@@ -61,11 +60,12 @@ class Ending:
                 found = [error.message] if isinstance(error, Refused) and error.is_overtaken else []
             if found:
                 self._outcome = None
-                raise Refused(f"{_name(record)}: somebody else has changed what it set: {named(found)}", OVERTAKEN)
+                return f"{_name(record)}: somebody else has changed what it set: {named(found)}"
         if gone:
-            raise Refused(f"{_name(record)}: all that is left are ports that are not there: {named(gone)}", OVERTAKEN)
+            return f"{_name(record)}: all that is left are ports that are not there: {named(gone)}"
         if hindered is not None:
             raise hindered
+        return None
 
     def close(self) -> str:
         """Note that it has ended, and return its name. Where only ports are left that are not there, it is done, or

@@ -163,22 +163,14 @@ def confirm(
             raise Refused("nothing was changed: the answer was not yes", _ASKED)
 
 
-def end_overtaken(consent: Changing, plan: Callable[[], object], close: Callable[[], str], otherwise: str) -> int:
-    """End the record of an operation where *plan* is refused because somebody else has changed since what it set.
+def end_overtaken(consent: Changing, why: str | None, close: Callable[[], str], otherwise: str) -> int:
+    """End the record of an operation that goes neither on nor back, and return the exit code. *why*: the reason.
 
-    *close* ends it and returns its name; *otherwise*: what to type where nobody else has. Raises what *plan* raises
-    else, and UsageError where it is not refused.
+    *close* ends it and returns its name; *otherwise*: what to type where there is no reason. Raises UsageError then.
     """
-    from ibkeys.change.interlocks.overtaken import OVERTAKEN
-
-    try:
-        plan()
-    except Refused as error:
-        if error.interlock != OVERTAKEN:
-            raise
-        exits.note(str(error))
-    else:
+    if why is None:
         raise UsageError(f"--overtaken: nobody else has changed what was set by {otherwise}")
+    exits.note(why)
     return end_record(consent, close)
 
 

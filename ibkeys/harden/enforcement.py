@@ -18,6 +18,7 @@ from ibkeys.apply.survey import Survey, look_at_all
 from ibkeys.change.consent import Objection
 from ibkeys.change.interlocks.container_layer import objections_to_layers
 from ibkeys.change.interlocks.file_owners import objections_to_owners
+from ibkeys.change.interlocks.overtaken import why_overtaken
 from ibkeys.change.interlocks.unread_policy import (
     is_written_here,
     objections_to_unread_options,
@@ -166,12 +167,12 @@ def _nothing_to_restore() -> UsageError:
     ).explained(f"If that journal was lost, `{_HARDEN}` sets {ENFORCE} both; another value is set by hand.")
 
 
-def refuse_overtaken(writer: Writer, asked: HardenRequest) -> None:
-    """Raise what refuses a change of part_enforce that has not ended, forth or back; UsageError if all have ended."""
+def why_it_may_end(writer: Writer, asked: HardenRequest) -> str | None:
+    """Return why a change of part_enforce that has not ended goes neither forth nor back: somebody else has changed it
+    since. None where it does. Raises UsageError if all have ended, and what else refuses one of the two."""
     if not not_ended(writer):
         raise UsageError(f"--overtaken: every change of {ENFORCE} in the journal has ended")
-    plan_forth(writer, asked)
-    plan_back(writer, asked)
+    return why_overtaken(partial(plan_forth, writer, asked), partial(plan_back, writer, asked))
 
 
 def refuse_way_back(writer: Writer, operation: int) -> None:

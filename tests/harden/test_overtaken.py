@@ -13,7 +13,7 @@ import pytest
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, UsageError
 from ibkeys.harden import enforcement
-from ibkeys.harden.enforcement import plan_back, refuse_overtaken
+from ibkeys.harden.enforcement import plan_back, why_it_may_end
 from ibkeys.harden.enforcement_run import ABORT, EnforcementPlan
 from ibkeys.harden.overtaken import OwnValue, close_overtaken, not_ended, own_values, refuse_changed_files
 from ibkeys.harden.step import COMMAND, HardenRequest
@@ -208,7 +208,7 @@ def test_without_a_record_there_is_nothing_to_restore_and_a_command_leads_on() -
         with pytest.raises(UsageError, match="nothing to restore") as caught:
             plan_back(writer, HardenRequest(()))
         with pytest.raises(UsageError, match="has ended"):
-            refuse_overtaken(writer, HardenRequest(()))
+            why_it_may_end(writer, HardenRequest(()))
     assert "`ibkeys harden --via opensm`" in caught.value.more
 
 

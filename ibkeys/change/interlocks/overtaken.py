@@ -7,7 +7,7 @@ store, and nothing of it is overwritten.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -33,6 +33,19 @@ def overtaken(what: str, found: Sequence[str], close: str | None) -> Refused:
         "`ibkeys sm-show` and `ibkeys mkey-show --all` show what is in force; keys of another key store: `ibkeys "
         "mkey-import`.",
     )
+
+
+def why_overtaken(*plans: Callable[[], object]) -> str | None:
+    """Return why the first of *plans* is refused because somebody else has changed what an operation set; None where
+    nothing refuses one so. Raises what else a plan raises."""
+    for plan in plans:
+        try:
+            plan()
+        except Refused as error:
+            if error.interlock != OVERTAKEN:
+                raise
+            return str(error)
+    return None
 
 
 def changed_file(conf: OpensmFile, holds: str) -> str:

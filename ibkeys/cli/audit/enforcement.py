@@ -53,15 +53,15 @@ class EnforcementRequest(FilesRequest):
 
     def end_record(self) -> int:
         """End the record of the changes that have not ended, because somebody else has changed part_enforce since."""
-        from ibkeys.harden.enforcement import refuse_overtaken
+        from ibkeys.harden.enforcement import why_it_may_end
         from ibkeys.harden.step import COMMAND
 
         self._refuse_ended()
         with self._writer(COMMAND) as writer:
             number = self.record.id
             otherwise = f"operation {number}: `ibkeys resume {number}` finishes it"
-            plan = partial(refuse_overtaken, writer, self._asked())
-            return end_overtaken(self.consent, plan, partial(self._close, writer), otherwise)
+            why = why_it_may_end(writer, self._asked())
+            return end_overtaken(self.consent, why, partial(self._close, writer), otherwise)
 
     def _refuse_ended(self) -> None:
         if self.record.state in ("done", "undone") and not self.record.being_undone:

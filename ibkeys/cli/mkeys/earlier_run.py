@@ -76,24 +76,25 @@ def end_record(request: RunRequest) -> int:
             return end_record_of(request.asked.consent, close)
         return end_overtaken(
             request.asked.consent,
-            partial(_refuse, request, writer),
+            _why_it_may_end(request, writer),
             close,
             "the last run: `ibkeys resume` finishes it, `ibkeys undo` rolls it back",
         )
 
 
-def _refuse(request: RunRequest, writer: Writer) -> None:
-    """Plan both the rollback and the rest, for what refuses them."""
+def _why_it_may_end(request: RunRequest, writer: Writer) -> str | None:
+    """Plan both the rollback and the rest, and return why one is refused."""
+    from ibkeys.change.interlocks.overtaken import why_overtaken
     from ibkeys.mkeys.opensm import planned
     from ibkeys.mkeys.rollout.going_back import plan_return
     from ibkeys.mkeys.rollout.rest import plan_rest
 
     if request.is_through_opensm:
-        planned.plan_return(writer, request.through(), leaves_open=True)
-        planned.plan_rest(writer, request.through())
-    else:
-        plan_return(writer, leaves_open=True)
-        plan_rest(writer)
+        return why_overtaken(
+            lambda: planned.plan_return(writer, request.through(), leaves_open=True),
+            lambda: planned.plan_rest(writer, request.through()),
+        )
+    return why_overtaken(lambda: plan_return(writer, leaves_open=True), lambda: plan_rest(writer))
 
 
 def _close(request: RunRequest, writer: Writer) -> str:

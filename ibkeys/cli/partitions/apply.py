@@ -134,7 +134,7 @@ def end_record(request: ApplyRequest) -> int:
         ending = Ending(writer, request.via(), operation=request.operation, say=exits.note)
         return end_overtaken(
             request.asked.consent,
-            ending.refuse,
+            ending.why_it_may_end(),
             ending.close,
             f"operation {request.operation}, and ports that are there are left: `ibkeys journal` says what goes on",
         )

@@ -70,6 +70,7 @@ class SmKeyRequest(FilesRequest):
     def end_record(self) -> int:
         """End the record of the change, where somebody else has changed the keys since, and where it can go neither on
         nor back."""
+        from ibkeys.change.interlocks.overtaken import why_overtaken
         from ibkeys.change.interrupts import Interrupts
         from ibkeys.smkeys.begun import finishes, why_it_stays
 
@@ -82,7 +83,8 @@ class SmKeyRequest(FilesRequest):
                 exits.warn(str(why), "note")
                 return end_record(self.consent, partial(self._close_only, writer))
             otherwise = f"{_NAME}: `{finishes(self.record.id)}` finishes it"
-            return end_overtaken(self.consent, lambda: self._plan(writer, {}, Interrupts()), close, otherwise)
+            overtaken = why_overtaken(lambda: self._plan(writer, {}, Interrupts()))
+            return end_overtaken(self.consent, overtaken, close, otherwise)
 
     def _close(self, writer: Writer) -> str:
         """End the record of the last change, and give up its keys; return its name."""

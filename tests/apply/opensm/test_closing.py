@@ -21,7 +21,7 @@ def cut_off(bench: Bench) -> Bench:
 
 
 def test_what_nobody_else_has_changed_is_not_closed(cut_off: Bench) -> None:
-    cut_off.check_overtaken()
+    assert cut_off.why_it_may_end() is None
 
 
 def test_an_apply_whose_policy_somebody_else_edited_is_closed_and_nothing_is_written(cut_off: Bench) -> None:
@@ -36,7 +36,7 @@ def test_an_apply_whose_policy_somebody_else_edited_is_closed_and_nothing_is_wri
     assert (bench.opensm.host.file.data, bench.states()) == (THEIRS, {1: "undone"})
     assert not {"signal", "replace"} & {*bench.opensm.host.log}
     with pytest.raises(StoreError, match="no unfinished apply"):
-        bench.check_overtaken()
+        bench.why_it_may_end()
     with pytest.raises(StoreError, match="already been undone, or `ibkeys resume --overtaken` ended its record"):
         bench.undo(1)
 
@@ -47,7 +47,7 @@ def test_an_apply_that_cannot_go_on_either_is_closed_where_its_undo_is_overtaken
     with pytest.raises(UsageError, match="made for options that differ"):
         bench.resume()
     with pytest.raises(UsageError, match="made for options that differ"):  # undo works
-        bench.check_overtaken()
+        bench.why_it_may_end()
     bench.opensm.host.file.data = THEIRS
     with pytest.raises(Refused, match="to keep what is there: `ibkeys resume --overtaken`"):
         bench.undo(1)
@@ -94,7 +94,7 @@ def test_an_interrupted_undo_of_an_undo_is_finished_and_rolled_back_as_it_is_sai
     rolls_back, closes = "`ibkeys undo 2` rolls it back", "`ibkeys resume 2 --overtaken` only ends its record"
     assert commands_of(bench, 2).startswith(f"{rolls_back}, {closes}")
     assert commands_of(bench, 3) == "`ibkeys resume 3` finishes it, `ibkeys undo 3` rolls it back"
-    bench.check_overtaken()
+    assert bench.why_it_may_end() is None
     before = bench.opensm.host.file.data
     bench.undo(3)
     assert bench.opensm.host.file.data == OLD.encode() != before
@@ -112,7 +112,7 @@ def test_one_that_somebody_else_overtook_is_closed(cut_off_redo: Bench) -> None:
     assert (bench.opensm.host.file.data, bench.states()) == (THEIRS, {1: "undone", 2: "undone", 3: "undone"})
     assert not [each for each in bench.records() if next_commands_of(each) is not None]
     with pytest.raises(StoreError, match="no unfinished apply"):
-        bench.check_overtaken()
+        bench.why_it_may_end()
 
 
 def test_it_is_named_when_another_apply_begins(cut_off_redo: Bench) -> None:
