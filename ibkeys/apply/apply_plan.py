@@ -137,7 +137,7 @@ class ApplyPlan(Plan):
                 self.failed += [(self.survey.targets[key].id, str(each)) for key, each in wrong.items()]
             self.late_notes += carried.notes
             if carried.gone_back:
-                self.gone_back, self.not_gone_back, operation.has_ended = True, carried.is_refused, True
+                self.gone_back, self.not_gone_back, operation.keeps_state = True, carried.is_refused, True
                 self.failed = list(carried.not_given_back)
                 if not self.failed:  # otherwise the guard on another host may do better
                     self.late_notes += self.carrier.disarm(confirmed=False)

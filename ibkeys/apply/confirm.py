@@ -27,13 +27,13 @@ def confirm_or_go_back(
     if isinstance(run.error, KeyboardInterrupt):
         say(f"{run.error}: rolling back")
         operation.journal.leave_stage(operation.id, "running", "going-back")
-        operation.has_ended = True
+        operation.keeps_state = True
         _go_back(run)
         return
     with operation.journal.in_one_transaction():  # between the two it would look confirmed
         operation.journal.leave_stage(operation.id, "running", "unconfirmed")
         operation.journal.set_state(operation.id, operation.outcome or "open")
-    operation.has_ended = True
+    operation.keeps_state = True
     if run.error is not None:
         say(str(run.error))
     carrier = run.plan.carrier

@@ -192,7 +192,7 @@ class Writer:
             except KeyboardInterrupt as error:
                 if operation.id is None:  # nothing was recorded, so nothing was set
                     raise ExplainedInterrupt.of(error, "before the first Set", "no port was changed") from None
-                left = f"what was set may have taken effect; {is_open(operation)}"
+                left = f"what was set may have taken effect; {describe_open(operation)}"
                 raise ExplainedInterrupt.of(error, "in the middle of a change", left) from None
 
     def apply_within(self, plan: Planned, operation: Operation) -> None:
@@ -248,10 +248,10 @@ def lock_holder_of(journal: Journal, command: str) -> LockHolder:
 
 def left_open(error: Failed, operation: Operation) -> Failed:
     """Let an error say which operation it leaves open, and what the user can do about it."""
-    return error.going_on(is_open(operation), operation=operation.id)
+    return error.going_on(describe_open(operation), operation=operation.id)
 
 
-def is_open(operation: Operation) -> str:
+def describe_open(operation: Operation) -> str:
     """Return that *operation* was left open, and what the user can do about it."""
     assert operation.id is not None
     commands = going_on(operation.journal.find(operation.id))

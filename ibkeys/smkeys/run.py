@@ -172,7 +172,7 @@ class SmKeyRun:
             # Before the keys: pending ones without an open operation are finished by the next change. An operation is
             # known as open by its pending keys: after them nothing would say that all is proven.
             journal.set_state(operation, "done")
-            self.operation.has_ended = True
+            self.operation.keeps_state = True
         # Of those that were cut off the keys went with a lost key store, or are replaced now.
         files = {file.key for file in self.managers.files}
         close_cut_off(journal, (self.operation.command,), "undone", but=operation, files=files)
@@ -231,7 +231,7 @@ class SmKeyRun:
         if self.operation.id is not None:
             self.operation.end_step("failed")
             self.operation.journal.set_state(self.operation.id, "undone")
-            self.operation.has_ended = True
+            self.operation.keeps_state = True
 
     def _what_stands(self) -> str:
         files = {file.name: keys_in(file.data) == dict(self.new) for file in self.managers.files}

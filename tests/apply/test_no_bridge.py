@@ -183,7 +183,7 @@ def test_the_way_back_through_a_circle_is_asked_for_and_the_one_that_nobody_conf
 def go_back(run: FinishedApply) -> list[Failed]:
     assert run.operation.id is not None
     run.operation.journal.set_state(run.operation.id, "done")
-    run.operation.has_ended = True
+    run.operation.keeps_state = True
     run.plan.gone_back = True
     return run.plan.carrier.go_back(run.operation).failed
 

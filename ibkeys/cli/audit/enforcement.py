@@ -12,7 +12,7 @@ from ibkeys.cli.changing import ShownChange, end_overtaken
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.opening import is_simulated
 from ibkeys.cli.render import write_csv, write_json
-from ibkeys.cli.sm.asked import FilesRequest, has_ended
+from ibkeys.cli.sm.asked import FilesRequest, ended_error
 from ibkeys.errors import Refused, UsageError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class EnforcementRequest(FilesRequest):
 
     def _refuse_ended(self) -> None:
         if self.record.state in ("done", "undone") and not self.record.being_undone:
-            raise has_ended(self.record)
+            raise ended_error(self.record)
 
     def _close(self, writer: Writer) -> str:
         from ibkeys.harden.overtaken import close_overtaken

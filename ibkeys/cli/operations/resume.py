@@ -16,7 +16,7 @@ from ibkeys.cli.opening import journal_of
 from ibkeys.cli.operations.asked import ALLOW, AT_ONCE, FORWARD, OF_KEYS, OF_OTHERS, OF_UFM, Found, find_operation
 from ibkeys.cli.options import ViaOptions
 from ibkeys.cli.partitions.many_ports import AskedOfManyPorts, asked_of_many_ports
-from ibkeys.cli.sm.asked import has_ended
+from ibkeys.cli.sm.asked import ended_error
 from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
 
@@ -102,7 +102,7 @@ def _resume_keys(wanted: Found, choices: _Choices) -> int:
 def _refuse_ended(record: OperationRecord) -> None:
     """Raise UsageError for a run of M_Keys with nothing left to do."""
     if next_commands_of(record) is None:
-        raise has_ended(record)
+        raise ended_error(record)
 
 
 def _end_earlier(wanted: Found) -> int:

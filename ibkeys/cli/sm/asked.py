@@ -87,6 +87,6 @@ class FilesRequest(AskedOfManagers, ABC):
         remove_left_locks(self.where, writer.command, self.hosts())
 
 
-def has_ended(record: OperationRecord) -> UsageError:
+def ended_error(record: OperationRecord) -> UsageError:
     """Return the error for an operation with nothing left to do."""
     return UsageError(f"operation {record.id} ({record.command}) has ended")

@@ -12,7 +12,7 @@ from ibkeys.cli import exits
 from ibkeys.cli.changing import ShownChange, confirm, end_overtaken, end_record
 from ibkeys.cli.exits import write
 from ibkeys.cli.render import write_csv, write_json
-from ibkeys.cli.sm.asked import FilesRequest, has_ended
+from ibkeys.cli.sm.asked import FilesRequest, ended_error
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class SmKeyRequest(FilesRequest):
         with self.open_writer(COMMAND) as writer:
             close = partial(self._close, writer)
             if self.record.state in ("done", "undone"):
-                raise has_ended(self.record)
+                raise ended_error(self.record)
             why = why_it_stays(writer, self.record.id)
             if why is not None:
                 exits.warn(str(why), "note")
@@ -100,7 +100,7 @@ class SmKeyRequest(FilesRequest):
 
         with Journal(writer.fabric.stores.journal) as journal:
             if journal.find(self.record.id).state in ("done", "undone"):  # another command has ended it meanwhile
-                raise has_ended(self.record)
+                raise ended_error(self.record)
             journal.set_state(self.record.id, "undone")
         self.remove_locks(writer)
         return f"operation {self.record.id} ({writer.command})"

@@ -43,7 +43,7 @@ class Operation:
     ``resumable``: an exception, too, leaves it ``open``. ``kept``: what the journal keeps of it from its first record
     on, None for nothing. ``journal``: the one that it belongs to. ``first``: the number of the next entry when it was
     begun or opened again. ``outcome``: the state that it ends with when nothing was raised, in place of ``done`` or
-    ``failed``. ``has_ended``: its state and its time are in the journal already. ``undoes``: the operation that it
+    ``failed``. ``keeps_state``: its state in the journal is left as it is at the end. ``undoes``: the operation that it
     undoes, if any.
     """
 
@@ -56,7 +56,7 @@ class Operation:
     undoes: int | None = None
     kept: Mapping[str, Any] | None = None
     outcome: OperationState | None = field(default=None, init=False)
-    has_ended: bool = field(default=False, init=False)
+    keeps_state: bool = field(default=False, init=False)
     _entries: list[Entry] = field(default_factory=list, init=False)
     _files: list[FileEntry] = field(default_factory=list, init=False)
     _step: str = field(default="", init=False)
@@ -133,7 +133,7 @@ class Operation:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self.id is None or self.has_ended or (kind is not None and not issubclass(kind, Exception)):
+        if self.id is None or self.keeps_state or (kind is not None and not issubclass(kind, Exception)):
             return
         if kind is not None and self.resumable:
             return
