@@ -55,16 +55,17 @@ def plan_apply(
 
     SMPs: a sweep, and ``ceil(capacity / 32)`` Gets for each port that the plan touches, which, with one more for
     PortInfo, are read again at the end; for the SMPs of each Set see `ibkeys.change.engine`. Raises MKeyNeeded, and
-    Refused for removals and breaks that are not permitted.
+    Refused for removals and breaks that are not permitted, and UsageError for the first switches of a change that the
+    carrier makes at all of them at once.
     """
-    carrier = carrier or DirectCarrier(writer)
+    carrier, permissions = carrier or DirectCarrier(writer), permissions or Permissions()
+    _refuse_first(carrier, permissions)
     survey = carrier.survey(ports_of(plan), by_port_guid=True)
     remaining = carrier.state(plan, survey)
     apply_plan = apply_plan_of(writer, carrier, remaining, survey, plan, NEW_PLAN, hooks)
     apply_plan.digest = plan_digest(plan)
     if apply_plan.phases:
         apply_plan.objections[:0] = _objections_to_open_operations(writer, survey)
-    permissions = permissions or Permissions()
     _permit(writer, apply_plan, permissions)
     problems = [each for each in plan.problems if carrier.sends_sets or each.kind != "active-sm"]
     if problems:
@@ -77,6 +78,11 @@ def plan_apply(
         apply_plan.document, apply_plan.options = dumps(kept), json.dumps(permitted)
         apply_plan.can_be_closed = True
     return apply_plan
+
+
+def _refuse_first(carrier: Carrier, permissions: Permissions) -> None:
+    if permissions.first is not None and not carrier.sends_sets:
+        raise UsageError(f"--first counts leaf switches, but {carrier.name} changes all of them at once: omit it")
 
 
 def _permit(
@@ -181,8 +187,7 @@ def plan_resume(
         given, removals=given.removals or options["removals"], breaks=given.breaks or options["breaks"]
     )
     carrier = carrier or carrier_of(writer, via or Via(), memory)
-    if permissions.first is not None and not carrier.sends_sets:
-        raise UsageError(f"operation {operation} uses {carrier.name}, which changes all switches at once: omit --first")
+    _refuse_first(carrier, permissions)
     survey = carrier.survey(list(dict.fromkeys([*ports_of(kept), *former.ports_of_tables])), by_port_guid=True)
     remaining = carrier.state(kept, survey, former)
     advice = f"see what happened, roll back (`ibkeys undo {operation}`), or {NEW_PLAN}"

@@ -73,8 +73,6 @@ def apply(asked: AskedOfManyPorts, choices: _Choices, plan: Path | None) -> int:
             "nothing to apply: give a PLAN that `ibkeys plan --out PLAN` wrote; `ibkeys resume` finishes an earlier "
             "apply"
         )
-    if choices.through.via not in (None, "direct") and choices.first is not None:
-        raise UsageError("--first counts leaf switches, but OpenSM and UFM apply a change to all of them: omit it")
     if choices.rewrite and choices.through.via != "opensm":
         raise UsageError("--rewrite needs --via opensm")
     each = gives_each(asked.folding, asked.format)

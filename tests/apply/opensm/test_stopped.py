@@ -6,20 +6,31 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.apply.apply import Permissions, plan_resume
+from ibkeys.apply.apply import Permissions, plan_apply, plan_resume
 from ibkeys.errors import FileError, HostRefused, Incomplete, Refused, UsageError
 from ibkeys.plan.model import SmOptions
 from tests.apply.opensm.bench import GREEN, MORE, OLD, Bench
 from tests.apply.opensm.madeup import MadeUpOpensm
+from tests.fabricsim import tool
+
+FIRST = Permissions(removals=True, first=1)
 
 
 def test_canaries_do_not_go_through_opensm_when_resumed_either(bench: Bench) -> None:
     bench.opensm.is_deaf = True
     with pytest.raises(Incomplete):
         bench.apply(MORE)
-    first = Permissions(removals=True, first=1)
-    with pytest.raises(UsageError, match="omit --first"):
-        bench.run(lambda changing, carrier: plan_resume(changing, first, carrier=carrier))
+    with pytest.raises(UsageError, match="--first counts leaf switches"):
+        bench.run(lambda changing, carrier: plan_resume(changing, FIRST, carrier=carrier))
+
+
+def test_canaries_are_refused_in_the_library_too_and_no_phase_is_dropped(bench: Bench) -> None:
+    with tool(bench.opensm.net, "node03 mlx4_0") as fabric:
+        plan = bench.opensm.plan(fabric, MORE)
+    with pytest.raises(UsageError, match="--first counts leaf switches"):
+        bench.run(lambda changing, carrier: plan_apply(changing, plan, FIRST, carrier=carrier))
+    assert bench.states() == {}
+    assert not {"replace", "signal"} & {*bench.opensm.host.log}
 
 
 def test_what_stops_it_says_what_it_leaves(bench: Bench) -> None:
