@@ -201,7 +201,7 @@ def _reloading(fabric: Fabric, sources: KeySources, of_sa: SaKeys | None) -> Cal
             if of_sa is not None:
                 of_sa.add_to(fresh)
             opened_with.by_guid, opened_with.spares = fresh.by_guid, fresh.spares
-            opened_with.only_first = fresh.only_first
+            opened_with.in_change = fresh.in_change
             opened_with.confirmed, opened_with.class_keys = fresh.confirmed, fresh.class_keys
             opened_with.neighbors, opened_with.lids = fresh.neighbors, fresh.lids
             opened_with.from_sa = fresh.from_sa

@@ -34,8 +34,7 @@ class KeyRing:
     known. ``settled``: port GUIDs of which the user said that they are not to be waited for. ``spares``: port GUID →
     further keys that the port may have (a Set whose answer was lost). ``confirmed``: port GUIDs whose key in
     ``by_guid`` was proven by a read, with no change of it begun since; the ``spares`` are former keys then.
-    ``only_first``: port GUIDs that get no other key than that in ``by_guid`` while they are protected: it was imported
-    while a change of it was unfinished, or the other one is pending, and no operation has set it.
+    ``in_change``: port GUID → the keys that it may have while a change of its key is unfinished.
     ``fallback``: sent to a port for which there is no other (a default of the configuration file). ``trust_topology``:
     send the key of the expected port although the link could not be proven, and that of a class although no place is
     known. ``ask_unproven``: ask once, without a key, what could not be proven or identified. ``learned``: keys that
@@ -54,7 +53,7 @@ class KeyRing:
     settled: frozenset[int] = frozenset()
     spares: dict[int, Sequence[MKey]] = field(default_factory=dict)
     confirmed: frozenset[int] = frozenset()
-    only_first: frozenset[int] = frozenset()
+    in_change: dict[int, Sequence[MKey]] = field(default_factory=dict)
     trust_topology: bool = False
     ask_unproven: bool = False
     learned: dict[int, MKey] = field(default_factory=dict)
@@ -138,22 +137,28 @@ class KeyRing:
         """Return the keys with which to ask a port that may have *key* or another one, one for each attempt.
 
         A port at level 2 or 3 is silent to a wrong key, counts a violation for each attempt with it, and its lease
-        starts. So there a key is sent once if it is doubtful that the port has it, and to a port of ``only_first`` only
-        the first one, but with ``ask_unproven``. A confirmed key has ``retries + 1`` attempts: silence most likely is a
-        lost packet. At a lower level every key has as many.
+        starts. So there a key is sent once if it is doubtful that the port has it, and while a change is unfinished
+        only those keys that the port may have then, but with ``ask_unproven``. A confirmed key has ``retries + 1``
+        attempts: silence most likely is a lost packet. At a lower level every key has as many.
         """
         others = self.others_for(port_guid, key)
         times = 1 if self.is_protected(port_guid) else retries + 1
         if port_guid in self.confirmed and key == self.by_guid.get(port_guid):
             return [key] * (retries + 1) + [*others] * times
         if self.withheld(port_guid, key):
-            return [key]
+            return [key, *(other for other in others if other in self.in_change[port_guid])]
         return [key, *others] * (times if others else retries + 1)
 
     def withheld(self, port_guid: int, tried: MKey) -> int:
         """Return how many further keys that a port may have `attempts` leaves out."""
-        is_left_out = port_guid in self.only_first and self.is_protected(port_guid) and not self.ask_unproven
-        return len(self.others_for(port_guid, tried)) if is_left_out else 0
+        if port_guid not in self.in_change or self.ask_unproven or not self.is_protected(port_guid):
+            return 0
+        return sum(other not in self.in_change[port_guid] for other in self.others_for(port_guid, tried))
+
+    def answered(self, port_guid: int, key: MKey) -> None:
+        """From now on ask a port, while a change of its key is unfinished, first with the key that it answered to."""
+        if port_guid in self.in_change and (others := self.others_for(port_guid, key)):
+            self.by_guid[port_guid], self.spares[port_guid] = key, others
 
     def learn(self, port_guid: int, key: MKey) -> None:
         """From now on use *key* for a port: it was just installed there, at a level that is not examined."""

@@ -146,11 +146,12 @@ class Sweep:
                 last = error
                 continue
             self._note_wrong_keys(guid, attempts, turn)
+            self.ring.answered(guid, candidate)
             return info, candidate
         if withheld:
             self.found.notes.append(
-                f"port GUID 0x{guid:016x} did not answer to the key that was proven or imported last; "
-                f"{counted(withheld, 'other key')} of the store not sent: "
+                f"port GUID 0x{guid:016x} did not answer to the keys that it may have while a change of its M_Key is "
+                f"unfinished; {counted(withheld, 'other key')} of the store not sent: "
                 "a wrong one counts a violation there, and its lease starts; "
                 "--ask-unproven sends each once"
             )

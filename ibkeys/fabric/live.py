@@ -296,9 +296,12 @@ class Fabric(OpenPort):
         last: IbkeysError = NoReply("")
         for candidate in self.ring.attempts(self.own_guid, key, self.client.timing.retries):
             try:
-                return self.get(NodeInfo, 0, route, candidate, retries=0), candidate
+                info = self.get(NodeInfo, 0, route, candidate, retries=0)
             except (NoReply, SendRefused) as error:
                 last = error
+                continue
+            self.ring.answered(self.own_guid, candidate)
+            return info, candidate
         raise last
 
     def _choose(self, node: Node, port: Port, portnum: int | None, route: Route) -> PortHandle | None:

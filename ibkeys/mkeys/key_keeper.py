@@ -66,7 +66,10 @@ def _row_of_wanted(store: KeyStore, edit: KeyEdit, returns: bool, keeps_zero: bo
     port, old, ref = edit.port, edit.old, edit.ref
     where = port.node.guid, port.port_guid, port.num
     if not edit.keeps_key:
-        if ref is not None and (returns or store.get(ref).state == "pending"):
+        if ref is not None and returns:
+            store.take_up(ref)
+            return ref
+        if ref is not None and store.get(ref).state == "pending":
             return ref
         return store.put_pending(*where, edit.wanted, None if old.key.is_zero else old)
     if ref is None:

@@ -63,7 +63,8 @@ def load_ring(sources: KeySources) -> tuple[KeyRing, list[str]]:
 
         with KeyStore(sources.keystore, create=False, upgrade=False, passphrase=sources.passphrase) as store:
             add_store(ring, store)
-            ring.only_first |= _pending_without_operation(store, sources.journal)
+            doubtful = _pending_without_operation(store, sources.journal)
+            ring.in_change |= {guid: (ring.by_guid[guid],) for guid in doubtful}
             if sources.fallback is None:
                 ring.fallback = next(iter(store.subnet_keys()), NO_MKEY)
     return ring, warnings
@@ -85,7 +86,7 @@ def add_store(ring: KeyRing, store: KeyStore) -> None:
         ring.by_guid[guid] = first
         ring.spares[guid] = tuple(dict.fromkeys(spares))
     ring.confirmed = frozenset(confirmed)
-    ring.only_first = frozenset(store.imported())
+    ring.in_change = store.in_change()
     ring.neighbors.update(store.links())
     ring.link_downed = store.link_downed()
     ring.settled = frozenset(store.settled())

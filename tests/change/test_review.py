@@ -158,17 +158,31 @@ def test_several_wrong_keys_cost_one_violation_each() -> None:
     assert violations(net) == 2
 
 
+def test_amid_a_change_only_the_keys_that_the_port_may_have_are_sent() -> None:
+    net = at_level(2, KEY)
+    guid = net.port(NAME, 1).guid
+    for asks_unproven, nodes in ((False, 7), (True, 8)):
+        before = violations(net)
+        with tool(net) as fabric:
+            fabric.ring = ring_with_two_keys(net, NAME, WRONG, MKey(0xB0B0), confirmed=False)
+            fabric.ring.spares[guid] = (MKey(0xB0B0), KEY)  # the last one is a former key
+            fabric.ring.in_change, fabric.ring.ask_unproven = {guid: (WRONG, MKey(0xB0B0))}, asks_unproven
+            found = fabric.sweep()
+        assert (len(found.nodes), violations(net) - before) == (nodes, 2)
+        assert any("1 other key of the store not sent" in note for note in found.notes) != asks_unproven
+
+
 def test_after_an_import_amid_a_change_only_the_imported_key_is_sent() -> None:
     net = at_level(2, KEY)
     guid = net.port(NAME, 1).guid
     with tool(net) as fabric:
         fabric.ring = ring_with_two_keys(net, NAME, KEY, WRONG, confirmed=False)
-        fabric.ring.only_first = frozenset({guid})
+        fabric.ring.in_change = {guid: (KEY,)}
         assert len(fabric.sweep().nodes) == 8
     assert violations(net) == 0
     with tool(net) as fabric:
         fabric.ring = ring_with_two_keys(net, NAME, WRONG, KEY, confirmed=False)
-        fabric.ring.only_first = frozenset({guid})
+        fabric.ring.in_change = {guid: (WRONG,)}
         found = fabric.sweep()
         assert len(found.nodes) == 7
         assert any("1 other key of the store not sent" in note and "--ask-unproven" in note for note in found.notes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import combinations, pairwise, permutations, product
 from random import Random
 
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 
 from ibkeys.keys.pkey import PKey
 from ibkeys.plan.steps import Steps, one_partition_at_a_time, steps_between
-from tests.plan.walking import Keys, Policy, Rules, on_the_way, passing
+from tests.plan.walking import Keys, Policy, Rules, on_the_way, parts, passing
 
 
 def policy(**ports: str) -> dict[str, Keys]:
@@ -181,17 +180,6 @@ def changes_of_forms(
     if spare is None:
         return before, after, None
     return before, after, {port: max(len(before[port]), len(after[port])) + spare for port in before}
-
-
-def parts(old: Keys, new: Keys) -> Iterator[Keys]:
-    """Every table between two, and what passes where end port and leaf port are not equally far: each partition is as
-    it was or as it will be."""
-    bases = sorted({key.partition for key in old ^ new})
-    for count in range(len(bases) + 1):
-        for gone in combinations(bases, count):
-            yield frozenset(
-                [key for key in old if key.partition not in gone] + [key for key in new if key.partition in gone]
-            )
 
 
 @given(changes_of_forms(4, 4), st.booleans())

@@ -56,3 +56,14 @@ def on_the_way(old: Policy, new: Policy, order: list[str]) -> Iterator[Policy]:
         for tables in (ends, leaves):
             tables[port] = new[port]
             yield {each: passing(ends[each], leaves[each]) for each in ends}
+
+
+def parts(old: Keys, new: Keys) -> Iterator[Keys]:
+    """Every table between two, and what passes where end port and leaf port are not equally far: each partition is as
+    it was or as it will be."""
+    bases = sorted({key.partition for key in old ^ new})
+    for count in range(len(bases) + 1):
+        for gone in combinations(bases, count):
+            yield frozenset(
+                [key for key in old if key.partition not in gone] + [key for key in new if key.partition in gone]
+            )

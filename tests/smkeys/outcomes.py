@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
+from ibkeys.change.writer import Writer
+from ibkeys.smkeys.begun import COMMAND
+from ibkeys.smkeys.giving_up import give_up, refuse_written
 from ibkeys.smkeys.managers import KINDS
+from tests.fabricsim import tool
 from tests.smkeys.madeup import CONF, Killed, MadeUpSite
 
 
@@ -48,3 +53,20 @@ def kill_at(three: MadeUpSite, monkeypatch: pytest.MonkeyPatch, step: str, overr
     with pytest.raises(Killed):
         three.run(monkeypatch, overrides=overrides)
     three.before_each = lambda step: None
+
+
+@contextmanager
+def writer_of(three: MadeUpSite) -> Iterator[Writer]:
+    """The writer of a command on the site."""
+    stores = {"keystore": three.folder / "keys.db", "journal": three.folder / "journal.db"}
+    with tool(three.net, **stores) as fabric, Writer(fabric, COMMAND) as writer:
+        yield writer
+
+
+def take_back(three: MadeUpSite, monkeypatch: pytest.MonkeyPatch, operation: int | None = 1) -> None:
+    """Take the change back that has not ended. Raises Refused where it can only be finished."""
+    change = three.run(monkeypatch, dry_run=True)
+    assert change.goes_on
+    with writer_of(three) as writer:
+        refuse_written(writer, change, operation)
+        assert give_up(writer, change, operation) == []

@@ -3,8 +3,7 @@ keys."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -12,22 +11,14 @@ from ibkeys.change.writer import Writer
 from ibkeys.errors import FileError, HostNotReached, Incomplete, Refused, StoreError, UsageError
 from ibkeys.keys.smkey import SMKey
 from ibkeys.sm.site import KEPT_HOSTS, hosts_in
-from ibkeys.smkeys.begun import COMMAND, open_change, refuse_while_open, require_open
-from ibkeys.smkeys.giving_up import give_up, refuse_ended, refuse_written
+from ibkeys.smkeys.begun import open_change, refuse_while_open, require_open
+from ibkeys.smkeys.giving_up import refuse_ended
 from ibkeys.smkeys.managers import Kind
 from ibkeys.store.journal import Journal
-from tests.fabricsim import tool
 from tests.smkeys.madeup import CONF, Killed, MadeUpSite
-from tests.smkeys.outcomes import assert_back, assert_done, kill_at
+from tests.smkeys.outcomes import assert_back, assert_done, kill_at, take_back, writer_of
 
 Patch = pytest.MonkeyPatch
-
-
-@contextmanager
-def writer_of(three: MadeUpSite) -> Iterator[Writer]:
-    stores = {"keystore": three.folder / "keys.db", "journal": three.folder / "journal.db"}
-    with tool(three.net, **stores) as fabric, Writer(fabric, COMMAND) as writer:
-        yield writer
 
 
 def told(three: MadeUpSite, ask: Callable[[Writer], None]) -> str:
@@ -175,14 +166,6 @@ def test_only_the_last_one_goes_on(three: MadeUpSite, monkeypatch: Patch) -> Non
 
 
 # --- taking it back ---------------------------------------------------------------------------------------------------
-
-
-def take_back(three: MadeUpSite, monkeypatch: Patch, operation: int | None = 1) -> None:
-    change = three.run(monkeypatch, dry_run=True)
-    assert change.goes_on
-    with writer_of(three) as writer:
-        refuse_written(writer, change, operation)
-        assert give_up(writer, change, operation) == []
 
 
 @pytest.mark.parametrize("step", ["stage node06", "put node05"])

@@ -186,13 +186,14 @@ def test_import_leaves_an_unfinished_change_to_be_resumed(store: KeyStore) -> No
     put(store, B, A)
     assert bring(store, B, EARLIER) == "known"
     assert states(store) == [("current", A), ("pending", B)]
+    assert store.in_change() == {PORT_GUID: [A, B]}
     assert bring(store, B, LATER) == "changed"
     assert states(store) == [("former", A), ("pending", B)], "a file that is newer than the current key has the new one"
     assert store.all_keys().get(PORT_GUID, []) == [B, A]
-    assert store.imported() == set()
+    assert store.in_change() == {PORT_GUID: [B]}
     assert bring(store, C, LATER) == "changed"
     assert store.all_keys().get(PORT_GUID, []) == [C, B, A], "the key that was imported last is tried first"
-    assert store.imported() == {PORT_GUID}
+    assert store.in_change() == {PORT_GUID: [C]}
 
 
 def test_the_key_of_the_whole_subnet(store: KeyStore) -> None:

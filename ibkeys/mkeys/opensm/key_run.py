@@ -23,7 +23,13 @@ from ibkeys.host.conf.edit import NewValue
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mkeys.opensm.key_files import copy_key_files, not_in_key_file
-from ibkeys.mkeys.opensm.managers import KEY_LINES, advice_if_dead, find_key_managers, refuse_newcomers
+from ibkeys.mkeys.opensm.managers import (
+    KEY_LINES,
+    advice_if_dead,
+    find_key_managers,
+    refuse_newcomers,
+    setting_in_options,
+)
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.secrecy import close
 from ibkeys.mkeys.opensm.standbys import Standby, Standbys, ask_managers, refuse_other_settings, steady_seconds
@@ -107,6 +113,7 @@ class KeyRun:
         asked = self.ports.keys() - self._behind
         setting, runner = self._setting(number), self.runner
         proof = self._proof(number, asked)
+        self._wait_before_going_back(number)
         made = runner.make(Step(self.record.words(number), self._opensms, self._contents(setting), proof))
         seen = made.found
         self._note_seen(number, seen)
@@ -127,6 +134,17 @@ class KeyRun:
         runner.settle(made, is_proven=True)
         members = {each.guid for each in self.record.members}
         refuse_newcomers(self.managers, members, [self.ports[guid].port for guid in seen.infos], seen.infos)
+
+    def _wait_before_going_back(self, number: int) -> None:
+        """Wait until OpenSM's guid2mkey has the key that ports lose when the run goes back: they may all show it before
+        OpenSM's sweep has ended. An OpenSM that started with the former key in both files would lose them."""
+        leaves, master = self._before(number).key, self.managers.master
+        if not self.record.goes_back or setting_in_options(master).key != leaves or self._setting(number).key == leaves:
+            return
+        infos = {guid: port.port.port_info for guid, port in self.ports.items()}
+        have = [guid for guid, info in infos.items() if info is not None and MKey(info.m_key) == leaves != NO_MKEY]
+        if left := self._wait_for_key_file(leaves, have):
+            raise self._not_in_key_file(left)
 
     def _note_seen(self, number: int, seen: SeenPorts) -> None:
         """Keep how the ports were seen. One that was silent right before the key changes may still be at level 2 or 3:

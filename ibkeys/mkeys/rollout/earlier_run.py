@@ -10,6 +10,7 @@ from ibkeys.change.interlocks.overtaken import overtaken
 from ibkeys.change.next_commands import next_commands_of
 from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
+from ibkeys.discovery.keyring import KeyRing
 from ibkeys.errors import KeyGone, Refused, UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
@@ -65,6 +66,19 @@ def last_run_with_keys(writer: Writer, store: KeyStore) -> tuple[Run, list[RunPo
             "`ibkeys mkey-rotate --protect LEVEL` sets it.",
         )
     return last, ports
+
+
+def ask_as_begun(ring: KeyRing, store: KeyStore, last: Run, ports: Sequence[RunPort]) -> None:
+    """Let the sweep that follows ask each port to which the last run may have sent a Set only with the two keys of that
+    Set, at level 2 or 3 once each, the one that it sets first. OpenSM changes keys below that. Raises StoreError."""
+    for port in ports:
+        names = (port.old_name, port.key_name) if last.operation.is_half_undone else (port.key_name, port.old_name)
+        found = dict.fromkeys(key_named(store, name) for name in names)
+        keys = [key for key in found if not key.is_zero]  # without a key a port accepts any
+        if last.via is None and port.state == "sent" and keys:
+            guid = port.port_guid
+            ring.by_guid[guid], ring.spares[guid], ring.in_change[guid] = keys[0], keys[1:], keys
+            ring.confirmed -= {guid}
 
 
 def is_without_keys(writer: Writer) -> bool:

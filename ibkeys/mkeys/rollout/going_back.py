@@ -14,6 +14,7 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mkeys.rollout.beginning import LastRun, PlannedRun
 from ibkeys.mkeys.rollout.earlier_run import (
+    ask_as_begun,
     key_named,
     last_run_with_keys,
     refuse_other_method,
@@ -59,6 +60,7 @@ def return_of_last_run(
     store = writer.keystore
     last, ports = last_run_with_keys(writer, store)
     options = replace(with_bounds(last.options, at_once, max_failures), first=None)
+    ask_as_begun(writer.fabric.ring, store, last, ports)
     found = writer.fabric.sweep(progress=progress, wanted=reading)
     unused = [store.ref_of(port.key_name) for port in ports if port.key_name is not None and not port.is_begun]
     run = PlannedRun(

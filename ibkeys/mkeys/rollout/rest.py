@@ -15,6 +15,7 @@ from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mkeys.rollout.absent import name_absent_beside_run
 from ibkeys.mkeys.rollout.beginning import LastRun, PlannedRun
 from ibkeys.mkeys.rollout.earlier_run import (
+    ask_as_begun,
     last_run_with_keys,
     refuse_other_method,
     refuse_strange_ports,
@@ -65,6 +66,7 @@ def rest_of_last_run(
     if last.operation.is_half_undone:
         raise UsageError(f"{last.name} is half rolled back: `ibkeys resume {last.id}` finishes that")
     options = replace(with_bounds(last.options, at_once, max_failures), first=_first(last, ports, first))
+    ask_as_begun(writer.fabric.ring, store, last, ports)
     found = writer.fabric.sweep(progress=progress, wanted=reading)
     run = PlannedRun(Plan(last.command), options, found, is_open=last.is_open, beginning=LastRun(last))
     _collect(writer, run, store, last, ports)

@@ -102,6 +102,14 @@ class KeyStore(SealedStore):
         """
         self._of_ports.promote(ref)
 
+    def take_up(self, ref: int) -> None:
+        """Mark a former key as pending: the Set that installs it again may be sent when this returns."""
+        with self.in_one_transaction():
+            owner, state, *_ = self._of_ports.row("port_guid, state, *", ref)
+            if state != "current":
+                self._of_ports.give_up(owner, "pending", "its Set was never confirmed")
+                self._of_ports.set_state(ref, "pending", "")
+
     def abandon(self, ref: int, note: str = "abandoned") -> None:
         """Mark a pending key as former, because its Set apparently took no effect.
 
@@ -162,10 +170,15 @@ class KeyStore(SealedStore):
         rows = self._of_ports.select("port_guid", f"GROUP BY port_guid HAVING {confirmed}")
         return {guid_number(owner) for (owner,) in rows}
 
-    def imported(self) -> set[int]:
-        """Return the GUIDs of ports of which a key was imported while a change was unfinished: the one tried first."""
-        by_port = _by_port(self.outline())
-        return {guid for guid, rows in by_port.items() if _imported_after_pending(rows) is not None}
+    def in_change(self) -> dict[int, Sequence[MKey]]:
+        """Return the keys that a port may have while a change of its key is unfinished, by port GUID; where a key was
+        imported since, that one alone."""
+        unfinished = f"WHERE port_guid IN (SELECT port_guid FROM keys WHERE state = 'pending') {_ALL}"
+        found: dict[int, Sequence[MKey]] = {}
+        for guid, rows in _by_port(map(self._stored, self._of_ports.select(_COLUMNS, unfinished))).items():
+            imported = _imported_after_pending(rows)
+            found[guid] = _in_try_order([imported] if imported else [row for row in rows if row.state != "former"])
+        return found
 
     def pending_names(self) -> dict[int, set[str]]:
         """Return by port GUID what journals call the pending key of a port that has a current one too."""
@@ -350,7 +363,7 @@ def _in_try_order(rows: Iterable[StoredKey]) -> list[MKey]:
     return list(dict.fromkeys(stored.m_key for stored in ordered))
 
 
-def _imported_after_pending(rows: Sequence[KeyRow]) -> KeyRow | None:
+def _imported_after_pending(rows: Sequence[AnyRow]) -> AnyRow | None:
     """Return the key that was imported after a change was interrupted: it says what the port has. None if none was."""
     if any(row.state == "current" for row in rows):
         return None

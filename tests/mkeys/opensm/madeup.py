@@ -55,9 +55,10 @@ CONF = b"sa_key 0x5e11a7c0ffee\nsweep_interval 3\n"
 class MadeUpOpensm:
     """OpenSM on node01 of two-switch.net. ``folder``: where its files are, beside journal and key store.
 
-    ``is_deaf``: it hears no signals; ``runs``: whether its process is there; ``is_unread``: the times of its options
-    file say that it was changed after its last sweep; ``before_each``: called with a word before
-    a signal, and before each pause, in which it sets one port more; raises what shall go wrong.
+    ``is_deaf``: it hears no signals; ``is_stuck``: its sweep does not end; ``runs``: whether its process is there;
+    ``is_unread``: the times of its options file say that it was changed after its last sweep; ``before_each``: called
+    with a word before a signal, and before each pause, in which it sets one port more or ends its sweep; raises what
+    shall go wrong; ``order``: a port with a lower number is set before others.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -67,10 +68,12 @@ class MadeUpOpensm:
         self.conf.write_bytes(CONF)
         self.conf.chmod(0o600)
         folder.chmod(0o700)
-        self.is_deaf, self.runs, self.is_layered, self.is_unread = False, True, False, False
+        self.is_deaf, self.is_stuck, self.runs, self.is_layered, self.is_unread = False, False, True, False, False
         self.before_each: Callable[[str], None] = lambda word: None
+        self.order: Callable[[Port], int] = lambda port: 0
         self.time = 0.0
         self._due: list[Port] = []
+        self._is_sweeping = False
         self._setting = (0, 0, 0)
 
     # --- what it does ------------------------------------------------------------------------------------------------
@@ -96,7 +99,7 @@ class MadeUpOpensm:
         key, level, lease = (options.setting(name).value for name in KEY_LINES)
         assert isinstance(key, MKey)
         self._setting = (key.reveal(), cast(int, level), cast(int, lease))
-        self._due = self.ports()
+        self._due, self._is_sweeping = sorted(self.ports(), key=self.order), True
 
     def sleep(self, seconds: float) -> None:
         """What passes for time."""
@@ -104,20 +107,20 @@ class MadeUpOpensm:
         self.time += seconds
         if self._due:
             self._set(self._due.pop(0))
-            if not self._due:
-                self._write_keys()
+        else:
+            self.finish()
 
     def finish(self) -> None:
         """Finish the sweep that it is at."""
         for port in self._due:
             self._set(port)
-        if self._due:
+        if self._is_sweeping and not self.is_stuck:
             self._write_keys()
-        self._due = []
+        self._due, self._is_sweeping = [], self._is_sweeping and self.is_stuck
 
     def restart(self) -> None:
         """Die in the middle of its sweep, and start: it reads the options file, and sets all ports."""
-        self._due = []
+        self._due, self._is_sweeping = [], False
         self.hear()
         self.finish()
 

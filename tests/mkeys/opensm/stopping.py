@@ -13,6 +13,13 @@ from tests.mkeys.opensm.madeup import Bench, MadeUpOpensm
 
 _serial = count()
 
+RUNS: dict[str, Callable[[Bench], None]] = {
+    "deploy": Bench.deploy,
+    "rotate": Bench.rotate,
+    "rotate, open": lambda bench: bench.rotate(open_while_rotating=True),
+    "remove": Bench.remove,
+}
+
 
 def bench_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     place = folder / f"{next(_serial)}" / "opensm"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ibkeys.errors import FileChanged, NotStored, Refused, StoreError, UsageError
 from ibkeys.sim.nodes import Port
 from tests.mkeys.opensm.madeup import CONF, Bench
-from tests.mkeys.opensm.stopping import THEN, bench_in, go_back, stop_at
+from tests.mkeys.opensm.stopping import RUNS, THEN, bench_in, go_back, stop_at
 from tests.sample import SOAK
 
 NO_KEY = b"m_key 0x0000000000000000\nm_key_protection_level 0\nm_key_lease_period 0\n"
@@ -69,13 +69,6 @@ def test_a_run_in_the_layer_of_a_container_goes_on_and_back_without_overriding_i
 
 # --- at any moment ----------------------------------------------------------------------------------------------------
 
-RUNS: dict[str, Callable[[Bench], None]] = {
-    "deploy": Bench.deploy,
-    "rotate": Bench.rotate,
-    "rotate, open": lambda bench: bench.rotate(open_while_rotating=True),
-    "remove": Bench.remove,
-}
-
 
 @given(
     st.sampled_from(sorted(RUNS)),
@@ -116,6 +109,51 @@ def test_stopped_at_any_moment_it_ends_forward_or_back(
     assert bench.run_state() in ("done", "undone")
     assert bench.open_operations() == []
     assert bench.quiet()
+
+
+def stopped_with_the_new_key_everywhere(bench: Bench) -> int:
+    """Stop a rotation when each port has the new key and OpenSM's sweep has not ended; return the former key."""
+    bench.deploy()
+    former, _, _ = bench.opensm.key()
+
+    def stop(word: str) -> None:
+        if all(port.m_key != former for port in bench.opensm.ports()):
+            raise KeyboardInterrupt
+
+    bench.opensm.before_each = stop
+    with pytest.raises(KeyboardInterrupt):
+        bench.rotate()
+    bench.opensm.before_each = lambda word: None
+    return former
+
+
+def noted(bench: Bench) -> set[int]:
+    """Return the keys in guid2mkey."""
+    return {int(line.split()[1], 0) for line in (bench.opensm.folder / "guid2mkey").read_text().split("\n\n") if line}
+
+
+def test_a_key_goes_back_only_when_opensm_has_noted_that_it_set_it(bench: Bench) -> None:
+    """An OpenSM that started with the former key in both files could not change ports with the new one at level 1."""
+    former = stopped_with_the_new_key_everywhere(bench)
+    new, _, _ = bench.opensm.key()
+    assert noted(bench) == {former}
+    at_signals: list[set[int]] = []
+    bench.opensm.before_each = lambda word: at_signals.append(noted(bench)) if word == "signal" else None
+    bench.abort()
+    assert at_signals[0] == {new}
+    assert (bench.opensm.key(), bench.run_state()) == ((former, 2, 60), "undone")
+
+
+def test_where_it_never_notes_it_no_file_is_written(bench: Bench) -> None:
+    stopped_with_the_new_key_everywhere(bench)
+    bench.opensm.is_stuck = True
+    before = bench.opensm.conf.read_bytes()
+    with pytest.raises(NotStored, match="guid2mkey has another key"):
+        bench.abort()
+    assert (bench.opensm.conf.read_bytes(), bench.run_state()) == (before, "open")
+    bench.opensm.is_stuck = False
+    bench.abort()
+    assert bench.run_state() == "undone"
 
 
 def test_whether_a_lease_fits_is_asked_of_where_the_run_goes(bench: Bench) -> None:

@@ -1,0 +1,506 @@
+"""Wherever a change stops, and whatever part of its step under way was made: nobody is lost, joined or cut.
+
+At each of these moments the manager is started again with the files as they are on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import combinations, count, product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ibkeys.apply.opensm.course import parsed
+from ibkeys.apply.opensm.policy_files import steps_back
+from ibkeys.errors import Refused
+from ibkeys.host.opensm_options import read_options
+from ibkeys.keys.key_setting import KeySetting
+from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.keys.pkey import DEFAULT_LIMITED, PKey
+from ibkeys.keys.smkey import SMKey
+from ibkeys.mad.const import Method
+from ibkeys.mkeys.opensm.course import Keys, KeyStep, course
+from ibkeys.mkeys.opensm.managers import KEY_LINES, setting_of
+from ibkeys.mkeys.opensm.record import RunRecord
+from ibkeys.mkeys.opensm.way_back import is_raised, lower_level, refuse_mixed_keys, turn_back
+from ibkeys.mkeys.opensm.wire import key_to_ask_with
+from ibkeys.mkeys.rollout.going_back import plan_return
+from ibkeys.mkeys.rollout.rest import plan_rest
+from ibkeys.partitions.membership import resolve
+from ibkeys.partitions.opensm_tables import Entries, LeafPort, packed, place_leaf
+from ibkeys.partitions.reader import parse_policy
+from ibkeys.plan.courses import WaitCycle
+from ibkeys.plan.model import SmOptions, tables_by_guid
+from ibkeys.plan.sm_policies import policies_between
+from ibkeys.sim.nodes import Node
+from ibkeys.smkeys.begun import open_change
+from ibkeys.smkeys.managers import KINDS
+from ibkeys.store.journal import Journal
+from ibkeys.store.journal.runs import RunOptions
+from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.opensm import parse_m_keys
+from tests.change.restarting import OnDisk, Standby, Tree, World, answer, restarted
+from tests.fabricsim import tool
+from tests.mkeys.dying import Asked, keys_of, kill_at, net_of
+from tests.mkeys.opensm.madeup import Bench, MadeUpOpensm
+from tests.mkeys.opensm.stopping import RUNS, bench_in, go_back
+from tests.mkeys.rollout import Plan, Site, deploy, remove, rotate
+from tests.plan.drawn_policies import DIGEST, OPTIONS, SM, policies, ports, tables_from, tables_of
+from tests.plan.walking import Rules, meet, parts, passing
+from tests.sample import SOAK
+from tests.smkeys.madeup import Killed as KilledThere
+from tests.smkeys.madeup import MadeUpSite
+from tests.smkeys.outcomes import assert_back, assert_done, take_back
+
+A, B = MKey(0xA94F13D02E7C5B68), MKey(0x17C4E5906F2BD38A)
+OPEN = KeySetting(NO_MKEY, 0, 0)
+
+
+@st.composite
+def trees(draw: st.DrawFn, most: int = 6) -> Tree:
+    """The SM's port on a switch; perhaps another switch behind that; hosts on either."""
+    switches = [1, 2][: draw(st.integers(1, min(2, most - 1)))]
+    hosts = draw(st.lists(st.sampled_from(switches), max_size=most - 1 - len(switches)))
+    return (None, *(number - 1 for number in switches), *hosts)
+
+
+# --- M_Keys through OpenSM --------------------------------------------------------------------------------------------
+
+of_a = st.builds(KeySetting, st.just(A), st.integers(0, 3), st.sampled_from((0, 60)))
+of_any = st.just(OPEN) | st.builds(KeySetting, st.sampled_from((A, B)), st.integers(0, 3), st.sampled_from((0, 15, 60)))
+Moments = Generator[tuple[World, RunRecord], None, World]
+
+
+def step_of_keys(record: RunRecord, world: World) -> Moments:
+    """Yield each moment of the step that *record* is at: as `ibkeys.mkeys.opensm.key_run.KeyRun` makes it, and OpenSM.
+
+    Where a key goes back, the end of the sweep that set it is waited for. Standbys are stopped; the files are written,
+    that of the master last, and OpenSM is signalled in the same order; it sets the ports in any order; at the end of
+    that sweep it notes their keys; a standby that was stopped is started with these.
+    """
+    step, (before, after), standby = record.steps[record.at], named_by(record), world.standby
+    if record.goes_back and before.key == world.files.said.key != after.key:
+        world = replace(world, files=replace(world.files, noted=tuple(port.key for port in world.ports)))
+    if standby is not None:
+        if any(each.standbys for each in record.steps[record.at :]):
+            standby = replace(standby, runs=False)
+            yield replace(world, standby=standby), record
+        standby = replace(standby, files=replace(standby.files, said=after))
+        yield (world := replace(world, standby=standby)), record
+    yield (world := world.saying(after)), record
+    if standby is not None and standby.runs:
+        standby = replace(standby, works_with=after)
+        yield (world := replace(world, standby=standby)), record
+    for every in product(*(dict.fromkeys((port, after)) for port in world.ports)):
+        yield (world := replace(world, ports=every)), record
+    world = replace(world, files=OnDisk(after, (after.key,) * len(world.ports)))
+    yield world, record
+    if step.standbys and standby is not None:
+        world = replace(world, standby=Standby(world.files, after, after.key))
+        yield world, record
+    return world
+
+
+def way_of_keys(record: RunRecord, world: World) -> Moments:
+    """Yield each moment of all steps that are left."""
+    while record.at < len(record.steps):
+        record.has_written = True
+        world = yield from step_of_keys(record, world)
+        record.at += 1
+    return world
+
+
+def back_from(record: RunRecord, world: World) -> RunRecord | None:
+    """Return the record of the way back that `ibkeys undo` would take from here; None where it is refused."""
+    record, standby = replace(record, steps=[*record.steps]), world.standby
+    of_standbys = [standby.files.said] if standby is not None and standby.runs else []
+    try:
+        refuse_mixed_keys(record, {*world.ports})
+    except Refused:
+        return None
+    record.rewind({*world.ports})
+    turn_back(record, {*world.ports}, world.files.said, of_standbys)
+    return record
+
+
+def named_by(record: RunRecord) -> tuple[KeySetting, KeySetting]:
+    """Return what all ports have before and after the step under way."""
+    return record.keys.before(record.steps, record.at), record.keys.setting(record.steps[record.at])
+
+
+def check_keys(tree: Tree, world: World, record: RunRecord) -> None:
+    """Every port has a key that is on disk, is read with it by the OpenSM that manages it, or by one that is started
+    now, and by ibkeys, which asks for no violation."""
+    assert all(port.key in (NO_MKEY, record.keys.former.key, record.keys.wanted.key) for port in world.ports)
+    assert restarted(tree, world.ports, world.files).is_managed(world.files.said)
+    standby, own = world.standby, world.ports[0]
+    if standby is not None and standby.runs:
+        for said in (standby.works_with, standby.files.said):
+            assert restarted(tree, world.ports, replace(standby.files, said=said)).is_managed(said)
+            assert record.is_ours(said)
+        assert not own.protect or own.key in (NO_MKEY, standby.polls_with)
+    before, after = named_by(record)
+    asked = key_to_ask_with(after, before)
+    assert asked in (NO_MKEY, before.key, after.key)
+    for port in world.ports:
+        assert not answer(Method.GET, port, asked).count_violation
+
+
+def begin(tree: Tree, now: KeySetting, wanted: KeySetting, is_open: bool, stands_by: bool) -> tuple[RunRecord, World]:
+    """Return a run that has not begun, and a subnet that its OpenSM manages."""
+    files = OnDisk(now, (now.key,) * len(tree))
+    standby = Standby(files, now, now.key) if stands_by else None
+    return RunRecord(Keys(now, wanted), course(now, wanted, is_open), []), World((now,) * len(tree), files, standby)
+
+
+def last_of(moments: Moments, tree: Tree) -> World:
+    """Check each moment, and return what there is at the end."""
+    while True:
+        try:
+            world, record = next(moments)
+        except StopIteration as end:
+            return end.value
+        check_keys(tree, world, record)
+
+
+@given(trees(), st.just(OPEN) | of_a, of_any, st.booleans(), st.booleans())
+@settings(max_examples=1000 if SOAK else 60, deadline=None)
+def test_m_keys_through_opensm_forth(
+    tree: Tree, now: KeySetting, wanted: KeySetting, is_open: bool, stands_by: bool
+) -> None:
+    record, world = begin(tree, now, wanted, is_open, stands_by)
+    world = last_of(way_of_keys(record, world), tree)
+    assert {*world.ports} == {wanted}
+
+
+@given(trees(4), st.just(OPEN) | of_a, of_any, st.booleans(), st.booleans())
+@settings(max_examples=500 if SOAK else 30, deadline=None)
+def test_m_keys_through_opensm_back_from_wherever_it_stopped(
+    tree: Tree, now: KeySetting, wanted: KeySetting, is_open: bool, stands_by: bool
+) -> None:
+    tried = set[tuple[World, int]]()
+    for world, record in way_of_keys(*begin(tree, now, wanted, is_open, stands_by)):
+        if (world, record.at) in tried or (back := back_from(record, world)) is None:
+            continue
+        tried.add((world, record.at))
+        end = last_of(way_of_keys(back, world), tree)
+        assert {*end.ports} == {now}
+        assert end.files.said == now
+
+
+@given(trees(4), of_a, of_any.filter(lambda each: not each.key.is_zero), st.booleans())
+@settings(max_examples=300 if SOAK else 20, deadline=None)
+def test_m_keys_through_opensm_whose_level_is_lowered_because_nobody_confirmed(
+    tree: Tree, now: KeySetting, wanted: KeySetting, stands_by: bool
+) -> None:
+    tried = set[tuple[World, int]]()
+    for world, record in way_of_keys(*begin(tree, now, wanted, False, stands_by)):
+        if (world, record.at) in tried or not is_raised(record):
+            continue
+        tried.add((world, record.at))
+        lowered = replace(record, steps=[*record.steps])
+        lower_level(lowered)
+        gone_back = last_of(step_of_keys(lowered, world), tree)
+        assert {each.protect for each in gone_back.ports} == {max(now.protect, 1)}
+        lowered.at += 1
+        assert {*last_of(way_of_keys(lowered, gone_back), tree).ports} == {wanted}
+
+
+CLOSED, HALF_OPEN = KeySetting(A, 2, 60), KeySetting(A, 1, 60)
+LEVEL_1, NEW_KEY, LEVEL_2 = course(CLOSED, KeySetting(B, 2, 60))
+
+
+@pytest.mark.parametrize(
+    ("now", "steps"),
+    [
+        pytest.param(CLOSED, [NEW_KEY, LEVEL_1, LEVEL_2], id="swapped"),
+        pytest.param(CLOSED, [replace(NEW_KEY, protect=2)], id="at level 2"),
+        pytest.param(OPEN, [LEVEL_2, NEW_KEY], id="the level before the first key"),
+        pytest.param(HALF_OPEN, [replace(NEW_KEY, standbys=False), LEVEL_2], id="the standby goes on"),
+    ],
+)
+def test_a_wrong_order_is_found(now: KeySetting, steps: list[KeyStep]) -> None:
+    _, world = begin((None, 0, 1, 1), now, now, False, True)
+    record = RunRecord(Keys(now, KeySetting(B, 2, 60)), steps, [])
+    with pytest.raises(AssertionError):
+        last_of(way_of_keys(record, world), (None, 0, 1, 1))
+
+
+def tree_of(opensm: MadeUpOpensm) -> tuple[Tree, list[int]]:
+    """Return how the SM's port leads to the others, and the port GUIDs in that order."""
+    start: Node = opensm.net.nodes[0]
+    [port] = start.end_ports
+    found, behind, todo = {port.guid: 0}, list[int | None]([None]), [start]
+    for node in todo:
+        [near] = node.end_ports
+        for peer in (port.peer for port in node.ports if port.peer is not None):
+            [far] = peer.node.end_ports
+            if far.guid not in found:
+                found[far.guid] = len(found)
+                behind.append(found[near.guid])
+                todo.append(peer.node)
+    return tuple(behind), list(found)
+
+
+def check_on_disk(bench: Bench) -> None:
+    """As `check_keys`, by what there is: the ports, the files of the OpenSM, and the key store."""
+    opensm = bench.opensm
+    tree, guids = tree_of(opensm)
+    now = {port.guid: KeySetting(MKey(port.m_key), port.protect_bits, port.lease_period) for port in opensm.ports()}
+    said = setting_of(map(read_options(opensm.conf.read_bytes()).value, KEY_LINES))
+    file = opensm.folder / "guid2mkey"
+    noted = parse_m_keys(file.read_bytes(), "guid2mkey") if file.exists() else {}
+    files = OnDisk(said, tuple(noted.get(guid, said.key) for guid in guids))
+    assert restarted(tree, tuple(now[guid] for guid in guids), files).is_managed(said)
+    with KeyStore(opensm.folder.parent / "keys.db", create=False) as store:
+        stored = store.all_keys()
+    assert said.key == NO_MKEY or all(said.key in stored[guid] for guid in guids)
+    assert all(each.key == NO_MKEY or each.key in stored[guid] for guid, each in now.items())
+
+
+@given(
+    st.sampled_from(sorted(RUNS)), st.integers(0, 60), st.sampled_from(("resume", "undo")), st.permutations(range(8))
+)
+@settings(max_examples=200 if SOAK else 5, deadline=None)
+def test_as_the_files_are_while_a_run_is_made_and_goes_on_or_back(
+    what: str, moment: int, way_on: str, order: list[int]
+) -> None:
+    passed = count()
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        bench = bench_in(Path(folder), patch)
+        if what != "deploy":
+            bench.deploy()
+
+        def look(word: str) -> None:
+            check_on_disk(bench)
+            if next(passed) == moment:
+                raise KeyboardInterrupt(word)
+
+        bench.opensm.before_each, bench.opensm.order = look, lambda port: order[port.node.index]
+        with suppress(KeyboardInterrupt):
+            RUNS[what](bench)
+        if bench.run_state() == "open" and (way_on == "resume" or not go_back(bench)):
+            bench.resume()
+        assert bench.run_state() in ("done", "undone")
+        assert bench.quiet()
+
+
+# --- M_Keys by own Sets -----------------------------------------------------------------------------------------------
+
+PLANS: dict[str, Callable[[bool, int], Plan]] = {
+    "deploy": lambda same, at_once: deploy(RunOptions(same, 2, 600, at_once)),
+    "rotate": lambda same, at_once: rotate(RunOptions(same, 2, 600, at_once)),
+    "remove": lambda same, at_once: remove(at_once=at_once),
+    "undo": lambda same, at_once: plan_return,
+}
+WAYS_ON: dict[str, Plan] = {"resume": plan_rest, "undo": plan_return}
+
+
+@given(
+    trees(),
+    st.sampled_from(sorted(PLANS)),
+    st.booleans(),
+    st.integers(1, 6),
+    st.integers(1, 8),
+    st.lists(st.booleans(), max_size=6),
+    st.sampled_from(sorted(WAYS_ON)),
+)
+@settings(max_examples=500 if SOAK else 15, deadline=None)
+def test_m_keys_by_own_sets(
+    tree: Tree, what: str, same: bool, at_once: int, number: int, arrives: list[bool], way_on: str
+) -> None:
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        (place := Path(folder) / "site").mkdir()
+        site = Site(net_of(tree), place)
+        for before in {"deploy": (), "undo": ("deploy", "rotate")}.get(what, ("deploy",)):
+            site.run(PLANS[before](same, 64))
+        dead = kill_at(site, PLANS[what](same, at_once), number, arrives)
+        if dead is None:
+            return
+        known = keys_of(dead)
+        assert all(not port.m_key or port.m_key in known[port.guid] for port in dead.ports())
+        asked = Asked()
+        with asked.listening(patch), tool(dead.net, **dead.stores) as fabric:
+            found = fabric.sweep()
+        assert (len(found.nodes), found.troubles) == (len(tree), [])
+        asked.check(known)
+        asked = Asked()
+        with asked.listening(patch):
+            run = dead.run(plan_return if what == "undo" else WAYS_ON[way_on])
+        assert run.account.is_complete
+        first = {guid: keys[0] for guid, keys in asked.keys.items() if known[guid]}
+        assert first == {guid: known[guid][0] for guid in first}
+        asked.check({guid: [*keys, *known[guid]] for guid, keys in keys_of(dead).items()})
+        current = dead.current()
+        assert {guid: current.get(guid, 0) for guid in known} == dead.keys()
+
+
+# --- partitions through OpenSM ----------------------------------------------------------------------------------------
+
+Memberships = Mapping[int, frozenset[PKey]]
+PLACE = ("", "partitions.conf")
+
+
+@dataclass
+class PolicyWalk:
+    """A change of policies. ``way``: what the file has held; ``after``, ``now``: what the ports get, and have; ``cut``:
+    pairs that are named as cut, None for all."""
+
+    options: SmOptions
+    way: list[bytes | None]
+    after: Memberships
+    now: Memberships = field(init=False)
+    cut: set[frozenset[int]] | None = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.now = self.before = self.made_of(self.way[0])
+
+    def made_of(self, file: bytes | None) -> Memberships:
+        """Return what an OpenSM gives the ports that reads *file*, when it is signalled or started."""
+        found = resolve(parsed(file), ports(), SM, self.options.allow_both_pkeys, emulate_fallback=True).by_port
+        return {port.guid: frozenset(found.get(port.guid, ())) for port in ports()}
+
+    def give(self, file: bytes | None, takes: Collection[int] | None = None, *, breaks: bool = False) -> None:
+        """Replace the file, and let OpenSM read it: it is signalled, or started again, or its standby takes over, whose
+        file was replaced before. Each table and that of its leaf port changes partition by partition in any order.
+        *takes*: the ports that have it when OpenSM or ibkeys dies, None for all; *breaks*: it is said that pairs may be
+        cut and joined in between."""
+        then = self.made_of(file)
+        for one, other in combinations(map(str, then), 2) if not breaks else ():
+            pair = (one, other)
+            rules = Rules(*({guid: state[int(guid)] for guid in pair} for state in (self.before, self.after)))
+            states = [{*parts(self.now[int(guid)], then[int(guid)])} for guid in pair]
+            for state in (dict(zip(pair, each, strict=True)) for each in product(*states)):
+                assert not rules.bridges(state)
+                is_named = self.cut is None or frozenset(map(int, pair)) in self.cut
+                assert is_named or not rules.gaps(state)
+        self.way.append(file)
+        self.now = {guid: then[guid] if takes is None or guid in takes else self.now[guid] for guid in then}
+
+    def ways_back(self, at_once: bool) -> list[bytes | None]:
+        """Return the policies of the way back from what the file holds."""
+        file: Any = SimpleNamespace(key=PLACE, name=PLACE[1], seen=SimpleNamespace(data=self.way[-1]))
+        return [each[PLACE] for each in steps_back([file], {PLACE: tuple(self.way)}, at_once)]
+
+
+def pairs_of(circles: Iterable[WaitCycle[int]]) -> set[frozenset[int]]:
+    return {frozenset(pair) for circle in circles for pair in circle.pairs}
+
+
+@given(
+    policies() | st.none(),
+    policies(),
+    OPTIONS,
+    st.booleans(),
+    st.integers(0, 4),
+    st.sets(st.sampled_from([port.guid for port in ports()])),
+    st.sampled_from(("back", "forth", "forth, back", "back at once")),
+)
+@settings(max_examples=3000 if SOAK else 150, deadline=None)
+def test_partitions_through_opensm(
+    old: str | None, new: str, options: SmOptions, gaps: bool, stop: int, takes: set[int], way_on: str
+) -> None:
+    present, planned = parsed(old and old.encode()), parse_policy(new)
+    tables = tables_of(present, planned, options, ports())
+    found = policies_between(present, planned, tables, SM, options, DIGEST, gaps=gaps)
+    walk = PolicyWalk(options, [old and old.encode()], found.states[-1])
+    walk.cut = None if gaps else pairs_of(found.circles)
+    had = {guid: table.before for guid, table in tables_by_guid(tables).items()}
+    for number, text in enumerate(found.texts):
+        walk.give(text, takes if number == stop else None)
+        placed = found.tables[number]
+        had = {guid: placed[guid].entries if number != stop or guid in takes else had[guid] for guid in had}
+        if number == stop:
+            break
+    if way_on.startswith("forth"):
+        tables = tables_from(had, planned, options, ports())
+        rest = policies_between(parsed(walk.way[-1]), planned, tables, SM, options, DIGEST, gaps=gaps)
+        if walk.cut is not None:
+            walk.cut |= pairs_of(rest.circles)
+        for text in rest.texts:
+            walk.give(text)
+        assert walk.now == walk.after
+    if way_on.endswith(("back", "at once")):
+        for former in walk.ways_back(at_once := way_on == "back at once"):
+            walk.give(former, breaks=at_once)
+        assert walk.now == walk.before
+        assert walk.way[-1] == walk.way[0]
+
+
+# --- SM keys, on all hosts at once ------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 45), st.sets(st.integers(0, 2)), st.sampled_from(("resume", "undo")))
+@settings(max_examples=400 if SOAK else 10, deadline=None)
+def test_sm_keys(moment: int, start_again: set[int], way_on: str) -> None:
+    """An OpenSM that is started again reads its options file, as it would when it is signalled."""
+    passed = count()
+
+    def die(step: str) -> None:
+        if next(passed) == moment:
+            raise KilledThere
+
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        three = MadeUpSite(Path(folder))
+        three.before_each = die
+        with suppress(KilledThere):
+            three.run(patch)
+        three.before_each = lambda step: None
+        for number in start_again:
+            three.hosts[number].read()
+        stored = three.stored() if (Path(folder) / "keys.db").exists() else []
+        former: Mapping[str, SMKey] = dict.fromkeys(KINDS, SMKey(1))
+        new = {row.kind: row.sm_key for row in stored} or former
+        for host in three.hosts:
+            assert host.node.sm is not None
+            works_with = {"sm_key": SMKey(host.node.sm.sm_key), "sa_key": SMKey(host.sa_key)}
+            assert host.keys in (former, new)
+            assert works_with in (former, new)
+        if any(row.state == "pending" for row in stored):
+            finish_sm_keys(three, patch, way_on == "undo")
+
+
+def finish_sm_keys(three: MadeUpSite, patch: pytest.MonkeyPatch, goes_back: bool) -> None:
+    """Take the change back where that is not refused, or finish it."""
+    if goes_back:
+        with Journal.read(three.folder / "journal.db") as journal:
+            begun = open_change(journal)
+        with suppress(Refused):
+            take_back(three, patch, begun.id if begun is not None else None)
+            assert_back(three)
+            return
+    three.run(patch)
+    assert_done(three)
+
+
+# --- part_enforce -----------------------------------------------------------------------------------------------------
+
+
+def moments_of_leaf(end: Entries, leaf: Entries, enforces: bool, said: str) -> Iterator[frozenset[PKey]]:
+    """Yield what passes of an end port while an OpenSM with *said* as part_enforce goes over its leaf port: first it
+    copies the table there, then it lets it enforce (opensm osm_pkey_mgr.c; observed)."""
+    copied = place_leaf(leaf, end, 64) if said != "off" else LeafPort({**leaf}, False)
+    for table, is_on in ((leaf, enforces), (copied.entries, enforces), (copied.entries, copied.enforces)):
+        keys = frozenset(end.values())
+        yield passing(keys, frozenset(table.values())) if is_on else keys
+
+
+@given(policies(), OPTIONS, st.booleans(), st.lists(st.sampled_from(("off", "both")), min_size=5, max_size=5))
+@settings(max_examples=1000 if SOAK else 100, deadline=None)
+def test_part_enforce(policy: str, options: SmOptions, was_on: bool, said: list[str]) -> None:
+    """*said*: what the file says of the OpenSM that comes to a port: forth, back, before or after it was replaced."""
+    planned = parse_policy(policy)
+    ends = [table.before for table in tables_by_guid(tables_of(planned, planned, options, ports())).values()]
+    leaves: list[Entries] = [dict(enumerate(packed(end))) if was_on else {0: DEFAULT_LIMITED} for end in ends]
+    seen = [[*moments_of_leaf(end, leaf, was_on, each)] for end, leaf, each in zip(ends, leaves, said, strict=True)]
+    for one, other in combinations(range(len(ends)), 2):
+        meets = meet(*(frozenset(ends[number].values()) for number in (one, other)))
+        assert all(meet(*each) == meets for each in product(seen[one], seen[other]))
