@@ -25,7 +25,7 @@ from ibkeys.change.runner import OnStep
 from ibkeys.change.writer import Writer, left_open
 from ibkeys.errors import IbkeysError, Incomplete, Refused
 from ibkeys.plan.model import Break, PartitionPlan
-from ibkeys.plan.order import ADDING, Phase, Step, sets_of
+from ibkeys.plan.order import ADDING, OF_SETS, PHASES, Phase, Step, sets_of
 from ibkeys.printable import counted, named
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.origin import Origin
@@ -38,14 +38,6 @@ _OTHER_WAYS: Final = {
     "circle": "first apply a policy that reuses no partition",
 }
 """Kind of a break → how to avoid it."""
-
-_POLICIES: Final = {
-    "rewrite": "the policy that makes OpenSM rewrite every table",
-    "between": "an intermediate policy",
-    "policy": "the policy of the plan",
-    "former": "the former policy",
-}
-"""Name of a phase that is a policy, and how it is called."""
 
 
 @dataclass(slots=True)
@@ -296,8 +288,8 @@ def _stage(phase: Phase) -> int:
 def _incomplete(operation: Operation, wrong: Mapping[PortKey, IbkeysError], stopped: Phase | None) -> Incomplete:
     more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
     error = Incomplete(f"{counted(len(wrong), 'port')} could not be written: {next(iter(wrong.values()))}{more}")
-    if stopped is not None and stopped.name in _POLICIES:
-        error.changed = f"it stopped at {_POLICIES[stopped.name]}, which is in place"
+    if stopped is not None and stopped.name in OF_SETS:
+        error.changed = f"no step after {PHASES[stopped.name]!r} was started"
     elif stopped is not None:
-        error.changed = f"no step after {stopped.name} was started"
+        error.changed = f"it stopped at this step, which is in place: {PHASES[stopped.name]}"
     return left_open(error, operation)

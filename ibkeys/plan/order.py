@@ -48,7 +48,29 @@ PhaseName = Literal[
     "members-remove",
     "members-set",
 ]
-"""``rewrite`` to ``former`` are policies that a subnet manager is given; after them stand changes through UFM."""
+OF_SETS: Final[Mapping[str, str]] = {
+    "enforcement-off": "enforcement off",
+    "leaf-add": "additions, leaf ports",
+    "end-add": "additions, end ports",
+    "swap": "replacements in full tables",
+    "end-remove": "removals, end ports",
+    "end-clear": "removals, end ports, second part",
+    "leaf-remove": "removals, leaf ports",
+    "leaf-clear": "removals, leaf ports, second part",
+    "enforcement-on": "enforcement on",
+}
+"""The phases of Sets, and what they are called."""
+PHASES: Final[Mapping[str, str]] = {
+    **OF_SETS,
+    "rewrite": "a policy that makes OpenSM rewrite every table",
+    "between": "an intermediate policy",
+    "policy": "the policy of the plan",
+    "former": "the former policy",
+    "members-add": "members added to UFM's partitions",
+    "members-remove": "members removed from UFM's partitions",
+    "members-set": "members of UFM's partitions, all at once",
+}
+"""All phases, and what they are called: after those of Sets the policies that OpenSM is given, and what UFM is."""
 ADDING: Final[frozenset[PhaseName]] = frozenset({"enforcement-off", "leaf-add", "end-add"})
 """Phases after which every port has all that it had, and all that it should have."""
 

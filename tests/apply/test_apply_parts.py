@@ -100,7 +100,10 @@ def test_a_host_that_falls_silent_stops_the_removals_and_resume_finishes(lab: La
             apply(fabric, plan)
     message = str(raised.value)
     assert message.startswith("1 port could not be written: ")
-    assert "no step after end-add was started; operation 1 of the journal is open: `ibkeys resume 1`" in message
+    assert (
+        "no step after 'additions, end ports' was started; operation 1 of the journal is open: `ibkeys resume 1`"
+        in message
+    )
     assert lab.host(3).p_keys[0] == 0xFFFF  # not limited yet
     assert lab.host(3).p_keys[2] == 0x8002
     silent.silent = 0
@@ -123,7 +126,7 @@ def test_a_switch_that_dies_meanwhile_is_left_and_resume_finishes(lab: Lab, stor
             dead.silent = 2 if count == 4 else dead.silent
 
         spy(fabric, after=at_sets(die))
-        with pytest.raises(Incomplete, match="no step after leaf-add was started"):
+        with pytest.raises(Incomplete, match="no step after 'additions, leaf ports' was started"):
             apply(fabric, plan)
     for make in (plan_resume, plan_undo):
         with opened(lab, stores, retries=0) as fabric, writer(fabric) as w, pytest.raises(Refused, match="stale"):

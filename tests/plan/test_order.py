@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
+from typing import get_args
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +16,18 @@ from ibkeys.change.wanted import EnforcementChange, TableChange, moves
 from ibkeys.keys.pkey import EMPTY, PKey
 from ibkeys.plan.breaks import find_breaks
 from ibkeys.plan.kinds import levels
-from ibkeys.plan.order import EnforcementStep, Step, TableStep, grow, order_of, removals, write
+from ibkeys.plan.order import (
+    OF_SETS,
+    PHASES,
+    EnforcementStep,
+    PhaseName,
+    Step,
+    TableStep,
+    grow,
+    order_of,
+    removals,
+    write,
+)
 from ibkeys.plan.stages import stages_of
 from tests.plan import plans
 from tests.plan.plans import Table, chain, change, entries, host, leaf, may_talk, packed, pairs_of
@@ -24,6 +36,12 @@ from tests.sample import SOAK
 
 def names(*tables: TableChange) -> list[str]:
     return [phase.name for phase in order_of(tables)]
+
+
+def test_each_phase_has_words_that_are_not_its_name() -> None:
+    assert PHASES.keys() == set(get_args(PhaseName))
+    assert not PHASES.keys() & set(PHASES.values())
+    assert OF_SETS.keys() < PHASES.keys()
 
 
 def test_adding_writes_the_leaf_port_first_and_removing_the_end_port() -> None:

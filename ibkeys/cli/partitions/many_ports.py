@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import ShownChange
@@ -27,25 +27,6 @@ if TYPE_CHECKING:
 
     from ibkeys.apply.apply_plan import ApplyPlan
     from ibkeys.change.interrupts import Interrupts
-
-PHASES: Final = {
-    "enforcement-off": "enforcement off",
-    "leaf-add": "additions, leaf ports",
-    "end-add": "additions, end ports",
-    "swap": "replacements in full tables",
-    "end-remove": "removals, end ports",
-    "end-clear": "removals, end ports, second part",
-    "leaf-remove": "removals, leaf ports",
-    "leaf-clear": "removals, leaf ports, second part",
-    "enforcement-on": "enforcement on",
-    "rewrite": "a policy that makes OpenSM rewrite every table",
-    "between": "an intermediate policy",
-    "policy": "the policy of the plan",
-    "former": "the former policy",
-    "members-add": "members added to UFM's partitions",
-    "members-remove": "members removed from UFM's partitions",
-    "members-set": "members of UFM's partitions, all at once",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +71,8 @@ class ManyPortsChange(ShownChange):
 
     def show(self, put: Callable[[str], None]) -> None:
         """Write the phases, with how many ports and Sets each has, and what changes at which port."""
+        from ibkeys.plan.order import PHASES
+
         plan, document = self.plan, self.plan.to_json()
         if plan.digest is not None:
             put(f"plan digest: {plan.digest}")
@@ -194,6 +177,8 @@ class Bar:
             return
         try:
             self._bar = self._bar or _started_bar()
+            from ibkeys.plan.order import PHASES
+
             self._bar.update(self._bar.task_ids[0], description=PHASES[phase], completed=done, total=whole)
         except (OSError, ValueError):  # the terminal is gone: the change goes on without it
             self._is_wanted, self._bar = False, None
