@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ibkeys.apply.apply_plan import FinishedApply
-from ibkeys.change.confirming.confirmation import await_confirmation
+from ibkeys.change.confirming.confirmation import ask_for_confirmation
 from ibkeys.errors import IbkeysError
 from ibkeys.store.journal import Journal
 
@@ -42,19 +42,12 @@ def confirm_or_go_back(
     if len(operation.journal.find(operation.id).starts) > 1:
         say(f"all of operation {operation.id} is rolled back then, also what was confirmed before it was resumed")
     how = f" {carrier.way_back}," if carrier.way_back else ""
-    say(
-        f"rolling back in {seconds:g} s{how} unless confirmed: press Enter, or run `ibkeys confirm {operation.id}` "
-        "from any shell"
-    )
-    confirmed = await_confirmation(operation.journal, operation.id, seconds, now, wait)
-    if confirmed:
-        # A confirmation from elsewhere has already reached the guards on other hosts.
-        for problem in carrier.disarm(confirmed=True) if confirmed == "here" else ():
-            run.plan.failed.append((None, problem))
-        say(f"operation {operation.id} is confirmed")
-        return
-    say("not confirmed: rolling back")
-    _go_back(run)
+    what = f"rolling back in {seconds:g} s{how}"
+    confirmed = ask_for_confirmation(operation.journal, operation.id, what, seconds, now, wait, say)
+    if not confirmed:
+        _go_back(run)
+    elif confirmed == "here":  # one from elsewhere has already reached the guards on other hosts
+        run.plan.failed += [(None, problem) for problem in carrier.disarm(confirmed=True)]
 
 
 def _go_back(run: FinishedApply) -> None:

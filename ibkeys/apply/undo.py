@@ -14,7 +14,8 @@ from ibkeys.apply.confirm import note_refused
 from ibkeys.apply.former import Former, former_in
 from ibkeys.apply.opensm.guards import end_guards
 from ibkeys.apply.remaining import in_words
-from ibkeys.change.next_commands import CLOSE, KEEPS_IT, next_commands
+from ibkeys.change.next_commands import KEEPS_IT, next_commands
+from ibkeys.change.open_operations import already_undone
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.printable import counted
@@ -52,11 +53,7 @@ def plan_undo(
             operation = found[-1]
         record = journal.find(operation)
         if record.state == "undone":
-            by = f" by operation {record.undone_by}; `ibkeys undo {record.undone_by}` repeats it"
-            ended = f", or `{CLOSE}` ended its record"  # the journal has one state for both
-            raise StoreError(
-                f"operation {operation} ({record.command}) has already been undone{by if record.undone_by else ended}"
-            )
+            raise already_undone(record)
         if unconfirmed and not record.is_going_back:
             raise StoreError(f"operation {operation} ({record.command}) is not to be rolled back").unchanged()
         former = former_in(journal, record)

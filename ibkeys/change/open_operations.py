@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from ibkeys.change.next_commands import THROUGH_OPENSM, going_on, next_commands_of
+from ibkeys.change.next_commands import CLOSE, THROUGH_OPENSM, going_on, next_commands_of
 from ibkeys.errors import StoreError, UsageError
 from ibkeys.store.journal import Journal, OperationRecord
 from ibkeys.store.journal.records import KEY_COMMANDS
@@ -111,6 +111,15 @@ def not_open(record: OperationRecord) -> StoreError:
     """Return the error for an operation that `ibkeys resume` would finish, and that is not open."""
     ended = "it was undone" if record.state == "undone" else f"`ibkeys undo {record.id}` rolls it back"
     return StoreError(f"operation {record.id} ({record.command}) is not open: {next_commands_of(record) or ended}")
+
+
+def already_undone(record: OperationRecord) -> StoreError:
+    """Return the error for an operation that was undone, or whose record was ended: the journal has one state for both.
+    To undo the undo repeats a change of partitions."""
+    by = record.undone_by
+    repeats = f"; `ibkeys undo {by}` repeats it" if _kind(record) in ("partitions", "other") else ""
+    how = f", or `{CLOSE}` ended its record" if by is None else f" by operation {by}{repeats}"
+    return StoreError(f"operation {record.id} ({record.command}) has already been undone{how}")
 
 
 class _Known:

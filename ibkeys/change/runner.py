@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from ibkeys.change.clock import Clock, look_until
 from ibkeys.errors import IbkeysError, NotStored
 from ibkeys.store.journal import Entry, FileEntry, Image, Operation
 
+WAIT: Final = 60.0
+"""Seconds without progress after which a subnet manager is signalled once more where it can be, and then given up."""
 Place = TypeVar("Place")
 Contents = TypeVar("Contents")
 ContentsOf = TypeVar("ContentsOf", contravariant=True)

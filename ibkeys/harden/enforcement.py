@@ -24,10 +24,11 @@ from ibkeys.change.interlocks.unread_policy import (
     objections_to_unread_options,
     objections_to_unread_policy,
 )
+from ibkeys.change.open_operations import already_undone
 from ibkeys.change.target import Target
 from ibkeys.change.through_sm import sms_for
 from ibkeys.change.writer import Writer
-from ibkeys.errors import Refused, StoreError, UsageError
+from ibkeys.errors import Refused, UsageError
 from ibkeys.harden.enforcement_run import ENFORCE, HARDENED, EnforcementPlan, LeafPort
 from ibkeys.harden.overtaken import goes_forth, not_ended, own_values, refuse_changed_files, value_in
 from ibkeys.harden.step import COMMAND, HardenRequest, Step, StepChange, undo_of
@@ -188,8 +189,7 @@ def refuse_way_back(writer: Writer, operation: int) -> None:
             f"open; `{_HARDEN}` sets {ENFORCE} both again"
         )
     if record.state == "undone":
-        by = f" by operation {record.undone_by}" if record.undone_by is not None else ", or its record was ended"
-        raise StoreError(f"{name} has already been undone{by}")
+        raise already_undone(record)
     if stands[-1] != record.id:
         raise UsageError(
             f"{name} is not the last change of {ENFORCE} that stands: `ibkeys undo {stands[-1]}` restores in each "

@@ -14,6 +14,7 @@ from typing import Final, Self
 from ibkeys.apply.apply import Permissions
 from ibkeys.change.consent import Objection, Question
 from ibkeys.change.plan import Plan, StepNote
+from ibkeys.change.runner import WAIT
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError
 from ibkeys.harden.findings import StepName
@@ -33,7 +34,7 @@ class HardenRequest:
     what is being done, where that cannot be counted."""
 
     hosts: Sequence[SmHost]
-    wait: float = 60.0
+    wait: float = WAIT
     lease: int = 60
     policy: Policy | None = None
     permissions: Permissions = field(default_factory=Permissions)

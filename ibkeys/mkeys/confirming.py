@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ibkeys.change.confirming.confirmation import await_confirmation
+from ibkeys.change.confirming.confirmation import ask_for_confirmation
 from ibkeys.change.interlocks.overtaken import OVERTAKEN
 from ibkeys.change.interrupts import ExplainedInterrupt
 from ibkeys.change.writer import Writer
@@ -104,10 +104,6 @@ def let_be_confirmed(writer: Writer, operation: int, error: BaseException | None
         how.waiting()
         if error is not None:
             how.say(str(error))
-        how.say(
-            f"operation {operation}: the level is lowered to {level_to_fall_to(record)} in {how.seconds:g} s, with the "
-            f"same M_Key, unless confirmed: press Enter, or run `ibkeys confirm {operation}` from any shell"
-        )
-        confirmed = bool(await_confirmation(journal, operation, how.seconds, how.now, how.wait))
-        how.say(f"operation {operation} is confirmed" if confirmed else "not confirmed: rolling back")
-        return confirmed
+        level = level_to_fall_to(record)
+        what = f"operation {operation}: the level is lowered to {level} in {how.seconds:g} s, with the same M_Key,"
+        return bool(ask_for_confirmation(journal, operation, what, how.seconds, how.now, how.wait, how.say))

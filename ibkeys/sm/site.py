@@ -243,12 +243,17 @@ def verify_master(fabric: Fabric, manager: Manager, lids: Sequence[int]) -> None
 
 
 def stale(what: str) -> Refused:
-    """Return the error for something that changed since it was inspected."""
-    return Refused(
-        f"refused by interlock stale, which cannot be overridden here: {what}; nothing more was done: check `ibkeys "
-        "sm-show` and make sure that one OpenSM is master before you continue",
-        "stale",
+    """Return the error for an OpenSM that changed since it was inspected."""
+    return stale_for_good(
+        f"{what}; nothing more was done: check `ibkeys sm-show` and make sure that one OpenSM is master before you "
+        "continue"
     )
+
+
+def stale_for_good(what: str, details: str = "", is_overtaken: bool = False) -> Refused:
+    """Return the refusal by an interlock ``stale`` that nothing overrides. *what*: what has changed, in words."""
+    message = f"refused by interlock stale, which cannot be overridden: {what}"
+    return Refused(message, "stale", details, is_overtaken)
 
 
 def _the_master(report: SmReport) -> Manager:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.interrupts import ExplainedInterrupt
-from ibkeys.change.runner import Runner, Step
+from ibkeys.change.runner import WAIT, Runner, Step
 from ibkeys.change.staged_files import StagedFiles
 from ibkeys.change.through_sm import OpensmManagers
 from ibkeys.change.writer import Writer
@@ -38,7 +38,7 @@ class Settings:
     """``wait``: seconds without progress after which OpenSM is given up. ``check``: called often, raises to stop.
     ``say``: called with what is being done."""
 
-    wait: float = 60.0
+    wait: float = WAIT
     clock: Clock = REAL_TIME
     check: Callable[[], None] = lambda: None
     say: Callable[[str], None] = lambda text: None

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from ibkeys.apply.remaining import Remaining
 from ibkeys.change.consent import Objection
+from ibkeys.change.runner import WAIT
 from ibkeys.change.wanted import EnforcementChange, Entries
 from ibkeys.plan.model import Break
 from ibkeys.plan.order import PhaseName
 from ibkeys.topology.port_id import PortKey
 
 Contents = TypeVar("Contents")
-WAIT: Final = 60.0
-"""Seconds without progress after which a subnet manager is signalled once more where it can be, and then given up."""
 
 
 @dataclass(frozen=True, slots=True)

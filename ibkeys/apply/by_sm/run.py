@@ -18,6 +18,7 @@ from ibkeys.change.writer import Writer, left_open
 from ibkeys.errors import FileChanged, IbkeysError, NotStored, Refused
 from ibkeys.plan.order import Phase
 from ibkeys.printable import named
+from ibkeys.sm.site import stale_for_good
 from ibkeys.store.journal import Operation
 from ibkeys.topology.enforcement import ENFORCEMENT_BITS
 from ibkeys.topology.port_id import PortKey
@@ -133,19 +134,13 @@ def stopped_by(carried: Carried, operation: Operation) -> Iterator[None]:
     try:
         yield
     except FileChanged as error:
-        carried.problem = left_open(stale(error), operation)
+        carried.problem = left_open(stale_file(error), operation)
     except IbkeysError as error:
         carried.problem = left_open(error, operation)
     except KeyboardInterrupt as problem:
         carried.problem = problem
 
 
-def stale(error: FileChanged) -> Refused:
+def stale_file(error: FileChanged) -> Refused:
     """Return the refusal of a change whose file somebody else has changed. Its details are the lines that differ."""
     return stale_for_good(str(error), error.difference, is_overtaken=True)
-
-
-def stale_for_good(what: str, details: str = "", is_overtaken: bool = False) -> Refused:
-    """Return the refusal by an interlock ``stale`` that nothing overrides. *what*: what has changed, in words."""
-    message = f"refused by interlock stale, which cannot be overridden: {what}"
-    return Refused(message, "stale", details, is_overtaken)

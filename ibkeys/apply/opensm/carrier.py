@@ -14,7 +14,7 @@ from typing import Any
 
 from ibkeys.apply.by_sm.carrier import CarrierBySm
 from ibkeys.apply.by_sm.course import Settings
-from ibkeys.apply.by_sm.run import stale, stopped_by
+from ibkeys.apply.by_sm.run import stale_file, stopped_by
 from ibkeys.apply.by_sm.steps import Prediction, expectations
 from ibkeys.apply.by_sm.wanted import foreign_ports, overwriting
 from ibkeys.apply.by_sm.watch import PortsProof, Watched
@@ -221,7 +221,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
                 where_it_is(file, ways[key])
                 files.append(file)
             except FileChanged as error:
-                foreign, refused = True, stale(error)
+                foreign, refused = True, stale_file(error)
                 failed.append((None, PortText(str(refused), str(refused), refused.details)))
             except IbkeysError as error:
                 failed.append((None, str(error)))

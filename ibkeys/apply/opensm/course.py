@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys.apply.by_sm.course import Course, Settings, TablesStep
-from ibkeys.apply.by_sm.run import stale, stale_for_good
+from ibkeys.apply.by_sm.run import stale_file
 from ibkeys.apply.by_sm.steps import Prediction, breaks_of, partitions_in, unused_partition
 from ibkeys.apply.by_sm.wanted import (
     enforcement_of,
@@ -47,6 +47,7 @@ from ibkeys.plan.model import Break, PartitionPlan
 from ibkeys.plan.sm_policies import SmPolicies, groups_that_move, policies_between
 from ibkeys.printable import counted, named
 from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
+from ibkeys.sm.site import stale_for_good
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortKey
 
@@ -242,7 +243,7 @@ class Planning:
         try:
             contents = steps_back(self.files, ways, self.settings.at_once)
         except FileChanged as error:
-            raise stale(error) from error
+            raise stale_file(error) from error
         course = PolicyCourse(dict(self.prediction.now), files=self.files)
         course.remaining.foreign += [(None, each) for each in foreign_ports(former, self.prediction.survey)]
         master = self.files[-1].key

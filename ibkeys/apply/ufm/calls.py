@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from ibkeys.apply.by_sm.run import PortsNotStored, stale_for_good
+from ibkeys.apply.by_sm.run import PortsNotStored
 from ibkeys.apply.ufm.stored import Stored, Words, WordsByBase
 from ibkeys.change.clock import look_until
 from ibkeys.change.runner import Runner
 from ibkeys.change.wanted import differing
 from ibkeys.errors import NotStored, UfmRefused
 from ibkeys.printable import named
+from ibkeys.sm.site import stale_for_good
 from ibkeys.store.journal import FileEntry, Operation
 from ibkeys.topology.port_id import PortKey
 from ibkeys.ufm.answers import UfmPartition

@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
+from ibkeys.change.confirming.guardian import POLL
 from ibkeys.change.next_commands import next_commands, next_commands_of
 from ibkeys.errors import IbkeysError, StoreError, StoreLocked
 from ibkeys.store.journal import Journal, OperationRecord
 from ibkeys.store.lock import holder_of
-
-POLL: Final = 0.5
-"""Seconds between two looks at whether it was confirmed elsewhere."""
 
 
 def is_unconfirmed(journal: Path, operation: int, start: int | None = None) -> bool:
@@ -72,6 +70,23 @@ def await_confirmation(
                 return "here"
         elif journal.move_stage(operation, "unconfirmed", "going-back"):
             return ""
+
+
+def ask_for_confirmation(
+    journal: Journal,
+    operation: int,
+    what: str,
+    seconds: float,
+    now: Callable[[], float],
+    wait: Callable[[float], bool],
+    say: Callable[[str], None],
+) -> Literal["", "here", "elsewhere"]:
+    """As `await_confirmation`; *say* tells the user *what* happens otherwise, how it is confirmed, and what came of
+    it."""
+    say(f"{what} unless confirmed: press Enter, or run `ibkeys confirm {operation}` from any shell")
+    confirmed = await_confirmation(journal, operation, seconds, now, wait)
+    say(f"operation {operation} is confirmed" if confirmed else "not confirmed: rolling back")
+    return confirmed
 
 
 def confirm(journal: Journal, operation: int, tell_guards: Callable[[Mapping[str, Any]], None]) -> bool:

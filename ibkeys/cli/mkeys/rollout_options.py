@@ -15,6 +15,7 @@ from ibkeys.cli import options
 from ibkeys.cli.given import refuse_given
 from ibkeys.cli.mkeys import key_options
 from ibkeys.cli.options.declaring import F
+from ibkeys.cli.options.managers import SM_WAIT
 from ibkeys.cli.sm.asked import AskedOfHosts
 from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
@@ -71,7 +72,7 @@ keys: Final = options.group("keys", KeyOptions)
 class OpensmOptions:
     """How a run goes through OpenSM. ``sm_wait``: seconds without progress after which OpenSM is given up."""
 
-    sm_wait: int = options.taken(options.wait_for_sm, 60)
+    sm_wait: int = options.taken(options.wait_for_sm, SM_WAIT)
     standby_wait: int = options.field(
         "--standby-wait",
         type=Number(1, 86_400),

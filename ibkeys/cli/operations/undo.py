@@ -10,7 +10,7 @@ from ibkeys.cli.mkeys import rollout_options
 from ibkeys.cli.mkeys.rollout_options import OpensmOptions
 from ibkeys.cli.operations.asked import ALLOW, AT_ONCE, OF_KEYS, OF_OTHERS, OF_UFM, Found, find_operation
 from ibkeys.cli.partitions.many_ports import AskedOfManyPorts, asked_of_many_ports
-from ibkeys.errors import StoreError, UsageError
+from ibkeys.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,7 @@ def undo(asked: AskedOfManyPorts, choices: _Choices, operation: int | None) -> i
 
 
 def _undo_keys(wanted: Found, choices: _Choices) -> int:
+    from ibkeys.change.open_operations import already_undone
     from ibkeys.cli.mkeys.earlier_run import lower_level, roll_back_run
 
     wanted.refuse((*ALLOW, *AT_ONCE, *OF_UFM))
@@ -72,8 +73,7 @@ def _undo_keys(wanted: Found, choices: _Choices) -> int:
     if choices.unconfirmed:
         return lower_level(request, record.id)
     if record.state == "undone":
-        by = f" by operation {record.undone_by}" if record.undone_by is not None else ", or its record was ended"
-        raise StoreError(f"operation {record.id} ({record.command}) has already been undone{by}")
+        raise already_undone(record)
     if record.undoes is not None:
         raise UsageError(
             f"operation {record.id} gave former M_Keys back, and that is not undone: `ibkeys resume` finishes it where "

@@ -12,14 +12,16 @@ import click
 from ibkeys.cli.options.declaring import F, field, flag_field, group, option, taken
 from ibkeys.cli.types import Number, Via
 
+SM_WAIT: Final = 60
+"""Seconds of --wait, as `ibkeys.change.runner` has them, which need not be imported for that."""
 wait_for_sm: Final = option(
     "--wait",
     "sm_wait",
     type=Number(1, 86_400),
-    default=60,
+    default=SM_WAIT,
     metavar="S",
     help="Seconds without progress until OpenSM is signalled again; after the same time again ibkeys gives "
-    "up.  [default: 60]",
+    f"up.  [default: {SM_WAIT}]",
 )
 
 
@@ -40,7 +42,7 @@ class ViaOptions:
         help="direct: ibkeys sends the Sets; opensm: through the policy file; ufm:URL: through UFM.  "
         "[default: direct, or as the run was started]",
     )
-    sm_wait: int = taken(wait_for_sm, 60)
+    sm_wait: int = taken(wait_for_sm, SM_WAIT)
 
 
 @dataclass(frozen=True, slots=True)
