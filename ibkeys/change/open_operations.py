@@ -184,8 +184,3 @@ def _only(found: Sequence[Target]) -> Target:
         names = [f"operation {each.record.id} ({each.record.command})" for each in found]
         raise UsageError(f"{', '.join(names)} may be meant: name one")
     return found[0]
-
-
-def what_else(record: OperationRecord) -> str:
-    """Return what goes on with an operation that `ibkeys resume` does not finish."""
-    return f"operation {record.id} ({record.command}) is not resumed: {next_commands_of(record) or 'it has ended'}"

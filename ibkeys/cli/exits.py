@@ -74,7 +74,8 @@ def message_of(error: BaseException) -> str | None:
     if isinstance(error, StdoutFailed):
         return f"standard output cannot be written: {error}"
     if isinstance(error, click.UsageError):
-        return error.format_message() + _where_to_read(error)
+        path = error.ctx.command_path if error.ctx is not None else "ibkeys"
+        return f"{error.format_message()} (see {path} --help)"
     if isinstance(error, click.ClickException):
         return error.format_message()
     if isinstance(error, KeyboardInterrupt | click.Abort):
@@ -248,11 +249,6 @@ def show_details(text: str) -> None:
     """Write the lines of *text*, such as a diff, below a message; indented, so that none looks like a message."""
     for line in text.split("\n") if text else ():
         say(f"  {clean(typed.without_keys(line))}")
-
-
-def _where_to_read(error: click.UsageError) -> str:
-    path = error.ctx.command_path if error.ctx is not None else "ibkeys"
-    return f" (see {path} --help)"
 
 
 def _is_internal(error: BaseException) -> bool:

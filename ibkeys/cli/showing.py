@@ -14,14 +14,14 @@ from ibkeys.cli import exits
 from ibkeys.cli.addresses import GivenPort, given_port
 from ibkeys.cli.exits import write
 from ibkeys.cli.listing.causes import say_by_cause
-from ibkeys.cli.listing.filters import PortFilter, is_set_of_names, refuse_without_sweep
+from ibkeys.cli.listing.filters import PortFilter, is_set_of_names
 from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import load, open_source
 from ibkeys.cli.options import ShownPorts, Where
 from ibkeys.cli.render import IDENTITY, Column, Row, heading_of, write_csv, write_details, write_json, write_table
 from ibkeys.cli.screen.colour import bar_console
 from ibkeys.cli.screen.lines import keep_whole
-from ibkeys.errors import IbkeysError
+from ibkeys.errors import IbkeysError, UsageError
 from ibkeys.printable import counted, first_lines
 from ibkeys.topology.names.folded import FoldedNames
 
@@ -77,8 +77,8 @@ def read_sheet(
     names = words if asked.kind.name and len(words) == 1 and is_set_of_names(words[0]) else ()
     given = given_port(words, asked.kind, asked.every_port)
     is_sweep = asked.every_port or bool(names)
-    if not is_sweep:
-        refuse_without_sweep(chosen)
+    if chosen.is_given and not is_sweep:
+        raise UsageError("a filter selects among the ports of --all: add --all, or omit the filter")
     with open_source(asked.where) as source:
         if not is_sweep:
             ports, errors = _read_ports(source, given, read)

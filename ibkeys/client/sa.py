@@ -125,10 +125,6 @@ class SaClient:
         answer = self._ask(Method.GET_TABLE, MCMemberRecord.attribute_id, 0, b"", what, NO_SM_KEY)
         return _table(MCMemberRecord, answer, what)
 
-    def members(self, mgid: int) -> list[MCMemberRecord]:
-        """Get the members of one multicast group, as far as the asker is trusted: those without a PortGID are none."""
-        return [each for each in self.get_table(MCMemberRecord, mgid=mgid) if each.port_gid]
-
     def set_inform_info(self, info: InformInfo) -> InformInfo:
         """Subscribe to traps, or end a subscription; returns what the SA says that it did (IBA 13.4.11).
 

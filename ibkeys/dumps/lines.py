@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from string import hexdigits
 from typing import Final
 
 from ibkeys import files
@@ -41,17 +42,12 @@ class TextLine:
     def guid_in(self, text: str, what: str) -> int:
         """Return the GUID *text*, hex with or without 0x. Raises FileFormatError."""
         digits = text[2:] if text[:2] in ("0x", "0X") else text
-        if not 1 <= len(digits) <= 16 or not is_hex(digits):
+        if not 1 <= len(digits) <= 16 or not set(digits) <= set(hexdigits):
             raise self.error(f"{what} is not a GUID (up to 16 hex digits)")
         guid = int(digits, 16)
         if not guid:
             raise self.error(f"{what} is 0, which is not a GUID")
         return guid
-
-
-def is_hex(text: str) -> bool:
-    """Return whether *text* is hex digits and nothing else."""
-    return bool(text) and all(char in "0123456789abcdefABCDEF" for char in text)
 
 
 def to_number(text: str) -> int | None:

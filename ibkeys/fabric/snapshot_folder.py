@@ -94,7 +94,8 @@ class SnapshotFolder:
 
     def _places(self) -> list[_Place]:
         try:
-            named = (_Place.of(Path(entry.path)) for entry in os.scandir(self.path) if _is_file(entry))
+            found = (entry.path for entry in os.scandir(self.path) if entry.is_file(follow_symlinks=False))
+            named = (_Place.of(Path(path)) for path in found)
             return sorted(place for place in named if place is not None and is_snapshot(place.path))
         except FileNotFoundError:
             raise StoreError(f"{self.path}: there is no such folder; `ibkeys snapshot --into` makes one") from None
@@ -120,10 +121,6 @@ class SnapshotFolder:
         for path in old:
             path.unlink(missing_ok=True)
         return old
-
-
-def _is_file(entry: os.DirEntry[str]) -> bool:
-    return entry.is_file(follow_symlinks=False)
 
 
 def newest_snapshot(path: Path) -> Path:

@@ -59,7 +59,6 @@ class OptionsFile:
     name; one that may be a value in a wrong place by the number of its line."""
 
     values: Mapping[str, Value] = field(default_factory=dict)
-    lines: Mapping[str, int] = field(default_factory=dict)
     remarks: tuple[Remark, ...] = ()
     unknown: tuple[str, ...] = ()
 
@@ -100,7 +99,7 @@ def read_options(data: bytes) -> OptionsFile:
     if last is not None and b"\n" not in data[last.start :]:
         remarks.append(Remark(last.line, "", "no-newline"))
     ordered = tuple(sorted(remarks, key=lambda remark: remark.line))
-    return OptionsFile(values, lines, ordered, tuple(dict.fromkeys(unknown)))
+    return OptionsFile(values, ordered, tuple(dict.fromkeys(unknown)))
 
 
 def corrected(name: str, value: Value) -> Value:

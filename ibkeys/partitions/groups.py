@@ -77,7 +77,7 @@ def _group(remarks: Remarks, definition: Definition, known: set[int], value: Wor
     try:
         mgid = int(ipaddress.IPv6Address(value.text.replace("%", " ")))  # inet_pton knows no zones
     except ValueError:
-        return Group(0, flags, f"{shortened(value.text)} is not a GID", remarks.line, value.column)
+        return Group(0, flags, f"{shortened(value.text)} is not a GID")
     refused = None
     if mgid >> 120 != 0xFF:
         refused = "it is not multicast (a multicast GID begins with ff)"
@@ -93,7 +93,7 @@ def _group(remarks: Remarks, definition: Definition, known: set[int], value: Wor
         flags = replace(flags, q_key=flags.q_key or IPOIB_Q_KEY)
     if refused is None and mgid in known:
         refused = "it exists already"
-    group = Group(mgid, flags, refused, remarks.line, value.column)
+    group = Group(mgid, flags, refused)
     if refused is None:
         known.update(group.mgids())
     return group

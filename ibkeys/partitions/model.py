@@ -74,8 +74,6 @@ class Group:
     mgid: int
     flags: GroupFlags
     refused: str | None = None
-    line: int = field(default=0, compare=False)
-    column: int = field(default=0, compare=False)
 
     def mgids(self) -> list[int]:
         """Return the GIDs of the groups: one for each scope, or the one that was written."""

@@ -32,7 +32,6 @@ class MasterPolicy:
     they are not known. ``notes``: what its user should know, also of what is not certain.
     """
 
-    instance: Instance
     policy: Policy
     allow_both_pkeys: bool | None
     part_enforce: str | None
@@ -118,7 +117,6 @@ def _policy_of(instance: Instance, require_accepted: bool = True, left_out: Sequ
             value = "not known" if each.source == "not known" else as_written(each.value)
             notes.append(f"{each.name} is assumed to be {value}; a different value may be in force")
     return MasterPolicy(
-        instance,
         instance.policy,
         None if both.source == "not known" else bool(both.value),
         None if enforce.source == "not known" else str(enforce.value),

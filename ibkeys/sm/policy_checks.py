@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from ibkeys.printable import counted
 from ibkeys.sm.instance import HOW_TO_MEND, Instance
 from ibkeys.sm.reading import WORDS
-from ibkeys.sm.report import HostReport
 from ibkeys.umad.probe import Check
 
 NAME: Final = "OpenSM policy"
-
-
-def check_policies(host: HostReport) -> Iterator[Check]:
-    """Yield a check for the policy of each OpenSM of a host: which file it is, and whether OpenSM would take it."""
-    yield from map(_check, host.instances)
 
 
 def policy_in_words(instance: Instance) -> str:
@@ -34,7 +27,8 @@ def policy_in_words(instance: Instance) -> str:
     return f"{where}: {partitions}, SHA-256 {(file.digest or '')[:16]}{state}"
 
 
-def _check(instance: Instance) -> Check:
+def check_policy(instance: Instance) -> Check:
+    """Return a check for the policy of an OpenSM: which file it is, and whether OpenSM would take it."""
     text = f"{instance.name}: {policy_in_words(instance)}"
     if instance.faulty_policy:
         return Check(NAME, False, text, HOW_TO_MEND)

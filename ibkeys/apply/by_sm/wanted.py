@@ -88,11 +88,6 @@ def _surprise(table: TableChange, now: Entries) -> str:
     return f"index {index} is {now.get(index, 'empty')}, not {table.before.get(index, 'empty')}"
 
 
-def tables_to(prediction: Prediction, goal: Mapping[PortKey, Entries]) -> list[TableChange]:
-    """Return every table as it will be found, and as *goal* says."""
-    return [replace(each, after=goal[each.port.key]) for each in prediction.tables]
-
-
 def enforcement_of(plan: PartitionPlan, survey: Survey, remaining: Remaining) -> list[EnforcementChange]:
     """Return the enforcement bits that are not as the plan wants them; note in *remaining* ports that are not there."""
     found = []

@@ -17,7 +17,6 @@ from ibkeys.apply.by_sm.wanted import (
     former_enforcement,
     goal_of,
     leaves_of_others,
-    tables_to,
 )
 from ibkeys.apply.former import Former
 from ibkeys.apply.opensm.interlocks import (
@@ -97,7 +96,7 @@ class Planning:
         found = policies_between(
             old,
             new,
-            tables_to(prediction, goal),
+            [replace(each, after=goal[each.port.key]) for each in prediction.tables],
             site.manager.guid,
             site.options,
             plan_digest(plan),

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from ibkeys.cli.options import Filters
 from ibkeys.cli.types import parse_p_key
-from ibkeys.errors import UsageError
 from ibkeys.topology.port_id import LookedAt
 
 if TYPE_CHECKING:
@@ -138,12 +137,6 @@ def is_set_of_names(word: str) -> bool:
     from ibkeys.topology.names.patterns import is_wild
 
     return is_wild(word) or "[" in word
-
-
-def refuse_without_sweep(filters: PortFilter) -> None:
-    """Refuse filters of a command that was asked for one port. Raises UsageError."""
-    if filters.is_given:
-        raise UsageError("a filter selects among the ports of --all: add --all, or omit the filter")
 
 
 def _level(port: Port) -> int | None:

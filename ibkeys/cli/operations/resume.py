@@ -123,7 +123,6 @@ def _end_earlier(wanted: Found) -> int:
 
 def _resume_partitions(wanted: Found, choices: _Choices) -> int:
     from ibkeys.apply.apply import Permissions
-    from ibkeys.change.open_operations import what_else
     from ibkeys.cli.partitions.apply import ApplyRequest, carry_out, end_record
 
     wanted.refuse((*OF_KEYS, *AT_ONCE))
@@ -132,7 +131,8 @@ def _resume_partitions(wanted: Found, choices: _Choices) -> int:
         wanted.refuse(("--allow-removals", *FORWARD), "is being undone: omit {}")
         return wanted.restore(choices.opensm.sm_wait, allow_break=choices.allow_break)
     if wanted.target.kind == "other":
-        raise UsageError(what_else(record))
+        way_on = next_commands_of(record) or "it has ended"
+        raise UsageError(f"operation {record.id} ({record.command}) is not resumed: {way_on}")
     request = ApplyRequest(
         asked,
         gives_each(asked.folding, asked.format),

@@ -54,11 +54,6 @@ def _width(text: str) -> int:
     return len(text) if text.isascii() else columns(text)
 
 
-def _natural(rows: Rows, at: int) -> int:
-    """Return the width that a column would have."""
-    return max(_width(line.text) for row in rows for line in row[at])
-
-
 def _least(rows: Rows, at: int) -> int:
     """Return the width of the longest part of a column that cannot be folded."""
     parts = (part for row in rows for line in row[at] for part in pieces(line.text))
@@ -82,7 +77,7 @@ def laid_out(
     """
     head = [(Line(title),) for title in titles]
     table = [head, *rows]
-    every = [(at, _natural(table, at)) for at in range(len(titles))]
+    every = [(at, max(_width(line.text) for row in table for line in row[at])) for at in range(len(titles))]
     tiers: _Tiers = [every]
     if width is not None and _width_of(every) > width:
         shared = _shared(rows)

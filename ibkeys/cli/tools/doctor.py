@@ -174,7 +174,7 @@ def _host(where: Where, folders: list[Path]) -> Iterator[Check]:
     from ibkeys.host.host_files import THIS_HOST
     from ibkeys.host.opensm_here import own_socket
     from ibkeys.sm.lock_checks import check_locks
-    from ibkeys.sm.policy_checks import check_policies
+    from ibkeys.sm.policy_checks import check_policy
     from ibkeys.sm.report import look_at_host, with_ports
     from ibkeys.store.opensm import MKEY_FILE
 
@@ -184,7 +184,7 @@ def _host(where: Where, folders: list[Path]) -> Iterator[Check]:
     facts = host_facts(security_keys=folders)
     yield from check_host(facts)
     here = with_ports(look_at_host(THIS_HOST, socket=own_socket()), {})
-    yield from check_policies(here)
+    yield from map(check_policy, here.instances)
     yield from check_locks(here)
     yield from _managers_elsewhere(where, here)
     folders[:] = [file.file.path.parent for file in facts.key_files if file.kind == MKEY_FILE]

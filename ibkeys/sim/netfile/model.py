@@ -62,14 +62,10 @@ class FileNode:
 
 @dataclass(slots=True)
 class NetFile:
-    """A checked net file: ``nodes`` in the order of the text, ``links`` as pairs of (node index, port number).
-
-    ``skipped`` are the console commands (``do ...``) that only ibsim can run: (path, line, text).
-    """
+    """A checked net file: ``nodes`` in the order of the text, ``links`` as pairs of (node index, port number)."""
 
     nodes: list[FileNode]
     links: list[tuple[End, End]]
-    skipped: list[tuple[str, int, str]]
 
 
 def connect(nodes: list[FileNode], aliases: dict[str, End]) -> list[tuple[End, End]]:

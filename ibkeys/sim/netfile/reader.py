@@ -61,7 +61,6 @@ def parse_net_text(text: str, name: str = "<text>") -> NetFile:
 class _Reader:
     def __init__(self) -> None:
         self.nodes: list[FileNode] = []
-        self.skipped: list[tuple[str, int, str]] = []
         self.by_id: dict[str, int] = {}
         self.guids: dict[int, FileNode] = {}
         self.aliases: dict[str, tuple[int, int]] = {}
@@ -129,8 +128,6 @@ class _Reader:
         elif word[0] == "include":
             line.at = word.end()
             self.include(line, folder)
-        elif word[0] == "do" and line.text[2:3].isspace():
-            self.skipped.append((line.path, line.number, line.text))
 
     def include(self, line: Line, folder: Path | None) -> None:
         start = line.at
@@ -277,7 +274,7 @@ class _Reader:
     def finish(self, name: str) -> NetFile:
         if not self.nodes:
             raise FileFormatError("no node record (Switch, Ca or Rt) in it", name)
-        return NetFile(self.nodes, connect(self.nodes, self.aliases), self.skipped)
+        return NetFile(self.nodes, connect(self.nodes, self.aliases))
 
 
 def _description(rest: str) -> tuple[str, str]:
