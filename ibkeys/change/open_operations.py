@@ -109,7 +109,8 @@ def open_beside(journal: Journal, command: str) -> list[OperationRecord]:
 
 def not_open(record: OperationRecord) -> StoreError:
     """Return the error for an operation that `ibkeys resume` would finish, and that is not open."""
-    ended = "it was undone" if record.state == "undone" else f"`ibkeys undo {record.id}` rolls it back"
+    back = going_on(record).roll_back
+    ended = "it was undone" if record.state == "undone" else f"`{back}` rolls it back" if back else "it has ended"
     return StoreError(f"operation {record.id} ({record.command}) is not open: {next_commands_of(record) or ended}")
 
 

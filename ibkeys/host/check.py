@@ -151,17 +151,17 @@ def check_run_to_move(store: KeyStore) -> Iterator[Check]:
 def check_run(journal: Journal) -> Iterator[Check]:
     """Yield a check for each run of mkey-deploy, mkey-rotate or mkey-remove that is not finished.
 
-    One that waits after its first ports, as it was told to, is not a problem.
+    One that waits after its first ports, as it was told to, is not a problem, nor one that lacks ports that failed.
     """
     runs = Runs(journal)
     for run in filter(None, map(runs.find, sorted(runs.operations()))):
-        if not run.is_open:
+        if not (run.is_open or (run.is_left_over and runs.is_last(run.id))):
             continue
         states = [port.state for port in runs.ports(run.id)]
         sent, waiting = states.count("sent"), states.count("waiting")
         yield Check(
             "M_Key run",
-            None if run.options.first and not sent else False,
+            None if (run.options.first or not run.is_open) and not sent else False,
             f"{run.name} is not finished: "
             f"{counted(states.count('done'), 'port')} done, {states.count('failed')} failed, "
             f"{sent} may have their new key or not, {waiting} wait; every key is in the key store",

@@ -43,7 +43,6 @@ def keep(folder: Path, state: OperationState) -> None:
         (("resume", "--first", 2), "open", "operation 1 (harden) has no use for --first: omit it"),
         (("resume", "--first", 2, "--overtaken"), "open", "only has its record ended with --overtaken: omit --first"),
         (("undo", "--at-once"), "open", "operation 1 (harden) has no use for --at-once: omit it"),
-        (("resume", 1), "done", "operation 1 (harden) has ended"),
         (("resume", 1, "--overtaken"), "undone", "operation 1 (harden) has ended"),
         (("resume",), "open", "a simulated subnet has no OpenSM on any host"),
         (("undo",), "open", "a simulated subnet has no OpenSM on any host"),

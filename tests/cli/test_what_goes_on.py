@@ -1,163 +1,149 @@
-"""The tables of ibkeys-journal(1): what resume, undo and confirm do with an operation in each state, typed through."""
+"""The tables of ibkeys-journal(1): what each command does with an operation of each kind, however it was left."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ibkeys.keys.pkey import PARTITION_MASK
-from ibkeys.mad.const import Method
-from ibkeys.sim.subnet import Subnet
-from ibkeys.store.journal import Journal, OperationState, Stage
-from tests.cli.conftest import Cli, between_commands
-from tests.cli.rolling import LEVEL_2
+from tests.cli.scenes import OF_OPENSM, OF_OWN_SETS, STATES, WAYS, Scene
+from tests.recordings.recorder import Stop
 
 PAGE = Path(__file__).parents[2] / "man" / "ibkeys-journal.1"
-COMMANDS = ("resume", "undo", "confirm")
-FAST = ("-t", 50, "--retries", 0)
-
-
-@dataclass
-class Scene:
-    """A subnet and the stores in ``folder``, and the command that begins operation 1."""
-
-    cli: Cli
-    folder: Path
-    patch: pytest.MonkeyPatch
-    words: tuple[object, ...]
-
-    @property
-    def undo(self) -> tuple[object, ...]:
-        """The command that takes back the operation where it has ended."""
-        return ("undo", 1) if "apply" in self.words else ("undo", 1, "--leave-open")
-
-    def begin(self, *more: object) -> None:
-        self.cli(*self.words, *more, "--yes")
-
-    def cut_off(self, *words: object, at: int = 2) -> None:
-        """Type a command that is interrupted when it comes to its Set number *at*."""
-        send, sets = Subnet.send, [0]
-
-        def until(net: Subnet, mad: bytes, *rest: Any, **more: Any) -> Any:
-            sets[0] += mad[3] == Method.SET
-            if sets[0] == at:
-                raise KeyboardInterrupt
-            return send(net, mad, *rest, **more)
-
-        with self.patch.context() as patch:
-            patch.setattr(Subnet, "send", until)
-            self.cli(*words, "--yes")
-
-    def lose_a_port(self) -> None:
-        """Begin while a port falls silent at its Set, and answers again afterwards."""
-        send = Subnet.send
-
-        def silent(net: Subnet, mad: bytes, *rest: Any, **more: Any) -> Any:
-            if mad[3] == Method.SET:
-                net.silence("node02 mlx4_0")
-            return send(net, mad, *rest, **more)
-
-        with self.patch.context() as patch:
-            patch.setattr(Subnet, "send", silent)
-            self.begin(*FAST)
-        with between_commands(self.folder) as net:
-            net.silence("node02 mlx4_0", False)
-
-    def stand(self, stage: Stage, state: OperationState) -> None:
-        """Let the operation be at a *stage*, as a process that was killed leaves it."""
-        self.begin()
-        with Journal(self.folder / "fabric.journal") as journal:
-            journal.set_state(1, state)
-            journal.leave_stage(1, journal.find(1).stage, stage)
-
-    def be_overtaken(self) -> None:
-        """Begin, be interrupted, and let somebody else change every end port."""
-        self.cut_off(*self.words, at=4)
-        with between_commands(self.folder) as net:
-            for port in (port for node in net.nodes for port in node.end_ports):
-                if "apply" not in self.words:
-                    port.m_key = 0x77
-                elif port.p_keys[1] & PARTITION_MASK:
-                    port.p_keys = [port.p_keys[0], 0x8055]
-
-    def lose(self, store: str) -> None:
-        """Begin, be interrupted, and lose a store."""
-        self.cut_off(*self.words)
-        (self.folder / f"fabric.{store}").unlink(missing_ok=True)
-
-
-STATES: dict[str, Callable[[Scene], None]] = {
-    "after --first": lambda scene: scene.begin("--first", 1),
-    "interrupted": lambda scene: scene.cut_off(*scene.words),
-    "ports failed": Scene.lose_a_port,
-    "unconfirmed": lambda scene: scene.stand("unconfirmed", "done"),
-    "rollback cut off": lambda scene: scene.stand("going-back", "done"),
-    "rollback refused": lambda scene: scene.stand("refused", "open"),
-    "finished": Scene.begin,
-    "undo cut off": lambda scene: (scene.begin(), scene.cut_off(*scene.undo))[0],
-    "undone": lambda scene: (scene.begin(), scene.cli(*scene.undo, "--yes"))[0],
-    "changed by others": Scene.be_overtaken,
-    "key store lost": lambda scene: scene.lose("keys"),
-    "journal lost": lambda scene: scene.lose("journal"),
-}
-
-
-def rows() -> Iterator[Any]:
-    """Return of each table of the man page (kind, state, command, exit code, state in the journal afterwards)."""
-    text = PAGE.read_text().replace("\\-", "-")
-    section = text.partition(".SH WHAT GOES ON\n")[2].partition("\n.SH ")[0]
-    for kind, table in re.findall(r"^\.SS (.*?)\n.*?^\.TS\n(.*?)^\.TE", section, re.MULTILINE | re.DOTALL):
-        for row in table.partition("_\n")[2].strip().splitlines():
-            state, *cells = row.split("@")
-            for command, cell in zip(COMMANDS, cells, strict=True):
-                code, words = cell.split(" ", 1)
-                yield pytest.param(kind, state, command, int(code), words, id=f"{kind}-{state}-{command}")
-
-
-def test_each_state_is_in_each_table() -> None:
-    found = {(each.values[0], each.values[1]) for each in rows()}
-    kinds = {kind for kind, _ in found}
-    assert len(kinds) == 2
-    confirmations = {"unconfirmed", "rollback cut off", "rollback refused"}
-    wanted = {(kind, state) for kind in kinds for state in STATES if "M_Keys" not in kind or state not in confirmations}
-    assert found == wanted
-
-
 ENDS = {
-    "finishes it": "done",
-    "does the rest": "done",
+    "finishes": "done",
+    "does rest": "done",
     "keeps it": "done",
-    "rolls back": "undone",
-    "ends the undo": "undone",
+    "raises it": "done",
+    "undoes": "undone",
+    "gives up": "undone",
+    "ends undo": "undone",
 }
 """The state in the journal after what the man page says."""
+LETTERS = {"ibkeys resume": "r", "ibkeys undo": "u", "ibkeys confirm": "c"}
+Row = tuple[str, str, str, list[str]]
+"""Kind, way, state, and the cells: of resume, undo, confirm, journal and doctor."""
 
 
-@pytest.mark.parametrize(("kind", "state", "command", "code", "words"), list(rows()))
-def test_it_does_what_the_page_says(
-    kind: str,
-    state: str,
-    command: str,
-    code: int,
-    words: str,
-    cli: Cli,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    plan: Path,
-) -> None:
-    begins = ("mkey-deploy", "--per-port", *LEVEL_2) if "M_Keys" in kind else ("apply", plan, "--allow-removals")
-    STATES[state](Scene(cli, tmp_path, monkeypatch, begins))
-    before = cli("journal", "-f", "json").json["operations"]
-    result = cli(command, 1, *([] if command == "confirm" else ["--yes"]))
-    assert result.code == code, result.err
-    after = cli("journal", "-f", "json").json["operations"]
+def tables() -> Iterator[tuple[str, list[list[str]]]]:
+    """Return the kind of each table of the man page, and its rows."""
+    text = PAGE.read_text().replace("\\-", "-")
+    section = text.partition(".SH WHAT GOES ON\n")[2].partition("\n.SH ")[0]
+    for kind, table in re.findall(r"^\.SS .*?(\S+)\n\.TS\n(.*?)^\.TE", section, re.MULTILINE | re.DOTALL):
+        yield kind.strip("()"), [row.split("@") for row in table.partition("_\n")[2].strip().splitlines()]
+
+
+def is_made(kind: str, way: str, state: str) -> bool:
+    """Whether an operation that is made in this way can be left so."""
+    of_opensm = (*OF_OPENSM, "unconfirmed") if kind == "M_Keys" else OF_OPENSM
+    return state not in (OF_OWN_SETS if way == "opensm" else of_opensm)
+
+
+def rows() -> Iterator[Row]:
+    """Return each row for each way."""
+    for kind, table in tables():
+        for state, *cells in table:
+            yield from ((kind, way, state, cells) for way in WAYS[kind] if is_made(kind, way, state))
+
+
+ROWS = [pytest.param(*row, id="-".join(row[:3])) for row in rows()]
+
+
+def test_each_kind_and_each_state_is_in_the_tables() -> None:
+    found = dict(tables())
+    assert found.keys() == WAYS.keys()
+    assert {state for table in found.values() for state, *_ in table} == STATES.keys()
+
+
+class Folder:
+    """Where scenes are made, each in a folder of its own."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._number = path, count()
+
+    @contextmanager
+    def scene(self, kind: str, way: str, state: str = "") -> Iterator[Scene]:
+        """Make a scene, and leave its operation in a state."""
+        (folder := self._path / str(next(self._number))).mkdir(mode=0o700)
+        with ExitStack() as stack:
+            scene = Scene(WAYS[kind][way], folder, stack)
+            if state:
+                STATES[state](scene)
+            yield scene
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+def check(scene: Scene, command: str, cell: str) -> bool:
+    """Type a command, and look whether it does what the page says; return whether it has changed the journal."""
+    code, words = cell.split(" ", 1)
+    before = scene.operations()
+    assert scene.go(command) == int(code), scene.err
+    after = scene.operations()
+    [state] = [each["state"] for each in after if each["id"] == scene.operation] or [None]
     if words in ENDS:
-        assert after[0]["state"] == ENDS[words]
+        assert state == ENDS[words]
+    elif words == "host gone":
+        assert state == "open"
     else:
         assert after == before, "what does not go on or back leaves the record as it is"
-        assert code != 0 or words == "was confirmed"
+        assert int(code) or words == "confirmed"
+    return after != before
+
+
+def named_by_journal(scene: Scene) -> str:
+    """Return which commands `ibkeys journal` names for the operation or its undo, by their letters."""
+    its_own = [each for each in scene.operations() if scene.operation in (each["id"], each["undoes"])]
+    named = [each[name] for each in its_own for name in ("finish_with", "roll_back_with") if each[name]]
+    return " ".join(sorted({LETTERS[each.rsplit(" ", 1)[0]] for each in named})) or "-"
+
+
+def said_by_doctor(scene: Scene) -> set[str]:
+    """Return how `ibkeys doctor` names the operation."""
+    found = [each["ok"] for each in scene.checks() if each["name"] in ("operation", "M_Key run")]
+    return {"problem", "*"} if False in found else {"note", "*"} if found else {"-"}
+
+
+@pytest.mark.parametrize(("kind", "way", "state", "cells"), ROWS)
+def test_they_do_what_the_page_says(folder: Folder, kind: str, way: str, state: str, cells: list[str]) -> None:
+    resume, undo, confirm, journal, doctor = cells
+    with folder.scene(kind, way, state) as scene:
+        assert named_by_journal(scene) == journal
+        assert doctor in said_by_doctor(scene)
+        is_changed = check(scene, "confirm", confirm)
+        if not is_changed:
+            check(scene, "resume", resume)
+    if is_changed:
+        with folder.scene(kind, way, state) as scene:
+            check(scene, "resume", resume)
+    with folder.scene(kind, way, state) as scene:
+        check(scene, "undo", undo)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("how", ["killed", "interrupted"])
+@pytest.mark.parametrize(("kind", "way", "state", "cells"), [row for row in ROWS if row.values[2] == "interrupted"])
+def test_they_do_so_wherever_it_was_interrupted(
+    folder: Folder, kind: str, way: str, state: str, cells: list[str], how: Any
+) -> None:
+    for what in ("signal", "sleep") if way == "opensm" else ("set",):
+        for number in count(1):
+            with folder.scene(kind, way) as scene:
+                scene.interrupt(Stop(what, number, how))
+                if not scene.came:
+                    break
+                is_open = any(each["id"] == scene.operation and each["state"] == "open" for each in scene.operations())
+                if is_open:
+                    check(scene, "resume", cells[0])
+            with folder.scene(kind, way) as scene:
+                scene.interrupt(Stop(what, number, how))
+                if is_open:
+                    check(scene, "undo", cells[1])

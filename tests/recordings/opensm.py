@@ -97,11 +97,11 @@ class Opensm:
         """Whether its process is there."""
         return self.process.exists()
 
-    def end(self) -> None:
-        """End at SIGTERM. Somebody starts it again soon, with the options of then."""
+    def end(self, for_good: bool = False) -> None:
+        """End at SIGTERM. Somebody starts it again soon, with the options of then, but for *for_good*."""
         shutil.rmtree(self.process)
         self.net.set_sm(self.home.node, None)
-        self._pauses = _PAUSES
+        self._pauses = 0 if for_good else _PAUSES
 
     def wait(self) -> None:
         """Let somebody wait for it."""
@@ -133,6 +133,12 @@ class Opensm:
         self.net.set_sm(self.home.node, state, self.priority, 1, self._key("sm_key"))
         if state == SMState.MASTER:
             self.net.sa_of(self.home.node).sa_key = self._key("sa_key")
+
+    def begin_again(self) -> None:
+        """Read all tables again, and sweep."""
+        self._tables = Tables(POLICY, SmOptions(part_enforce="both"), self.net, self.home)
+        self._tables.write()
+        self.sweep()
 
     def begin(self, state: SMState) -> None:
         """Appear on the fabric."""

@@ -22,6 +22,7 @@ import httpx
 import pytest
 
 from ibkeys.change.clock import REAL_TIME
+from ibkeys.errors import HostNotReached
 from ibkeys.host import file_access, host_files, opensm_process
 from ibkeys.host.facts import host_facts
 from ibkeys.host.file_access import FileFact
@@ -74,7 +75,7 @@ class World:
     """The fabric *name*, in files below *folder*. ``seen`` is called with each thing that happens, before it does.
 
     ``opensms``: the first one runs on this host, and is master. ``guard``: where what the child of ``--confirm-within``
-    is told can be read.
+    is told can be read. ``silent_hosts``: those that no connection reaches.
     """
 
     def __init__(self, name: str, folder: Path) -> None:
@@ -86,6 +87,7 @@ class World:
         self.seen: Callable[[str, Any], None] = lambda kind, what: None
         self.wrote: Callable[[], None] = lambda: None
         self.guard: int | None = None
+        self.silent_hosts: set[str] = set()
         self._pipe: tuple[int, int] | None = None
         self._held: dict[int, int] = {}
         self._file_times: dict[str, tuple[object, float]] = {}
@@ -175,6 +177,8 @@ class World:
     def machine(self, host: SmHost) -> Iterator[NamedHost]:
         """Open a host, in place of `ibkeys.sm.machines.opening.open_machine`."""
         name = host.ssh.name if host.ssh is not None else ""
+        if name in self.silent_hosts:
+            raise HostNotReached(f"host {name}: it does not answer", name)
         files = NamedFiles(name, pids=lambda: self._pids(bool(name)))
         yield NamedHost({}, self.proc, files, lambda word: self.seen("guard", f"{name}: {word}"))
 
@@ -283,14 +287,14 @@ class World:
         for module in ("ibkeys.sm.site", "ibkeys.apply.opensm.guards"):
             patch.setattr(f"{module}.open_machine", self.machine)
         patch.setattr(host_files.LocalFiles, "processes", lambda files, proc, program: self._pids(False))
-        patch.setattr("ibkeys.audit.gather.host_facts", partial(host_facts, **self._own_places()))
+        patch.setattr("ibkeys.audit.gather.host_facts", partial(host_facts, **self.own_places()))
         patch.setattr("subprocess.Popen", _refuse_program)
         patch.setattr(opensm_process, "PROC", self.proc)
         patch.setattr(opensm_process, "OPENSM_CONFIGS", ())
         patch.setattr(opensm_process, "OPENSM_CACHE", self.folder / "none")
         patch.setattr(opensm_process, "DEVICES", self.folder / "none")
 
-    def _own_places(self) -> dict[str, Any]:
+    def own_places(self) -> dict[str, Any]:
         """Return where an audit looks on this host."""
         none = self.folder / "none"
         places = {"opensm_cache": none, "ibdiag_config": none, "devices": none, "proc": self.proc}

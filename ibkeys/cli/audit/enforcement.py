@@ -28,12 +28,11 @@ class EnforcementRequest(FilesRequest):
     """A change of part_enforce that goes on, as it is asked for."""
 
     def finish(self) -> int:
-        """Finish the change, forth or back as it was begun. Raises UsageError for one that has ended."""
+        """Finish the change, forth or back as it was begun."""
         from ibkeys.harden.enforcement import plan_back, plan_forth
         from ibkeys.harden.overtaken import goes_forth
         from ibkeys.harden.step import COMMAND
 
-        self._refuse_ended()
         is_forth = goes_forth(self.record)
         with self._writer(COMMAND if is_forth else _UNDO) as writer:
             plan = (plan_forth if is_forth else plan_back)(writer, self._asked())
@@ -56,16 +55,13 @@ class EnforcementRequest(FilesRequest):
         from ibkeys.harden.enforcement import why_it_may_end
         from ibkeys.harden.step import COMMAND
 
-        self._refuse_ended()
+        if self.record.state in ("done", "undone") and not self.record.being_undone:
+            raise ended_error(self.record)
         with self._writer(COMMAND) as writer:
             number = self.record.id
             otherwise = f"operation {number}: `ibkeys resume {number}` finishes it"
             why = why_it_may_end(writer, self._asked())
             return end_overtaken(self.consent, why, partial(self._close, writer), otherwise)
-
-    def _refuse_ended(self) -> None:
-        if self.record.state in ("done", "undone") and not self.record.being_undone:
-            raise ended_error(self.record)
 
     def _close(self, writer: Writer) -> str:
         from ibkeys.harden.overtaken import close_overtaken

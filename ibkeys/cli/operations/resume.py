@@ -63,7 +63,7 @@ def resume(asked: AskedOfManyPorts, choices: _Choices, operation: int | None) ->
     with the same plan or keys and the same permissions. After --first the others follow, once the first are done. An
     undo that was interrupted is finished as an undo. The output is that of the command that began the operation.
     """
-    from ibkeys.change.open_operations import to_end, to_resume
+    from ibkeys.change.open_operations import not_open, to_end, to_resume
 
     wanted = find_operation(asked, operation, to_end if choices.overtaken else to_resume)
     if choices.overtaken:
@@ -75,7 +75,11 @@ def resume(asked: AskedOfManyPorts, choices: _Choices, operation: int | None) ->
         request = wanted.files_request(choices.opensm.sm_wait)
         if choices.overtaken:
             return request.end_record()
-        return request.take_back() if wanted.target.goes_back else request.finish()
+        if wanted.target.goes_back:
+            return request.take_back()
+        if wanted.target.record.state in ("done", "undone"):
+            raise not_open(wanted.target.record)
+        return request.finish()
     return _resume_partitions(wanted, choices)
 
 
