@@ -75,8 +75,9 @@ def ask_as_begun(ring: KeyRing, store: KeyStore, last: Run, ports: Sequence[RunP
         names = (port.old_name, port.key_name) if last.operation.is_half_undone else (port.key_name, port.old_name)
         found = dict.fromkeys(key_named(store, name) for name in names)
         keys = [key for key in found if not key.is_zero]  # without a key a port accepts any
-        if last.via is None and port.state == "sent" and keys:
-            guid = port.port_guid
+        guid = port.port_guid
+        # Another key stands first where it was imported, or given by the user, since.
+        if last.via is None and port.state == "sent" and ring.by_guid.get(guid) in keys:
             ring.by_guid[guid], ring.spares[guid], ring.in_change[guid] = keys[0], keys[1:], keys
             ring.confirmed -= {guid}
 
