@@ -56,15 +56,15 @@ def test_nothing_of_it_waits_for_a_confirmation(cli: Cli, tmp_path: Path) -> Non
     [
         (
             "done",
-            "has ended: `ibkeys smkey-rotate --via opensm`",
+            "operation 1 (smkey-rotate) is not open: it has ended",
             "former SM keys are not restored",
-            (2, 2),
+            (3, 2),
         ),
         (
             "undone",
-            "has ended: `ibkeys smkey-rotate --via opensm`",
+            "operation 1 (smkey-rotate) is not open: it was undone",
             "was taken back, or its record was",
-            (2, 3),
+            (3, 3),
         ),
         ("open", "the key store has no keys of operation 1", "the key store has no keys of operation 1", (3, 3)),
     ],

@@ -349,7 +349,8 @@ def test_part_enforce_that_was_cut_off_goes_on_or_back(
     done, _ = run_to_a_point(opensm.served, preloaded, stores, words, "kill", "before the first signal")
     assert done.returncode == -signal.SIGKILL, done.stderr
     told = opensm.served.ibkeys("journal").stdout
-    assert "operation 3 is open: `ibkeys resume 3` finishes it, `ibkeys undo 3` rolls it back" in told
+    commands = "`ibkeys resume 3` finishes it, `ibkeys undo 3` rolls it back"
+    assert f"operation 3 is open, interrupted in step part_enforce: {commands}" in told
     dry = opensm.served.ibkeys(way, "--dry-run")
     assert (dry.returncode, dry.stdout.endswith("dry run: nothing was changed\n")) == (1, True), dry.stderr
     finished = opensm.served.ibkeys(way, "--yes")
