@@ -162,8 +162,7 @@ def check_run(journal: Journal) -> Iterator[Check]:
         yield Check(
             "M_Key run",
             None if (run.options.first or not run.is_open) and not sent else False,
-            f"{run.name} is not finished: "
-            f"{counted(states.count('done'), 'port')} done, {states.count('failed')} failed, "
-            f"{sent} may have their new key or not, {waiting} wait; every key is in the key store",
+            f"{run.name} is not finished: {counted(states.count('done'), 'port')} done, {states.count('failed')} failed"
+            f", {sent} may have their new key or not, {waiting} wait; every key is in the key store",
             f"ibkeys resume {run.id} finishes it, ibkeys undo {run.id} rolls it back",
         )

@@ -40,12 +40,8 @@ _RECEIVED: Final = re.compile(
     r"\([ -~]{1,40}\) from LID:" + _LID + r" TID:0x[0-9a-f]{16}"
 )
 _BAD_KEY: Final = re.compile(
-    _HEAD
-    + _FUNCTION
-    + r"Bad ([PQ])_Key:0x([0-9a-f]{1,8}) on SL:[0-9]{1,2} from LID1:"
-    + _LID
-    + r" QP1:0x[0-9a-f]{1,8} "
-    r"to LID2:" + _LID + r" QP2:0x[0-9a-f]{1,8}"
+    _HEAD + _FUNCTION + r"Bad ([PQ])_Key:0x([0-9a-f]{1,8}) on SL:[0-9]{1,2} from LID1:" + _LID + " "
+    r"QP1:0x[0-9a-f]{1,8} to LID2:" + _LID + r" QP2:0x[0-9a-f]{1,8}"
 )
 _SECURITY: Final = _HEAD + _FUNCTION + 'Reporting Security Notice "'
 _REPORTING_M_KEY: Final = re.compile(

@@ -8,11 +8,9 @@ from typing import Final, Literal
 About = Literal["subscription", "membership", "lost", "strangers", "log", "change", "sweep", "policy"]
 
 LIMITED: Final = (
-    "this port is not a full member of the default partition (0x7fff): the SA reports nothing about "
-    "ports that share no P_Key with this one, such as other limited members, so their traps are not "
-    "received; watch from the SM's host, "
-    "or another "
-    "full member"
+    "this port is not a full member of the default partition (0x7fff): the SA reports nothing about ports that share "
+    "no P_Key with this one, such as other limited members, so their traps are not received; watch from the SM's host, "
+    "or another full member"
 )
 _OVER: Final[dict[About, str]] = {
     "subscription": "the SA has the subscriptions again",

@@ -159,9 +159,8 @@ class Planning:
             made, planned = ({*each.values()} for each in (last[target.port.guid].entries, table.after))
             if made != planned:
                 raise UsageError(
-                    f"{target.id}: the policy gives it more P_Keys than its table has entries, and OpenSM "
-                    f"would leave out other P_Keys than the plan does ({named(sorted(made ^ planned))}); "
-                    "remove some of them"
+                    f"{target.id}: the policy gives it more P_Keys than its table has entries, and OpenSM would leave "
+                    f"out other P_Keys than the plan does ({named(sorted(made ^ planned))}); remove some of them"
                 )
 
     def _take_on(self, goal: dict[PortKey, Entries], plan: PartitionPlan, new: Policy) -> None:

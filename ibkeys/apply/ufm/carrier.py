@@ -88,9 +88,8 @@ class UfmCarrier(CarrierBySm[UfmCourse]):
         parts = [*([] if takes_names else ["name"]), *QOS]
         listed = named([f"{base:#x}" for base in bases])
         self._course.notes.append(
-            f"PUT sets the members of {counted(len(bases), 'partition')} of UFM ({listed}) "
-            f"but not {', '.join(parts)}: it is not known whether UFM keeps these settings; they are "
-            "compared afterwards"
+            f"PUT sets the members of {counted(len(bases), 'partition')} of UFM ({listed}) but not {', '.join(parts)}: "
+            "it is not known whether UFM keeps these settings; they are compared afterwards"
         )
 
     def kept(self) -> Mapping[str, Any]:
