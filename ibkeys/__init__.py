@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from ibkeys.fabric.recorded import RecordedFabric as RecordedFabric
     from ibkeys.fabric.recorded import RecordedPort as RecordedPort
     from ibkeys.fabric.snapshot import Snapshot as Snapshot
-    from ibkeys.fabric.source import Source as Source
     from ibkeys.keys.mkey import MKey as MKey
     from ibkeys.keys.pkey import PKey as PKey
     from ibkeys.keys.smkey import SMKey as SMKey
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from ibkeys.scripting import ChangeRun as ChangeRun
     from ibkeys.scripting import Fabric as Fabric
     from ibkeys.sim.subnet import Subnet as Subnet
+    from ibkeys.source import Source as Source
     from ibkeys.topology.model import Topology as Topology
     from ibkeys.topology.model import Trouble as Trouble
     from ibkeys.topology.nodes import Node as Node
@@ -73,13 +73,13 @@ _MODULES = {
     "fabric.recorded": ("RecordedFabric", "RecordedPort"),
     "fabric.snapshot": ("Snapshot",),
     "fabric.readable_port": ("ReadablePort",),
-    "fabric.source": ("Source",),
     "keys.mkey": ("MKey",),
     "keys.pkey": ("PKey",),
     "keys.smkey": ("SMKey",),
     "opening": ("Keys", "Local", "SaAccess", "Stores", "open_port"),
     "reach.reach": ("Reach",),
     "scripting": ("ChangeRun", "Fabric"),
+    "source": ("Source",),
     "sim.subnet": ("Subnet",),
     "topology.nodes": ("Node", "Port"),
     "topology.model": ("Topology", "Trouble"),

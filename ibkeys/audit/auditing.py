@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ibkeys.audit.catalogue import CATALOGUE
 from ibkeys.audit.engine import DEFAULT_PROFILE, audit
@@ -18,13 +18,20 @@ from ibkeys.partitions.reader import read_policy
 
 if TYPE_CHECKING:
     from ibkeys.fabric.recorded import RecordedFabric
-    from ibkeys.fabric.source import Source
+    from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.partitions.model import Policy
     from ibkeys.store.paths import StorePaths
 
 
+class Audited(Protocol):
+    """What is audited: an open fabric or a snapshot (`ibkeys.Source`)."""
+
+    def take_snapshot(self) -> Snapshot:
+        """Return all that a snapshot holds, read in one sweep."""
+
+
 def run(
-    source: Source,
+    source: Audited,
     *,
     rules: Sequence[Rule] = CATALOGUE,
     profile: Profile = DEFAULT_PROFILE,

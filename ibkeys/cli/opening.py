@@ -16,17 +16,18 @@ from ibkeys.cli.config import DEFAULT_CONFIG, DEFAULT_NAME_MAP, Config, read_con
 from ibkeys.cli.given import is_from_environment, is_typed
 from ibkeys.cli.options import AskSa, Store, Where
 from ibkeys.cli.screen.lines import keep_whole
-from ibkeys.cli.secrets import check_passphrase_option, read_m_key, read_passphrase, read_sm_key
+from ibkeys.cli.secrets import check_passphrase_option, read_key, read_passphrase
 from ibkeys.errors import FileFormatError, MKeyNeeded, NoReply, SendRefused, UsageError
+from ibkeys.keys.mkey import MKey
+from ibkeys.keys.smkey import SMKey
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
     from ibkeys.client.sa import SaClient
     from ibkeys.fabric.recorded import RecordedFabric
     from ibkeys.fabric.snapshot import Snapshot
-    from ibkeys.fabric.source import Source
-    from ibkeys.keys.smkey import SMKey
     from ibkeys.scripting import Fabric
+    from ibkeys.source import Source
     from ibkeys.store.keys.keystore import KeyStore
     from ibkeys.store.paths import StorePaths
     from ibkeys.umad.port import UmadPort
@@ -89,7 +90,7 @@ def _open(where: Where, config: Config, around: Callable[[UmadPort], UmadPort] |
     local = ibkeys.Local(where.ca or config.ca, where.port or config.port, where.at)
     m_key = None
     if where.m_key is not None:
-        m_key = read_m_key(where.m_key, "--m_key", is_from_environment("m_key"), words_prompt=True)
+        m_key = read_key(MKey, where.m_key, "--m_key", is_from_environment("m_key"), words_prompt=True)
     from_sa = _sa_access(where)
     settings: dict[str, Any] = {
         "keys": ibkeys.Keys(
@@ -186,14 +187,9 @@ def open_keystore(options: Store | Where, command: str, changing: bool = False) 
 
 def keystore_path(options: Store | Where) -> Path | None:
     """Return the key store's file; None when it is in memory."""
-    from ibkeys.store.paths import store_paths
+    from ibkeys.umad import sim_spec
 
-    own = Path(options.keystore) if options.keystore else None
-    if options.backend == "umad":
-        return store_paths(keystore=own).keystore
-    from ibkeys.umad.sim_spec import parse_spec
-
-    return store_paths(simulated=True, state=parse_spec(options.backend).state, keystore=own).keystore
+    return sim_spec.stores_of(options.backend, options.keystore).keystore
 
 
 def passphrase_of(text: str | None) -> Callable[[], str]:
@@ -243,7 +239,8 @@ def sm_key_of(where: Where) -> SMKey | None:
         return _config(where).sa_key
     context = click.get_current_context()
     if _SM_KEY not in context.meta:
-        context.meta[_SM_KEY] = read_sm_key(where.smkey, "--smkey", is_from_environment("smkey"))
+        given = is_from_environment("smkey")
+        context.meta[_SM_KEY] = read_key(SMKey, where.smkey, "--smkey", given, words_prompt=True)
     key: SMKey = context.meta[_SM_KEY]
     return key
 
@@ -314,10 +311,9 @@ def _tapped(port: UmadPort, where: Where) -> UmadPort:
 def _say_statistics(fabric: Fabric) -> None:
     local, counts = fabric.local(), fabric.client.statistics
     click.echo(
-        f"ibkeys: {local.ca_name} port {local.port}: {counted(counts.sent, 'SMP')} sent, {counts.keyed} of them "
-        f"with an M_Key, {counts.replies} replies, "
-        f"{counted(counts.timeouts, 'timeout')}, {counts.strays} late or foreign replies, {counts.refused} refused; "
-        f"at most {counts.widest} in flight",
+        f"ibkeys: {local.ca_name} port {local.port}: {counted(counts.sent, 'SMP')} sent, {counts.keyed} of them with "
+        f"an M_Key, {counts.replies} replies, {counted(counts.timeouts, 'timeout')}, {counts.strays} late or foreign "
+        f"replies, {counts.refused} refused; at most {counts.widest} in flight",
         err=True,
     )
     cost = fabric.last_sweep

@@ -13,7 +13,6 @@ from ibkeys.cli.exits import warn
 from ibkeys.errors import EncodeError, StoreSealed, UsageError
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.secret import Secret64
-from ibkeys.keys.smkey import SMKey
 
 _K = TypeVar("_K", bound=Secret64)
 
@@ -21,24 +20,14 @@ _SHORTEST_TOKEN: Final = 16
 _LOOKS_LIKE_A_NUMBER: Final = re.compile(r"\s*[+-]?(0[xX][0-9a-fA-F]*|[0-9]+)\s*")
 
 
-def read_m_key(
-    text: str, option: str, from_environment: bool = False, confirm: bool = False, words_prompt: bool = False
-) -> MKey:
-    """Return the M_Key that the value of an option stands for; see `_read_key`."""
-    return _read_key(MKey, text, option, from_environment, confirm, words_prompt)
-
-
-def read_sm_key(text: str, option: str, from_environment: bool = False) -> SMKey:
-    """Return the SM_Key that the value of an option stands for; a word is asked for, as saquery has it."""
-    return _read_key(SMKey, text, option, from_environment, confirm=False, words_prompt=True)
-
-
-def read_new_sm_key(text: str, option: str) -> SMKey:
-    """Return a new SM_Key; as `read_sm_key`, but no word is taken for a wish to be asked, and it is asked for twice."""
-    return _read_key(SMKey, text, option, from_environment=False, confirm=True, words_prompt=False)
-
-
-def _read_key(kind: type[_K], text: str, option: str, from_environment: bool, confirm: bool, words_prompt: bool) -> _K:
+def read_key(
+    kind: type[_K],
+    text: str,
+    option: str,
+    from_environment: bool = False,
+    confirm: bool = False,
+    words_prompt: bool = False,
+) -> _K:
     """Return the key that the value of an option stands for.
 
     ``@FILE``: the first line of FILE that is not empty. A number: itself, with a warning. ``-``, or with

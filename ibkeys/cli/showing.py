@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from ibkeys.discovery.wanted import OnFound, Wanted
     from ibkeys.fabric.readable_port import ReadablePort
     from ibkeys.fabric.snapshot import Snapshot
-    from ibkeys.fabric.source import Source
     from ibkeys.reach.reach import Reach
     from ibkeys.reach.why import Check
     from ibkeys.scripting import Fabric
+    from ibkeys.source import Source
     from ibkeys.topology.model import Topology, Trouble
     from ibkeys.topology.nodes import Port
 

@@ -36,7 +36,7 @@ def class_key_rows(
             each.of,
             each.state,
             f"0x{key:016x}" if key and with_keys else None,
-            f"{fingerprints.of_class_key(ClassKey(key)):016x}" if key else None,
+            f"{fingerprints.of(ClassKey(key)):016x}" if key else None,
             state.protect_bit if state is not None else None,
             state.lease_period if state is not None else None,
             state.violations if state is not None else None,

@@ -95,8 +95,6 @@ def import_opensm_config(store: KeyStore, path: Path) -> bool:
     Returns whether there is one. Raises FileFormatError when the file cannot be read, or its m_key is not a number.
     """
     config = read_given_config(path)
-    if config is None:
-        raise FileFormatError("cannot be read as OpenSM's configuration", str(path))
     if "m_key" in config.mistakes:
         raise FileFormatError("the value of m_key is not a 64-bit number", str(path))
     if config.m_key_set:

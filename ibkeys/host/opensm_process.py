@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from ibkeys import files
+from ibkeys.errors import FileFormatError
 from ibkeys.host.file_access import FileFact, fact_of
 from ibkeys.host.host_files import THIS_HOST, USER_HZ, HostFiles, names_if_there, stat_or_none
 from ibkeys.host.opensm_command_line import CommandLine, read_command_line
@@ -118,12 +119,13 @@ def read_opensm_config(path: Path) -> OpensmConfig | None:
         return None
 
 
-def read_given_config(path: Path) -> OpensmConfig | None:
-    """As `read_opensm_config`, of a file that the user of this process named: it may be a pipe that was inherited."""
+def read_given_config(path: Path) -> OpensmConfig:
+    """As `read_opensm_config`, of a file that the user of this process named: it may be a pipe that was inherited.
+    Raises FileFormatError where it cannot be read."""
     try:
         data, status = files.read_with_status(path, files.SETTINGS)
     except OSError:
-        return None
+        raise FileFormatError("cannot be read as OpenSM's configuration", str(path)) from None
     return opensm_config(fact_of(path, status, ()), data)
 
 

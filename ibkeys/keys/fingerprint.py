@@ -35,17 +35,13 @@ class Fingerprints:
         """Return fingerprints that can be compared with no others."""
         return cls(secrets.token_bytes(SECRET_BYTES))
 
-    def of(self, key: MKey) -> int:
-        """Return the fingerprint of *key* as a 64-bit number; 0 for the key 0."""
+    def of(self, key: MKey | ClassKey) -> int:
+        """Return the fingerprint of *key* as a 64-bit number; 0 for the key 0. A key of another class has not that of
+        the M_Key of the same number."""
         if key.is_zero:
             return 0
-        return int.from_bytes(self._digest(_KEY + key.reveal().to_bytes(8))[:8]) or 1
-
-    def of_class_key(self, key: ClassKey) -> int:
-        """Return the fingerprint of a key of another class; an M_Key of the same number has another one."""
-        if key.is_zero:
-            return 0
-        return int.from_bytes(self._digest(_CLASS_KEY + key.reveal().to_bytes(8))[:8]) or 1
+        kind = _KEY if isinstance(key, MKey) else _CLASS_KEY
+        return int.from_bytes(self._digest(kind + key.reveal().to_bytes(8))[:8]) or 1
 
     def _digest(self, message: bytes) -> bytes:
         return hmac.digest(self.__secret, message, hashlib.sha256)

@@ -11,7 +11,7 @@ import pytest
 from ibkeys.change.counters import plan_clear
 from ibkeys.change.enforce import plan_enforce
 from ibkeys.change.pkeys import plan_add, plan_remove, plan_set
-from ibkeys.cli.secrets import read_m_key
+from ibkeys.cli.secrets import read_key
 from ibkeys.client.address import LidAddress
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.errors import AddressError, MKeyNeeded, Refused, SendRefused, UsageError
@@ -300,7 +300,7 @@ def test_a_number_that_may_be_a_key_is_not_repeated_as_a_lid() -> None:
 @pytest.mark.parametrize("text", ["--protect", "-K", "secret"])
 def test_what_follows_new_m_key_is_not_taken_for_a_prompt(text: str) -> None:
     with pytest.raises(UsageError):
-        read_m_key(text, "--new-m-key")
+        read_key(MKey, text, "--new-m-key")
 
 
 def test_a_long_key_file_is_refused_not_cut(tmp_path: Path) -> None:
@@ -308,7 +308,7 @@ def test_a_long_key_file_is_refused_not_cut(tmp_path: Path) -> None:
     path.touch(0o600)
     path.write_text("#" + "x" * 4083 + "\n0x1122334455667788\n")
     with pytest.raises(UsageError, match="more than 4096 bytes"):
-        read_m_key(f"@{path}", "-y")
+        read_key(MKey, f"@{path}", "-y")
 
 
 def test_a_refusal_names_all_interlocks_that_are_set_off() -> None:

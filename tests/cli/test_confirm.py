@@ -238,9 +238,9 @@ def test_the_guardian_undoes_when_the_time_is_over_and_not_before() -> None:
 def test_the_key_that_was_typed_reaches_undo_through_a_file_in_memory(tmp_path: Path) -> None:
     out = tmp_path / "out"
     script = (
-        "import sys; from ibkeys.cli.secrets import read_m_key\n"
+        "import sys; from ibkeys.cli.secrets import read_key; from ibkeys.keys.mkey import MKey\n"
         "operation, option = sys.argv[1:]\n"
-        "key = read_m_key(option.removeprefix('--m_key='), 'x')\n"
+        "key = read_key(MKey, option.removeprefix('--m_key='), 'x')\n"
         f"open({str(out)!r}, 'w').write(f'{{key.reveal():#x}} {{operation}}')"
     )
     answers = iter([True, False])

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from ibkeys.cli import options
 from ibkeys.cli.config import Config, read_config
 from ibkeys.cli.opening import open_fabric, open_sa
-from ibkeys.cli.secrets import read_m_key
+from ibkeys.cli.secrets import read_key
 from ibkeys.errors import FileFormatError, IbkeysError
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import SMKey
@@ -94,7 +94,7 @@ def test_bad_key_in_a_file_is_not_repeated(tmp_path: Path, text: str) -> None:
     path.touch(0o600)
     path.write_text(text, encoding="latin-1")
     with pytest.raises(IbkeysError) as raised:
-        read_m_key(f"@{path}", "--m_key")
+        read_key(MKey, f"@{path}", "--m_key")
     assert str(KEY)[:6] not in str(raised.value)
     assert f"{KEY:x}"[:6] not in str(raised.value)
 
@@ -103,13 +103,13 @@ def test_first_line_that_says_something_is_the_key(tmp_path: Path) -> None:
     path = tmp_path / "key"
     path.touch(0o600)
     path.write_text(f"# rack 3\n\n  {KEY:#x}  \nmore\n")
-    assert read_m_key(f"@{path}", "--m_key") == MKey(KEY)
+    assert read_key(MKey, f"@{path}", "--m_key") == MKey(KEY)
 
 
 @pytest.mark.parametrize("path", ["/nonexistent", "/", ""])
 def test_file_that_cannot_be_read(path: str) -> None:
     with pytest.raises(IbkeysError, match="cannot be read"):
-        read_m_key(f"@{path}", "--m_key")
+        read_key(MKey, f"@{path}", "--m_key")
 
 
 def test_stray_key_among_the_words_is_not_repeated(cli: Cli) -> None:
@@ -123,7 +123,7 @@ def test_terminal_is_asked_twice_for_a_new_key(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("getpass.getpass", lambda *_: next(answers))
     with pytest.raises(IbkeysError, match="the two differ"):
-        read_m_key("-", "--new-m-key", confirm=True)
+        read_key(MKey, "-", "--new-m-key", confirm=True)
 
 
 # --- ibdiag.conf ------------------------------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ def test_what_was_said_comes_back(taken: Snapshot, tmp_path: Path, with_keys: bo
     shown = of(again, "cc", "set").settings
     assert shown is not None
     assert (shown.lease_period, shown.violations, shown.protect_bit) == (60, 3, 0)
-    assert shown.key == (KEY if with_keys else SECRET.of_class_key(ClassKey(KEY)))
+    assert shown.key == (KEY if with_keys else SECRET.of(ClassKey(KEY)))
     hidden = of(again, "b", "hidden").settings
     assert hidden is not None
     assert (hidden.key, hidden.protect_bit) == (0, 1)
@@ -66,8 +66,8 @@ def test_no_byte_of_a_key_is_in_the_file(taken: Snapshot, tmp_path: Path) -> Non
     raw = (tmp_path / "a.db").read_bytes()
     assert KEY.to_bytes(8) not in raw
     assert f"{KEY:016x}".encode() not in raw
-    assert SECRET.of(MKey(KEY)) != SECRET.of_class_key(ClassKey(KEY))
-    assert f"{SECRET.of_class_key(ClassKey(KEY)):016x}".encode() in raw
+    assert SECRET.of(MKey(KEY)) != SECRET.of(ClassKey(KEY))
+    assert f"{SECRET.of(ClassKey(KEY)):016x}".encode() in raw
 
 
 def test_classkey_show_answers_from_the_file(taken: Snapshot, tmp_path: Path) -> None:

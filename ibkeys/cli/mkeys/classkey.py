@@ -20,8 +20,8 @@ from ibkeys.mad.classes.gmp import KEY_CLASSES
 if TYPE_CHECKING:
     from ibkeys.classkeys.reading import ClassKeyReading
     from ibkeys.fabric.readable_port import ReadablePort
-    from ibkeys.fabric.source import Source
     from ibkeys.mad.classes.gmp import KeyClass
+    from ibkeys.source import Source
     from ibkeys.topology.nodes import Port
 
 _STATE_TEXT: Final = {

@@ -27,10 +27,10 @@ from ibkeys.printable import counted
 from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
-    from ibkeys.fabric.source import Source
     from ibkeys.partitions.model import Policy
     from ibkeys.plan.model import PartitionPlan, PolicySource
     from ibkeys.sm.master_policy import MasterPolicy
+    from ibkeys.source import Source
     from ibkeys.topology.model import Topology
     from ibkeys.topology.port_id import PortId
 

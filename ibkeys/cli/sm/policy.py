@@ -11,9 +11,9 @@ from ibkeys.cli.sm.ufm import UfmOptions, ufm_policy
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
-    from ibkeys.fabric.source import Source
     from ibkeys.partitions.model import Policy
     from ibkeys.sm.master_policy import MasterPolicy
+    from ibkeys.source import Source
 
 
 def is_opensm(name: str | None) -> bool:

@@ -19,7 +19,7 @@ from ibkeys.cli.opening import is_simulated, keystore_path, open_fabric
 from ibkeys.cli.options import AskedChange, Where
 from ibkeys.cli.render import IDENTITY, NOTHING, write_data, write_table
 from ibkeys.cli.showing import progress_bar
-from ibkeys.errors import FileFormatError, UsageError
+from ibkeys.errors import UsageError
 from ibkeys.grouping import grouped
 from ibkeys.printable import counted, named
 
@@ -100,10 +100,7 @@ def _confs(where: Where, named: Path | None) -> list[tuple[Path, OpensmConfig | 
     from ibkeys.host.opensm_process import read_given_config, read_opensm_config
 
     if named is not None:
-        given = read_given_config(named)
-        if given is None:
-            raise FileFormatError("cannot be read as OpenSM's configuration", str(named))
-        return [(named, given)]
+        return [(named, read_given_config(named))]
     return [] if is_simulated(where) else [(path, read_opensm_config(path)) for path in configs_here()]
 
 

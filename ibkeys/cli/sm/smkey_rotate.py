@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from ibkeys.cli import options
 from ibkeys.cli.help.command import command
-from ibkeys.cli.secrets import read_new_sm_key
+from ibkeys.cli.secrets import read_key
 from ibkeys.cli.sm.asked import asked_of_managers
 from ibkeys.cli.sm.smkey_change import COMMAND, SmKeyRequest
+from ibkeys.keys.smkey import SMKey
 
 if TYPE_CHECKING:
-    from ibkeys.keys.smkey import SMKey
     from ibkeys.smkeys.managers import Kind
 
 
@@ -38,7 +38,7 @@ def smkey_rotate(request: SmKeyRequest, new_sm_key: str | None, new_sa_key: str 
     """
     given: dict[Kind, SMKey] = {}
     if new_sm_key is not None:
-        given["sm_key"] = read_new_sm_key(new_sm_key, "--new-sm-key")
+        given["sm_key"] = read_key(SMKey, new_sm_key, "--new-sm-key", confirm=True)
     if new_sa_key is not None:
-        given["sa_key"] = read_new_sm_key(new_sa_key, "--new-sa-key")
+        given["sa_key"] = read_key(SMKey, new_sa_key, "--new-sa-key", confirm=True)
     return request.begin(given)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ibkeys.change.plan import Plan
     from ibkeys.change.writer import Writer
     from ibkeys.discovery.port_counters import ConstraintErrors
-    from ibkeys.fabric.source import Source
+    from ibkeys.source import Source
     from ibkeys.topology.nodes import Port
 
 COUNTERS: Final = {
