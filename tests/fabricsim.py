@@ -12,6 +12,7 @@ import ibkeys
 from ibkeys.change.consent import Consent
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
+from ibkeys.mad.attributes import SwitchInfo
 from ibkeys.mad.virtualization import VirtualizationInfo
 from ibkeys.scripting import Fabric
 from ibkeys.sim.agents import virtual_ports
@@ -25,6 +26,27 @@ from tests.corpus import DATA
 def subnet(name: str, seed: int = 0) -> Subnet:
     """Return the subnet of a net file in ``tests/data/fabrics``."""
     return Subnet.from_file(DATA / "fabrics" / f"{name}.net", seed=seed)
+
+
+def set_p_key_capacity(node: SimNode, partition_cap: int | None = None, enforcement_cap: int | None = None) -> None:
+    """Set PartitionCap (CA and router ports, switch port 0) and PartitionEnforcementCap (external switch ports)."""
+    if partition_cap is not None:
+        node.partition_capacity = partition_cap
+    if enforcement_cap is not None:
+        assert node.switch_info is not None
+        node.enforcement_capacity = enforcement_cap
+        SwitchInfo.partition_enforcement_cap.patch(node.switch_info, enforcement_cap)
+    for port in node.all_ports:
+        port.resize_p_keys()
+    node.touch()
+
+
+def set_enforcement_caps(node: SimNode, inbound: bool, outbound: bool) -> None:
+    """Set InboundEnforcementCap and OutboundEnforcementCap of a switch."""
+    assert node.switch_info is not None
+    SwitchInfo.inbound_enforcement_cap.patch(node.switch_info, inbound)
+    SwitchInfo.outbound_enforcement_cap.patch(node.switch_info, outbound)
+    node.touch()
 
 
 def change_each_subnet(monkeypatch: pytest.MonkeyPatch, change: Callable[[Subnet], object]) -> None:

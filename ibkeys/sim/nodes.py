@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ibkeys.errors import UsageError
 from ibkeys.keys.mkey import MKey
-from ibkeys.mad.attributes import PortInfo, SwitchInfo
+from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import GUIDS_PER_BLOCK, P_KEYS_PER_BLOCK, NodeType, PortState
 from ibkeys.mad.performance import PortCounters
 from ibkeys.sim.counters import Counters
@@ -319,30 +319,6 @@ class Node:
     def arrival_port(self, ingress: int) -> Port:
         """Return the port that has what came in by port *ingress* and ends here: port 0 of a switch, else that port."""
         return self.ports[0 if self.is_switch else ingress]
-
-    def set_p_key_capacity(self, partition_cap: int | None = None, enforcement_cap: int | None = None) -> None:
-        """Set PartitionCap (CA and router ports, switch port 0) and PartitionEnforcementCap (external switch ports)."""
-        for value in (partition_cap, enforcement_cap):
-            if value is not None and not 0 <= value <= MAX_P_KEYS:
-                raise UsageError(f"a P_Key capacity of {value} does not fit 16 bits")
-        if partition_cap is not None:
-            self.partition_capacity = partition_cap
-        if enforcement_cap is not None:
-            if self.switch_info is None:
-                raise UsageError(f"{self.description} is not a switch: it has no PartitionEnforcementCap")
-            self.enforcement_capacity = enforcement_cap
-            SwitchInfo.partition_enforcement_cap.patch(self.switch_info, enforcement_cap)
-        for port in self.all_ports:
-            port.resize_p_keys()
-        self.touch()
-
-    def set_enforcement_caps(self, inbound: bool, outbound: bool) -> None:
-        """Set InboundEnforcementCap and OutboundEnforcementCap of a switch."""
-        if self.switch_info is None:
-            raise UsageError(f"{self.description} is not a switch: it enforces nothing")
-        SwitchInfo.inbound_enforcement_cap.patch(self.switch_info, inbound)
-        SwitchInfo.outbound_enforcement_cap.patch(self.switch_info, outbound)
-        self.touch()
 
     def keep_table(self, place: tuple[int, int], data: bytes) -> None:
         """Store 64 bytes that are not interpreted. *place*: the attribute, and which of its tables it is."""

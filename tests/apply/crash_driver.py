@@ -19,7 +19,7 @@ from ibkeys.store.paths import StorePaths
 from ibkeys.umad.port import Outgoing
 from tests.apply.lab import ALL, Lab, unsynced
 from tests.dying import at_each_step, crash
-from tests.fabricsim import tool, writer
+from tests.fabricsim import set_p_key_capacity, tool, writer
 from tests.plan.plans import entries
 from tests.spy import is_set, spy
 
@@ -35,7 +35,7 @@ def prepared() -> tuple[Lab, PartitionPlan]:
     without room, enforcement on and off."""
     fresh = Lab()
     for number in (4, 5):
-        fresh.host(number).node.set_p_key_capacity(2)
+        set_p_key_capacity(fresh.host(number).node, 2)
     fresh.put({1: entries(0xFFFF, 0x8001), 2: entries(0xFFFF, 0x8001, 0x8002), 3: entries(0xFFFF, 0x8003)}, "io")
     fresh.put({4: entries(0xFFFF, 0x8001), 5: entries(0xFFFF, 0x8001), 6: entries(0xFFFF)})
     after = {

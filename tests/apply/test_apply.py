@@ -20,7 +20,7 @@ from ibkeys.store.journal import Journal
 from ibkeys.store.paths import StorePaths
 from tests.apply.applying import MORE, apply, interrupted_at, opened, resume, state_of, undo
 from tests.apply.lab import ALL, Lab
-from tests.fabricsim import interlocks, swap_cables, tool, writer
+from tests.fabricsim import interlocks, set_p_key_capacity, swap_cables, tool, writer
 from tests.plan.plans import entries, tables
 from tests.spy import at_sets, sets, spy
 
@@ -93,7 +93,7 @@ def test_removals_need_permission(lab: Lab, stores: StorePaths) -> None:
 def test_breaks_need_permission_and_name_the_ports(lab: Lab, stores: StorePaths) -> None:
     for node in lab.net.nodes:
         if not node.is_switch:
-            node.set_p_key_capacity(2)
+            set_p_key_capacity(node, 2)
     lab.put({number: entries(0, 0x8001) for number in (4, 5)})
     plan = lab.plan({number: entries(0, 0x8002) for number in (4, 5)}, leaves=False)
     with opened(lab, stores) as fabric, writer(fabric) as w, pytest.raises(Refused) as raised:
@@ -336,7 +336,7 @@ def prepared(case: tuple[dict[int, Any], dict[int, Any], str, str, int]) -> tupl
     before, after, enforce_before, enforce_after, capacity = case
     lab = Lab()
     for node in lab.net.nodes:
-        node.set_p_key_capacity(enforcement_cap=capacity) if node.is_switch else node.set_p_key_capacity(capacity)
+        set_p_key_capacity(node, enforcement_cap=capacity) if node.is_switch else set_p_key_capacity(node, capacity)
     lab.put(before, enforce_before)
     return lab, lab.plan(after, dict.fromkeys(after, enforce_after))
 

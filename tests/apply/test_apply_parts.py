@@ -18,7 +18,7 @@ from ibkeys.store.paths import StorePaths
 from ibkeys.umad.port import Outgoing
 from tests.apply.applying import MORE, apply, interrupted_at, opened, resume, state_of, undo
 from tests.apply.lab import ALL, Lab
-from tests.fabricsim import subnet, writer
+from tests.fabricsim import set_p_key_capacity, subnet, writer
 from tests.plan.plans import entries
 from tests.spy import at_sets, sets, spy
 
@@ -333,7 +333,7 @@ def test_an_operation_of_a_carrier_that_is_not_known_is_neither_resumed_nor_undo
 def test_with_first_nobody_removes_before_the_swaps_are_made(lab: Lab, stores: StorePaths) -> None:
     """Host 1, the local port, has no room and goes from 1 to 2 by a swap; host 5, on the other switch, leaves 1
     then."""
-    lab.host(1).node.set_p_key_capacity(2)
+    set_p_key_capacity(lab.host(1).node, 2)
     lab.put({1: entries(0xFFFF, 0x8001), 5: entries(0xFFFF, 0x8001, 0x8002)})
     plan = lab.plan({1: entries(0xFFFF, 0x8002), 5: entries(0xFFFF, 0, 0x8002)}, leaves=False)
     with opened(lab, stores) as fabric, writer(fabric, "index-0") as w:

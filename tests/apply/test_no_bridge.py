@@ -26,7 +26,7 @@ from ibkeys.sim.notices import Packet
 from ibkeys.store.paths import StorePaths
 from tests.apply.applying import apply, opened, state_of
 from tests.apply.lab import ALL, Lab, key_of, valid
-from tests.fabricsim import writer
+from tests.fabricsim import set_p_key_capacity, writer
 from tests.plan.plans import Table, entries, packed, tables
 from tests.sample import SOAK
 from tests.spy import at_sets, spy
@@ -96,7 +96,7 @@ def fabrics(draw: st.DrawFn) -> tuple[dict[int, Table], dict[int, Table], str, s
 def prepared(tables: dict[int, Table], enforce: str, capacity: int) -> Lab:
     lab = Lab()
     for node in lab.net.nodes:
-        node.set_p_key_capacity(enforcement_cap=capacity) if node.is_switch else node.set_p_key_capacity(capacity)
+        set_p_key_capacity(node, enforcement_cap=capacity) if node.is_switch else set_p_key_capacity(node, capacity)
     lab.put({**tables, 6: {}}, enforce)
     return lab
 
@@ -192,7 +192,7 @@ def test_the_way_back_names_the_pairs_that_a_full_table_cuts_with_ports_that_sta
     # the table of host 4 is full; P_Keys of two blocks change places, and host 5, which stays, is in the one that goes
     # before it comes
     for number in (4, 5):
-        lab.net.node(f"node0{number} mlx4_0").set_p_key_capacity(64)
+        set_p_key_capacity(lab.net.node(f"node0{number} mlx4_0"), 64)
     full = entries(*range(0x8001, 0x8041))
     lab.put({4: {**full, 0: full[40], 40: full[0]}, 5: entries(0, 0x8001, 0x8029)})
     plan = lab.plan({4: full}, leaves=False)

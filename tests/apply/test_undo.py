@@ -17,7 +17,7 @@ from ibkeys.store.origin import this_process
 from ibkeys.store.paths import StorePaths
 from tests.apply.applying import MORE, apply, interrupted_at, opened, resume, state_of, undo
 from tests.apply.lab import Lab
-from tests.fabricsim import swap_cables, writer
+from tests.fabricsim import set_p_key_capacity, swap_cables, writer
 from tests.plan.plans import entries
 
 
@@ -100,7 +100,7 @@ def test_a_p_key_whose_index_is_gone_is_named_and_the_undo_stays_open(lab: Lab, 
     lab.host(2).p_keys = [0xFFFF, *[0] * 38, 0x8007]
     with opened(lab, stores) as fabric, writer(fabric) as w:
         w.apply(plan_set(w, fabric.find_port(2), {39: EMPTY}))
-    lab.net.node("node02 mlx4_0").set_p_key_capacity(32)
+    set_p_key_capacity(lab.net.node("node02 mlx4_0"), 32)
     with opened(lab, stores) as fabric:
         with writer(fabric) as w, pytest.raises(Refused, match=r"index 39 is gone: the table has 32 entries now"):
             w.check(plan_undo(w))

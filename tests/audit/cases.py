@@ -27,7 +27,7 @@ from tests.audit.looking import (
     umad,
     with_class_keys,
 )
-from tests.fabricsim import move_cable, subnet, virtualize
+from tests.fabricsim import move_cable, set_p_key_capacity, subnet, virtualize
 
 Build = Callable[[], AuditInput]
 LAST = "node06 mlx4_0"
@@ -172,7 +172,7 @@ def with_policy(net: Subnet, *lines: str, allow_both: bool = False) -> AuditInpu
 
 
 def small_leaf(net: Subnet) -> None:
-    net.node(SWITCH).set_p_key_capacity(enforcement_cap=1)
+    set_p_key_capacity(net.node(SWITCH), enforcement_cap=1)
 
 
 def pair(net: Subnet) -> Subnet:

@@ -27,6 +27,7 @@ from ibkeys.store.journal.runs import NewRunPort, RunOptions, Runs
 from ibkeys.store.keys.keystore import KeyStore
 from tests.audit.cases import CASES, LAST, half_rolled_out, protected, ruled, silent, stored, two_switch
 from tests.audit.looking import KEY, by_id, enforce, host, key_file, look, policy, protect, result_of
+from tests.fabricsim import set_enforcement_caps
 
 NEEDS_NO_NODE = {"KF001", "QK003", "HY001", "SM002", "SM003", "SM004", "PK014"}
 """Rules that a silent node keeps nothing from: they ask the host, the SA or the policy."""
@@ -109,9 +110,9 @@ def test_a_switch_that_cannot_enforce_is_no_finding() -> None:
     net = ruled()
     for node in net.nodes:
         if node.is_switch:
-            node.set_enforcement_caps(False, False)
+            set_enforcement_caps(node, False, False)
     assert result_of("SE001", look(net)).result == "n/a"
-    net.node("MF0;switch-a:IS5023/U1").set_enforcement_caps(True, False)
+    set_enforcement_caps(net.node("MF0;switch-a:IS5023/U1"), True, False)
     enforce(net, outbound=False)
     result = result_of("SE001", look(net))
     assert (result.result, result.passed) == ("pass", 3)

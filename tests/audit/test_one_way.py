@@ -13,7 +13,7 @@ from ibkeys.keys.pkey import INBOUND_CHECKS, InboundCheck, may_talk
 from ibkeys.topology.nodes import Port
 from tests.audit.looking import enforce, look, policy, result_of
 from tests.audit.scrambling import scrambled
-from tests.fabricsim import limited_members, subnet
+from tests.fabricsim import limited_members, set_enforcement_caps, subnet
 
 LIAR, MANAGER = "node02 mlx4_0", "node01 mlx4_0"
 ONE = "One=0x1 : ALL_CAS=limited ;"
@@ -134,7 +134,7 @@ def test_a_full_member_of_the_default_partition_reaches_what_its_switch_port_let
     assert subject.result == "fail"
     assert says.format(port.peer) in subject.message
     switch = switch_port.node
-    switch.set_enforcement_caps(False, False)
+    set_enforcement_caps(switch, False, False)
     assert "it may talk to every port" in result_of("PK001", look(net)).subjects[0].message
 
 

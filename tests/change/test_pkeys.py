@@ -16,7 +16,7 @@ from ibkeys.mad.const import Method
 from ibkeys.store.journal import Journal
 from ibkeys.store.paths import StorePaths
 from tests.change.refusing import refused
-from tests.fabricsim import interlocks, subnet, tool, writer
+from tests.fabricsim import interlocks, set_p_key_capacity, subnet, tool, writer
 from tests.spy import interrupt_at_a_set, sets, spy
 
 FULL, LIMITED = PKey(0xFFFF), PKey(0x7FFF)
@@ -74,7 +74,7 @@ def test_remove_clears_in_place() -> None:
 
 def test_a_full_table_says_so() -> None:
     net = subnet("two-switch")
-    net.node("node02 mlx4_0").set_p_key_capacity(2)
+    set_p_key_capacity(net.node("node02 mlx4_0"), 2)
     net.port("node02 mlx4_0", 1).p_keys = [0xFFFF, 0x8001]
     with (
         tool(net) as fabric,

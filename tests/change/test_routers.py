@@ -17,7 +17,7 @@ from ibkeys.mad.attributes import PortInfo
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
 from tests.cli.conftest import run
-from tests.fabricsim import interlocks, subnet, tool, writer
+from tests.fabricsim import interlocks, set_p_key_capacity, subnet, tool, writer
 
 ROUTER, LID = "ibrouter01", 14
 
@@ -49,7 +49,7 @@ def test_a_table_is_written_and_read_back_as_on_a_channel_adapter(net: Subnet, p
 
 
 def test_a_router_whose_capacity_is_0_says_what_cannot_be(net: Subnet, port: Port) -> None:
-    port.node.set_p_key_capacity(partition_cap=0)
+    set_p_key_capacity(port.node, partition_cap=0)
     with tool(net) as fabric, writer(fabric) as w, pytest.raises(ImpossibleValue, match="PartitionCap 0"):
         plan_add(w, fabric.find_port(LID), [PKey(0x8010)])
 

@@ -8,7 +8,7 @@ from ibkeys.client.address import DirectedAddress, GuidAddress, LidAddress, Name
 from ibkeys.errors import AddressError, ClosedError, NoReply, SendRefused, Unreachable, UsageError
 from ibkeys.keys.mkey import MKey
 from tests.discovery.sweeping import KEY, protect, ring_for
-from tests.fabricsim import subnet, tool
+from tests.fabricsim import set_p_key_capacity, subnet, tool
 from tests.protectedsim import violations
 
 SWITCH_A = 0x248A070300F00100
@@ -54,13 +54,13 @@ def test_the_same_port_by_all_kinds_of_address() -> None:
 
 def test_a_switch_port_has_the_table_size_of_its_kind() -> None:
     net = subnet("dual-home")
-    net.node("MF0;ib-a:SB7780/U1").set_p_key_capacity(16, 40)
+    set_p_key_capacity(net.node("MF0;ib-a:SB7780/U1"), 16, 40)
     with tool(net) as fabric:
         assert len(fabric.find_port("0,1").read_p_keys()) == 16
         table = fabric.find_port("0,1", 4).read_p_keys()
         assert len(table) == 40
         assert list(fabric.find_port("0,1", 4).read_p_key_block(1).p_keys[:8]) == [int(key) for key in table[32:]]
-        net.node("MF0;ib-a:SB7780/U1").set_p_key_capacity(16, 0)
+        set_p_key_capacity(net.node("MF0;ib-a:SB7780/U1"), 16, 0)
         assert fabric.find_port("0,1", 4).read_p_keys() == ()
 
 

@@ -10,7 +10,7 @@ from ibkeys.plan.planner import make_plan
 from ibkeys.reach.count import ReachCounts
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.enforcement import Enforcement
-from tests.fabricsim import between_switches
+from tests.fabricsim import between_switches, set_p_key_capacity
 from tests.plan.planning import (
     NODE02,
     OPEN,
@@ -60,7 +60,7 @@ def test_what_a_switch_cannot_do_is_reported_once_and_not_planned() -> None:
     one, two = (node for node in net.nodes if node.is_switch)
     assert one.switch_info is not None
     one.switch_info[16] &= ~0x40  # OutboundEnforcementCap
-    two.set_p_key_capacity(enforcement_cap=0)
+    set_p_key_capacity(two, enforcement_cap=0)
     plan = plan_of("X=5 : ALL_CAS=full ;", net=net)
     assert problems(plan) == [("enforcement-not-supported", one.guid), ("enforcement-not-supported", two.guid)]
     assert "OutboundEnforcementCap is 0" in plan.problems[0].message
@@ -85,9 +85,9 @@ def test_enforcement_between_switches_is_switched_off() -> None:
 def test_tables_that_are_too_small_are_reported_with_what_does_not_fit() -> None:
     net = Subnet.from_file(TWO_SWITCH, "ibsim")
     host = next(node for node in net.nodes if node.guid + 1 == NODE02)
-    host.set_p_key_capacity(partition_cap=3)
+    set_p_key_capacity(host, partition_cap=3)
     switch = next(node for node in net.nodes if node.guid == SWITCH2)
-    switch.set_p_key_capacity(enforcement_cap=4)
+    set_p_key_capacity(switch, enforcement_cap=4)
     text = " ".join(f"X{n}=0x{n:02x}00 : ALL_CAS=full ;" for n in range(1, 6))
     plan = plan_of(text, net=net)
     assert problems(plan)[0] == ("table-full", NODE02)

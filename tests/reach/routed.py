@@ -10,6 +10,7 @@ from random import Random
 from ibkeys.keys.pkey import INBOUND_CHECKS
 from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.subnet import Subnet
+from tests.fabricsim import set_enforcement_caps, set_p_key_capacity
 
 KEYS = (0xFFFF, 0x7FFF, 0x8001, 0x0001, 0x8002)
 Cables = list[tuple[int, int]]
@@ -76,8 +77,8 @@ class RoutedNet:
         for node in self.subnet.nodes:
             if node.is_switch:
                 can = random.choice([(True, True)] * 4 + [(True, False), (False, True)])
-                node.set_enforcement_caps(*can)
-                node.set_p_key_capacity(enforcement_cap=random.choice((64, 64, 64, 0)))
+                set_enforcement_caps(node, *can)
+                set_p_key_capacity(node, enforcement_cap=random.choice((64, 64, 64, 0)))
             for port in node.end_ports:
                 port.p_keys = random.choices(KEYS, k=random.randint(1, 3))
             for port in node.ports[1:] if node.is_switch else ():

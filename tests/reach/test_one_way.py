@@ -18,7 +18,7 @@ from ibkeys.sim.notices import Packet
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
-from tests.fabricsim import limited_members
+from tests.fabricsim import limited_members, set_enforcement_caps, set_p_key_capacity
 from tests.reach.packets import by_packets, ends, read
 
 KEYS = [0xFFFF, 0x7FFF, 0x8001, 0x0001, 0x8002, 0x0002]
@@ -51,8 +51,8 @@ def scramble(net: Subnet, data: st.DataObject) -> None:
     """Give end ports and leaf ports tables that have nothing to do with each other, and any mix of enforcement."""
     for node in net.nodes:
         if node.is_switch:
-            node.set_enforcement_caps(*data.draw(st.sampled_from([(True, True)] * 3 + [(True, False), (False, True)])))
-            node.set_p_key_capacity(enforcement_cap=data.draw(st.sampled_from([64, 64, 64, 0])))
+            set_enforcement_caps(node, *data.draw(st.sampled_from([(True, True)] * 3 + [(True, False), (False, True)])))
+            set_p_key_capacity(node, enforcement_cap=data.draw(st.sampled_from([64, 64, 64, 0])))
         for port in node.end_ports:
             port.p_keys = data.draw(TABLES)
             leaf = None if node.is_switch else port.peer

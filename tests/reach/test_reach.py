@@ -15,7 +15,7 @@ from ibkeys.sim.notices import Packet
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
-from tests.fabricsim import subnet, tool
+from tests.fabricsim import set_enforcement_caps, set_p_key_capacity, subnet, tool
 
 FEW = [0x0000, 0x8000, 0xFFFF, 0x7FFF, 0x8001, 0x0001, 0x8002, 0x0002]
 TABLES = st.lists(st.sampled_from(FEW), min_size=1, max_size=5)
@@ -106,8 +106,8 @@ def test_a_switch_that_cannot_enforce_stops_nothing_whatever_its_ports_say(
     one.p_keys = two.p_keys = [0x8001]
     assert one.peer is not None
     one.peer.inbound_enforcement = one.peer.outbound_enforcement = 1
-    one.peer.node.set_p_key_capacity(enforcement_cap=capacity)
-    one.peer.node.set_enforcement_caps(inbound, outbound)
+    set_p_key_capacity(one.peer.node, enforcement_cap=capacity)
+    set_enforcement_caps(one.peer.node, inbound, outbound)
     fabric = read(net)
     reach = Reach(fabric)
     ends = named(fabric, "node01 mlx4_0"), named(fabric, "node02 mlx4_0")

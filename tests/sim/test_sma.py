@@ -14,6 +14,7 @@ from ibkeys.sim.deliveries import Drop
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.subnet import Subnet
 from tests.corpus import DATA
+from tests.fabricsim import set_enforcement_caps, set_p_key_capacity
 
 DB01, SWITCH = "db01 mlx5_0", "MF0;ib-a:SB7780/U1"
 GET, SET = Method.GET, Method.SET
@@ -133,7 +134,7 @@ def test_entries_past_the_capacity_stay_zero(subnet: Subnet) -> None:
     full = PKeyTable.new(p_keys=(0x8001,) * 32).raw
     status, data = ask(subnet, SET, AttributeID.P_KEY_TABLE, 0, full, path=(1,)) or (-1, bytes(64))
     assert (status, PKeyTable(data).p_keys) == (OK, (0x8001,) * 8 + (0,) * 24)
-    subnet.node(DB01).set_p_key_capacity(partition_cap=40)
+    set_p_key_capacity(subnet.node(DB01), partition_cap=40)
     status, data = ask(subnet, SET, AttributeID.P_KEY_TABLE, 1, full) or (-1, bytes(64))
     assert PKeyTable(data).p_keys == (0x8001,) * 8 + (0,) * 24
     assert len(subnet.port(DB01, 1).p_keys) == 40
@@ -141,20 +142,18 @@ def test_entries_past_the_capacity_stay_zero(subnet: Subnet) -> None:
 
 def test_an_external_port_has_a_table_of_its_own_size(subnet: Subnet) -> None:
     switch = subnet.node(SWITCH)
-    switch.set_p_key_capacity(enforcement_cap=16)
+    set_p_key_capacity(switch, enforcement_cap=16)
     _, data = ask(subnet, GET, AttributeID.SWITCH_INFO, path=(1,)) or (-1, bytes(64))
     assert SwitchInfo(data).partition_enforcement_cap == 16
     subnet.port(SWITCH, 4).p_keys = [0x8001, 0x7FFF]
     _, data = ask(subnet, GET, AttributeID.P_KEY_TABLE, 4 << 16, path=(1,)) or (-1, bytes(64))
     assert PKeyTable(data).p_keys[:3] == (0x8001, 0x7FFF, 0)
-    switch.set_p_key_capacity(enforcement_cap=0)
+    set_p_key_capacity(switch, enforcement_cap=0)
     answer = ask(subnet, GET, AttributeID.P_KEY_TABLE, 4 << 16, path=(1,))
     assert answer is not None
     assert answer[0] == INVALID
     with pytest.raises(UsageError):
         subnet.port(SWITCH, 4).p_keys = [0xFFFF]
-    with pytest.raises(UsageError):
-        subnet.node(DB01).set_p_key_capacity(enforcement_cap=3)
 
 
 # PortInfo
@@ -289,7 +288,7 @@ def test_enforcement_bits_are_kept_where_the_switch_has_the_capability(subnet: S
     both = {"partition_enforcement_inbound": 1, "partition_enforcement_outbound": 1}
     ask(subnet, SET, AttributeID.PORT_INFO, 4, written(port, **both), path=(1,))
     assert (port.inbound_enforcement, port.outbound_enforcement) == (1, 1)
-    subnet.node(SWITCH).set_enforcement_caps(inbound=False, outbound=True)
+    set_enforcement_caps(subnet.node(SWITCH), inbound=False, outbound=True)
     ask(subnet, SET, AttributeID.PORT_INFO, 4, written(port, **both), path=(1,))
     assert (port.inbound_enforcement, port.outbound_enforcement) == (0, 1)
     port0 = subnet.port(SWITCH, 0)

@@ -19,6 +19,7 @@ from ibkeys.sim.steering.commands import GRAMMAR, execute
 from ibkeys.sim.steering.script import Script
 from ibkeys.sim.subnet import Subnet
 from tests.corpus import DATA
+from tests.fabricsim import set_enforcement_caps, set_p_key_capacity
 
 SM, A, B = "node01 mlx4_0", "node02 mlx4_0", "node04 mlx4_0"
 LEAF = "MF0;switch-a:IS5023/U1"  # LID 7; A is at its port 2
@@ -392,8 +393,8 @@ def test_a_switch_that_cannot_enforce_lets_packets_pass(
     assert leaf is not None
     leaf.p_keys = [0x8001]
     leaf.inbound_enforcement = 1
-    leaf.node.set_enforcement_caps(inbound, outbound)
-    leaf.node.set_p_key_capacity(enforcement_cap=capacity)
+    set_enforcement_caps(leaf.node, inbound, outbound)
+    set_p_key_capacity(leaf.node, enforcement_cap=capacity)
     assert drops in packet(subnet, "pkey=0xffff")
 
 

@@ -11,6 +11,7 @@ from ibkeys.errors import UsageError
 from ibkeys.host.replacing.replace import LeftOvers
 from tests.apply.opensm.bench import GREEN, MORE, OLD, Bench
 from tests.apply.opensm.madeup import MadeUpOpensm
+from tests.fabricsim import set_p_key_capacity
 
 FULL = OLD + "".join(f"P{number}={number:#x} : 0x2c903000a1021=full ;\n" for number in range(0x100, 0x11E))
 """32 P_Keys for node02: with the default one and Red."""
@@ -53,7 +54,7 @@ def test_what_nobody_knows_beside_a_policy_is_named(bench: Bench, monkeypatch: p
 def with_small_leaf_tables(bench: Bench, enforce: int) -> None:
     for node in bench.opensm.net.nodes:
         if node.is_switch:
-            node.set_p_key_capacity(enforcement_cap=32)
+            set_p_key_capacity(node, enforcement_cap=32)
     leaf = bench.opensm.net.port("node02 mlx4_0", 1).peer
     assert leaf is not None
     leaf.inbound_enforcement = leaf.outbound_enforcement = enforce

@@ -12,6 +12,7 @@ from ibkeys.mad.smp import build_smp
 from ibkeys.sim.state.document import dump_state, load_state
 from ibkeys.sim.subnet import Subnet
 from tests.corpus import DATA
+from tests.fabricsim import set_p_key_capacity
 from tests.sim.subnet.asking import GET, NODE1, NODE2, NODE_INFO, SET, SWITCH_A
 
 
@@ -20,7 +21,7 @@ def test_state_survives_in_json(subnet: Subnet) -> None:
     subnet.set_sm(NODE2)
     port.m_key, port.protect_bits, port.lease_period = 0xABC, 1, 30
     port.p_keys = [0xFFFF, 0x8001]
-    switch.set_p_key_capacity(enforcement_cap=100)
+    set_p_key_capacity(switch, enforcement_cap=100)
     switch.ports[3].p_keys = [0x8002] * 100
     subnet.process(build_smp(SET, 0x19, 1, path=(1,), data=bytes([3] * 64)), NODE1, 1)
     subnet.process(build_smp(SET, 0x14, path=(), data=bytes([4] * 64), m_key=0xABC), NODE1, 1)

@@ -20,6 +20,7 @@ from ibkeys.sim.state.document import dump_state
 from ibkeys.sim.state.file import StateFile
 from ibkeys.sim.subnet import Subnet
 from tests.corpus import DATA
+from tests.fabricsim import set_p_key_capacity
 from tests.fattree import fat_tree
 from tests.sim.subnet.asking import NODE1, NODE2, SET, SWITCH_A
 
@@ -155,7 +156,7 @@ def change(subnet: Subnet, what: str, number: int) -> None:
     elif what in ("silence", "answer"):
         subnet.silence(node, what == "silence")
     elif what == "capacity":
-        switch.set_p_key_capacity(enforcement_cap=number)
+        set_p_key_capacity(switch, enforcement_cap=number)
     elif what == "sm":
         subnet.set_sm(node)
     elif what == "set":
