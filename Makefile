@@ -41,7 +41,7 @@ demo: setup ## show keys on a simulated fabric, change two, show the difference
 test: setup ## run the tests
 	@$(TEST_ENV) $(PYTEST) -m 'not soak' $(ARGS)
 
-soak: setup ## run all tests at full length (two hours on two processors), and say which took longest
+soak: setup ## run all tests at full length (a night on two processors), and say which took longest
 	@native/install-debian.sh $(BROWSER) $(PACKAGING) $(BARE)
 	@$(TEST_ENV) IBKEYS_SOAK=1 $(PYTEST) -n 6 --durations=25 --durations-min=10 $(ARGS)
 

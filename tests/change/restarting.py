@@ -17,7 +17,7 @@ standby took over.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import lru_cache
 
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey, MKeyVerdict, check_m_key
@@ -82,7 +82,7 @@ def answer(method: Method, port: KeySetting, key: MKey) -> MKeyVerdict:
     return check_m_key(method, AttributeID.PORT_INFO, port.protect, port.key.reveal(), key.reveal())
 
 
-@cache
+@lru_cache(1 << 14)
 def restarted(tree: Tree, ports: Ports, files: OnDisk) -> Restarted:
     """Let an OpenSM with these files start, and sweep until nothing changes. No lease runs out."""
     now, memory, violations, seen = list(ports), list(files.noted), 0, dict[int, KeySetting]()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from ibkeys.mad.const import Method
+from ibkeys.sim.server.outbox import PassedMad
 from tests.crashpoints.shim import compiled
 from tests.integration.ibsim import Ibsim, tool
 
@@ -48,18 +52,16 @@ def kinds_passed(served: Ibsim) -> list[str]:
     return _points(served).read_text().splitlines() if _points(served).exists() else []
 
 
-def first_of_each_kind(kinds: Sequence[str]) -> list[int]:
-    """Return the first point of each kind, in their order.
-
-    Points of one kind are those of the same call by the same lines of ibkeys: writes of one commit, ports of one loop.
-    What is done after a death at one of them is the same, so not each of them has to be tried.
-    """
-    return sorted({kind: number for number, kind in reversed(list(enumerate(kinds)))}.values())
+def points_in(served: Ibsim, files: Collection[str]) -> list[int]:
+    """Return the points of the last command that counted them to which lines of one of these *files* of ibkeys have
+    led."""
+    return [number for number, kind in enumerate(kinds_passed(served)) if any(file in kind for file in files)]
 
 
-def last_of_each_kind(kinds: Sequence[str]) -> list[int]:
-    """Return the last point of each kind, in their order; see `first_of_each_kind`."""
-    return sorted({kind: number for number, kind in enumerate(kinds)}.values())
+def every_point(points: int, part: int, parts: int) -> range:
+    """Return the points that fall to one of so many *parts*: those of all parts are all *points*, each once. There are
+    a few more than were counted, for a command has not always equally many."""
+    return range(part, points + points // 50, parts)
 
 
 def run_to_a_point(
@@ -85,3 +87,16 @@ def run_to_a_point(
 
 def _points(served: Ibsim) -> Path:
     return served.folder / "points"
+
+
+class SetCount:
+    """Counts the Sets that leave for the fabric, all of them OpenSM's, and lets it die at one of them."""
+
+    def __init__(self, process: subprocess.Popen[str] | None = None, at: int = 0) -> None:
+        self.passed, self._process, self._at = 0, process, at
+
+    def __call__(self, seen: PassedMad) -> None:
+        if seen.out and seen.mad[3] == Method.SET:
+            if self.passed == self._at and self._process is not None:
+                os.kill(self._process.pid, signal.SIGKILL)
+            self.passed += 1

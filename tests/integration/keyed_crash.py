@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import Run, Runs
-from tests.integration.crashes import kinds_passed, run_to_a_point
+from tests.integration.crashes import points_passed, run_to_a_point
 from tests.integration.hosted import Hosted, left_over
 from tests.integration.keyed_opensm import CLOSED, stored_keys
 from tests.integration.waiting import by_method
@@ -83,21 +83,21 @@ class KeyedScene:
         elif what != "deploy" and has_none:
             self.must(*COMMANDS["deploy"])
 
-    def kinds(self, what: str) -> list[str]:
-        """Return the kind of each point that a command has."""
+    def points(self, what: str) -> int:
+        """Return how many points a command has."""
         self.begin(what)
         return self.points_of(COMMANDS[what])
 
-    def kinds_going_back(self) -> list[str]:
-        """Return the kind of each point that the way back of a rotation has."""
+    def points_going_back(self) -> int:
+        """Return how many points the way back of a rotation has."""
         self.rotated()
         return self.points_of(self.way_back())
 
-    def points_of(self, words: Sequence[str]) -> list[str]:
-        """Return the kind of each point that a command has where it begins now."""
+    def points_of(self, words: Sequence[str]) -> int:
+        """Return how many points a command has where it begins now."""
         code, said = self.run(words, "count")
         assert code == 0, said
-        return kinds_passed(self.served)
+        return points_passed(self.served)
 
     def way_back(self) -> list[str]:
         """Return the command that rolls the last run back."""

@@ -50,8 +50,8 @@ class LoweringScene:
         elif level > 1:
             self.scene.must("mkey-rotate", *_LEVEL_1)
 
-    def kinds(self) -> list[str]:
-        """Return the kind of each point that the lowering has."""
+    def points(self) -> int:
+        """Return how many points the lowering has."""
         return self.scene.points_of(self.begin())
 
     def cut_off(self, point: int, way_on: str) -> None:

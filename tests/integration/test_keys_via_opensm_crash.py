@@ -1,6 +1,6 @@
 """``mkey-deploy``, ``-rotate``, ``-remove --via opensm`` die: no key is lost, and what was begun is finished or undone.
 
-ibkeys is killed before system calls that write, and around renames and signals: at one of each kind (`crashes`).
+ibkeys is killed before system calls that write, and around renames and signals, under `make soak` at each of them.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from tests.corpus import DATA
-from tests.integration.crashes import crash_command, crash_environment, first_of_each_kind, last_of_each_kind
+from tests.integration.crashes import crash_command, crash_environment, every_point, points_in
 from tests.integration.keyed_crash import COMMANDS, KeyedScene
 from tests.integration.keyed_opensm import keyed
 from tests.integration.keyed_standbys import KeyedSite, keyed_site
-from tests.integration.lowering_crash import AGAIN, LoweringScene
+from tests.integration.lowering_crash import WAYS_DOWN, LoweringScene
 from tests.integration.waiting import by_method
 
 NET = DATA / "fabrics" / "two-switch.net"
-SAMPLE = 1
-"""Points of each way under `make test`. Under `make soak` one of each kind, in `PARTS` tests."""
-PARTS = 4
-STRIDE = 5
-"""With a standby one of them in so many."""
-WAYS_ON = {"resume": first_of_each_kind, "undo": last_of_each_kind}
-"""How it goes on, and which point of each kind is taken for that."""
-WAYS_DOWN = {AGAIN: first_of_each_kind, "undo": last_of_each_kind, "resume": last_of_each_kind}
-"""The same of a lowering of the level."""
+MIDDLE = 0.5
+"""The point of each way under `make test`, as a share of all. Under `make soak` all, in `PARTS` tests."""
+PARTS = 16
+WAYS_ON = ("resume", "undo")
+"""How it goes on."""
+OF_STANDBYS = ("mkeys/opensm/standbys.py", "mkeys/opensm/key_files.py")
+"""What has points only where there is a standby; its options file is written as that of the master is."""
+STRIDE = 20
+"""One point in so many of a lowering while there is a standby: all of them are those that it has without one."""
 
 
 def every_way_in_parts(test: Callable[..., None]) -> Callable[..., None]:
@@ -47,36 +47,33 @@ def scene(preloaded: str) -> Iterator[KeyedScene]:
 def test_after_a_kill_at_a_point_of_the_sample_it_is_finished_or_undone(
     scene: KeyedScene, what: str, way_on: str
 ) -> None:
-    points = len(scene.kinds(what))
+    points = scene.points(what)
     assert points > 100
-    for number in range(SAMPLE):
-        scene.cut_off(what, (2 * number + 1) * points // (2 * SAMPLE), way_on)
+    scene.cut_off(what, int(MIDDLE * points), way_on)
 
 
 def test_a_way_back_that_was_killed_at_a_point_of_the_sample_is_finished(scene: KeyedScene) -> None:
-    points = len(scene.kinds_going_back())
-    for number in range(SAMPLE):
-        scene.cut_off_going_back((2 * number + 1) * points // (2 * SAMPLE))
+    scene.cut_off_going_back(int(MIDDLE * scene.points_going_back()))
 
 
 @every_way_in_parts
-def test_after_a_kill_at_a_point_of_any_kind_it_is_finished_or_undone(
+def test_after_a_kill_at_any_point_it_is_finished_or_undone(
     scene: KeyedScene, what: str, way_on: str, part: int
 ) -> None:
-    for point in WAYS_ON[way_on](scene.kinds(what))[part::PARTS]:
+    for point in every_point(scene.points(what), part, PARTS):
         scene.cut_off(what, point, way_on)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(PARTS))
-def test_a_way_back_that_was_killed_at_a_point_of_any_kind_is_finished(scene: KeyedScene, part: int) -> None:
-    for point in first_of_each_kind(scene.kinds_going_back())[part::PARTS]:
+def test_a_way_back_that_was_killed_at_any_point_is_finished(scene: KeyedScene, part: int) -> None:
+    for point in every_point(scene.points_going_back(), part, PARTS):
         scene.cut_off_going_back(point)
 
 
 def test_a_lowering_that_was_killed_at_a_point_of_the_sample_is_finished_or_the_run_is(scene: KeyedScene) -> None:
     lowering = LoweringScene(scene)
-    points = len(lowering.kinds())
+    points = lowering.points()
     assert points > 50
     for number, way_on in enumerate(WAYS_DOWN, start=1):
         lowering.cut_off(number * points // (len(WAYS_DOWN) + 1), way_on)
@@ -85,11 +82,11 @@ def test_a_lowering_that_was_killed_at_a_point_of_the_sample_is_finished_or_the_
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("way_on", WAYS_DOWN)
-def test_a_lowering_that_was_killed_at_a_point_of_any_kind_is_finished_or_the_run_is(
+def test_a_lowering_that_was_killed_at_any_point_is_finished_or_the_run_is(
     scene: KeyedScene, way_on: str, part: int
 ) -> None:
     lowering = LoweringScene(scene)
-    for point in WAYS_DOWN[way_on](lowering.kinds())[part::PARTS]:
+    for point in every_point(lowering.points(), part, PARTS):
         lowering.cut_off(point, way_on)
 
 
@@ -126,15 +123,20 @@ def standby_scene(preloaded: str) -> Iterator[StandbyScene]:
 def test_after_a_kill_while_a_standby_is_there_it_is_finished_or_undone(
     standby_scene: StandbyScene, way_on: str
 ) -> None:
-    points = standby_scene.kinds("rotate")
-    standby_scene.cut_off("rotate", len(points) * 3 // 4, way_on)
+    standby_scene.cut_off("rotate", standby_scene.points("rotate") * 3 // 4, way_on)
 
 
-@every_way_in_parts
-def test_after_a_kill_at_many_points_while_a_standby_is_there_it_is_finished_or_undone(
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("way_on", WAYS_ON)
+@pytest.mark.parametrize("what", ["deploy", "rotate"])  # a removal stops no standby
+def test_after_a_kill_at_any_point_that_only_a_standby_brings_it_is_finished_or_undone(
     standby_scene: StandbyScene, what: str, way_on: str, part: int
 ) -> None:
-    for point in WAYS_ON[way_on](standby_scene.kinds(what))[part :: PARTS * STRIDE]:
+    standby_scene.points(what)
+    points = points_in(standby_scene.served, OF_STANDBYS)
+    assert len(points) > PARTS
+    for point in points[part::PARTS]:
         standby_scene.cut_off(what, point, way_on)
 
 
@@ -144,5 +146,5 @@ def test_a_lowering_that_was_killed_while_a_standby_is_there_is_finished_or_the_
     standby_scene: StandbyScene, way_on: str
 ) -> None:
     lowering = LoweringScene(standby_scene)
-    for point in WAYS_DOWN[way_on](lowering.kinds())[:: 2 * STRIDE]:
+    for point in range(0, lowering.points(), STRIDE):
         lowering.cut_off(point, way_on)

@@ -1,28 +1,27 @@
-"""The connection to the OpenSMs' host is cut in every step of a rotation of the M_Key, and `ibkeys resume` ends it; and
-while the level of one that nobody confirmed is lowered."""
+"""The connection to the OpenSMs' host is cut anywhere in a rotation of the M_Key, which goes on or back then; and while
+the level of one that nobody confirmed is lowered."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from ibkeys.host.host_lock import lock_file
 from tests.integration.hosted import left_over
-from tests.integration.keyed_crash import KeyedScene
+from tests.integration.keyed_crash import REFUSED, KeyedScene
 from tests.integration.keyed_opensm import CLOSED
 from tests.integration.keyed_standbys import KeyedSite, keyed_site, through_ssh
 from tests.integration.lowering_crash import AGAIN, WAYS_DOWN, LoweringScene
 from tests.integration.relay import NOBODY, READER, WRITER, Relay
 
-MOST = {READER: 4, WRITER: 10}
-"""How many points of each connection in one step under `make soak`, spread over all that the step has."""
-PARTS = 4
-"""In so many tests."""
+PARTS = 8
+"""Under `make soak` the connection is cut after each piece, in so many tests."""
+STRIDE = 10
+"""With a standby, which takes three times as long, after one piece in so many."""
 SAMPLE = (WRITER, 0.6)
 """The point of a rotation under `make test`, as a share of all those of a connection."""
 SAMPLE_DOWN = 40
@@ -44,22 +43,9 @@ class Cut:
         assert code == 0, said
         return {which: self.relay.pieces(which) for which in (READER, WRITER)}
 
-    def points(self, which: int) -> list[int]:
-        """Rotate without a cut; return the points of each step, from the first word to the last one."""
-        ends: list[int] = []
-
-        def note(line: str) -> None:
-            if line.startswith("ibkeys: step:"):
-                ends.append(self.relay.pieces(which))
-
-        self.site.hears.append(note)
-        ends.append(self.rotate()[which])
-        self.site.hears.remove(note)
-        assert len(ends) > 3
-        return spread([0, *ends], MOST[which])
-
-    def cut(self, which: int, point: int) -> bool:
-        """Let a rotation be cut, and look at what it leaves; returns whether there was something to finish."""
+    def cut(self, which: int, point: int, way_on: str = "resume") -> bool:
+        """Let a rotation be cut, look at what it leaves, and finish it, or go back where keys are not mixed; returns
+        whether there was something to finish."""
         before = self.site.key()
         self.relay.arm(which, point)
         code, said = self.site.ibkeys("mkey-rotate")
@@ -69,7 +55,12 @@ class Cut:
         if is_open:
             assert code == 3, said
             assert "host smhost" in said
-            code, said = self.site.ibkeys("resume")
+            code, said = self.site.ibkeys(way_on)
+            if way_on == "undo" and code == 0:
+                assert self.site.key() == before
+                return True
+            if code == REFUSED and "can only be finished" in said:
+                code, said = self.site.ibkeys("resume")
             assert code == 0, said
         elif code:  # nothing was begun
             assert self.site.key() == before
@@ -78,14 +69,6 @@ class Cut:
         key, *rest = self.site.key()
         assert (key != before[0], rest) == (True, [2, 60])
         return is_open
-
-
-def spread(ends: Sequence[int], most: int) -> list[int]:
-    """Return every number between the *ends* of steps, of each step at most so many."""
-    points: list[int] = []
-    for first, last in pairwise(ends):
-        points += range(first + 1, last + 1, max(1, -(-(last - first) // most)))
-    return points
 
 
 def start(stack: ExitStack, folder: Path, opensms: int) -> Cut:
@@ -116,12 +99,25 @@ def test_a_cut_in_the_middle_is_finished(stack: ExitStack, tmp_path: Path) -> No
 
 @pytest.mark.soak
 @CONNECTIONS
+@pytest.mark.parametrize("way_on", ["resume", "undo"])
 @pytest.mark.parametrize("part", range(PARTS))
-def test_a_cut_in_every_step_is_finished_with_a_standby(
+def test_a_cut_anywhere_is_finished_or_goes_back(
+    stack: ExitStack, tmp_path: Path, which: int, way_on: str, part: int
+) -> None:
+    cut = start(stack, tmp_path, 1)
+    mended = [cut.cut(which, point, way_on) for point in range(1 + part, cut.rotate()[which] + 1, PARTS)]
+    assert any(mended)
+    finish(cut, 1)
+
+
+@pytest.mark.soak
+@CONNECTIONS
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_cut_at_many_points_is_finished_with_a_standby(
     stack: ExitStack, tmp_path: Path, which: int, part: int
 ) -> None:
     cut = start(stack, tmp_path, 2)
-    mended = [cut.cut(which, point) for point in cut.points(which)[part::PARTS]]
+    mended = [cut.cut(which, point) for point in range(1 + part, cut.rotate()[which] + 1, PARTS * STRIDE)]
     assert any(mended)
     finish(cut, 2)
 
@@ -143,9 +139,9 @@ class CutScene(KeyedScene):
         self.relay.arm(self.which if mode == "kill" else NOBODY, point)
         return self.site.ibkeys(*words)
 
-    def points_of(self, words: Sequence[str]) -> list[str]:
+    def points_of(self, words: Sequence[str]) -> int:
         self.must(*words)
-        return ["piece"] * self.relay.pieces(self.which)
+        return self.relay.pieces(self.which)
 
     def kill(self, words: Sequence[str], point: int) -> None:
         """Let a command be cut off at a point, and look at where keys are then, and what it says."""
@@ -177,6 +173,6 @@ def test_a_cut_anywhere_while_the_level_goes_back_is_finished_or_the_run_is(
 ) -> None:
     scene = cut_scene(stack, tmp_path, which)
     lowering = LoweringScene(scene)
-    for point in spread([0, len(lowering.kinds())], 3 * MOST[which])[WAYS_DOWN.index(way_on) :: len(WAYS_DOWN)]:
+    for point in range(1, lowering.points() + 1):
         lowering.cut_off(point, way_on)
     assert scene.cuts

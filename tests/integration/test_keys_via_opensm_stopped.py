@@ -19,7 +19,7 @@ NET = DATA / "fabrics" / "two-switch.net"
 CLOSED = ("--protect", "2", "--lease", "3600")
 PORTS = 8
 STEPS = {"mkey-deploy": 4, "mkey-rotate": 3, "mkey-remove": 2}
-"""How many steps each command has; the Sets of a rotation are `PORTS` in each of its three."""
+"""How many steps each command has, with `PORTS` Sets in each."""
 SAMPLE = ((4, "resume"), (12, "undo"), (21, "resume"))
 """Sets at which OpenSM dies under `make test`, in each step once, and how it goes on."""
 MORE = {"mkey-deploy": CLOSED, "mkey-rotate": (), "mkey-remove": ("--leave-open",)}
@@ -46,13 +46,13 @@ def must(opensm: KeyedOpensm, *words: str) -> str:
 # --- OpenSM dies ------------------------------------------------------------------------------------------------------
 
 
-def lose_opensm_at(opensm: KeyedOpensm, number: int, way_on: str = "resume") -> None:
-    """Let OpenSM die at a Set of a rotation; repair, start it, and finish the rotation, or go back. No lease is waited
+def lose_opensm_at(opensm: KeyedOpensm, number: int, way_on: str = "resume", command: str = "mkey-rotate") -> None:
+    """Let OpenSM die at a Set of a command; repair, start it, and finish the command, or go back. No lease is waited
     for."""
     served, running = opensm.served, opensm.running
     former = only(opensm)
     with opensm.at_set(number, running.process.kill):
-        code, said = opensm.ibkeys("mkey-rotate")
+        code, said = opensm.ibkeys(command, *MORE[command])
     assert code == 4
     assert "no longer runs" in said
     repair = re.search(r"ibkeys (sm-repair .*?);", said)
@@ -69,8 +69,12 @@ def lose_opensm_at(opensm: KeyedOpensm, number: int, way_on: str = "resume") -> 
     running.sweep()
     assert opensm.all_active()
     must(opensm, way_on)
-    assert only(opensm)[1:] == former[1:]
-    assert (only(opensm)[0] == former[0]) == (way_on == "undo")
+    key, level, lease = only(opensm)
+    assert (key == former[0]) == (way_on == "undo")
+    if way_on == "undo":
+        assert (level, lease) == former[1:]
+    else:
+        assert (bool(key), level, lease) == ((False, 0, 0) if command == "mkey-remove" else (True, 2, 3600))
     assert (opensm.violations(), opensm.leases_ended()) == (counted, 0)
     for port in opensm.end_ports():
         port.m_key_violations = 0
@@ -97,11 +101,14 @@ def test_after_opensm_died_in_the_middle_it_is_repaired_started_and_the_rotation
 
 @pytest.mark.soak
 @pytest.mark.parametrize("way_on", ["resume", "undo"])
-@pytest.mark.parametrize("step", range(STEPS["mkey-rotate"]))
-def test_after_opensm_died_at_any_set_of_a_step(opensm: KeyedOpensm, step: int, way_on: str) -> None:
-    must(opensm, "mkey-deploy", *CLOSED)
+@pytest.mark.parametrize(("command", "step"), [(command, step) for command in STEPS for step in range(STEPS[command])])
+def test_after_opensm_died_at_any_set_of_a_step(opensm: KeyedOpensm, command: str, step: int, way_on: str) -> None:
     for number in range(PORTS):
-        lose_opensm_at(opensm, 1 + step * PORTS + number, way_on)
+        if command == "mkey-deploy" and only(opensm)[0]:
+            must(opensm, "mkey-remove", "--leave-open")
+        elif command != "mkey-deploy" and not only(opensm)[0]:
+            must(opensm, "mkey-deploy", *CLOSED)
+        lose_opensm_at(opensm, 1 + step * PORTS + number, way_on, command)
 
 
 # --- the user stops it ------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sm_keys import SmKeys, StoredSmKey
 from tests.corpus import DATA
-from tests.integration.crashes import run_to_a_point
+from tests.integration.crashes import every_point, run_to_a_point
 from tests.integration.hosted import Running, left_over, opensm, running_until_the_end
 from tests.integration.ibsim import RUN_TIMEOUT, Ibsim
 from tests.integration.opensms import NodesOpensm
@@ -28,7 +28,7 @@ from tests.integration.subnet import Subnet
 from tests.integration.tenants import SM
 
 OPTIONS = "sweep_interval 0\nsminfo_polling_timeout 1000\npolling_retry_number 5\n"
-SAMPLE = 6
+PARTS = 8
 
 
 @pytest.fixture
@@ -186,6 +186,17 @@ def driven(served: Subnet, preloaded: str, mode: str, point: int | str) -> int:
     return points
 
 
+def is_taken_back(served: Subnet) -> bool:
+    """Take the change back that was begun; return whether it was, and not refused, for a file has the keys."""
+    with Journal.read(served.folder / "stores" / "journal.db") as journal:
+        begun = open_change(journal)
+    if begun is None:  # it died before that was there, or after it was closed: the next change goes on with its keys
+        return False
+    done = served.ibkeys("undo", str(begun.id), "--yes")
+    assert done.returncode == 0 or "can only be finished" in done.stderr, done.stderr
+    return done.returncode == 0
+
+
 def test_killed_before_the_first_file_it_goes_back(served: Subnet, stack: ExitStack, preloaded: str) -> None:
     [running] = start(served, stack, 1)
     stores, before = served.folder / "stores", running.conf.read_bytes()
@@ -220,19 +231,26 @@ def test_killed_before_the_first_signal_it_can_only_be_finished(
 
 
 @pytest.mark.soak
-def test_killed_at_a_point_of_the_sample_the_next_run_finishes_it(
-    served: Subnet, stack: ExitStack, preloaded: str
+@pytest.mark.parametrize("way_on", ["resume", "undo"])
+@pytest.mark.parametrize("part", range(PARTS))
+def test_killed_at_any_point_it_is_finished_or_taken_back(
+    served: Subnet, stack: ExitStack, preloaded: str, way_on: str, part: int
 ) -> None:
     [running] = start(served, stack, 1)
     stores = served.folder / "stores"
     points = driven(served, preloaded, "count", 0)
     assert points > 60
-    for number in range(SAMPLE):
+    for point in every_point(points, part, PARTS):
         before = current(stores)
-        driven(served, preloaded, "kill", (2 * number + 1) * points // (2 * SAMPLE))
+        driven(served, preloaded, "kill", point)
         rows = stored(stores)
         assert {*keys_in(running.conf.read_bytes()).values()} <= {row.sm_key for row in rows}
         was_begun = any(row.state == "pending" for row in rows)
+        if was_begun and way_on == "undo" and is_taken_back(served):
+            assert (keys_in(running.conf.read_bytes()), left_over(running.conf)) == (before, [])
+            assert current(stores) == before
+            assert not any(row.state == "pending" for row in stored(stores))
+            continue
         driven(served, preloaded, "off", 0)
         assert keys_in(running.conf.read_bytes()) == current(stores)
         assert left_over(running.conf) == []

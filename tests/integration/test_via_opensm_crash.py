@@ -1,37 +1,33 @@
 """``apply --via opensm`` and its undo die, or OpenSM does: what was begun can be finished, and can be undone.
 
-ibkeys is killed before system calls that write, and around renames and signals: at one of each kind (`crashes`).
-OpenSM is killed at random MADs and started again with the same arguments.
+ibkeys is killed before system calls that write, and around renames and signals, under `make soak` at each of them.
+OpenSM is killed at each of its Sets, and started again with the same arguments.
 """
 
 from __future__ import annotations
 
-import os
-import random
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ibkeys.sim.server.outbox import PassedMad
 from ibkeys.store.journal import Journal, OperationRecord
 from tests.corpus import DATA
-from tests.integration.crashes import first_of_each_kind, kinds_passed, last_of_each_kind, run_to_a_point
+from tests.integration.crashes import SetCount, every_point, run_to_a_point
 from tests.integration.hosted import BLUNT, File, Hosted, Running, Wire, facts, left_over, opensm, plan_for, planned
 from tests.integration.tenants import GREEN, TENANTS
 from tests.owners import give_away
 
-SAMPLE = 2
-"""Points of each way under `make test`. Under `make soak` one of each kind, in `PARTS` tests."""
-PARTS = 4
-WAYS = {"apply, resume": first_of_each_kind, "apply, undo": last_of_each_kind, "undo, undo": first_of_each_kind}
-"""What is cut off, and what comes after it; and which point of each kind is taken."""
-MOMENTS, FEW_MOMENTS = 17, 2
-"""Moments of each way at which OpenSM dies, under `make soak` and `make test`."""
+SAMPLE = (0.25, 0.75)
+"""Points, and Sets of OpenSM, of each way under `make test`, as shares of all. Under `make soak` all, in `PARTS`
+tests."""
+PARTS = 16
+WAYS = ("apply, resume", "apply, undo", "undo, undo")
+"""What is cut off, and what comes after it."""
 
 
 class Scene:
@@ -143,14 +139,14 @@ def scene(preloaded: str) -> Iterator[Scene]:
 # --- ibkeys dies ------------------------------------------------------------------------------------------------------
 
 
-def kinds(scene: Scene, way: str) -> list[str]:
-    """The kind of each point that the first command of *way* has."""
+def count_points(scene: Scene, way: str) -> int:
+    """How many points the first command of *way* has."""
     scene.begin()
     if way.startswith("undo"):
         scene.must(scene.apply)
-    done, _ = scene.run([*scene.undo] if way.startswith("undo") else scene.apply, "count")
+    done, points = scene.run([*scene.undo] if way.startswith("undo") else scene.apply, "count")
     assert done.returncode == 0, done.stderr
-    points = kinds_passed(scene.served)
+    assert points > 100
     if way.startswith("apply"):
         scene.must([*scene.undo])
     return points
@@ -170,37 +166,23 @@ def cut_off(scene: Scene, way: str, point: int) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_after_a_kill_at_a_point_of_the_sample_it_is_finished_or_undone(scene: Scene, way: str) -> None:
-    points = len(kinds(scene, way))
-    assert points > 100
-    for number in range(SAMPLE):
-        cut_off(scene, way, (2 * number + 1) * points // (2 * SAMPLE))
+    points = count_points(scene, way)
+    for share in SAMPLE:
+        cut_off(scene, way, int(share * points))
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("way", WAYS)
-def test_after_a_kill_at_a_point_of_any_kind_it_is_finished_or_undone(scene: Scene, way: str, part: int) -> None:
-    for point in WAYS[way](kinds(scene, way))[part::PARTS]:
+def test_after_a_kill_at_any_point_it_is_finished_or_undone(scene: Scene, way: str, part: int) -> None:
+    for point in every_point(count_points(scene, way), part, PARTS):
         cut_off(scene, way, point)
 
 
 # --- OpenSM dies ------------------------------------------------------------------------------------------------------
 
 
-class Count:
-    """Counts the MADs that leave for the fabric, and lets OpenSM die at one of them."""
-
-    def __init__(self, process: subprocess.Popen[str] | None = None, at: int = 0) -> None:
-        self.passed, self._process, self._at = 0, process, at
-
-    def __call__(self, seen: PassedMad) -> None:
-        if seen.out:
-            if self.passed == self._at and self._process is not None:
-                os.kill(self._process.pid, signal.SIGKILL)
-            self.passed += 1
-
-
-def until_it_ends(scene: Scene, way: str, count: Count) -> int:
+def until_it_ends(scene: Scene, way: str, count: SetCount) -> int:
     """Make the first command of *way* and return how it ends."""
     scene.begin()
     if way.startswith("undo"):
@@ -211,34 +193,37 @@ def until_it_ends(scene: Scene, way: str, count: Count) -> int:
     return done.returncode
 
 
-def lose_opensm_at(scene: Scene, way: str, moments: Sequence[float]) -> None:
-    """Let OpenSM die at each moment (0 to 1) of the first command of *way*, start it again, and let the second mend
-    what was begun."""
-    whole = Count()
+def count_sets(scene: Scene, way: str) -> int:
+    """How many Sets OpenSM makes in the first command of *way*."""
+    whole = SetCount()
     assert until_it_ends(scene, way, whole) == 0
+    assert whole.passed > 4
     if way.startswith("apply"):
         scene.must([*scene.undo])
-    for moment in moments:
-        scene.exact = True
-        scene.look()
-        code = until_it_ends(scene, way, Count(scene.running.process, int(moment * whole.passed)))
-        assert code in (0, 2, 3, 4)
-        scene.running.kill()
-        scene.running.start()
-        scene.exact = False
-        scene.follow(way.split(", ")[1])
+    return whole.passed
 
 
-def moments(way: str, count: int) -> list[float]:
-    return [random.Random(f"{way} {number}").random() for number in range(count)]
+def lose_opensm_at(scene: Scene, way: str, number: int) -> None:
+    """Let OpenSM die at a Set of the first command of *way*, start it again, and let the second mend what was begun."""
+    scene.exact = True
+    scene.look()
+    code = until_it_ends(scene, way, SetCount(scene.running.process, number))
+    assert code in (0, 2, 3, 4)
+    scene.running.kill()
+    scene.running.start()
+    scene.exact = False
+    scene.follow(way.split(", ")[1])
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_after_opensm_died_and_was_started_again_it_is_finished_or_undone(scene: Scene, way: str) -> None:
-    lose_opensm_at(scene, way, moments(way, FEW_MOMENTS))
+    sets = count_sets(scene, way)
+    for share in SAMPLE:
+        lose_opensm_at(scene, way, int(share * sets))
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("way", WAYS)
-def test_after_opensm_died_at_any_of_many_moments(scene: Scene, way: str) -> None:
-    lose_opensm_at(scene, way, moments(way, MOMENTS)[FEW_MOMENTS:])
+def test_after_opensm_died_at_any_of_its_sets(scene: Scene, way: str) -> None:
+    for number in range(count_sets(scene, way)):
+        lose_opensm_at(scene, way, number)

@@ -1,8 +1,8 @@
 """``apply --via ufm:URL`` and its undo are interrupted or killed: what was begun can be finished, and can be undone
 right afterwards.
 
-The row: each question to UFM, when it comes and when it is made but not answered; MADs of the fabric; one of each kind
-of system calls that write (`crashes`). A named sample of it is in the suite, the whole row is soak.
+The row: each question to UFM, when it comes and when it is made but not answered; MADs of the fabric; each system call
+that writes (`crashes`). A named sample of it is in the suite, the whole row is soak.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pytest
 
 from ibkeys.sim.server.outbox import PassedMad
 from ibkeys.store.journal import Journal, OperationRecord
-from tests.integration.crashes import crash_command, crash_environment, first_of_each_kind, kinds_passed
+from tests.integration.crashes import crash_command, crash_environment, points_passed
 from tests.integration.tenants import tables
 from tests.integration.ufmed import Ufmed, policy, stored, ufmed
 
@@ -27,7 +27,7 @@ BEFORE = {0x10: {2: "full", 3: "full"}, 0x20: {4: "full", 5: "limited"}}
 AFTER = {0x11: {2: "full", 3: "full"}, 0x20: {4: "full", 5: "full", 6: "limited"}}
 """Two steps on the way, with POST, PUT and DELETE."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
-PARTS = 4
+PARTS = 16
 MADS = 6
 
 
@@ -63,7 +63,6 @@ class Scene:
         self.over, self.preloaded, self.serial = over, preloaded, 0
         self.plan = over.plan(policy(AFTER))
         self.former = self.wire()
-        self.kinds: dict[str, list[str]] = {}
         self.counts = self._count()
 
     def wire(self) -> dict[tuple[int, int], set[int]]:
@@ -118,8 +117,13 @@ class Scene:
         process = self.begin(self.words(first), "count")
         said = self.end(process)
         assert process.returncode == 0, said
-        questions, self.kinds[first] = len(self.over.mock.log) - asked, kinds_passed(self.over.served)
-        counts = {"comes": questions, "made": questions, "mad": mads.passed, "point": len(self.kinds[first])}
+        questions = len(self.over.mock.log) - asked
+        counts = {
+            "comes": questions,
+            "made": questions,
+            "mad": mads.passed,
+            "point": points_passed(self.over.served),
+        }
         return {(first, kind): count for kind, count in counts.items()}
 
     # --- one that is cut off -----------------------------------------------------------------------------------------
@@ -196,7 +200,8 @@ def test_what_was_cut_off_is_finished_or_undone(scene: Scene, name: str) -> None
 
 
 def whole_row(scene: Scene) -> Iterator[Cut]:
-    """Every question, MADs at random, a point of each kind; signals, and what comes then, take turns."""
+    """Every question, MADs at random, every point; signals take turns. After each of an apply comes what finishes it,
+    and what goes back."""
     chance = random.Random(17)
     counts, turns = scene.counts, cycle(SIGNALS)
     cuts = [
@@ -209,11 +214,11 @@ def whole_row(scene: Scene) -> Iterator[Cut]:
     cuts += [
         (first, "point", (number + 0.5) / counts[first, "point"], signal.SIGKILL)
         for first in ("apply", "undo")
-        for number in first_of_each_kind(scene.kinds[first])
+        for number in range(counts[first, "point"])
     ]
-    for number, (first, kind, at, by) in enumerate(cuts):
-        then = ("undo", "resume")[(number + number // 3) % 2] if first == "apply" else "undo"
-        yield Cut(kind, at, by, then, first)
+    for first, kind, at, by in cuts:
+        for then in ("undo", "resume") if first == "apply" else ("undo",):
+            yield Cut(kind, at, by, then, first)
 
 
 @pytest.mark.soak
