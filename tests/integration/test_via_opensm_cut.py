@@ -23,8 +23,12 @@ from tests.integration.subnet import Subnet
 from tests.integration.tenants import GREEN, SM, TENANTS, tables
 
 LOCK = lock_file(Path("opensm.conf")).name
-SAMPLE = {READER: (0.3,), WRITER: (0.8,)}
-"""Points of each connection under make test, as shares of the whole."""
+SAMPLE = {READER: (0.3, "undo"), WRITER: (0.8, "resume")}
+"""The point of each connection under make test, as a share of the whole, and how it goes on."""
+ROWS = [
+    *(pytest.param(which, way_on, False) for which, (_, way_on) in SAMPLE.items()),
+    *(pytest.param(which, way_on, True, marks=pytest.mark.soak) for which in SAMPLE for way_on in ("resume", "undo")),
+]
 
 
 class Cut(OtherHost):
@@ -65,12 +69,10 @@ def points(which: int, count: int, every: bool) -> Sequence[int]:
     """Where to cut, *every* one up to far beyond the end: a busy machine makes other pieces in each run."""
     if every:
         return range(1, 3 * count)
-    return [1 + round(share * (count - 4)) for share in SAMPLE[which]]
+    return [1 + round(SAMPLE[which][0] * (count - 4))]
 
 
-@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.soak)])
-@pytest.mark.parametrize("way_on", ["resume", "undo"])
-@pytest.mark.parametrize("which", [READER, WRITER], ids=["reader", "writer"])
+@pytest.mark.parametrize(("which", "way_on", "every"), ROWS)
 def test_a_cut_at_every_point_is_finished_or_goes_back(cut: Cut, which: int, way_on: str, every: bool) -> None:
     before = tables(cut.served)
     whole(cut)
