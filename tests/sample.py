@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Final, TypeVar
 
 import pytest
 
+T = TypeVar("T")
 SOAK: Final = os.environ.get("IBKEYS_SOAK") == "1"
 """Whether this is `make soak`."""
+
+
+def one_in(stride: int, rows: Sequence[T]) -> Sequence[T]:
+    """Return every row under `make soak`; under `make test` one in *stride*, and the last."""
+    return rows if SOAK else [*rows[:-1:stride], rows[-1]]
 
 
 def sampled(rows: Iterable[str], sample: Collection[str]) -> list[Any]:

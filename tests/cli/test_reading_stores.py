@@ -13,6 +13,7 @@ from ibkeys.cli import COMMANDS
 from tests.cli.conftest import SA_KEY, TWO_SWITCH, WITH_SA, key_argument, run
 from tests.corpus import DATA
 from tests.host.kernel.trees import mlx4_sriov
+from tests.sample import one_in
 
 STORES = DATA / "stores"
 VERSIONS = ("none", "first", "70c34ae", "3eed0cee")
@@ -66,6 +67,11 @@ DRY = (
     ("sm-repair",),
 )
 COMMANDS_OF_LINES = {line[0] for line in (*READING, *DRY)}
+ROWS = [
+    pytest.param(words, version, id=f"{' '.join(words)}-{version}")
+    for words in (*READING, *((*line, "--dry-run") for line in DRY))
+    for version in VERSIONS
+]
 WITHOUT_STORES = {
     *("pkey-check", "pkey-explain", "qkey-explain", "decode", "sim", "completion", "mkey-gen"),
     *("diff", "history", "import"),  # files that are named
@@ -95,8 +101,7 @@ def looked_at(folder: Path) -> dict[str, tuple[int, bytes]]:
     return {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("words", [*READING, *((*line, "--dry-run") for line in DRY)], ids=" ".join)
+@pytest.mark.parametrize(("words", "version"), one_in(3, ROWS))
 def test_the_stores_stay_as_they_are(tmp_path: Path, version: str, words: tuple[str, ...]) -> None:
     folder, out = stores(tmp_path / "stores", version), tmp_path / "out"
     out.mkdir()
