@@ -64,8 +64,7 @@ def plan_apply(
     remaining = carrier.state(plan, survey)
     apply_plan = apply_plan_of(writer, carrier, remaining, survey, plan, NEW_PLAN, hooks)
     apply_plan.digest = plan_digest(plan)
-    if apply_plan.phases:
-        apply_plan.objections[:0] = _objections_to_open_operations(writer, survey)
+    _look_at_open_operations(writer, survey, apply_plan)
     _permit(writer, apply_plan, permissions)
     problems = [each for each in plan.problems if carrier.sends_sets or each.kind != "active-sm"]
     if problems:
@@ -111,17 +110,19 @@ def _permit(
         keep_first(writer, apply_plan, permissions.first)
 
 
-def _objections_to_open_operations(writer: Writer, survey: Survey) -> list[Objection]:
-    """Return an objection for each apply, or undo of one, that is open on this subnet: a node was found that it was
-    at."""
-    here = {node.guid for node in survey.topology.nodes}
+def _look_at_open_operations(writer: Writer, survey: Survey, apply_plan: ApplyPlan) -> None:
+    """Object to each apply, or undo of one, that is open on this subnet: a port was found here that it was at, for an
+    HCA may have its other port on another subnet. A note names each of the others. Raises StoreError."""
+    here = {port.guid for port in survey.end_ports}
     with Journal.read(writer.fabric.stores.journal) as journal:
-        found = [(record, journal.nodes_of(record.id)) for record in not_ended(journal)]
-    return [
-        Objection("open-operation", f"operation {record.id} ({record.command}) is open: {going_on(record)}")
-        for record, nodes in found
-        if nodes & here
-    ]
+        found = [(record, journal.port_guids(record.id)) for record in not_ended(journal)]
+    for record, ports in reversed(found):
+        text, commands = f"operation {record.id} ({record.command}) is open", going_on(record)
+        if ports.isdisjoint(here):
+            where = " on another subnet" if ports else ""
+            apply_plan.notes.append(f"{text}{where}: {commands.in_short}")
+        elif apply_plan.phases:
+            apply_plan.objections.insert(0, Objection("open-operation", f"{text}: {commands}"))
 
 
 def unfinished(journal: Journal) -> list[OperationRecord]:

@@ -20,7 +20,7 @@ from ibkeys.store.journal import Journal
 from ibkeys.store.paths import StorePaths
 from tests.apply.applying import MORE, apply, interrupted_at, opened, resume, state_of, undo
 from tests.apply.lab import ALL, Lab
-from tests.fabricsim import interlocks, set_p_key_capacity, swap_cables, tool, writer
+from tests.fabricsim import interlocks, replace_hca, set_p_key_capacity, swap_cables, tool, writer
 from tests.plan.plans import entries, tables
 from tests.spy import at_sets, sets, spy
 
@@ -163,15 +163,27 @@ def test_an_apply_is_refused_while_another_one_is_open_on_the_same_subnet(lab: L
     assert [state_of(stores, number) for number in (1, 2)] == ["open", "done"]
 
 
-def test_an_apply_on_another_subnet_may_be_open(lab: Lab, stores: StorePaths) -> None:
-    with opened(lab, stores) as fabric, pytest.raises(KeyboardInterrupt):
-        apply(fabric, lab.plan({2: entries(0xFFFF, 0x8001), 5: entries(0xFFFF, 0x8001)}), check=interrupted_at(6))
+@pytest.mark.parametrize(("hosts", "enforce"), [((2, 5), ""), ((), "io")])  # without hosts all Sets are at a switch
+def test_an_apply_on_another_subnet_may_be_open(
+    lab: Lab, stores: StorePaths, hosts: tuple[int, ...], enforce: str
+) -> None:
+    """An HCA with a port on each of them has one node GUID."""
+    wanted = {number: entries(0xFFFF, 0x8001) for number in hosts}
+    with opened(lab, stores) as fabric:
+        apply(fabric, lab.plan(wanted, {2: enforce} if enforce else None))
+        with Journal(stores.journal) as journal:
+            journal.set_state(1, "open")
+        with pytest.raises(Refused, match=r"open-operation: operation 1 \(apply\) is open: "):
+            apply(fabric, lab.plan({3: entries(0xFFFF, 0x8002)}))
     other = Lab()
-    for node in other.net.nodes:  # the same fabric, made of other hardware
-        node.guid += 0x100000
-    plan = other.plan({2: entries(0xFFFF, 0x8001)})
+    for node in other.net.nodes:  # the same fabric, made of other hardware but for one HCA
+        guid = node.guid
+        replace_hca(node, step=0x100000)
+        if node.description == "node02 mlx4_0":
+            node.guid = guid
     with opened(other, stores) as fabric:
-        apply(fabric, plan)
+        work = apply(fabric, other.plan({2: entries(0xFFFF, 0x8001)}))
+    assert "operation 1 (apply) is open on another subnet: `ibkeys resume 1` finishes it" in work.notes[0]
     assert [state_of(stores, number) for number in (1, 2)] == ["open", "done"]
 
 

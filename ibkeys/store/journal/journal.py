@@ -328,9 +328,10 @@ class Journal(Store):
         )
         return {guid_number(guid): (name, node_type) for guid, name, node_type in rows}
 
-    def nodes_of(self, operation: int) -> set[int]:
-        """Return the GUIDs of the nodes that an operation was at."""
-        query = "SELECT DISTINCT node_guid FROM entries WHERE operation = ?"
+    def port_guids(self, operation: int) -> set[int]:
+        """Return the port GUIDs of the ports that an operation was at; of each port of a switch that is the one of port
+        0."""
+        query = "SELECT DISTINCT port_guid FROM entries WHERE operation = ?"
         return {guid_number(guid) for (guid,) in self.database.query(query, (operation,), of="entries")}
 
     def files(self, operation: int) -> list[FileEntry]:
