@@ -100,8 +100,8 @@ def to_undo(journal: Journal, operation: int | None) -> Target:
 
 def open_beside(journal: Journal, command: str) -> list[OperationRecord]:
     """Return the operations that something is left of, and those that wait to be confirmed, the oldest first. Of an
-    undo that was cut off it is the operation that is undone. Those of the same kind as *command* are left out: it is
-    refused for them, or goes on with one."""
+    undo that was cut off it is the operation that is undone. Those of the same kind as *command* are left out: a new
+    one of them knows which are on the same subnet."""
     known, kind = _Known(journal), "partitions" if command == "apply" else _kind_of(command)
     found = {each.id: each for each in [*known.left(), *known.waiting()]}
     return [found[number].record for number in sorted(found) if kind == "other" or found[number].kind != kind]

@@ -107,8 +107,8 @@ class ShownChange(ABC):
 
 def writer_of(fabric: Fabric, command: str, consent: Changing, goes_on: int | None = None) -> Writer:
     """Return the writer of a changing command, with what the user agreed to, and what the journal says was asked for.
-    Each operation that is open is named on standard error, but for the one that it *goes_on* with and those for which
-    it is refused.
+    Each operation that is open is named on standard error, but for the one that it *goes_on* with. A new one names
+    those of its kind later, or is refused for them.
 
     Raises UsageError for an interlock that there is not.
     """
@@ -119,7 +119,7 @@ def writer_of(fabric: Fabric, command: str, consent: Changing, goes_on: int | No
     from ibkeys.store.journal import Journal
 
     with Journal.read(fabric.stores.journal) as journal:
-        for each in open_beside(journal, command):
+        for each in open_beside(journal, command if goes_on is None else ""):
             commands = next_commands_of(each)
             if each.id != goes_on and commands is not None:
                 exits.note(f"operation {each.id} ({each.command}) is open: {commands.in_short}")

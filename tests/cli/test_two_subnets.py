@@ -50,9 +50,10 @@ def test_each_goes_on_and_back_by_its_number(on: Typed, word: str) -> None:
     several = on("one", word, "--yes")
     assert (several.code, "operation 1 (mkey-deploy), operation 2 (mkey-deploy)" in several.error) == (2, True)
     elsewhere = on("one", word, 2, "--yes")
-    assert (elsewhere.code, "that run was on a different one" in elsewhere.error) == (2, True)
+    assert (elsewhere.code, "that run was on a different one" in elsewhere.err) == (2, True)
     went = on("one", word, 1, "--yes")
-    assert went.code == 0, went.err
+    assert (went.code, "note: operation 2 (mkey-deploy) is open: `ibkeys resume 2`" in went.err) == (0, True), went.err
+    assert "operation 1 (mkey-deploy) is open" not in went.err
     ends = "done" if word == "resume" else "undone"
     assert operations(on)[:2] == [(1, "mkey-deploy", ends), (2, "mkey-deploy", "open")]
     went = on("other", word, "--yes")
