@@ -15,6 +15,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import NewRunPort, RunOptions, Runs
 from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.run_tables import RUN_TO_MOVE
 from ibkeys.store.keys.schema import KEYSTORE_SCHEMA
 from ibkeys.store.moving_runs import has_run_to_move, move_run, move_run_between
 
@@ -29,7 +30,7 @@ VIA = {
 
 def earlier_store(path: Path, run: dict[str, Any]) -> Path:
     """Make a key store of before the move, with a run of two ports, one of them begun."""
-    steps = KEYSTORE_SCHEMA.steps[:-1]
+    steps = KEYSTORE_SCHEMA.steps[: KEYSTORE_SCHEMA.steps.index(RUN_TO_MOVE)]
     values = {"command": "mkey-rotate", "state": "open", "journal": None, "operation": None, "via": None, **run}
     path.touch(0o600)
     with closing(sqlite3.connect(path)) as connection:

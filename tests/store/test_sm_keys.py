@@ -36,7 +36,6 @@ def states(keys: SmKeys) -> list[tuple[str, str, SMKey]]:
 
 def test_a_key_is_pending_then_current_then_former(keys: SmKeys) -> None:
     first = keys.put_pending("sa_key", A, "by hand")
-    assert keys.current("sa_key") is None
     keys.promote(first)
     keys.promote(first)
     second = keys.put_pending("sa_key", B)
@@ -44,9 +43,6 @@ def test_a_key_is_pending_then_current_then_former(keys: SmKeys) -> None:
     assert states(keys) == [("sa_key", "current", A), ("sa_key", "pending", B), ("sm_key", "pending", B)]
     keys.promote(second)
     assert states(keys) == [("sa_key", "former", A), ("sa_key", "current", B), ("sm_key", "pending", B)]
-    found = keys.current("sa_key")
-    assert found is not None
-    assert (found.ref, found.sm_key) == (second, B)
     keys.promote(first)  # a change that went back
     assert states(keys) == [("sa_key", "current", A), ("sa_key", "former", B), ("sm_key", "pending", B)]
     assert keys.get(other).kind == "sm_key"
@@ -61,6 +57,23 @@ def test_a_pending_key_that_was_never_confirmed_is_kept(keys: SmKeys) -> None:
         ("former", "its change was never confirmed"),
         ("former", "went back"),
     ]
+
+
+def test_the_keys_of_other_subnets_are_neither_listed_nor_changed() -> None:
+    store = KeyStore(None)
+    keys = SmKeys(store)
+    refs = [keys.put_pending("sm_key", A), keys.put_pending("sa_key", B)]
+    keys.promote(refs[1])
+    here = SmKeys(store, [keys.names()[ref] for ref in refs])
+    assert here.rows() == here.outline() == []
+    own = [here.put_pending("sm_key", B), here.put_pending("sa_key", C)]
+    here.promote(own[1])
+    mine = [("sm_key", "pending", B), ("sa_key", "current", C)]
+    assert states(here) == mine
+    assert states(keys) == [("sm_key", "pending", A), ("sa_key", "current", B), *mine]
+    assert here.put_imported("sm_key", A) not in refs  # a file has it here too
+    here.promote(here.put_pending("sa_key", A))
+    assert [row.state for row in keys.rows()] == ["pending", "current", "pending", "former", "imported", "current"]
 
 
 def test_a_key_of_a_file_is_stored_once_for_each_kind(keys: SmKeys) -> None:
@@ -79,7 +92,7 @@ def test_a_row_that_is_not_there_is_an_error(keys: SmKeys) -> None:
 
 def test_nothing_shows_a_key(keys: SmKeys) -> None:
     ref = keys.put_pending("sm_key", A)
-    shown = f"{keys.rows()} {keys.get(ref)!r} {keys.current('sm_key')}"
+    shown = f"{keys.rows()} {keys.get(ref)!r}"
     assert A.hex()[2:] not in shown
     assert str(A.reveal()) not in shown
     assert "SM_Key not shown" in shown
@@ -152,7 +165,6 @@ def test_without_the_passphrase_states_are_seen_and_no_key(sealed: Path) -> None
         asks: list[Callable[[], object]] = [
             keys.rows,
             lambda: keys.get(1),
-            lambda: keys.current("sa_key"),
             lambda: keys.put_pending("sa_key", C),
             lambda: keys.put_imported("sa_key", C),
         ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,13 +16,15 @@ KeyState = Literal["current", "pending", "former", "imported"]
 @dataclass(frozen=True, slots=True)
 class KeyTable:
     """One table of ``store``. ``what``: the name of a row in messages. ``owner``: the column for the owner of a key. An
-    owner has at most one ``current`` and one ``pending`` key. All methods raise StoreError.
+    owner has at most one ``current`` and one ``pending`` key, besides the rows named in ``others``, which stay as they
+    are. All methods raise StoreError.
     """
 
     store: Store
     name: str
     what: str = "key"
     owner: str = ""
+    others: Collection[str] = ()
 
     def select(self, columns: str, which: str = "", *parameters: object) -> list[tuple[Any, ...]]:
         """Return *columns* of the rows that *which* selects, the end of a SELECT."""
@@ -42,9 +45,11 @@ class KeyTable:
 
     def give_up(self, owner: str, state: KeyState, note: str) -> None:
         """Make the keys of *owner* that are in *state* former ones."""
+        are_others = f"name IN ({', '.join('?' * len(self.others))})"
         self.store.database.execute(
-            f"UPDATE {self.name} SET state = 'former', since = ?, note = ? WHERE {self.owner} = ? AND state = ?",
-            (self.store.now(), note, owner, state),
+            f"UPDATE {self.name} SET state = 'former', since = ?, note = ? WHERE {self.owner} = ? AND state = ? "
+            f"AND NOT {are_others}",
+            (self.store.now(), note, owner, state, *self.others),
         )
 
     def set_state(self, ref: int, state: KeyState, note: str) -> None:

@@ -10,7 +10,7 @@ from ibkeys.store.keys.row_names import NUMBERED_COLUMNS, ROW_NAMES
 from ibkeys.store.keys.run_tables import RUN_COLUMNS, RUN_OPERATION, RUN_TABLES, RUN_TO_MOVE, RUN_VIA
 from ibkeys.store.keys.sealed_only import sealed_only
 from ibkeys.store.keys.sealing import SALT_BYTES
-from ibkeys.store.keys.sm_key_tables import SM_KEY_COLUMNS, SM_KEY_TABLES
+from ibkeys.store.keys.sm_key_tables import SEVERAL_SUBNETS, SM_KEY_COLUMNS, SM_KEY_TABLES
 from ibkeys.store.sqlite import Schema
 
 _CLEAR_AND_SEALED: Final = (8, 36)
@@ -143,6 +143,7 @@ KEYSTORE_SCHEMA: Final = Schema(
         ROW_NAMES,
         RUN_OPERATION,
         RUN_TO_MOVE,
+        SEVERAL_SUBNETS,
     ),
     columns={**_KEY_COLUMNS, **RUN_COLUMNS, **SM_KEY_COLUMNS, **CLASS_KEY_COLUMNS, **NUMBERED_COLUMNS},
 )

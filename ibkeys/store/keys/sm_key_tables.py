@@ -25,6 +25,8 @@ SM_KEY_TABLES: Final = (
     *sealed_only("sm_keys", "sm_key"),
 )
 """One migration step."""
+SEVERAL_SUBNETS: Final = ("DROP INDEX one_current_of_kind", "DROP INDEX one_pending_of_kind")
+"""Another one: a key of each kind for each subnet."""
 
 SM_KEY_COLUMNS: Final[dict[str, dict[str, Column]]] = {
     "sm_keys": {

@@ -1,12 +1,13 @@
 """Keys of subnet managers in the key store: what an opensm.conf has as sm_key and sa_key. None is ever removed.
 
-For each kind there is at most one ``current`` key (proven to be in force on all hosts), at most one ``pending`` (on
-disk before any file has it), and any number of ``former`` and ``imported`` ones. They are sealed as M_Keys are.
+For each kind and each subnet there is at most one ``current`` key (proven to be in force on all hosts), at most one
+``pending`` (on disk before any file has it), and any number of ``former`` and ``imported`` ones. Only the journal knows
+which subnet a key is of, by its name. They are sealed as M_Keys are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -39,14 +40,17 @@ class StoredSmKey(SmKeyRow):
 
 
 class SmKeys:
-    """The keys of subnet managers in an open key store. All methods raise StoreError, and StoreSealed if they take or
-    return a key of a store that is not opened; what they did is on disk when they return, or when the store's
-    `KeyStore.in_one_transaction` ends.
+    """The keys of subnet managers in an open key store, but for the *others*, which the journal names as those of other
+    subnets: they are neither listed nor changed. A ``current`` key that the journal does not name, for an earlier
+    version of ibkeys proved it or the journal was lost, is a former one as soon as any subnet has a new one.
+
+    All methods raise StoreError, and StoreSealed if they take or return a key of a store that is not opened; what they
+    did is on disk when they return, or when the store's `KeyStore.in_one_transaction` ends.
     """
 
-    def __init__(self, store: KeyStore) -> None:
+    def __init__(self, store: KeyStore, others: Collection[str] = ()) -> None:
         self._store = store
-        self._table = KeyTable(store, "sm_keys", "SM_Key", owner="kind")
+        self._table = KeyTable(store, "sm_keys", "SM_Key", owner="kind", others=others)
 
     def put_pending(self, kind: SmKeyKind, key: SMKey, note: str = "") -> int:
         """Store a key that files are to get, and return its ``ref``. They may have it when this returns.
@@ -87,17 +91,17 @@ class SmKeys:
         """Return what the journal calls each row, by its ``ref``."""
         return self._table.names()
 
-    def current(self, kind: SmKeyKind) -> StoredSmKey | None:
-        """Return the key of *kind* that was proven last, None if none was."""
-        return next((row for row in self.rows() if (row.kind, row.state) == (kind, "current")), None)
-
     def rows(self) -> list[StoredSmKey]:
         """Return all rows as they were stored. The keys in them mask themselves."""
-        return [self._stored(row) for row in self._table.select(_COLUMNS, "ORDER BY id")]
+        return [self._stored(row) for row in self._listed()]
 
     def outline(self) -> list[SmKeyRow]:
         """Return all rows as `rows` does, but without keys: no passphrase is needed."""
-        return [SmKeyRow(*row[:-1]) for row in self._table.select(_COLUMNS, "ORDER BY id")]
+        return [SmKeyRow(*row[:-1]) for row in self._listed()]
+
+    def _listed(self) -> list[tuple[Any, ...]]:
+        names = self.names()
+        return [row for row in self._table.select(_COLUMNS, "ORDER BY id") if names[row[0]] not in self._table.others]
 
     def _insert(self, kind: SmKeyKind, key: SMKey, state: KeyState, note: str) -> int:
         return self._table.insert(kind=kind, sm_key=self._store.stored_form(key, kind), state=state, note=note)
