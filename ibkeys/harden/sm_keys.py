@@ -14,11 +14,10 @@ from ibkeys.harden.step import HardenRequest, Step, StepChange
 from ibkeys.mkeys.opensm.at_hand import options_files
 from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.site import reach
-from ibkeys.smkeys.begun import COMMAND
-from ibkeys.smkeys.managers import DEFAULT, KINDS, keys_in
+from ibkeys.smkeys.begun import COMMAND, changes_on
+from ibkeys.smkeys.managers import DEFAULT, keys_in
 from ibkeys.smkeys.planning import KeyChange, plan_change
 from ibkeys.smkeys.run import Settings
-from ibkeys.store.keys.sm_keys import SmKeys
 
 
 class SmKeyStep(Step):
@@ -30,9 +29,10 @@ class SmKeyStep(Step):
     lifts = frozenset({"default-sa-key"})
 
     def is_due(self, writer: Writer, asked: HardenRequest) -> bool:
-        """Whether a change was interrupted, so that its keys are pending in the key store, or, in a dry run,
-        an options file has the default sa_key: a dry run does not ask the SA for it."""
-        if any(row.state == "pending" and row.kind in KINDS for row in SmKeys(writer.keystore).rows()):
+        """Whether a change was interrupted on this subnet, so that its keys are pending in the key store, or, in a dry
+        run, an options file has the default sa_key: a dry run does not ask the SA for it."""
+        found = writer.fabric.swept or writer.fabric.sweep()
+        if changes_on(writer, {port.guid for port in found.end_ports()}).pending(writer.keystore):
             return True
         if not asked.is_dry:
             return False  # the audit has asked the SA

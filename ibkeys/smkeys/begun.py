@@ -1,35 +1,100 @@
-"""The change of sm_key and sa_key that was begun and has not ended, and the commands that finish it or end its record.
+"""The changes of sm_key and sa_key in the journal, which of them is open, and the commands that finish one or end its
+record.
 
-Its keys are ``pending`` in the key store, and its operation is in the journal. Where the journal was lost, the next
-change goes on with these keys. Where the key store was lost, nobody knows them any more, and new ones take their place.
+The keys of an open change are ``pending`` in the key store. Several may be open on different subnets, with one journal
+and one key store: the journal keeps the names of a change's keys, which only that one sets, and the ports of its SMs,
+by which its subnet is known. One that an earlier version of ibkeys began kept neither, and counts on every subnet.
+
+Where the journal was lost, the next change goes on with the pending keys that no other change has, whichever subnet
+they are of: only the files say, and those with keys of somebody else are not touched. Where the key store was lost,
+nobody knows the keys any more, and new ones take their place.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from ibkeys.change.next_commands import next_commands
+from ibkeys.change.next_commands import next_commands, next_commands_of
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.smkeys.managers import KINDS
 from ibkeys.store.journal import Journal, OperationRecord
 from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.sm_keys import SmKeys
+from ibkeys.store.keys.sm_keys import SmKeyRow, SmKeys
+from ibkeys.store.sqlite import guid_text
 
 COMMAND: Final = "smkey-rotate"
 NEW_KEYS: Final = f"ibkeys {COMMAND} --via opensm"
 """The command that sets new keys; where the journal does not have the change that was begun, it finishes that."""
+KEPT_KEYS: Final = "sm_keys"
+KEPT_PORTS: Final = "sm_ports"
+"""Under these names the journal keeps of a change the names of its keys, and the GUIDs of the ports of its SMs."""
 
 
-def open_change(journal: Journal) -> OperationRecord | None:
-    """Return the last change of the journal, where it has not ended. Raises StoreError."""
-    left = [each for each in journal.list_operations() if each.command == COMMAND and each.state != "undone"]
-    return left[-1] if left and left[-1].state != "done" else None
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The changes on one subnet. ``here``: those that were not taken back, the oldest first; ``elsewhere``: those on
+    other subnets. ``last_keys``: the names of the keys of the last one here; ``own``: of all here; ``others``: of those
+    elsewhere, which nobody here sees or changes."""
+
+    here: Sequence[OperationRecord]
+    elsewhere: Sequence[OperationRecord]
+    last_keys: frozenset[str]
+    own: frozenset[str]
+    others: frozenset[str]
+
+    @classmethod
+    def on(cls, journal: Journal, ports: Collection[int]) -> Changes:
+        """Return those on the subnet that has *ports*, by their GUIDs. Raises StoreError."""
+        return cls._of(journal, {guid_text(each) for each in ports})
+
+    @classmethod
+    def beside(cls, journal: Journal, operation: int) -> Changes:
+        """Return those on the subnet of the change *operation*. Raises StoreError."""
+        return cls._of(journal, _kept(journal, operation, KEPT_PORTS))
+
+    @classmethod
+    def _of(cls, journal: Journal, ports: Collection[str]) -> Changes:
+        found = [each for each in journal.list_operations() if each.command == COMMAND]
+        keys = {each.id: _kept(journal, each.id, KEPT_KEYS) for each in found}
+        kept = {each.id: _kept(journal, each.id, KEPT_PORTS) for each in found}
+        elsewhere = [each for each in found if ports and kept[each.id] and kept[each.id].isdisjoint(ports)]
+        here = [each for each in found if each not in elsewhere]
+        own, others = (frozenset(name for each in group for name in keys[each.id]) for group in (here, elsewhere))
+        here = [each for each in here if each.state != "undone"]
+        return cls(here, elsewhere, keys[here[-1].id] if here else frozenset(), own, others - own)
+
+    @property
+    def open(self) -> OperationRecord | None:
+        """The last one here, where it has not ended."""
+        return self.here[-1] if self.here and self.here[-1].state != "done" else None
+
+    def keys(self, store: KeyStore) -> SmKeys:
+        """Return the keys of *store*, but for those of other subnets."""
+        return SmKeys(store, self.others)
+
+    def pending(self, store: KeyStore) -> list[SmKeyRow]:
+        """Return the keys that are to be set here: of the last change, else those that no change of the journal has,
+        unless one is open that has others. No passphrase is needed. Raises StoreError."""
+        keys = self.keys(store)
+        names = keys.names()
+        rows = [row for row in keys.outline() if row.state == "pending" and row.kind in KINDS]
+        of_last = [row for row in rows if names[row.ref] in self.last_keys]
+        if of_last or (self.open is not None and self.last_keys):
+            return of_last
+        return [row for row in rows if names[row.ref] not in self.own]
 
 
-def has_pending_keys(store: KeyStore) -> bool:
-    """Whether the key store has keys of a change that has not ended; no passphrase is needed. Raises StoreError."""
-    return any(row.state == "pending" and row.kind in KINDS for row in SmKeys(store).outline())
+def _kept(journal: Journal, operation: int, name: str) -> frozenset[str]:
+    return frozenset(map(str, journal.options_of(operation).get(name, ())))
+
+
+def changes_on(writer: Writer, ports: Collection[int]) -> Changes:
+    """As `Changes.on`, of the journal of *writer*."""
+    with Journal.read(writer.fabric.stores.journal) as journal:
+        return Changes.on(journal, ports)
 
 
 def finishes(operation: int | None) -> str:
@@ -42,23 +107,23 @@ def closes(operation: int) -> str:
     return f"ibkeys resume {operation} --overtaken"
 
 
-def open_change_of(writer: Writer) -> OperationRecord | None:
-    """As `open_change`, of the journal of *writer*."""
-    with Journal.read(writer.fabric.stores.journal) as journal:
-        return open_change(journal)
-
-
-def refuse_while_open(writer: Writer) -> None:
-    """Raise Refused (``open-run``) while a change has not ended: its own command finishes it, and no other begins
-    before. One whose keys went with a lost key store ends with the next change. Raises StoreError."""
-    found = open_change_of(writer)
-    if found is None or not has_pending_keys(writer.keystore):
-        return
-    raise Refused(
-        f"operation {found.id} ({COMMAND}) is not finished, and no other change of sm_key and sa_key can begin before "
-        f"that: `{finishes(found.id)}` finishes it",
-        "open-run",
-    ).unchanged()
+def refuse_while_open(writer: Writer, ports: Collection[int]) -> list[str]:
+    """Raise Refused (``open-run``) while a change on this subnet has not ended: its own command finishes it, and no
+    other begins before. *ports*: the GUIDs of ports of this subnet. One whose keys went with a lost key store ends with
+    the next change. Return a note on each that is open on another subnet. Raises StoreError."""
+    changes = changes_on(writer, ports)
+    found = changes.open
+    if found is not None and changes.pending(writer.keystore):
+        raise Refused(
+            f"operation {found.id} ({COMMAND}) is not finished, and no other change of sm_key and sa_key can begin "
+            f"before that: `{finishes(found.id)}` finishes it",
+            "open-run",
+        ).unchanged()
+    return [
+        f"operation {each.id} ({COMMAND}) is open on another subnet: {commands.in_short}"
+        for each in changes.elsewhere
+        if (commands := next_commands_of(each)) is not None
+    ]
 
 
 def require_open(writer: Writer, operation: int) -> None:
@@ -72,18 +137,17 @@ def why_it_stays(writer: Writer, operation: int) -> UsageError | StoreError | No
     """Return the error for a change that goes neither on nor back, None for one that does. *operation*: its number in
     the journal. Raises StoreError."""
     with Journal.read(writer.fabric.stores.journal) as journal:
-        found = open_change(journal)
         record = journal.find(operation)
-    is_pending = has_pending_keys(writer.keystore)
+        changes = Changes.beside(journal, operation)
     name = f"operation {record.id} ({COMMAND})"
     if record.state in ("done", "undone"):
         return UsageError(f"{name} has ended: `{NEW_KEYS}` sets new keys")
-    if found is None or found.id != record.id:
+    if changes.here[-1].id != record.id:
         return UsageError(
-            f"{name} is not the last change of sm_key and sa_key: only that one goes on or back; "
+            f"{name} is not the last change of sm_key and sa_key on its subnet: only that one goes on or back; "
             f"`{closes(record.id)}` ends the record of this one"
         )
-    if not is_pending:
+    if not changes.pending(writer.keystore):
         return StoreError(
             f"the key store has no keys of {name}: they were given up, or it was lost, or is another one; `{NEW_KEYS}` "
             "sets new keys on all hosts, and ends this"

@@ -64,7 +64,7 @@ def give_up(writer: Writer, change: KeyChange, operation: int | None) -> list[st
     HostNotReached."""
     with Journal(writer.fabric.stores.journal) as journal:
         stays = list(remove_left_overs(journal, change.managers.files, writer.keystore))
-        give_up_keys(writer, "its change was taken back")
+        give_up_keys(writer, change.begun, "its change was taken back")
         if operation is not None:
             journal.set_state(operation, "undone")
     return stays

@@ -7,7 +7,7 @@ earlier change has proven another key on all hosts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from ibkeys.change.interlocks.overtaken import changed_file, overtaken
 from ibkeys.change.writer import Writer
@@ -15,8 +15,8 @@ from ibkeys.keys.smkey import NO_SM_KEY
 from ibkeys.printable import named
 from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.sm.instance import CHECK_FIRST
+from ibkeys.smkeys.begun import Changes
 from ibkeys.smkeys.managers import DEFAULT, KINDS, Kind, keys_in
-from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import Journal
 from ibkeys.store.keys.sm_keys import SmKeys, StoredSmKey
 
@@ -28,32 +28,33 @@ def keep_found(keys: SmKeys, file: OpensmFile) -> None:
             keys.put_imported(kind, key, "found by a change of the keys")
 
 
-def refuse_changed_files(files: Sequence[OpensmFile], rows: Sequence[StoredSmKey], close: str) -> None:
+def refuse_changed_files(
+    files: Sequence[OpensmFile], rows: Sequence[StoredSmKey], own: Collection[int], close: str
+) -> None:
     """Raise Refused (``overtaken``) if a file has a key that the interrupted change neither found nor wrote. *files*:
-    that of the master last; *rows*: all keys of the key store, the pending ones of that change among them; *close*: the
-    command that ends its record."""
-    found = [changed_file(file, f"another {' and '.join(kinds)}") for file, kinds in keys_of_others(files, rows)]
+    that of the master last; *rows*: the keys of the key store, but for those of other subnets; *own*: the numbers of
+    those of the change; *close*: the command that ends its record."""
+    found = [changed_file(file, f"another {' and '.join(kinds)}") for file, kinds in keys_of_others(files, rows, own)]
     if found:
-        raise overtaken(f"the change of sm_key and sa_key begun {_began(rows)}", found, close).going_on(
+        began = max(row.since for row in rows if row.ref in own)
+        raise overtaken(f"the change of sm_key and sa_key begun {began}", found, close).going_on(
             *_of_different_keys(files)
         )
 
 
-def keys_of_others(files: Sequence[OpensmFile], rows: Sequence[StoredSmKey]) -> Iterator[tuple[OpensmFile, list[Kind]]]:
+def keys_of_others(
+    files: Sequence[OpensmFile], rows: Sequence[StoredSmKey], own: Collection[int]
+) -> Iterator[tuple[OpensmFile, list[Kind]]]:
     """Yield each file with a key that the change neither found nor wrote, and which. Arguments as
     `refuse_changed_files` has them."""
-    began = _began(rows)
-    known = {(row.kind, row.sm_key) for row in rows if row.since <= began}
-    proven = {row.kind for row in rows if row.since <= began and row.state == "current"}
+    before = [row for row in rows if row.ref <= max(own)]
+    proven = {row.kind for row in before if row.state == "current"}
+    known = {(row.kind, row.sm_key) for row in before}
     known |= {(kind, key) for kind in KINDS if kind not in proven for key in (DEFAULT, NO_SM_KEY)}
     for file in files:
         others = [kind for kind, key in keys_in(file.data).items() if (kind, key) not in known]
         if others:
             yield file, others
-
-
-def _began(rows: Sequence[StoredSmKey]) -> str:
-    return max(row.since for row in rows if row.state == "pending" and row.kind in KINDS)
 
 
 def _of_different_keys(files: Sequence[OpensmFile]) -> Iterator[str]:
@@ -68,17 +69,20 @@ def _of_different_keys(files: Sequence[OpensmFile]) -> Iterator[str]:
         )
 
 
-def close_overtaken(writer: Writer, command: str) -> None:
-    """Give up the keys of the interrupted change, and end its record. Raises StoreError."""
-    give_up_keys(writer, "somebody else changed the keys since")
+def close_overtaken(writer: Writer, operation: int) -> None:
+    """Give up the keys of the interrupted change, and end its record, and those of earlier ones on its subnet.
+    *operation*: its number in the journal. Raises StoreError."""
     with Journal(writer.fabric.stores.journal) as journal:
-        close_cut_off(journal, [command], "undone")
+        changes = Changes.beside(journal, operation)
+        give_up_keys(writer, changes, "somebody else changed the keys since")
+        for each in changes.here:
+            if each.state in ("open", "failed"):
+                journal.set_state(each.id, "undone")
 
 
-def give_up_keys(writer: Writer, why: str) -> None:
-    """Give up the pending keys; they stay in the key store as former ones, with the note *why*. Raises StoreError."""
-    keys = SmKeys(writer.keystore)
+def give_up_keys(writer: Writer, changes: Changes, why: str) -> None:
+    """Give up the keys that are to be set on the subnet of *changes*; they stay in the key store as former ones, with
+    the note *why*. Raises StoreError."""
     with writer.keystore.in_one_transaction():
-        for row in keys.outline():
-            if row.state == "pending" and row.kind in KINDS:
-                keys.abandon(row.ref, why)
+        for row in changes.pending(writer.keystore):
+            changes.keys(writer.keystore).abandon(row.ref, why)

@@ -28,14 +28,15 @@ from ibkeys.keys.smkey import NO_SM_KEY, SMKey
 from ibkeys.printable import counted, named
 from ibkeys.sm.files.options_files import REFUSAL
 from ibkeys.sm.site import KEPT_HOSTS, Reached, to_json
-from ibkeys.smkeys.begun import COMMAND, closes, open_change, open_change_of
+from ibkeys.smkeys.begun import COMMAND, KEPT_PORTS, Changes, changes_on, closes, refuse_while_open
 from ibkeys.smkeys.managers import DEFAULT, KINDS, Kind, find_sm_key_managers, keys_in
 from ibkeys.smkeys.overtaken import keys_of_others, refuse_changed_files
 from ibkeys.smkeys.run import Settings, SmKeyRun
 from ibkeys.store.journal import Journal, Operation, OperationRecord
 from ibkeys.store.journal.runs import Runs
-from ibkeys.store.keys.sm_keys import SmKeys, StoredSmKey
+from ibkeys.store.keys.sm_keys import StoredSmKey
 from ibkeys.store.origin import Origin
+from ibkeys.store.sqlite import guid_text
 
 _FORMER_AGAIN: Final = "that OpenSM would keep its former keys, and ignore the others"
 
@@ -45,7 +46,8 @@ class KeyChange(Plan):
     """A planned change. No port is written to.
 
     ``new``: the keys; ``goes_on``: they are those of a change that was interrupted; ``former``: the SA_Keys that must
-    be refused at the end; ``hosts``: the other hosts, as the journal keeps them.
+    be refused at the end; ``hosts``: the other hosts, as the journal keeps them; ``begun``: the changes of this subnet
+    in the journal.
     """
 
     managers: OpensmManagers
@@ -54,6 +56,7 @@ class KeyChange(Plan):
     goes_on: bool
     settings: Settings
     hosts: Sequence[Mapping[str, Any]]
+    begun: Changes
 
     @property
     def pending(self) -> bool:
@@ -61,15 +64,18 @@ class KeyChange(Plan):
         return True
 
     def begin(self, journal: Journal, origin: Origin) -> Operation:
-        """Return the operation that was interrupted, open again, or a new one, which keeps the hosts."""
-        found = open_change(journal) if self.goes_on else None
+        """Return the operation that was interrupted, open again, or a new one, which keeps the hosts, and the ports of
+        the SMs."""
+        found = self.begun.open if self.goes_on else None
         if found is None:
-            return journal.operation(COMMAND, origin, {KEPT_HOSTS: list(self.hosts)})
+            ports = [guid_text(each.guid) for each in self.managers.sms]
+            return journal.operation(COMMAND, origin, {KEPT_HOSTS: list(self.hosts), KEPT_PORTS: ports})
         return journal.reopen(found.id, origin)
 
     def perform(self, writer: Writer, operation: Operation) -> None:
         """Make the change, and prove it. Raises as `ibkeys.smkeys.run.SmKeyRun.make`."""
-        run = SmKeyRun(writer, self.managers, self.new, self.former, self.goes_on, operation, self.settings)
+        keys = self.begun.keys(writer.keystore)
+        run = SmKeyRun(writer, keys, self.managers, self.new, self.former, self.goes_on, operation, self.settings)
         try:
             run.make()
         finally:
@@ -106,9 +112,10 @@ class KeyChange(Plan):
 
 
 def plan_change(
-    writer: Writer, reached: Sequence[Reached], given: Mapping[Kind, SMKey], settings: Settings
+    writer: Writer, reached: Sequence[Reached], given: Mapping[Kind, SMKey], settings: Settings, is_new: bool = False
 ) -> KeyChange:
     """Plan new keys for all SMs of the fabric, *given* or else generated, or the rest of a change that was interrupted.
+    *is_new*: one that is open on this subnet is not finished, but refused (``open-run``).
 
     Raises UsageError for keys that cannot be intended, and if something is not known; Refused if the change would leave
     the SMs without a common key, or could not be proven; FileError, HostNotReached, StoreError, StoreSealed.
@@ -116,19 +123,23 @@ def plan_change(
     if writer.fabric.is_simulated:
         raise UsageError("a simulated subnet has no OpenSM on any host, so there is no file to change")
     _refuse_while_standbys_are_stopped(writer, {writer.fabric.own_guid})
-    rows = SmKeys(writer.keystore).rows()
-    pending: dict[Kind, SMKey] = {
-        row.kind: row.sm_key for row in rows if row.state == "pending" and row.kind != "other"
-    }
     found = writer.fabric.sweep(wanted=Wanted(sm_info=True))
-    _refuse_while_standbys_are_stopped(writer, {port.port_guid for port in found.end_ports()})
+    here = {port.port_guid for port in found.end_ports()}
+    _refuse_while_standbys_are_stopped(writer, here)
+    notes = refuse_while_open(writer, here) if is_new else []
+    changes = changes_on(writer, here)
+    begun, own = changes.open, {row.ref for row in changes.pending(writer.keystore)}
+    if writer.goes_on is not None and (begun is None or begun.id != writer.goes_on):
+        raise _elsewhere("SMs than this subnet has", writer.goes_on)
+    rows = changes.keys(writer.keystore).rows()
+    pending: dict[Kind, SMKey] = {row.kind: row.sm_key for row in rows if row.ref in own and row.kind != "other"}
     managers = find_sm_key_managers(writer, reached, found, bool(pending))
-    begun = open_change_of(writer)
-    if pending and begun is None and any(keys_of_others(managers.files, rows)):
+    managers.notes += notes
+    if pending and begun is None and any(keys_of_others(managers.files, rows, own)):
         pending = {}  # nobody can end the record of that change, for it is lost: new keys take the place of all
     elif pending and begun is not None:
         _refuse_other_files(writer, managers, begun)
-        refuse_changed_files(managers.files, rows, closes(begun.id))
+        refuse_changed_files(managers.files, rows, own, closes(begun.id))
     new = _new_keys(given, pending)
     _refuse_without_sa(writer)
     change = KeyChange(
@@ -140,6 +151,7 @@ def plan_change(
         goes_on=bool(pending),
         settings=settings,
         hosts=to_json(reached),
+        begun=changes,
     )
     change.objections += [
         *objections_to_unread_options(managers.files, lambda file: bool(pending) and keys_in(file.data) == dict(new)),
@@ -193,26 +205,27 @@ def _new_keys(given: Mapping[Kind, SMKey], pending: Mapping[Kind, SMKey]) -> dic
 
 
 def _refuse_other_files(writer: Writer, managers: OpensmManagers, begun: OperationRecord) -> None:
-    """Raise Refused (``overtaken``) if the change that was *begun* had other options files, and none of these. This is
-    another subnet then, which would get its keys, while nobody could finish it any more; or others have taken the place
-    of its OpenSMs.
+    """Raise Refused (``overtaken``) if the change that was *begun* had other options files, and none of these: others
+    have taken the place of its OpenSMs; or this is another subnet, where an earlier version of ibkeys began it.
     """
     with Journal.read(writer.fabric.stores.journal) as journal:
         written = {entry.image.key for entry in journal.files(begun.id)}
     if written and not written & {file.key for file in managers.files}:
         names = named([f"{path} on {host}" if host else path for host, path in sorted(written)])
         here = named([file.name for file in managers.files])
-        raise Refused(
-            f"a change of the keys was interrupted, and it concerns other options files ({names}) than this subnet has "
-            f"({here})",
-            OVERTAKEN,
-        ).unchanged(
-            f"finish it on its own subnet, or, where other OpenSMs have replaced those, type `{closes(begun.id)}`",
-            "Its own subnet is named by -C and -P, and its hosts by --sm-host, as they were then.",
-            "That only ends the record of that change, and every key stays in the key store.",
-            "A replaced OpenSM may have the new sm_key in its options file, and become a second master: before you "
-            "start it again, put the present keys there.",
-        )
+        raise _elsewhere(f"options files ({names}) than this subnet has ({here})", begun.id)
+
+
+def _elsewhere(what: str, operation: int) -> Refused:
+    """Return the refusal (``overtaken``) of a change that is of another subnet, or of OpenSMs that are gone. *what*:
+    what else it concerns; *operation*: its number in the journal."""
+    return Refused(f"a change of the keys was interrupted, and it concerns other {what}", OVERTAKEN).unchanged(
+        f"finish it on its own subnet, or, where other OpenSMs have replaced those, type `{closes(operation)}`",
+        "Its own subnet is named by -C and -P, and its hosts by --sm-host, as they were then.",
+        "That only ends the record of that change, and every key stays in the key store.",
+        "A replaced OpenSM may have the new sm_key in its options file, and become a second master: before you start "
+        "it again, put the present keys there.",
+    )
 
 
 def _refuse_without_sa(writer: Writer) -> None:

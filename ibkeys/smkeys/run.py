@@ -23,7 +23,7 @@ from ibkeys.printable import named
 from ibkeys.sm.files.journaled import remove_left_overs
 from ibkeys.sm.files.listeners import close
 from ibkeys.sm.site import Running
-from ibkeys.smkeys.begun import closes, finishes
+from ibkeys.smkeys.begun import KEPT_KEYS, closes, finishes
 from ibkeys.smkeys.managers import Kind, keys_in
 from ibkeys.smkeys.overtaken import keep_found, keys_of_others
 from ibkeys.smkeys.proof import SmKeyProof
@@ -46,12 +46,13 @@ class Settings:
 
 @dataclass(slots=True)
 class SmKeyRun:
-    """``new``: the keys that all files get; ``former``: SA_Keys that must be refused afterwards; ``goes_on``: it is an
-    earlier change that was interrupted, so that some files may have the new keys already. ``notes``: what the user
-    should know at the end.
+    """``keys``: the key store's, but for those of other subnets; ``new``: the keys that all files get; ``former``:
+    SA_Keys that must be refused afterwards; ``goes_on``: it is an earlier change that was interrupted, so that some
+    files may have the new keys already. ``notes``: what the user should know at the end.
     """
 
     writer: Writer
+    keys: SmKeys
     managers: OpensmManagers
     new: Mapping[Kind, SMKey]
     former: Sequence[SMKey]
@@ -104,14 +105,17 @@ class SmKeyRun:
         return self.writer.keystore
 
     def _store_keys(self) -> None:
-        """Store the new keys in the key store, synced, before any file gets them."""
-        keys = SmKeys(self._keystore)
+        """Store the new keys in the key store, synced, before any file gets them. A new operation keeps their names,
+        and is in the journal with its first file: killed before that, no change has them."""
+        keys = self.keys
         with self._keystore.in_one_transaction():
             if not self.goes_on:
                 for file in self.managers.files:
                     keep_found(keys, file)
             known = {(row.kind, row.sm_key): row.ref for row in keys.rows() if row.state == "pending"}
             self._refs = [known.get((kind, key)) or keys.put_pending(kind, key) for kind, key in self.new.items()]
+        names = keys.names()
+        self.operation.kept = {**(self.operation.kept or {}), KEPT_KEYS: [names[ref] for ref in self._refs]}
 
     def _prepare(self) -> None:
         for file in self.managers.files:
@@ -176,10 +180,9 @@ class SmKeyRun:
         # Of those that were cut off the keys went with a lost key store, or are replaced now.
         files = {file.key for file in self.managers.files}
         close_cut_off(journal, (self.operation.command,), "undone", but=operation, files=files)
-        keys = SmKeys(self._keystore)
         with self._keystore.in_one_transaction():
             for ref in self._refs:
-                keys.promote(ref)
+                self.keys.promote(ref)
 
     def _end_in_vain(self, error: IbkeysError) -> None:
         """Roll back if this run began the change; raise the error, with the state now."""
@@ -201,10 +204,10 @@ class SmKeyRun:
         """Return the command that leads on: where somebody else has set other keys, this change neither goes on nor
         back."""
         try:
-            rows = SmKeys(self._keystore).rows()
+            rows = self.keys.rows()
         except StoreError:  # what went wrong first is what the user must hear
             return self._again
-        theirs = [file.name for file, _ in keys_of_others(self.managers.files, rows)]
+        theirs = [file.name for file, _ in keys_of_others(self.managers.files, rows, self._refs)]
         if not theirs:
             return self._again
         close = closes(self.operation.put_on_disk())
@@ -224,10 +227,9 @@ class SmKeyRun:
 
     def _forget_keys(self) -> None:
         """No file has the new keys: give them up, and note that nothing is left to be done."""
-        keys = SmKeys(self._keystore)
         with self._keystore.in_one_transaction():
             for ref in self._refs:
-                keys.abandon(ref, "its change was rolled back")
+                self.keys.abandon(ref, "its change was rolled back")
         if self.operation.id is not None:
             self.operation.end_step("failed")
             self.operation.journal.set_state(self.operation.id, "undone")

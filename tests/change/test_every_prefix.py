@@ -41,7 +41,7 @@ from ibkeys.plan.courses import WaitCycle
 from ibkeys.plan.model import SmOptions, tables_by_guid
 from ibkeys.plan.sm_policies import policies_between
 from ibkeys.sim.nodes import Node
-from ibkeys.smkeys.begun import open_change
+from ibkeys.smkeys.begun import Changes
 from ibkeys.smkeys.managers import KINDS
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import RunOptions
@@ -472,7 +472,7 @@ def finish_sm_keys(three: MadeUpSite, patch: pytest.MonkeyPatch, goes_back: bool
     """Take the change back where that is not refused, or finish it."""
     if goes_back:
         with Journal.read(three.folder / "journal.db") as journal:
-            begun = open_change(journal)
+            begun = Changes.on(journal, ()).open
         with suppress(Refused):
             take_back(three, patch, begun.id if begun is not None else None)
             assert_back(three)

@@ -46,7 +46,7 @@ from ibkeys.smkeys.run import Settings
 from ibkeys.store.journal import FileEntry, FileImage, Journal, Operation
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sm_keys import SmKeys, StoredSmKey
-from tests.fabricsim import subnet, tool
+from tests.fabricsim import replace_hca, subnet, tool
 
 NODES = ("node01 mlx4_0", "node05 mlx4_0", "node06 mlx4_0")
 CONF = "sm_priority {}\nsminfo_polling_timeout 10000\npolling_retry_number 4\n"
@@ -258,11 +258,15 @@ class NamedFiles:
 
 class MadeUpSite:
     """Three hosts with an OpenSM each; the first one is this host, and master. ``steps``: what was done to them, in
-    order; ``before_each``: called with each step before it is done, and raises what shall go wrong."""
+    order; ``before_each``: called with each step before it is done, and raises what shall go wrong. *stores*: where
+    journal and key store are, by default in *folder*; *step*: how far the GUIDs are from those of another site."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, stores: Path | None = None, step: int = 0) -> None:
         self.net = subnet("two-switch")
+        for hardware in self.net.nodes if step else ():
+            replace_hca(hardware, step=step)
         self.folder = folder
+        self.stores = stores or folder
         self.steps: list[str] = []
         self.before_each: Callable[[str], None] = lambda step: None
         self.time = 0.0
@@ -324,28 +328,31 @@ class MadeUpSite:
         overrides: Iterable[str] = (),
         dry_run: bool = False,
         said: list[str] | None = None,
+        is_new: bool = False,
+        goes_on: int | None = None,
     ) -> KeyChange:
-        """Plan a change and make it."""
+        """Plan a change and make it. *is_new*, *goes_on*: see `plan_change` and `Writer`."""
         by_name = {host.name: host for host in self.hosts}
         monkeypatch.setattr(site, "look_at_host", lambda files, named, socket: by_name[files.name].report())
         monkeypatch.setattr("ibkeys.sm.files.listeners.SYSLOG", self.folder / "no-such-file")
         reached = [Reached(SmHost(SshHost(host.name) if host.name else None), host) for host in self.hosts]
-        stores = {"keystore": self.folder / "keys.db", "journal": self.folder / "journal.db", "retries": 0}
+        stores = {"keystore": self.stores / "keys.db", "journal": self.stores / "journal.db", "retries": 0}
         settings = Settings(5, Clock(lambda: self.time, self.sleep), say=(said if said is not None else []).append)
         with tool(self.net, "node03 mlx4_0", **stores) as fabric:
             fabric.is_simulated = False
-            with Writer(fabric, COMMAND, Consent(overrides=frozenset(overrides)), dry_run) as writer:
-                change = plan_change(writer, reached, given or {}, settings)
+            consent = Consent(overrides=frozenset(overrides))
+            with Writer(fabric, COMMAND, consent, dry_run, goes_on=goes_on) as writer:
+                change = plan_change(writer, reached, given or {}, settings, is_new)
                 if not dry_run:
                     writer.apply(change)
         return change
 
     def stored(self) -> list[StoredSmKey]:
-        with KeyStore(self.folder / "keys.db") as store:
+        with KeyStore(self.stores / "keys.db") as store:
             return SmKeys(store).rows()
 
     def journal(self) -> Journal:
-        return Journal(self.folder / "journal.db")
+        return Journal(self.stores / "journal.db")
 
     def confs(self) -> list[bytes]:
         return [host.conf.read_bytes() for host in self.hosts]

@@ -58,7 +58,7 @@ def kill_at(three: MadeUpSite, monkeypatch: pytest.MonkeyPatch, step: str, overr
 @contextmanager
 def writer_of(three: MadeUpSite) -> Iterator[Writer]:
     """The writer of a command on the site."""
-    stores = {"keystore": three.folder / "keys.db", "journal": three.folder / "journal.db"}
+    stores = {"keystore": three.stores / "keys.db", "journal": three.stores / "journal.db"}
     with tool(three.net, **stores) as fabric, Writer(fabric, COMMAND) as writer:
         yield writer
 

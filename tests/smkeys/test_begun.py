@@ -11,7 +11,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.errors import FileError, HostNotReached, Incomplete, Refused, StoreError, UsageError
 from ibkeys.keys.smkey import SMKey
 from ibkeys.sm.site import KEPT_HOSTS, hosts_in
-from ibkeys.smkeys.begun import open_change, refuse_while_open, require_open
+from ibkeys.smkeys.begun import Changes, refuse_while_open, require_open
 from ibkeys.smkeys.giving_up import refuse_ended
 from ibkeys.smkeys.managers import Kind
 from ibkeys.store.journal import Journal
@@ -31,17 +31,21 @@ def told(three: MadeUpSite, ask: Callable[[Writer], None]) -> str:
     return ""
 
 
+def refuse_another(writer: Writer) -> None:
+    refuse_while_open(writer, ())
+
+
 def test_no_other_begins_before_it_ends(three: MadeUpSite, monkeypatch: Patch) -> None:
-    assert told(three, refuse_while_open) == ""
+    assert told(three, refuse_another) == ""
     kill_at(three, monkeypatch, "signal node05")
-    assert told(three, refuse_while_open) == (
+    assert told(three, refuse_another) == (
         "operation 1 (smkey-rotate) is not finished, and no other change of sm_key and sa_key can begin before that: "
         "`ibkeys resume 1` finishes it; nothing was changed"
     )
     assert told(three, lambda writer: require_open(writer, 1)) == ""
     three.run(monkeypatch)
     assert_done(three)
-    assert told(three, refuse_while_open) == ""
+    assert told(three, refuse_another) == ""
     assert "has ended" in told(three, lambda writer: require_open(writer, 1))
 
 
@@ -70,7 +74,7 @@ def test_a_failure_that_left_files_with_both_keys_leaves_it_open(three: MadeUpSi
 def test_without_its_journal_the_next_change_finishes_it(three: MadeUpSite, monkeypatch: Patch) -> None:
     kill_at(three, monkeypatch, "put node06")
     (three.folder / "journal.db").unlink()
-    assert told(three, refuse_while_open) == ""
+    assert told(three, refuse_another) == ""
     assert three.run(monkeypatch).goes_on
     assert_done(three)
 
@@ -91,7 +95,7 @@ def test_without_its_journal_nothing_hinders_new_keys_where_somebody_else_has_se
 def test_without_its_key_store_only_new_keys_lead_on(three: MadeUpSite, monkeypatch: Patch) -> None:
     kill_at(three, monkeypatch, "signal node05")
     (three.folder / "keys.db").unlink()
-    assert told(three, refuse_while_open) == ""
+    assert told(three, refuse_another) == ""
     assert "`ibkeys smkey-rotate --via opensm` sets new keys" in told(three, lambda writer: require_open(writer, 1))
     three.run(monkeypatch)
     assert_done(three)
@@ -106,8 +110,8 @@ def test_killed_before_its_keys_are_current_the_next_change_finishes_it(three: M
         with pytest.raises(Killed):
             three.run(monkeypatch)
     with three.journal() as journal:
-        assert (open_change(journal), journal.find(1).state) == (None, "done")
-    assert told(three, refuse_while_open) == ""
+        assert (Changes.on(journal, ()).open, journal.find(1).state) == (None, "done")
+    assert told(three, refuse_another) == ""
     keys = {row.sm_key for row in three.stored()}
     assert three.run(monkeypatch).goes_on
     assert_done(three)
@@ -183,7 +187,7 @@ def test_where_no_file_has_its_keys_it_goes_back(three: MadeUpSite, monkeypatch:
 
 def test_without_its_journal_it_goes_back_too(three: MadeUpSite, monkeypatch: Patch) -> None:
     kill_at(three, monkeypatch, "stage node05")
-    assert not (three.folder / "journal.db").exists() or open_change(three.journal()) is None
+    assert not (three.folder / "journal.db").exists() or Changes.on(three.journal(), ()).open is None
     take_back(three, monkeypatch, None)
     assert_back(three)
 

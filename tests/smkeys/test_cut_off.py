@@ -78,7 +78,7 @@ def test_where_its_opensms_were_replaced_its_record_ends_and_a_new_change_begins
     assert "`ibkeys resume 1 --overtaken`" in str(refused.value)
     stores: dict[str, Any] = {"keystore": three.folder / "keys.db", "journal": three.folder / "journal.db"}
     with tool(three.net, **stores) as fabric, Writer(fabric, COMMAND) as writer:
-        close_overtaken(writer, COMMAND)
+        close_overtaken(writer, 1)
     assert not three.run(monkeypatch).goes_on
     assert_done(three)
 
@@ -127,7 +127,7 @@ def test_keys_that_somebody_else_set_since_stay_and_the_record_can_end(three: Ma
     assert three.confs() == [theirs.encode()] * 3
     stores: dict[str, Any] = {"keystore": three.folder / "keys.db", "journal": three.folder / "journal.db"}
     with tool(three.net, **stores) as fabric, Writer(fabric, COMMAND) as writer:
-        close_overtaken(writer, COMMAND)
+        close_overtaken(writer, 1)
     assert three.confs() == [theirs.encode()] * 3
     assert {row.sm_key for row in three.stored()} == ours
     three.run(monkeypatch)

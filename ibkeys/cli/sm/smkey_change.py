@@ -37,7 +37,7 @@ class SmKeyRequest(FilesRequest):
         from ibkeys.smkeys.begun import refuse_while_open
 
         with self.open_writer(COMMAND) as writer:
-            refuse_while_open(writer)
+            refuse_while_open(writer, {writer.fabric.own_guid})
             return self._carry_out(writer, given)
 
     def finish(self) -> int:
@@ -87,10 +87,10 @@ class SmKeyRequest(FilesRequest):
             return end_overtaken(self.consent, overtaken, close, otherwise)
 
     def _close(self, writer: Writer) -> str:
-        """End the record of the last change, and give up its keys; return its name."""
+        """End the record of the change, and give up its keys; return its name."""
         from ibkeys.smkeys.overtaken import close_overtaken
 
-        close_overtaken(writer, writer.command)
+        close_overtaken(writer, self.record.id)
         self.remove_locks(writer)
         return _NAME
 
@@ -112,7 +112,7 @@ class SmKeyRequest(FilesRequest):
 
         tells = bool(self.where.verbose) or sys.stderr.isatty()
         settings = Settings(self.sm_wait, check=interrupts.check, say=exits.note if tells else lambda text: None)
-        return plan_change(writer, reach(writer.enter, self.hosts()), given, settings)
+        return plan_change(writer, reach(writer.enter, self.hosts()), given, settings, self.begun is None)
 
     def _carry_out(self, writer: Writer, given: Mapping[Kind, SMKey]) -> int:
         from ibkeys.change.interrupts import Interrupts

@@ -1,0 +1,191 @@
+"""Changes of sm_key and sa_key on two subnets with one journal and one key store: each has its own keys, and none keeps
+another from going on or back."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from ibkeys.errors import Refused
+from ibkeys.harden.sm_keys import SM_KEYS
+from ibkeys.harden.step import HardenRequest
+from ibkeys.keys.smkey import SMKey
+from ibkeys.smkeys.overtaken import close_overtaken
+from ibkeys.store.keys.sm_keys import SmKeys
+from tests.smkeys.madeup import CONF, Killed, MadeUpSite
+from tests.smkeys.outcomes import kill_at, take_back, writer_of
+
+Patch = pytest.MonkeyPatch
+Two = tuple[MadeUpSite, MadeUpSite]
+STEPS = ("stage node06", "put node06", "signal node05", "promoted")
+"""Where one is killed: no file has its keys, some have, all have, all is proven and the journal has it as done."""
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Two:
+    return MadeUpSite(tmp_path / "one", tmp_path), MadeUpSite(tmp_path / "other", tmp_path, 0x100000)
+
+
+def kill(site: MadeUpSite, monkeypatch: Patch, step: str) -> set[SMKey]:
+    """Make a change that dies; return its keys."""
+    before = {row.ref for row in site.stored()}
+    with monkeypatch.context() as patch:
+        if step == "promoted":
+            patch.setattr(SmKeys, "promote", die)
+            with pytest.raises(Killed):
+                site.run(monkeypatch, is_new=True)
+        else:
+            kill_at(site, monkeypatch, step)
+    return {row.sm_key for row in site.stored() if row.ref not in before and row.state == "pending"}
+
+
+def die(*given: object) -> None:
+    raise Killed
+
+
+def pending(site: MadeUpSite) -> set[SMKey]:
+    return {row.sm_key for row in site.stored() if row.state == "pending"}
+
+
+def assert_whole(site: MadeUpSite, keys: set[SMKey] | None = None) -> None:
+    """All its hosts have the same keys, *keys* if given; the key store has them as current; one SM is master."""
+    has = site.hosts[0].keys
+    assert [host.keys for host in site.hosts] == [has] * 3
+    assert keys in (None, {*has.values()})
+    assert {*has.items()} <= {(row.kind, row.sm_key) for row in site.stored() if row.state == "current"}
+    assert (site.masters, site.left_over()) == (1, [])
+
+
+def states(site: MadeUpSite) -> list[str]:
+    with site.journal() as journal:
+        return [each.state for each in journal.list_operations()]
+
+
+def finish(site: MadeUpSite, monkeypatch: Patch, operation: int, keys: set[SMKey]) -> None:
+    """Let a change go on that was killed, as `resume` does, or, where it has ended but for its keys, the next one."""
+    with site.journal() as journal:
+        is_open = journal.find(operation).state == "open"
+    assert site.run(monkeypatch, goes_on=operation if is_open else None).goes_on
+    assert_whole(site, keys)
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_while_one_is_open_another_begins_and_ends(two: Two, monkeypatch: Patch, step: str, swapped: bool) -> None:
+    one, other = reversed(two) if swapped else two
+    keys = kill(one, monkeypatch, step)
+    change = other.run(monkeypatch, is_new=True)
+    assert not change.goes_on
+    named = "operation 1 (smkey-rotate) is open on another subnet: `ibkeys resume 1` finishes it"
+    assert (named in change.notes) == (step != "promoted")
+    assert_whole(other)
+    assert not keys & {*other.hosts[0].keys.values()}
+    assert pending(one) == keys
+    finish(one, monkeypatch, 1, keys)
+    assert_whole(other)
+    assert {*states(one)} == {"done"}
+
+
+@pytest.mark.parametrize(("first", "second"), [*itertools.product(STEPS, STEPS)])
+def test_both_are_killed_and_each_goes_on_with_its_own_keys(
+    two: Two, monkeypatch: Patch, first: str, second: str
+) -> None:
+    keys = [kill(site, monkeypatch, step) for site, step in zip(two, (first, second), strict=True)]
+    assert pending(two[0]) == keys[0] | keys[1]
+    for number in (1, 0) if first < second else (0, 1):
+        finish(two[number], monkeypatch, number + 1, keys[number])
+    assert_whole(two[1], keys[1])
+    assert {*states(two[0])} == {"done"}
+
+
+def test_only_its_own_subnet_is_hardened_by_its_end(two: Two, monkeypatch: Patch) -> None:
+    kill(two[0], monkeypatch, "put node06")
+    for site, is_due in zip(two, (True, False), strict=True):
+        with writer_of(site) as writer:
+            assert SM_KEYS.is_due(writer, HardenRequest([])) == is_due
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_one_that_is_taken_back_leaves_the_other_its_keys(two: Two, monkeypatch: Patch, step: str) -> None:
+    one, other = two
+    keys = kill(one, monkeypatch, step)
+    kill(other, monkeypatch, "stage node06")
+    take_back(other, monkeypatch, 2)
+    assert other.confs() == [CONF.format(9 - number).encode() for number in range(3)]
+    assert pending(one) == keys
+    finish(one, monkeypatch, 1, keys)
+    assert states(one)[:2] == ["done", "undone"]
+
+
+def test_one_is_refused_while_its_own_subnet_has_another(two: Two, monkeypatch: Patch) -> None:
+    for site in two:
+        kill(site, monkeypatch, "put node06")
+    for number, site in enumerate(two, 1):
+        with pytest.raises(Refused, match=rf"operation {number} .*is not finished, and no other .*can begin"):
+            site.run(monkeypatch, is_new=True)
+
+
+def test_one_of_another_subnet_does_not_go_on_here_and_its_record_ends_alone(two: Two, monkeypatch: Patch) -> None:
+    one, other = two
+    kill(one, monkeypatch, "put node06")
+    keys, before = kill(other, monkeypatch, "put node06"), other.confs()
+    with pytest.raises(Refused, match=r"other SMs than this subnet has.*`ibkeys resume 1 --overtaken`") as refused:
+        other.run(monkeypatch, goes_on=1)
+    assert (refused.value.interlock, other.confs()) == ("overtaken", before)
+    with writer_of(other) as writer:
+        close_overtaken(writer, 1)
+    assert (states(one), pending(one)) == (["undone", "open"], keys)
+    finish(other, monkeypatch, 2, keys)
+
+
+def test_each_subnet_has_its_current_keys_and_refuses_its_own_former_ones(two: Two, monkeypatch: Patch) -> None:
+    one, other = two
+    for site in two:
+        site.run(monkeypatch)
+    first = one.hosts[0].keys
+    change = one.run(monkeypatch)
+    assert [*change.former] == [first["sa_key"], SMKey(1)]
+    for site in two:
+        assert_whole(site)
+    for host in one.hosts:  # nobody else's key counts as proven here
+        host.conf.write_text(CONF.format(9))
+        host.read()
+    kill(one, monkeypatch, "stage node06")
+    with pytest.raises(Refused, match="says another sm_key and sa_key"):
+        one.run(monkeypatch)
+    assert_whole(other)
+
+
+def test_a_default_may_go_on_where_another_subnet_has_proven_keys(two: Two, monkeypatch: Patch) -> None:
+    one, other = two
+    other.run(monkeypatch)
+    keys = kill(one, monkeypatch, "put node06")
+    other.run(monkeypatch)
+    finish(one, monkeypatch, 2, keys)
+
+
+def test_one_that_an_earlier_version_began_counts_on_every_subnet(two: Two, monkeypatch: Patch) -> None:
+    one, other = two
+    keys = kill(one, monkeypatch, "put node06")
+    with one.journal() as journal:
+        journal.keep_options(1, '{"sm_hosts": []}')
+    with pytest.raises(Refused, match="`ibkeys resume 1` finishes it"):
+        other.run(monkeypatch, is_new=True)
+    with pytest.raises(Refused, match="it concerns other options files"):
+        other.run(monkeypatch, goes_on=1)
+    finish(one, monkeypatch, 1, keys)
+
+
+def test_keys_that_were_stored_for_a_change_that_never_began_are_those_of_the_next(
+    two: Two, monkeypatch: Patch
+) -> None:
+    """No file has them: it is killed before it is in the journal."""
+    one, other = two
+    keys = kill(one, monkeypatch, "stage node05")
+    assert other.run(monkeypatch, is_new=True).goes_on
+    assert_whole(other, keys)
+    assert not one.run(monkeypatch, is_new=True).goes_on
+    for site in two:
+        assert_whole(site)
