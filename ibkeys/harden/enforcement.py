@@ -30,7 +30,15 @@ from ibkeys.change.through_sm import sms_for
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, UsageError
 from ibkeys.harden.enforcement_run import ENFORCE, HARDENED, EnforcementPlan, LeafPort
-from ibkeys.harden.overtaken import goes_forth, not_ended, own_values, refuse_changed_files, value_in
+from ibkeys.harden.overtaken import (
+    files_of,
+    goes_forth,
+    is_of,
+    not_ended,
+    own_values,
+    refuse_changed_files,
+    value_in,
+)
 from ibkeys.harden.step import COMMAND, HardenRequest, Step, StepChange, undo_of
 from ibkeys.host.conf.edit import NewValue
 from ibkeys.host.opensm_options import read_options
@@ -83,7 +91,7 @@ def plan_forth(writer: Writer, asked: HardenRequest) -> EnforcementPlan:
     changed since.
     """
     plan = plan_enforcement(writer, asked, lambda file: HARDENED)
-    if left := not_ended(writer):
+    if left := not_ended(writer, plan.files):
         own = own_values(writer)
         refuse_changed_files(
             [file for file in plan.changing if file.key in own and own[file.key].is_hardened], own, left
@@ -112,11 +120,11 @@ def plan_enforcement(writer: Writer, asked: HardenRequest, wanted: Callable[[Ope
     plan.new = {file.key: _edited(file, wanted(file)) for file in plan.files}
     enforced = wanted(plan.files[-1])
     plan.leaves = list(_leaves(survey, Enforcement(enforced in ("both", "in"), enforced in ("both", "out"))))
-    left, is_forth = not_ended(writer), writer.command == COMMAND
+    left, is_forth = not_ended(writer, plan.files), writer.command == COMMAND
     plan.cut_off = next((each.id for each in reversed(left) if goes_forth(each) == is_forth), None)
     others = [each for each in left if goes_forth(each) != is_forth]
     plan.reverts = next((each.command for each in others), "")
-    plan.ends_undos_of = [each.undoes for each in others if each.undoes is not None]
+    plan.ends = [each.id for each in left]
     plan.hosts = to_json(reached)
     plan.words = _in_words(plan, wanted, enforced)
     if plan.pending:
@@ -139,8 +147,8 @@ def plan_back(writer: Writer, asked: HardenRequest, undoes: int | None = None) -
     Raises UsageError if it knows none at all, what `plan_enforcement` raises, and Refused (``overtaken``) where
     somebody else has changed it since that hardening, or since it was taken back.
     """
-    own, left = own_values(writer), not_ended(writer)
-    if not own and not left:
+    own = own_values(writer)
+    if not own and not not_ended(writer):
         raise _nothing_to_restore()
 
     def wanted(file: OpensmFile) -> str:
@@ -148,6 +156,7 @@ def plan_back(writer: Writer, asked: HardenRequest, undoes: int | None = None) -
         return value.former if value is not None and value.is_hardened else value_in(file.data)
 
     plan = plan_enforcement(writer, asked, wanted)
+    left = not_ended(writer, plan.files)
     known = [file for file in plan.files if file.key in own]
     hardened = [file for file in known if own[file.key].is_hardened]
     if not known and not left:
@@ -181,7 +190,9 @@ def refuse_way_back(writer: Writer, operation: int) -> None:
     for one that was taken back already. *operation*: its number."""
     with Journal.read(writer.fabric.stores.journal) as journal:
         record = journal.find(operation)
-        stands = [each.id for each in journal.list_operations() if goes_forth(each) and each.state != "undone"]
+        files = files_of(journal, operation)
+        forth = [each.id for each in journal.list_operations() if goes_forth(each) and each.state != "undone"]
+        stands = [each for each in forth if is_of(journal, each, files)]
     name = f"operation {record.id} ({record.command})"
     if not goes_forth(record):
         raise UsageError(
@@ -192,8 +203,8 @@ def refuse_way_back(writer: Writer, operation: int) -> None:
         raise already_undone(record)
     if stands[-1] != record.id:
         raise UsageError(
-            f"{name} is not the last change of {ENFORCE} that stands: `ibkeys undo {stands[-1]}` restores in each "
-            "options file what was there before"
+            f"{name} is not the last change of {ENFORCE} that stands on its subnet: `ibkeys undo {stands[-1]}` "
+            "restores in each options file what was there before"
         )
 
 

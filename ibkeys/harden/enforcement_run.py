@@ -25,7 +25,6 @@ from ibkeys.printable import counted, named
 from ibkeys.sm.files.journaled import remove_left_overs
 from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
 from ibkeys.sm.site import KEPT_HOSTS, FoundSms
-from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.origin import Origin
 from ibkeys.topology.enforcement import Enforcement
@@ -90,8 +89,8 @@ class EnforcementPlan(Plan):
     signalled again, and then given up; ``say``: called with files that somebody else left beside these; ``silent``:
     leaf ports that did not answer at the end; ``cut_off``: the operation of the journal that this one continues;
     ``undoes``: the one that it takes back; ``reverts``: the command of an unfinished change in the other direction,
-    which ends with this one, or ""; ``ends_undos_of``: operations whose undo ends with this one; ``hosts``: the other
-    hosts, as the journal keeps them.
+    which ends with this one, or ""; ``ends``: all changes that end with this one; ``hosts``: the other hosts, as the
+    journal keeps them.
     """
 
     seen: FoundSms
@@ -107,7 +106,7 @@ class EnforcementPlan(Plan):
     cut_off: int | None = None
     undoes: int | None = None
     reverts: str = ""
-    ends_undos_of: Sequence[int] = ()
+    ends: Sequence[int] = ()
     hosts: Sequence[Mapping[str, Any]] = ()
 
     @property
@@ -149,9 +148,9 @@ class EnforcementPlan(Plan):
                 f"{counted(len(wrong), 'leaf port')} did not follow part_enforce within {self.wait:g} s, although "
                 f"OpenSM was signalled twice: {named(wrong)}; check its log"
             )
-        close_cut_off(operation.journal, COMMANDS, "undone", but=operation.id)  # of the other way
-        for undone in self.ends_undos_of:
-            operation.journal.end_undos(undone)
+        for other in self.ends:
+            if other != operation.id:
+                operation.journal.set_state(other, "undone")
         operation.outcome = "done"
 
     def _opensms(self, writer: Writer, operation: Operation, asked_to_stop: Callable[[], None]) -> OpensmFiles:

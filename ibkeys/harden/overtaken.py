@@ -9,13 +9,13 @@ now. Or --overtaken ended it, and is its last start then: what the files have si
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from ibkeys.change.interlocks.overtaken import OVERTAKEN, changed_file, overtaken
 from ibkeys.change.writer import Writer
-from ibkeys.errors import Refused
+from ibkeys.errors import Refused, UsageError
 from ibkeys.harden.enforcement_run import COMMANDS, ENFORCE, HARDENED
 from ibkeys.harden.step import COMMAND
 from ibkeys.host.opensm_options import read_options
@@ -40,14 +40,39 @@ class OwnValue:
         return (self.former, HARDENED) if self.is_hardened else (self.former,)
 
 
-def not_ended(writer: Writer) -> list[OperationRecord]:
-    """Return the changes of part_enforce, forth and back, that were cut off or failed. Raises StoreError."""
+def not_ended(writer: Writer, files: Iterable[OpensmFile] | None = None) -> list[OperationRecord]:
+    """Return the changes of part_enforce, forth and back, that were cut off or failed. *files*: only those on the
+    subnet that has these options files, None for all. Raises StoreError."""
     with Journal.read(writer.fabric.stores.journal) as journal:
-        return _not_ended(journal)
+        return _not_ended(journal, None if files is None else {file.key for file in files})
 
 
-def _not_ended(journal: Journal) -> list[OperationRecord]:
-    return [each for each in journal.list_operations() if each.state in ("open", "failed") and each.began in COMMANDS]
+def _not_ended(journal: Journal, files: Collection[FileKey] | None) -> list[OperationRecord]:
+    found = [each for each in journal.list_operations() if each.state in ("open", "failed") and each.began in COMMANDS]
+    return [each for each in found if files is None or is_of(journal, each.id, files)]
+
+
+def is_of(journal: Journal, operation: int, files: Collection[FileKey]) -> bool:
+    """Whether a change of part_enforce is of the subnet that has these options *files*: it wrote one of them, or what
+    undid it did, or what it undid; or none at all yet. Raises StoreError."""
+    wrote = files_of(journal, operation)
+    return not wrote or not wrote.isdisjoint(files)
+
+
+def files_of(journal: Journal, operation: int) -> set[FileKey]:
+    """Return the options files that a change wrote, and what undid it, or what it undid. Raises StoreError."""
+    numbers = [operation, *journal.relatives(operation)]
+    return {entry.image.key for number in numbers for entry in journal.files(number)}
+
+
+def refuse_elsewhere(writer: Writer, operation: int, files: Iterable[OpensmFile]) -> None:
+    """Raise UsageError if a change is not of the subnet that has these options *files*."""
+    with Journal.read(writer.fabric.stores.journal) as journal:
+        if not is_of(journal, operation, {file.key for file in files}):
+            raise UsageError(
+                f"operation {operation} changed other options files than this subnet has, so it was on a different "
+                "one: name the port that leads to that subnet (-C, -P)"
+            ).unchanged()
 
 
 def goes_forth(record: OperationRecord) -> bool:
@@ -110,13 +135,13 @@ def refuse_changed_files(
         )
 
 
-def close_overtaken(writer: Writer) -> str:
-    """End the record of the changes that have not ended, and return their name; the journal says who did. No file is
-    written. Raises StoreError."""
+def close_overtaken(writer: Writer, operation: int) -> str:
+    """End the record of the changes that have not ended on the subnet of *operation*, and return their name; the
+    journal says who did. No file is written. Raises StoreError."""
     options = [each for each in writer.origin.options if each != _OPTION]
     origin = replace(writer.origin, options=(*options, _OPTION))
     with Journal(writer.fabric.stores.journal) as journal, journal.in_one_transaction():
-        for record in _not_ended(journal):
+        for record in _not_ended(journal, files_of(journal, operation)):
             journal.reopen(record.id, origin)
             journal.set_state(record.id, "undone")
     return f"the interrupted change of {ENFORCE}"

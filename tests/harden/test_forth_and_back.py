@@ -17,7 +17,7 @@ from ibkeys.errors import FileError, StoreError, UsageError
 from ibkeys.harden import enforcement
 from ibkeys.harden.enforcement import ENFORCEMENT, plan_back, refuse_way_back
 from ibkeys.harden.enforcement_run import ABORT
-from ibkeys.harden.overtaken import goes_forth, not_ended, value_in
+from ibkeys.harden.overtaken import goes_forth, not_ended, refuse_elsewhere, value_in
 from ibkeys.harden.step import COMMAND, HardenRequest
 from ibkeys.host.replacing import new_file
 from ibkeys.sm.files.opensm_file import OpensmFile
@@ -167,6 +167,29 @@ def test_only_the_last_hardening_that_stands_goes_back(site: Site) -> None:
     given_back = r"operation 3 .* gave the former part_enforce back, and that is not undone"
     with site.writer(UNDO) as writer, pytest.raises(UsageError, match=given_back):
         refuse_way_back(writer, 3)
+
+
+def test_one_that_is_open_on_another_subnet_is_left_alone(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host with two adapters may have two subnets, and one journal."""
+    with full_disk(monkeypatch), pytest.raises(FileError):
+        site.harden()
+    ours, site.conf = site.conf, site.folder / "of-another-subnet.conf"
+    site.conf.write_text("part_enforce off\n")
+    assert site.harden()
+    assert (site.value, site.states) == ("both", ["1 harden open", "2 harden done"])
+    with site.writer(COMMAND) as writer, pytest.raises(UsageError, match="operation 1 changed other options files"):
+        refuse_elsewhere(writer, 1, [site.file()])
+    site.undo()
+    assert (site.value, site.states[:2]) == ("off", ["1 harden open", "2 harden undone"])
+    assert site.harden()
+    site.conf = ours
+    assert site.harden()
+    assert (site.value, site.states[0]) == ("both", "1 harden done")
+    with site.writer(UNDO) as writer:
+        refuse_way_back(writer, 1)
+        writer.apply(plan_back(writer, ASKED, 1))
+    assert site.value == "off"
+    assert site.states[:4] == ["1 harden undone", "2 harden undone", "3 undo done", "4 harden done"]
 
 
 def test_a_way_back_of_an_earlier_version_is_finished_as_it_was_begun(site: Site) -> None:

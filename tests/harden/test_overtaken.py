@@ -73,7 +73,9 @@ def journal_of(folder: Path, rows: Sequence[Row]) -> Iterator[Writer]:
     with tool(subnet("two-switch"), **stores) as fabric, Writer(fabric, ABORT, dry_run=True) as writer:
         for row in rows:
             if row is ENDED:
-                close_overtaken(writer)
+                with Journal.read(stores["journal"]) as journal:
+                    last = journal.list_operations()[-1].id
+                close_overtaken(writer, last)
             else:
                 add(stores["journal"], row)
         yield writer
@@ -195,7 +197,7 @@ def test_the_record_of_both_ways_ends(tmp_path: Path) -> None:
             journal.operation(command).record_file(FileImage(PATH, text_with("off"), text_with("both")))
     with tool(subnet("two-switch"), **stores) as fabric, Writer(fabric, COMMAND) as writer:
         assert [each.command for each in not_ended(writer)] == [COMMAND, ABORT]
-        close_overtaken(writer)
+        close_overtaken(writer, 2)
         assert not_ended(writer) == []
     with Journal(stores["journal"]) as journal:
         found = journal.list_operations()
