@@ -442,15 +442,9 @@ def test_partitions_through_opensm(
 @settings(max_examples=400 if SOAK else 10, deadline=None)
 def test_sm_keys(moment: int, start_again: set[int], way_on: str) -> None:
     """An OpenSM that is started again reads its options file, as it would when it is signalled."""
-    passed = count()
-
-    def die(step: str) -> None:
-        if next(passed) == moment:
-            raise KilledThere
-
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         three = MadeUpSite(Path(folder))
-        three.before_each = die
+        three.before_each = dying_at(moment)
         with suppress(KilledThere):
             three.run(patch)
         three.before_each = lambda step: None
@@ -466,6 +460,49 @@ def test_sm_keys(moment: int, start_again: set[int], way_on: str) -> None:
             assert works_with in (former, new)
         if any(row.state == "pending" for row in stored):
             finish_sm_keys(three, patch, way_on == "undo")
+
+
+@given(st.tuples(st.integers(0, 45), st.integers(0, 45)), st.booleans(), st.sampled_from(("resume", "undo")))
+@settings(max_examples=400 if SOAK else 10, deadline=None)
+def test_sm_keys_of_two_subnets(moments: tuple[int, int], swapped: bool, way_on: str) -> None:
+    """With one journal and one key store each goes on, or back, with its own keys."""
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        stores = Path(folder)
+        sites = [MadeUpSite(stores / "one", stores), MadeUpSite(stores / "other", stores, 0x100000)]
+        for site, moment in zip(sites, moments, strict=True):
+            site.before_each = dying_at(moment)
+            with suppress(KilledThere):
+                site.run(patch, is_new=True)
+            site.before_each = lambda step: None
+        for site in reversed(sites) if swapped else sites:
+            ports = [host.node.ports[1].guid for host in site.hosts]
+            with site.journal() as journal:
+                begun = Changes.on(journal, ports).open
+            if begun is not None and way_on == "undo":
+                with suppress(Refused):
+                    take_back(site, patch, begun.id)
+                    continue
+            site.run(patch, goes_on=None if begun is None else begun.id)
+        assert not any(row.state == "pending" for row in sites[0].stored())
+        current = [(row.kind, row.sm_key) for row in sites[0].stored() if row.state == "current"]
+        for site in sites:
+            [has, *others] = [host.keys for host in site.hosts]
+            assert others == [has, has]
+            assert (site.masters, site.left_over()) == (1, [])
+            if {*has.values()} != {SMKey(1)}:  # it was not taken back
+                assert {*has.items()} <= {*current}
+        assert len(current) == len({*current})
+
+
+def dying_at(moment: int) -> Callable[[str], None]:
+    """Return what ends a process at its step with this number."""
+    passed = count()
+
+    def die(step: str) -> None:
+        if next(passed) == moment:
+            raise KilledThere
+
+    return die
 
 
 def finish_sm_keys(three: MadeUpSite, patch: pytest.MonkeyPatch, goes_back: bool) -> None:
