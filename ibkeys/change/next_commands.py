@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -94,3 +94,12 @@ def next_commands_of(record: OperationRecord) -> NextCommands | None:
         can_close = record.is_unfinished and is_known and is_named
         return replace(commands, close=f"ibkeys resume {record.id} --overtaken") if can_close else commands
     return NextCommands(None, commands.roll_back) if record.is_going_back else None
+
+
+def open_elsewhere(records: Iterable[OperationRecord]) -> list[str]:
+    """Return a note on each of *records*, which are of other subnets, that something goes on with."""
+    return [
+        f"operation {each.id} ({each.command}) is open on another subnet: {commands.in_short}"
+        for each in records
+        if (commands := next_commands_of(each)) is not None
+    ]

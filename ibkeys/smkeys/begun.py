@@ -16,7 +16,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ibkeys.change.next_commands import next_commands, next_commands_of
+from ibkeys.change.next_commands import next_commands, open_elsewhere
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.smkeys.managers import KINDS
@@ -46,17 +46,9 @@ class Changes:
     others: frozenset[str]
 
     @classmethod
-    def on(cls, journal: Journal, ports: Collection[int]) -> Changes:
-        """Return those on the subnet that has *ports*, by their GUIDs. Raises StoreError."""
-        return cls._of(journal, {guid_text(each) for each in ports})
-
-    @classmethod
-    def beside(cls, journal: Journal, operation: int) -> Changes:
-        """Return those on the subnet of the change *operation*. Raises StoreError."""
-        return cls._of(journal, _kept(journal, operation, KEPT_PORTS))
-
-    @classmethod
-    def _of(cls, journal: Journal, ports: Collection[str]) -> Changes:
+    def on(cls, journal: Journal, ports: Collection[str] = ()) -> Changes:
+        """Return those on the subnet that has *ports*, by their GUIDs as the journal keeps them; without any those on
+        all subnets. Raises StoreError."""
         found = [each for each in journal.list_operations() if each.command == COMMAND]
         keys = {each.id: _kept(journal, each.id, KEPT_KEYS) for each in found}
         kept = {each.id: _kept(journal, each.id, KEPT_PORTS) for each in found}
@@ -65,6 +57,11 @@ class Changes:
         own, others = (frozenset(name for each in group for name in keys[each.id]) for group in (here, elsewhere))
         here = [each for each in here if each.state != "undone"]
         return cls(here, elsewhere, keys[here[-1].id] if here else frozenset(), own, others - own)
+
+    @classmethod
+    def beside(cls, journal: Journal, operation: int) -> Changes:
+        """Return those on the subnet of the change *operation*. Raises StoreError."""
+        return cls.on(journal, _kept(journal, operation, KEPT_PORTS))
 
     @property
     def open(self) -> OperationRecord | None:
@@ -92,9 +89,9 @@ def _kept(journal: Journal, operation: int, name: str) -> frozenset[str]:
 
 
 def changes_on(writer: Writer, ports: Collection[int]) -> Changes:
-    """As `Changes.on`, of the journal of *writer*."""
+    """As `Changes.on`, of the journal of *writer*. *ports*: their GUIDs."""
     with Journal.read(writer.fabric.stores.journal) as journal:
-        return Changes.on(journal, ports)
+        return Changes.on(journal, {guid_text(each) for each in ports})
 
 
 def finishes(operation: int | None) -> str:
@@ -119,11 +116,7 @@ def refuse_while_open(writer: Writer, ports: Collection[int]) -> list[str]:
             f"before that: `{finishes(found.id)}` finishes it",
             "open-run",
         ).unchanged()
-    return [
-        f"operation {each.id} ({COMMAND}) is open on another subnet: {commands.in_short}"
-        for each in changes.elsewhere
-        if (commands := next_commands_of(each)) is not None
-    ]
+    return open_elsewhere(changes.elsewhere)
 
 
 def require_open(writer: Writer, operation: int) -> None:

@@ -179,7 +179,7 @@ def driven(served: Subnet, preloaded: str, mode: str, point: int | str) -> int:
     """Run the command, or finish what it began, so that it counts its points, or dies at one; return how many it
     passed."""
     with Journal.read(served.folder / "stores" / "journal.db") as journal:
-        command = "smkey-rotate" if Changes.on(journal, ()).open is None else "resume"
+        command = "smkey-rotate" if Changes.on(journal).open is None else "resume"
     words = [command, "--yes", "-t", 200, "--retries", 0]
     done, points = run_to_a_point(served, preloaded, served.folder / "stores", words, mode, point)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr

@@ -110,7 +110,7 @@ def test_killed_before_its_keys_are_current_the_next_change_finishes_it(three: M
         with pytest.raises(Killed):
             three.run(monkeypatch)
     with three.journal() as journal:
-        assert (Changes.on(journal, ()).open, journal.find(1).state) == (None, "done")
+        assert (Changes.on(journal).open, journal.find(1).state) == (None, "done")
     assert told(three, refuse_another) == ""
     keys = {row.sm_key for row in three.stored()}
     assert three.run(monkeypatch).goes_on
@@ -187,7 +187,7 @@ def test_where_no_file_has_its_keys_it_goes_back(three: MadeUpSite, monkeypatch:
 
 def test_without_its_journal_it_goes_back_too(three: MadeUpSite, monkeypatch: Patch) -> None:
     kill_at(three, monkeypatch, "stage node05")
-    assert not (three.folder / "journal.db").exists() or Changes.on(three.journal(), ()).open is None
+    assert not (three.folder / "journal.db").exists() or Changes.on(three.journal()).open is None
     take_back(three, monkeypatch, None)
     assert_back(three)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ibkeys.change.interlocks.overtaken import overtaken
-from ibkeys.change.next_commands import next_commands_of
+from ibkeys.change.next_commands import next_commands_of, open_elsewhere
 from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.keyring import KeyRing
@@ -148,11 +148,7 @@ def refuse_while_open(writer: Writer, store: KeyStore, here: Collection[int]) ->
             "only ends its record",
             "open-run",
         )
-    notes = [
-        f"operation {each.id} ({each.command}) is open on another subnet: {commands.in_short}"
-        for each in others
-        if each.id in numbers and (commands := next_commands_of(each)) is not None
-    ]
+    notes = open_elsewhere(each for each in others if each.id in numbers)
     if last is None:
         return notes
     if not has_keys and not last.operation.goes_back:
