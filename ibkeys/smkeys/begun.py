@@ -85,7 +85,8 @@ class Changes:
 
 
 def _kept(journal: Journal, operation: int, name: str) -> frozenset[str]:
-    return frozenset(map(str, journal.options_of(operation).get(name, ())))
+    kept = journal.options_of(operation).get(name)
+    return frozenset(map(str, kept)) if isinstance(kept, list) else frozenset()
 
 
 def changes_on(writer: Writer, ports: Collection[int]) -> Changes:

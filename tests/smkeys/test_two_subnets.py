@@ -166,11 +166,12 @@ def test_a_default_may_go_on_where_another_subnet_has_proven_keys(two: Two, monk
     finish(one, monkeypatch, 2, keys)
 
 
-def test_one_that_an_earlier_version_began_counts_on_every_subnet(two: Two, monkeypatch: Patch) -> None:
+@pytest.mark.parametrize("kept", ['{"sm_hosts": []}', '{"sm_hosts": [], "sm_ports": 5, "sm_keys": null}'])  # or damaged
+def test_one_that_an_earlier_version_began_counts_on_every_subnet(two: Two, monkeypatch: Patch, kept: str) -> None:
     one, other = two
     keys = kill(one, monkeypatch, "put node06")
     with one.journal() as journal:
-        journal.keep_options(1, '{"sm_hosts": []}')
+        journal.keep_options(1, kept)
     with pytest.raises(Refused, match="`ibkeys resume 1` finishes it"):
         other.run(monkeypatch, is_new=True)
     with pytest.raises(Refused, match="it concerns other options files"):
