@@ -16,7 +16,7 @@ from typing import Final, Self
 from ibkeys.errors import StoreError
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.printable import counted
-from ibkeys.store.private_files import os_error
+from ibkeys.store.private_files import named_errors, os_error
 from ibkeys.store.snapshot import SCHEMA, check_place, is_snapshot
 
 LATEST: Final = "latest"
@@ -86,11 +86,9 @@ class SnapshotFolder:
 
         None keeps all. The newest snapshot is never removed. Raises StoreError.
         """
-        try:
+        with named_errors(self.path, SCHEMA.what):
             self._link(written)
             return [] if keep is None else self._prune(written, keep)
-        except OSError as error:
-            raise os_error(self.path, SCHEMA.what, error) from error
 
     def _places(self) -> list[_Place]:
         try:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
@@ -20,7 +21,7 @@ from typing import Final, TypeVar
 from ibkeys.errors import FileFormatError
 from ibkeys.files import LIST, read_bytes
 from ibkeys.keys.mkey import MKey
-from ibkeys.store.private_files import named_errors, os_error, replace_private_file
+from ibkeys.store.private_files import named_errors, replace_private_file
 from ibkeys.store.sqlite import guid_text
 
 MKEY_FILE: Final = "guid2mkey"
@@ -167,12 +168,9 @@ def _records(data: bytes, path: str) -> Iterator[tuple[int, bytes, bytes, bytes]
 
 def read_if_there(path: Path) -> bytes | None:
     """Return what is in a file with keys, None where there is none. Raises StoreError for one that cannot be read."""
-    try:
+    with named_errors(path, "key file"), suppress(FileNotFoundError):
         return read_bytes(path, LIST)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise os_error(path, "key file", error) from error
+    return None
 
 
 def numbered_lines(data: bytes, name: str) -> Iterator[tuple[int, bytes]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -194,11 +195,8 @@ def _managers_elsewhere(where: Where, here: HostReport) -> Iterator[Check]:
     from ibkeys.apply.opensm.former_managers import check_managers_elsewhere
     from ibkeys.store.journal import Journal
 
-    try:
-        with Journal.read(journal_of(where)) as journal:
-            yield from check_managers_elsewhere(here, journal)
-    except StoreError:  # the check of that store names it
-        return
+    with suppress(StoreError), Journal.read(journal_of(where)) as journal:  # the check of that store names it
+        yield from check_managers_elsewhere(here, journal)
 
 
 def _stores(paths: StorePaths, folders: list[Path]) -> Iterator[Check]:
