@@ -6,6 +6,7 @@ What cannot be read or makes no sense is None, and noted once as a `Trouble`; no
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Callable
@@ -56,13 +57,7 @@ class Sysfs:
     def text(self, path: str, required: bool = False) -> str | None:
         """Return a file without white space at its ends. None: not there, which is noted if it is *required*, or not
         readable."""
-        if not self._may_read(path):
-            return None
-        try:
-            return read_inside(self.root, path, PAGE).decode("utf-8", "replace").strip()
-        except OSError as error:
-            self._note(path, error, required)
-            return None
+        return self._read(path, lambda: read_inside(self.root, path, PAGE).decode("utf-8", "replace").strip(), required)
 
     def number(self, path: str, base: int, most: int, required: bool = False) -> int | None:
         """Return the number in a file: decimal, or ``0x...`` for base 16. None also where it is none, or above
@@ -82,17 +77,13 @@ class Sysfs:
 
     def names(self, path: str, required: bool = False) -> list[str] | None:
         """Return the names in a directory, in order. None: as in `text`."""
-        if not self._may_read(path):
-            return None
-        try:
-            with opened(self.root, path) as place, os.scandir(f"/proc/self/fd/{place.descriptor}") as entries:
-                names = [entry.name for entry in islice(entries, MOST_NAMES + 1)]
-        except OSError as error:
-            self._note(path, error, required)
-            return None
+        return self._read(path, lambda: self._names(path), required)
+
+    def _names(self, path: str) -> list[str]:
+        with opened(self.root, path) as place, os.scandir(f"/proc/self/fd/{place.descriptor}") as entries:
+            names = [entry.name for entry in islice(entries, MOST_NAMES + 1)]
         if len(names) > MOST_NAMES:
-            self.troubles.append(Trouble(path, f"more than {MOST_NAMES} names: no kernel makes such a directory"))
-            return None
+            raise OSError(errno.EFBIG, f"more than {MOST_NAMES} names: no kernel makes such a directory")
         return sorted(names)
 
     def link(self, path: str) -> str | None:
@@ -104,18 +95,21 @@ class Sysfs:
         except OSError:
             return None
 
-    def _may_read(self, path: str) -> bool:
-        """Count what is read; past the most that is read nothing more is, which is noted once."""
+    def _read(self, path: str, read: Callable[[], T], required: bool) -> T | None:
+        """Return what *read* returns. None, which is noted: it raises OSError, or so much was read already that only
+        a copy can have more."""
         self.reads += 1
         if self.reads == MOST_READS + 1:
             error = f"more than {MOST_READS} files and directories: this and what comes after is not read"
             self.troubles.append(Trouble(path, error))
-        return self.reads <= MOST_READS
-
-    def _note(self, path: str, error: OSError, required: bool) -> None:
-        """Note an error, unless the file is not there and is not *required*."""
-        if required or not isinstance(error, FileNotFoundError):
-            self.troubles.append(Trouble(path, error.strerror or type(error).__name__))
+        if self.reads > MOST_READS:
+            return None
+        try:
+            return read()
+        except OSError as failure:
+            if required or not isinstance(failure, FileNotFoundError):
+                self.troubles.append(Trouble(path, failure.strerror or type(failure).__name__))
+            return None
 
 
 def numbers_in(names: list[str] | None, most: int) -> list[int]:
