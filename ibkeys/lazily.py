@@ -1,4 +1,4 @@
-"""Names that a package exports and loads when they are first used, so that importing the package costs nothing."""
+"""What is loaded when it is first used, so that importing ibkeys costs nothing: names of its own, other packages."""
 
 from __future__ import annotations
 
@@ -21,3 +21,19 @@ def loads(package: str, modules: Mapping[str, Iterable[str]]) -> Callable[[str],
         return value
 
     return load
+
+
+def optional(package: str, needs: str, extra: str) -> Any:
+    """Return a Python package that few commands need. Raises UsageError where it is not installed, which begins with
+    *needs* and names the *extra* of ibkeys that brings it."""
+    from importlib import import_module
+
+    from ibkeys.errors import UsageError
+
+    try:
+        return import_module(package)
+    except ImportError:
+        name = package.replace("_", "-")
+        raise UsageError(
+            f"{needs} the Python package {name}: apt-get install python3-{name}, or pip install 'ibkeys[{extra}]'"
+        ) from None

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from ibkeys.audit.findings import Report
 from ibkeys.audit.inputs import AuditInput
-from ibkeys.errors import UsageError
 from ibkeys.export.family import Family
 from ibkeys.export.of_audit import coverage, partitions, rules
 from ibkeys.export.of_ports import enforcement, m_keys, p_key_tables, port_info, violations
+from ibkeys.lazily import optional
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -45,9 +45,11 @@ def fabric_families(data: AuditInput, report: Report, choice: Choice) -> list[Fa
 
 def render(families: Iterable[Family]) -> bytes:
     """Return *families* in Prometheus' text format, version 0.0.4. Raises UsageError without prometheus-client."""
-    client = _client()
+    client = optional("prometheus_client", "metrics need", "export")
+    from prometheus_client.core import GaugeMetricFamily
+
     registry = client.CollectorRegistry()
-    registry.register(_Collected(list(families), client.core.GaugeMetricFamily))
+    registry.register(_Collected(list(families), GaugeMetricFamily))
     text: bytes = client.generate_latest(registry)
     return text
 
@@ -67,15 +69,3 @@ class _Collected:
             for labels, value in family.series():
                 metric.add_metric(labels, value)
             yield metric
-
-
-def _client() -> Any:
-    try:
-        import prometheus_client
-        import prometheus_client.core
-    except ImportError:
-        raise UsageError(
-            "metrics need the Python package prometheus-client: apt-get install python3-prometheus-client, or pip "
-            "install 'ibkeys[export]'"
-        ) from None
-    return prometheus_client

@@ -11,11 +11,11 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any, Final, Literal
 
 from ibkeys import jsonfile
 from ibkeys.errors import FileFormatError, UfmNotReached, UfmRefused, UsageError
+from ibkeys.lazily import optional
 from ibkeys.printable import clean
 from ibkeys.ufm.access import MOST_BYTES, UfmAccess
 from ibkeys.ufm.quiet import scrubbed
@@ -217,13 +217,8 @@ def _deadline(seconds: float) -> Iterator[Deadline]:
         timer.cancel()
 
 
-def _httpx() -> ModuleType:
-    try:
-        import httpx
-    except ImportError:
-        raise UsageError(
-            "asking UFM needs the Python package httpx: apt-get install python3-httpx, or pip install 'ibkeys[ufm]'"
-        ) from None
+def _httpx() -> Any:
+    httpx = optional("httpx", "asking UFM needs", "ufm")
     if tuple(map(int, httpx.__version__.split(".")[:2])) < (0, 26):  # as in Debian 12
         raise UsageError(
             f"asking UFM needs httpx 0.26 or later, and this is {httpx.__version__}: pip install 'ibkeys[ufm]' into an "

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from ibkeys.errors import UsageError
+from ibkeys.lazily import optional
 from ibkeys.printable import clean
 
 T = TypeVar("T")
@@ -69,11 +69,4 @@ def _hash(text: str) -> str:
 
 
 def _jinja2() -> Any:
-    try:
-        import jinja2
-    except ImportError:
-        raise UsageError(
-            "an HTML page needs the Python package jinja2: apt-get install python3-jinja2, or pip install "
-            "'ibkeys[report]'"
-        ) from None
-    return jinja2
+    return optional("jinja2", "an HTML page needs", "report")
