@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -172,10 +172,9 @@ def _ibdiag_has_key(path: Path) -> bool | None:
     return any(c_number(value.encode(), 64) != 0 for value in values)
 
 
-def _once(paths: Iterable[Path]) -> Iterator[Path]:
-    seen: set[str] = set()
+def _once(paths: Iterable[Path]) -> Iterable[Path]:
+    """Return *paths* without those that lead to the same file as one before."""
+    found: dict[str, Path] = {}
     for path in paths:
-        real = os.path.realpath(path)
-        if real not in seen:
-            seen.add(real)
-            yield path
+        found.setdefault(os.path.realpath(path), path)
+    return found.values()
