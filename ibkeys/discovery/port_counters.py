@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Self
 
 from ibkeys.client.gmp import GmpPath
 from ibkeys.client.smp import SmpClient, Task, Timing
 from ibkeys.errors import IbkeysError, MalformedMad, Unreachable
 from ibkeys.mad.const import Method, MgmtClass
 from ibkeys.mad.performance import DATA_OFFSET, PORT_COUNTERS, PortCounters
+from ibkeys.topology.enforcement import ENFORCEMENT_BYTE, INBOUND, OUTBOUND
 from ibkeys.topology.nodes import Port
 
-_ENFORCEMENT_BYTE: Final = 43
-_ENFORCEMENT_BITS: Final = 0x0C
 CountersOrError = PortCounters | IbkeysError
 """What was read of a port, or why it was not."""
 
@@ -41,7 +40,7 @@ def enforcing_ports(ports: Iterable[Port]) -> list[Port]:
     return [
         port
         for port in ports
-        if port.is_external and port.info is not None and port.info[_ENFORCEMENT_BYTE] & _ENFORCEMENT_BITS
+        if port.is_external and port.info is not None and port.info[ENFORCEMENT_BYTE] & (INBOUND | OUTBOUND)
     ]
 
 

@@ -17,7 +17,8 @@ OUTBOUND: Final = 0x04
 ENFORCEMENT_BITS: Final = ("partition_enforcement_inbound", "partition_enforcement_outbound")
 """The JSON names of the two bits of PortInfo."""
 _YES_OR_NO: Final = frozenset((*ENFORCEMENT_BITS, "inbound_enforcement_cap", "outbound_enforcement_cap"))
-_ENFORCEMENT_BYTE: Final = 43  # of PortInfo: PartitionEnforcementInbound, PartitionEnforcementOutbound
+ENFORCEMENT_BYTE: Final = 43
+"""That of PortInfo with PartitionEnforcementInbound and PartitionEnforcementOutbound."""
 
 
 def as_shown(name: str, number: int) -> int | bool:
@@ -84,7 +85,7 @@ def enforced(port: Port) -> int:
     """
     if port.info is None:
         return 0
-    bits = port.info[_ENFORCEMENT_BYTE] & (INBOUND | OUTBOUND)
+    bits = port.info[ENFORCEMENT_BYTE] & (INBOUND | OUTBOUND)
     switch = port.node.switch_info if bits else None
     if switch is None:
         return bits
