@@ -80,6 +80,7 @@ class Summary:
     failed_sweeps: int = 0
 
 
+@dataclass(eq=False, repr=False)
 class Watch:
     """Watches *fabric* and tells *outlet* what happens.
 
@@ -87,23 +88,19 @@ class Watch:
     that is followed. *partitions*: names for P_Keys. Not thread-safe.
     """
 
-    def __init__(
-        self,
-        fabric: Fabric,
-        outlet: EventSink,
-        settings: Settings,
-        subscriber: Subscriber | None = None,
-        log: FollowedFile | None = None,
-        partitions: Partitions | None = None,
-        clock: Callable[[], datetime] = utc_now,
-    ) -> None:
+    fabric: Fabric
+    outlet: EventSink
+    settings: Settings
+    subscriber: Subscriber | None = None
+    log: FollowedFile | None = None
+    partitions: Partitions | None = None
+    clock: Callable[[], datetime] = utc_now
+
+    def __post_init__(self) -> None:
         self.summary = Summary()
-        self._fabric, self._outlet, self._settings = fabric, outlet, settings
-        self._subscriber, self._log, self._partitions = subscriber, log, partitions
-        self._clock = clock
         self.names, self.counters = Names(), Counters()
-        self.folder, self._log_reader = Folder(settings.again), LogReader()
-        self._say = Saying(outlet.say).of
+        self.folder, self._log_reader = Folder(self.settings.again), LogReader()
+        self._say = Saying(self.outlet.say).of
         self._swept_at = self._next_sweep = self._started_at = self._now()
 
     def start(self) -> None:
@@ -117,9 +114,9 @@ class Watch:
         Raises TransportError and ClosedError when the local port can no longer be used.
         """
         while not self._is_over():
-            self._outlet.turn()
+            self.outlet.turn()
             self._hear(self._next_wait())
-            if self._settings.interval and self._now() >= self._next_sweep:
+            if self.settings.interval and self._now() >= self._next_sweep:
                 self._sweep_again()
             self._tell_all(self.folder.due(self._now()))
 
@@ -127,53 +124,53 @@ class Watch:
         """Tell what was counted and not told yet, and return what the watch did."""
         self._tell_all(self.folder.due(self._now(), all_of_it=True))
         self.summary.folded = self.folder.folded
-        if self._subscriber is not None:
-            self.summary.lost = self._subscriber.port.lost
+        if self.subscriber is not None:
+            self.summary.lost = self.subscriber.port.lost
         return self.summary
 
     def _now(self) -> float:
-        return self._fabric.umad.now()
+        return self.fabric.umad.now()
 
     def _is_over(self) -> bool:
-        seconds = self._settings.seconds
+        seconds = self.settings.seconds
         return self._has_told_enough() or (seconds is not None and self._now() - self._started_at >= seconds)
 
     def _has_told_enough(self) -> bool:
-        most = self._settings.most_events
+        most = self.settings.most_events
         return most is not None and self.summary.told >= most
 
     def _next_wait(self) -> float:
         ends = [TURN]
-        if self._settings.interval:
+        if self.settings.interval:
             ends.append(self._next_sweep - self._now())
-        if self._settings.seconds is not None:
-            ends.append(self._started_at + self._settings.seconds - self._now())
+        if self.settings.seconds is not None:
+            ends.append(self._started_at + self.settings.seconds - self._now())
         return max(0.0, min(ends))
 
     # --- hearing -------------------------------------------------------------------------------------------------
 
     def _hear(self, seconds: float) -> None:
         """Wait for Reports and for lines of the log, and take what comes."""
-        if self._log is not None and self._log.is_behind:
+        if self.log is not None and self.log.is_behind:
             seconds = 0.0
-        if self._subscriber is not None:
-            self.take_reports(self._subscriber.poll(seconds))
-            trouble = self._subscriber.trouble
+        if self.subscriber is not None:
+            self.take_reports(self.subscriber.poll(seconds))
+            trouble = self.subscriber.trouble
             self._say("subscription", f"traps may be missed: {trouble}" if trouble else "", "trouble")
-            if self._subscriber.port.lost:
+            if self.subscriber.port.lost:
                 self._say("lost", "more Reports arrive than can be processed: some were lost, and counts are too low")
-            if self._subscriber.port.strangers:
+            if self.subscriber.port.strangers:
                 self._say("strangers", "Reports arrive from a port that is not the SA's: they are ignored")
         else:
-            self._fabric.umad.recv(seconds)  # nobody is asked anything now: it only lets the time pass
-        if self._log is not None:
-            self._follow(self._log)
+            self.fabric.umad.recv(seconds)  # nobody is asked anything now: it only lets the time pass
+        if self.log is not None:
+            self._follow(self.log)
 
     def take_reports(self, reports: Sequence[Report], looks: bool = True) -> None:
         """Tell of *reports*; with *looks* after a new sweep where the names of the last one do not suffice."""
         for first in range(0, len(reports), AT_ONCE):
             self._tell_of(reports[first : first + AT_ONCE], looks)
-            self._fabric.umad.recv(0)  # what comes in the meantime is answered, or the SA would send it again
+            self.fabric.umad.recv(0)  # what comes in the meantime is answered, or the SA would send it again
 
     def _tell_of(self, reports: Sequence[Report], looks: bool) -> None:
         self.summary.reports += len(reports)
@@ -181,12 +178,12 @@ class Watch:
 
     def _event_of(self, report: Report) -> Event:
         ago = timedelta(seconds=max(0.0, self._now() - report.at))
-        return event_of_report(report, self.names, timestamp(lambda: self._clock() - ago))
+        return event_of_report(report, self.names, timestamp(lambda: self.clock() - ago))
 
     def _follow(self, log: FollowedFile, patience: float = 1.0, looks: bool = True) -> None:
         """Tell of new lines of the log. *patience*: seconds that the first line of a trap may wait for the rest;
         *looks*: as in `take_reports`."""
-        now, wall = self._now(), self._clock()
+        now, wall = self._now(), self.clock()
         notices = [notice for line in log.new_lines() for notice in self._log_reader.take(line, now)]
         notices += self._log_reader.overdue(now - patience)
         self._say("log", f"{log.path}: {log.problem}" if log.problem else "")
@@ -202,7 +199,7 @@ class Watch:
 
     def _may_look_for_names(self) -> bool:
         """Whether there are names that the last sweep does not have, and it is old enough for another."""
-        return self.names.misses > 0 and self._now() - self._swept_at >= (self._settings.interval or NAMES_AGAIN)
+        return self.names.misses > 0 and self._now() - self._swept_at >= (self.settings.interval or NAMES_AGAIN)
 
     # --- sweeping ------------------------------------------------------------------------------------------------
 
@@ -215,7 +212,7 @@ class Watch:
         try:
             if self._is_being_changed():
                 return
-            self._fabric.reload_keys()
+            self.fabric.reload_keys()
             found = self._sweep()
         except (TransportError, ClosedError):
             raise
@@ -227,31 +224,31 @@ class Watch:
 
     def _is_being_changed(self) -> bool:
         """Whether a command of this host has the lock of the key store; then the sweep is put off."""
-        stores = self._fabric.stores
+        stores = self.fabric.stores
         holder = holder_of(stores.journal, stores.keystore)
         doing = f"no names and no counters are read while another command may change keys ({holder})"
         self._say("change", doing if holder else "")
         if holder:
             self._swept_at = self._now()
-            self._next_sweep = self._swept_at + min(self._settings.interval or NAMES_AGAIN, LOOK_AGAIN)
+            self._next_sweep = self._swept_at + min(self.settings.interval or NAMES_AGAIN, LOOK_AGAIN)
         return bool(holder)
 
     def _sweep(self) -> Topology:
         began = self._now()
         try:
-            found = self._fabric.sweep(progress=self._meanwhile)
+            found = self.fabric.sweep(progress=self._meanwhile)
         finally:
             # counted from its beginning, but a sweep that takes long leaves the fabric alone for as long again
             self._swept_at = began
-            self._next_sweep = max(began + self._settings.interval, 2 * self._now() - began)
+            self._next_sweep = max(began + self.settings.interval, 2 * self._now() - began)
         self.summary.sweeps += 1
         return found
 
     def _meanwhile(self, _nodes: int, _ports: int) -> None:
         """Go on telling while a sweep runs, with the names of the last one; what comes in is the sweep's to receive."""
-        self._outlet.turn()
-        if self._subscriber is not None and self.summary.sweeps:
-            self._tell_of(self._subscriber.port.take(), looks=False)
+        self.outlet.turn()
+        if self.subscriber is not None and self.summary.sweeps:
+            self._tell_of(self.subscriber.port.take(), looks=False)
 
     def _take_sweep(self, found: Topology) -> None:
         self.names.learn(found)
@@ -263,21 +260,21 @@ class Watch:
                 f"the last sweep could not read {what}, so names and counters have gaps; {first.port}: {first.error}"
             )
         self._say("sweep", unread, len(found.troubles))
-        if self._partitions is not None:
-            self._say("policy", self._partitions.read_again(), "")
-        if self._subscriber is not None:
-            self._say("membership", "" if self._subscriber.is_full_member else LIMITED)
-        if self._settings.interval:
+        if self.partitions is not None:
+            self._say("policy", self.partitions.read_again(), "")
+        if self.subscriber is not None:
+            self._say("membership", "" if self.subscriber.is_full_member else LIMITED)
+        if self.settings.interval:
             self._read_counters(found)
 
     def _read_counters(self, found: Topology) -> None:
-        errors = read_constraint_errors(self._fabric, found, self._settings.pkey_index)
+        errors = read_constraint_errors(self.fabric, found, self.settings.pkey_index)
         # what is told by a trap is not told by its counter too
-        if self._subscriber is not None:
-            self.take_reports(self._subscriber.port.take(), looks=False)
-        if self._log is not None:
-            self._follow(self._log, patience=0, looks=False)
-        self._take(self.counters.compare(found, errors, timestamp(self._clock)))
+        if self.subscriber is not None:
+            self.take_reports(self.subscriber.port.take(), looks=False)
+        if self.log is not None:
+            self._follow(self.log, patience=0, looks=False)
+        self._take(self.counters.compare(found, errors, timestamp(self.clock)))
 
     # --- telling -------------------------------------------------------------------------------------------------
 
@@ -285,7 +282,7 @@ class Watch:
         for event in events:
             if event.source != "counters":
                 self.counters.told(event)
-            named = self._partitions.named(event) if self._partitions is not None else event
+            named = self.partitions.named(event) if self.partitions is not None else event
             new = self.folder.take(named, self._now())
             if new is not None:
                 self._tell_all([new])
@@ -295,4 +292,4 @@ class Watch:
             if self._has_told_enough():
                 return
             self.summary.told += 1
-            self._outlet.tell(event)
+            self.outlet.tell(event)
