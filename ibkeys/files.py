@@ -16,7 +16,10 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, ParamSpec, TypeVar
+
+T = TypeVar("T")
+P = ParamSpec("P")
 
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20
@@ -46,6 +49,14 @@ class NoRegularFile(OSError):
 
 class ChangedMeanwhile(OSError):
     """A file that was read is not the one that would be replaced now."""
+
+
+def or_none(read: Callable[P, T], *args: P.args, **named: P.kwargs) -> T | None:
+    """Return what *read* returns for these arguments; None where it raises OSError."""
+    try:
+        return read(*args, **named)
+    except OSError:
+        return None
 
 
 def read_bytes(path: str | os.PathLike[str], limit: int) -> bytes:

@@ -128,11 +128,9 @@ def read_devices(folder: Path = DEVICES) -> list[Device]:
     """Return the umad and issm devices."""
     found = []
     for path in sorted(folder.glob("umad*")) + sorted(folder.glob("issm*")):
-        try:
-            status = path.stat()
-        except OSError:
-            continue
-        found.append(Device(path, stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid))
+        status = files.or_none(path.stat)
+        if status is not None:
+            found.append(Device(path, stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid))
     return found
 
 
@@ -164,9 +162,8 @@ def _has_class_keys(path: Path) -> bool | None:
 
 
 def _ibdiag_has_key(path: Path) -> bool | None:
-    try:
-        text = files.read_text(path, files.SETTINGS, "replace")
-    except OSError:
+    text = files.or_none(files.read_text, path, files.SETTINGS, "replace")
+    if text is None:
         return None
     values = re.findall(r"^\s*(?:m_key|sa_key)\s*=\s*(\S+)", text, re.MULTILINE)
     return any(c_number(value.encode(), 64) != 0 for value in values)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ibkeys.files import or_none
+
 
 @dataclass(frozen=True, slots=True)
 class FileFact:
@@ -66,10 +68,7 @@ class FileFact:
 
 def read_file_fact(path: Path) -> FileFact | None:
     """Return what can be learned about a file from outside; None when it is not there or hidden."""
-    try:
-        return stat_file(path)
-    except OSError:
-        return None
+    return or_none(stat_file, path)
 
 
 def stat_file(path: Path) -> FileFact:

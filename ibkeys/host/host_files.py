@@ -108,19 +108,3 @@ class LocalFiles:
 
 
 THIS_HOST: Final = LocalFiles()
-
-
-def stat_or_none(host: HostFiles, path: Path) -> FileFact | None:
-    """Return what can be learned about a file or directory of a host; None when it is not there or hidden."""
-    try:
-        return host.stat(path)
-    except OSError:
-        return None
-
-
-def names_if_there(host: HostFiles, path: Path) -> list[str]:
-    """Return the names in a directory of a host, none where it is not there or may not be read."""
-    try:
-        return host.names(path)
-    except OSError:
-        return []

@@ -14,8 +14,9 @@ from typing import Final, Literal
 
 from ibkeys import files
 from ibkeys.errors import FileFormatError
+from ibkeys.files import or_none
 from ibkeys.host.file_access import FileFact, fact_of
-from ibkeys.host.host_files import THIS_HOST, USER_HZ, HostFiles, names_if_there, stat_or_none
+from ibkeys.host.host_files import THIS_HOST, USER_HZ, HostFiles
 from ibkeys.host.opensm_command_line import CommandLine, read_command_line
 from ibkeys.host.opensm_conf import has_key_for_each_port
 from ibkeys.host.opensm_options import OptionsFile, read_options
@@ -174,7 +175,7 @@ def opensm_processes(
     Only those of root, of an owner of a umad device in *devices*, and one's own: anybody may call a program opensm, and
     would so decide what is read and reported.
     """
-    umads = (name for name in names_if_there(host, devices) if name.startswith("umad"))
+    umads = (name for name in (or_none(host.names, devices) or ()) if name.startswith("umad"))
     users = {0, host.own_user()}.union(*(_owner(host, devices / name) for name in umads)) - {_NOBODY}
     found = []
     for pid in host.processes(proc, PROGRAM):
@@ -203,7 +204,7 @@ def _process(host: HostFiles, folder: Path, words: list[str], status: str, defau
     ticks = started_at(_text(host, folder / "stat"))
     started, exact = _start(host, ticks)
     view = view_of(host, folder)
-    program = _link(host, folder / "exe")
+    program = or_none(host.link, folder / "exe")
     return OpensmProcess(
         int(folder.name),
         as_seen(host, folder, view, (environment or {}).get("OSM_CACHE_DIR") or str(default_cache)),
@@ -217,7 +218,7 @@ def _process(host: HostFiles, folder: Path, words: list[str], status: str, defau
         exact,
         unit[1] if unit else None,
         int(umask[1], 8) if umask else None,
-        _link(host, folder / "fd" / "1"),
+        or_none(host.link, folder / "fd" / "1"),
         view,
         program is not None and os.path.basename(program.removesuffix(" (deleted)")) == PROGRAM,
         ticks,
@@ -294,14 +295,14 @@ def _users_in(status: str) -> set[int]:
 
 def _owner(host: HostFiles, path: Path) -> set[int]:
     """Of a process the effective user, also of one that cannot be traced."""
-    fact = stat_or_none(host, path)
+    fact = or_none(host.stat, path)
     return {_NOBODY if fact is None else fact.uid}
 
 
 def _cwd(host: HostFiles, process: Path) -> Path | None:
     """Return the working directory as the process itself names it. Behind chroot, /proc shows it as the host names it.
     None where it cannot be read, or where it is outside of the root directory of the process."""
-    found, root = _link(host, process / "cwd"), _link(host, process / "root")
+    found, root = or_none(host.link, process / "cwd"), or_none(host.link, process / "root")
     if found is None:
         return None
     if root is None or root == "/":
@@ -309,22 +310,10 @@ def _cwd(host: HostFiles, process: Path) -> Path | None:
     return Path("/") / Path(found).relative_to(root) if Path(found).is_relative_to(root) else None
 
 
-def _link(host: HostFiles, path: Path) -> str | None:
-    try:
-        return host.link(path)
-    except OSError:
-        return None
-
-
 def _text(host: HostFiles, path: Path) -> str:
-    try:
-        return host.read(path, files.SETTINGS).decode("utf-8", "replace")
-    except OSError:
-        return ""
+    return (or_none(host.read, path, files.SETTINGS) or b"").decode("utf-8", "replace")
 
 
 def _words(host: HostFiles, path: Path) -> list[str] | None:
-    try:
-        return host.read(path, files.SETTINGS).decode("utf-8", "surrogateescape").split("\0")[:-1]
-    except OSError:
-        return None
+    text = or_none(host.read, path, files.SETTINGS)
+    return None if text is None else text.decode("utf-8", "surrogateescape").split("\0")[:-1]

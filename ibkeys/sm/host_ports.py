@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys import files
-from ibkeys.host.host_files import HostFiles, names_if_there
+from ibkeys.files import or_none
+from ibkeys.host.host_files import HostFiles
 from ibkeys.mad.const import CapabilityMask
 
 SYSFS: Final = Path("/sys/class/infiniband")
@@ -31,8 +32,8 @@ def host_ports(host: HostFiles) -> tuple[HostPort, ...]:
     Source: Linux Documentation/ABI/stable/sysfs-class-infiniband (link_layer, cap_mask, gids).
     """
     found = []
-    for device in names_if_there(host, SYSFS):
-        for number in names_if_there(host, SYSFS / device / "ports"):
+    for device in or_none(host.names, SYSFS) or ():
+        for number in or_none(host.names, SYSFS / device / "ports") or ():
             port = _port(host, SYSFS / device / "ports" / number, device, number)
             if port is not None:
                 found.append(port)

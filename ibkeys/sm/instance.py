@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Final, Literal
 
 from ibkeys import files
+from ibkeys.files import or_none
 from ibkeys.host import opensm_process as opensm_host
 from ibkeys.host.file_access import FileFact
-from ibkeys.host.host_files import HostFiles, stat_or_none
+from ibkeys.host.host_files import HostFiles
 from ibkeys.host.inside_root import NO_NAME
 from ibkeys.host.opensm_options import OptionsFile, read_options
 from ibkeys.host.opensm_process import OPENSM_CONFIGS, OpensmProcess, as_seen
@@ -184,7 +185,7 @@ class _Look:
             file = replace(file, problem="is not there", lack="absent")
             if role not in _JUDGED:
                 return file
-            above = stat_or_none(self.host, place.parent)
+            above = or_none(self.host.stat, place.parent)
             return replace(file, reading=judge_absent(above, process.started, process.exact))
         except OSError as error:
             return replace(file, problem=self._reason(error), reading="unknown")
@@ -243,7 +244,7 @@ def _parsed(look: _Look, file: InstanceFile) -> Policy:
     """Return a policy. Its problems show none of its text, for a process may name any file, unless the user named it,
     or looks as the very user that the process runs as: that of root's OpenSM is shown to root."""
     policy = parse_policy(look.contents["policy"], str(file.path))
-    owner = stat_or_none(look.host, look.process.folder)
+    owner = or_none(look.host.stat, look.process.folder)
     if file.source == "sm.toml" or (owner is not None and owner.uid == look.host.own_user()):
         return policy
 
@@ -327,6 +328,6 @@ def _last_sweep(look: _Look, dumps: InstanceFile) -> float | None:
     """Return when the last heavy sweep without errors ended, if that was in the life of this process."""
     if dumps.place is None:
         return None
-    fact, started = stat_or_none(look.host, dumps.place / DUMP_FILE), look.process.started
+    fact, started = or_none(look.host.stat, dumps.place / DUMP_FILE), look.process.started
     written = fact.written if fact is not None else None
     return written if written is not None and started is not None and written > started else None

@@ -15,8 +15,8 @@ from typing import Any, Final
 from ibkeys.errors import FileError, HostNotReached, IbkeysError, Refused, StoreError, UsageError
 from ibkeys.fabric.live import Fabric
 from ibkeys.fabric.subnet_manager import find_subnet_manager
+from ibkeys.files import or_none
 from ibkeys.host.file_access import FileFact
-from ibkeys.host.host_files import stat_or_none
 from ibkeys.host.opensm_here import own_socket
 from ibkeys.printable import named
 from ibkeys.sm.elsewhere.ssh import SshHost
@@ -125,14 +125,14 @@ class Running:
     def verify_options(self) -> None:
         """Check that the options file has not changed. Raises Refused (``stale``), HostNotReached."""
         file = self.instance.files["options"]
-        if file.place is not None and _state(file.fact) != _state(stat_or_none(self.machine.files, file.place)):
+        if file.place is not None and _state(file.fact) != _state(or_none(self.machine.files.stat, file.place)):
             raise stale(f"{file.path}, the options file of {self.instance.name}, was changed in the meantime")
 
     def _is_the_hosts_own(self, path: Path, fact: FileFact | None) -> bool:
         """Whether *fact* is of the file that its host has by this name: a service may have mounts of its own."""
         if fact is None:
             return False
-        of_host = stat_or_none(self.machine.files, path)
+        of_host = or_none(self.machine.files.stat, path)
         return of_host is not None and of_host.identity == fact.identity
 
 

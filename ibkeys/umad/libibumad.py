@@ -13,6 +13,7 @@ from typing import Any
 
 from ibkeys.closing import Closing
 from ibkeys.errors import ClosedError, ModuleMissing, NoDevice, TransportError, UsageError
+from ibkeys.files import or_none
 from ibkeys.mad import offsets as at
 from ibkeys.mad.const import DIRECTED_ROUTE, LID_ROUTED, MAD_SIZE, SMP_CLASSES
 from ibkeys.umad import devices
@@ -47,11 +48,7 @@ def open_port(ca: str | None = None, port: int | None = None) -> LibibumadPort:
     binding()
     cas = list_cas()
     chosen = devices.choose_port(cas, ca, port)
-    try:
-        names = os.listdir(devices.SYS_INFINIBAND_MAD)
-    except OSError:
-        names = []
-    if "abi_version" not in names:
+    if "abi_version" not in (or_none(os.listdir, devices.SYS_INFINIBAND_MAD) or ()):
         raise ModuleMissing(
             f"{chosen.ca_name} port {chosen.port}: the kernel module ib_umad is not loaded: modprobe ib_umad",
             errno.EOPNOTSUPP,

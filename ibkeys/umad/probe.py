@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ibkeys.errors import LibraryMissing
+from ibkeys.files import or_none
 from ibkeys.umad import devices
 from ibkeys.umad.port import LocalCa, LocalPort
 
@@ -49,10 +50,8 @@ def probe(
 
 def _listdir(root: Path, path: str) -> list[str] | None:
     # os.listdir, because it is what libumad2sim sees
-    try:
-        return sorted(os.listdir(root / path.lstrip("/")))
-    except OSError:
-        return None
+    names = or_none(os.listdir, root / path.lstrip("/"))
+    return None if names is None else sorted(names)
 
 
 def _library(binding: Callable[[], object]) -> Check:

@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 
 from ibkeys.errors import FileFormatError
+from ibkeys.files import or_none
 from ibkeys.keys.pkey import PARTITION_MASK
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.reader import read_policy
@@ -60,8 +61,5 @@ class Partitions:
 
 def _state_of(path: str) -> tuple[int, int, int] | None:
     """Return what changes when a file is written or replaced, None for one that is not there."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns, status.st_size
+    status = or_none(os.stat, path)
+    return None if status is None else (status.st_ino, status.st_mtime_ns, status.st_size)

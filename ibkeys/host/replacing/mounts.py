@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from ibkeys.files import or_none
 from ibkeys.host.replacing.seen import SeenFile, opened_folder
 
 PROC: Final = Path("/proc/self")
@@ -24,19 +25,13 @@ def is_in_layer(seen: SeenFile) -> bool:
 
 def mount_number(descriptor: int) -> str | None:
     """Return the kernel's number of the mount that an open file is on, None where /proc does not tell."""
-    try:
-        lines = (PROC / "fdinfo" / str(descriptor)).read_text().splitlines()
-    except OSError:
-        return None
-    return next((line.split()[1] for line in lines if line.startswith("mnt_id:")), None)
+    text = or_none((PROC / "fdinfo" / str(descriptor)).read_text) or ""
+    return next((line.split()[1] for line in text.splitlines() if line.startswith("mnt_id:")), None)
 
 
 def kind_of_mount(number: str) -> str | None:
     """Return the type of file system of a mount. Source: proc(5), /proc/pid/mountinfo."""
-    try:
-        text = (PROC / "mountinfo").read_text(errors="surrogateescape")
-    except OSError:
-        return None
+    text = or_none((PROC / "mountinfo").read_text, errors="surrogateescape") or ""
     for line in text.split("\n"):
         first, separator, rest = line.partition(" - ")
         if separator and first.split(" ", 1)[0] == number:

@@ -21,6 +21,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.client.smp import Task
 from ibkeys.errors import HostNotReached, HostRefused, IbkeysError, StoreError
 from ibkeys.fabric.handle import PortHandle
+from ibkeys.files import or_none
 from ibkeys.host import opensm_process as opensm_host
 from ibkeys.host.opensm_process import OpensmProcess, opensm_processes
 from ibkeys.keys.key_setting import KeySetting
@@ -265,10 +266,8 @@ def opensms_with(machine: Machine, cache: Path) -> list[OpensmProcess]:
 
 
 def _identity(machine: Machine, folder: Path) -> tuple[int, int] | None:
-    try:
-        return machine.files.stat(folder).identity
-    except OSError:
-        return None
+    fact = or_none(machine.files.stat, folder)
+    return None if fact is None else fact.identity
 
 
 def ask_managers(writer: Writer, ports: Mapping[int, PortHandle], guids: Iterable[int]) -> list[Manager]:

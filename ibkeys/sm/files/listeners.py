@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys.errors import FileError
+from ibkeys.files import or_none
 from ibkeys.host.file_access import FileFact
-from ibkeys.host.host_files import stat_or_none
 from ibkeys.sm.machines.machine import Machine
 from ibkeys.sm.site import Running
 
@@ -32,10 +32,10 @@ def shown_in(running: Running) -> Iterator[str]:
     output = instance.files["output"]
     if output.fact is not None and output.fact.others_can_read:
         yield f"its standard output goes to {output.path}, which others can read"
-    if stat_or_none(host, SYSLOG) is None:
+    if or_none(host.stat, SYSLOG) is None:
         return  # nobody can read it
     for path in map(Path, _HEARD_BY):
-        fact = stat_or_none(host, path)
+        fact = or_none(host.stat, path)
         if fact is not None and fact.others_can_read:
             yield f"its messages to syslog are in {path}, which others can read"
 
