@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits, options, typed
 from ibkeys.cli.audit.shared_options import SM_GUIDS
-from ibkeys.cli.given import is_typed
 from ibkeys.cli.opening import load, open_fabric, open_recorded, passphrase_of
 from ibkeys.cli.options import Where
 from ibkeys.cli.showing import say_notes, take_snapshot
-from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
+from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted, refuse_with_a_file
 from ibkeys.cli.sm.ufm import UfmOptions, open_ufm, ufm_options
 from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK
@@ -133,7 +132,7 @@ def read_input(
     """
     given = read_given(compare)
     if where.snapshot is not None:
-        refuse_what_asks(compare)
+        refuse_with_a_file(compare.policy, "probe_sa")
         if ask_class_keys is not None:
             raise UsageError("--from reads a file, not the fabric: omit --class-keys")
         return recorded_input(where, given), where.snapshot
@@ -172,16 +171,6 @@ def host_of(keystore: Path | None, where: Where) -> HostView:
     from ibkeys.audit.gather import look_at_host
 
     return look_at_host(keystore, [Path(where.security_keys)] if where.security_keys else [])
-
-
-def refuse_what_asks(compare: Compare) -> None:
-    """Raise UsageError for options that ask somebody, where ``--from`` asks nobody."""
-    if is_opensm(compare.policy):
-        raise UsageError(
-            "--policy opensm needs the fabric to find the master, and --from reads a file: name the policy file"
-        )
-    if is_typed("probe_sa"):
-        raise UsageError("--from reads a file, not the fabric: omit --probe-sa")
 
 
 def recorded_input(where: Where, given: dict[str, Any]) -> AuditInput:

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.audit.findings import Profile
 from ibkeys.cli import exits, options
-from ibkeys.cli.audit.compared import Compare, compare, refuse_what_asks
+from ibkeys.cli.audit.compared import Compare, compare
 from ibkeys.cli.audit.shared_options import PROFILE, WAIVERS
 from ibkeys.cli.help.command import command
 from ibkeys.cli.options import Where
 from ibkeys.cli.secrets import read_token
+from ibkeys.cli.sm.policy import refuse_with_a_file
 from ibkeys.cli.types import DURATION
 from ibkeys.errors import IbkeysError, UsageError
 
@@ -105,7 +106,7 @@ def _check(where: Where, target: Target, compared: Compare) -> None:
     from ibkeys.export.textfile import check_textfile
 
     if where.snapshot is not None:
-        refuse_what_asks(compared)
+        refuse_with_a_file(compared.policy, "probe_sa")
     elif target.max_age is not None:
         raise UsageError("--max-age is for --from only: a sweep is always current")
     if target.interval is not None and target.textfile is None and target.listen is None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write
-from ibkeys.cli.given import is_typed
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import is_folded, write_folded
@@ -19,9 +18,8 @@ from ibkeys.cli.render import IDENTITY, Painted, Row, write_data, write_table
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.showing import NAMING, errors_of, finish, naming, progress_bar, say_notes
 from ibkeys.cli.sm.hosts import hosts_of
-from ibkeys.cli.sm.policy import is_opensm, read_accepted
+from ibkeys.cli.sm.policy import is_opensm, read_accepted, refuse_with_a_file
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
-from ibkeys.errors import UsageError
 from ibkeys.printable import counted
 from ibkeys.topology.names.folded import FoldedNames
 
@@ -101,12 +99,7 @@ def _recorded(where: Where, asked: _Asked, policy: Policy | None) -> Agreement:
     from ibkeys.agreement.agreement import Inputs, agreement_of
     from ibkeys.discovery.wanted import Wanted
 
-    if is_opensm(asked.policy):
-        raise UsageError(
-            "--policy opensm needs the fabric to find the master, and --from reads a file: name the policy file"
-        )
-    if is_typed("wait"):
-        raise UsageError("--from reads a file, not the fabric: omit --wait")
+    refuse_with_a_file(asked.policy, "wait")
     recorded = open_recorded(where)
     found = recorded.sweep(wanted=Wanted(p_keys=True, sm_info=True))
     recorded.read_alias_guids(found, policy.named_guids if policy is not None else ())

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ibkeys.cli import exits
+from ibkeys.cli.given import is_typed
 from ibkeys.cli.sm.hosts import settings_of
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_policy
 from ibkeys.errors import UsageError
@@ -55,6 +56,16 @@ def refuse_url(name: str) -> None:
         raise UsageError(
             "the policy is a URL: write ufm:URL, with ufm in lower case, and only for commands that can query UFM"
         )
+
+
+def refuse_with_a_file(policy: str | None, option: str) -> None:
+    """Raise UsageError for a *policy*, or an *option* as click calls it, that asks the fabric: --from gives a file."""
+    if is_opensm(policy):
+        raise UsageError(
+            "--policy opensm needs the fabric to find the master, and --from reads a file: name the policy file"
+        )
+    if is_typed(option):
+        raise UsageError(f"--from reads a file, not the fabric: omit --{option.replace('_', '-')}")
 
 
 def master_policy(source: Source) -> MasterPolicy:
