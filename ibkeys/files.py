@@ -18,6 +18,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final, ParamSpec, TypeVar
 
+from ibkeys.closing import closing_descriptor
+
 T = TypeVar("T")
 P = ParamSpec("P")
 
@@ -98,11 +100,8 @@ def read_to_replace(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
 def read_head(path: str | os.PathLike[str], size: int) -> bytes:
     """Return the first *size* bytes of a regular file. Raises OSError."""
     refuse_what_is_no_file(path)
-    descriptor = os.open(path, os.O_RDONLY | _FLAGS)
-    try:
+    with closing_descriptor(os.open(path, os.O_RDONLY | _FLAGS)) as descriptor:
         return os.pread(descriptor, size, 0)
-    finally:
-        os.close(descriptor)
 
 
 def open_to_read(path: str | os.PathLike[str], limit: int) -> BinaryIO:
@@ -162,13 +161,11 @@ def _open_to_read(path: str | os.PathLike[str]) -> tuple[int, bool]:
 
 
 def _read_and_close(descriptor: int, is_inherited: bool, limit: int) -> tuple[bytes, os.stat_result]:
-    try:
+    with closing_descriptor(descriptor):
         status = os.fstat(descriptor)
         if not is_inherited:
             refuse_mode(status.st_mode)
         return read_descriptor(descriptor, limit), status
-    finally:
-        os.close(descriptor)
 
 
 def refuse_what_is_no_file(path: str | os.PathLike[str]) -> None:
@@ -321,11 +318,8 @@ def _refuse_changed(path: Path, old: os.stat_result | None) -> None:
 
 def sync_directory(directory: Path) -> None:
     """Put on disk which names *directory* has: a file made or renamed in it. Raises OSError."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with closing_descriptor(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as descriptor:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 # --- whose it is ------------------------------------------------------------------------------------------------------
