@@ -189,7 +189,7 @@ def driven(served: Subnet, preloaded: str, mode: str, point: int | str) -> int:
 def is_taken_back(served: Subnet) -> bool:
     """Take the change back that was begun; return whether it was, and not refused, for a file has the keys."""
     with Journal.read(served.folder / "stores" / "journal.db") as journal:
-        begun = open_change(journal)
+        begun = Changes.on(journal).open
     if begun is None:  # it died before that was there, or after it was closed: the next change goes on with its keys
         return False
     done = served.ibkeys("undo", str(begun.id), "--yes")
