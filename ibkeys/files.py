@@ -61,6 +61,15 @@ def or_none(read: Callable[P, T], *args: P.args, **named: P.kwargs) -> T | None:
         return None
 
 
+@contextmanager
+def told_as(error: Callable[[str], Exception], what: str) -> Iterator[None]:
+    """Raise *error* for an OSError in this block. Its line is *what*, and why."""
+    try:
+        yield
+    except OSError as failure:
+        raise error(f"{what}: {failure.strerror or failure}") from failure
+
+
 def read_bytes(path: str | os.PathLike[str], limit: int) -> bytes:
     """Return all of a file, which may have *limit* bytes.
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys import files
+from ibkeys.errors import FileError
 from tests.owners import GROUP, OWNER, give_away
 
 
@@ -198,3 +199,12 @@ def test_whose_files_are_trusted(own: int, caller: str, users: set[int], monkeyp
     monkeypatch.setattr("ibkeys.files.os.geteuid", lambda: own)
     monkeypatch.setenv("SUDO_UID", caller)
     assert files.trusted_users() == users
+
+
+@pytest.mark.parametrize(
+    ("failure", "why"), [(OSError(2, "no such file"), "no such file"), (OSError("no number"), "no number")]
+)
+def test_what_the_system_refuses_is_told_as_the_error_of_the_caller(failure: OSError, why: str) -> None:
+    with pytest.raises(FileError) as caught, files.told_as(FileError, "a: cannot be read"):
+        raise failure
+    assert (str(caught.value), caught.value.__cause__) == (f"a: cannot be read: {why}", failure)

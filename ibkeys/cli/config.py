@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -36,10 +37,8 @@ def read_config(path: Path) -> Config:
 
     Raises FileFormatError, with line and column of a value that cannot be; no message repeats a key.
     """
-    try:
+    with files.told_as(partial(FileFormatError, path=str(path)), "cannot read the configuration"):
         lines = files.read_text(path, files.SETTINGS, "replace").splitlines()
-    except OSError as error:
-        raise FileFormatError(f"cannot read the configuration: {error.strerror}", str(path)) from error
     values: dict[str, Any] = {}
     for number, line in enumerate(lines, 1):
         name, equals, value = line.partition("=")

@@ -137,10 +137,8 @@ def _lines_of(path: Path, option: str) -> list[str]:
 
 
 def _read_secret_file(path: Path, option: str) -> bytes:
-    try:
+    with files.told_as(UsageError, f"{option}: {path}: cannot be read"):
         data, mode = files.read_with_mode(path, files.SECRET)
-    except OSError as error:
-        raise UsageError(f"{option}: {path}: cannot be read: {error.strerror or error}") from None
     if mode is not None and mode & 0o077:
         warn(f"{path}: other users may read this key (mode {mode:04o}): chmod 600 it, and consider the key compromised")
     return data

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from ibkeys import files
 from ibkeys.dumps.facts import DumpFacts, End, NodeFacts, PortFacts
-from ibkeys.dumps.lines import unreadable
+from ibkeys.dumps.lines import readable
 from ibkeys.errors import FileFormatError
 from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.mad.const import NODE_TYPE_NAMES, NodeType
@@ -36,10 +36,8 @@ _NOT_READ: Final = bytes(64)
 
 def read_cache(path: Path, limit: int) -> DumpFacts:
     """Return what a cache file says. Raises FileFormatError, with the byte where the mistake is."""
-    try:
+    with readable(path):
         data = files.read_bytes(path, limit)
-    except OSError as error:
-        raise unreadable(path, error) from None
     return _Reader(data, str(path)).read()
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from ibkeys import files
 from ibkeys.dumps import cache, db_csv, netdiscover, saquery, smpquery, subnet_list
 from ibkeys.dumps.facts import DumpFacts, PortFacts
-from ibkeys.dumps.lines import unreadable
+from ibkeys.dumps.lines import readable
 from ibkeys.errors import FileFormatError
 
 _HEAD: Final = 64 * files.KIB
@@ -45,10 +45,8 @@ KINDS: Final = (
 
 def kind_of(path: Path) -> Kind:
     """Return what kind of file *path* is, by its first 64 KiB. Raises FileFormatError."""
-    try:
+    with readable(path):
         head = files.read_head(path, _HEAD)
-    except OSError as error:
-        raise unreadable(path, error) from None
     if head.startswith(cache.MAGIC_BYTES):
         return CACHE
     for line in head.decode("utf-8", "replace").split("\n"):

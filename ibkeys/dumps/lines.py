@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from string import hexdigits
 from typing import Final
@@ -63,28 +65,25 @@ def text_lines(path: Path, limit: int) -> Iterator[TextLine]:
     Raises FileFormatError: it cannot be read, is larger than *limit*, has a longer line than LONGEST_LINE, or no text.
     """
     name = str(path)
-    try:
-        with files.open_to_read(path, limit) as file:
-            size = number = 0
-            while raw := file.readline(LONGEST_LINE + 1):
-                number, size = number + 1, size + len(raw)
-                if size > limit:
-                    raise files.too_large(limit)
-                if len(raw) > LONGEST_LINE:
-                    raise FileFormatError(
-                        f"a line of more than {LONGEST_LINE} bytes, the limit for such a file", name, number
-                    )
-                if b"\0" in raw:
-                    raise FileFormatError("a NUL byte, which is not text", name, number)
-                text = raw.decode("utf-8", "surrogateescape").rstrip("\r\n")
-                yield TextLine(text, name, number)
-    except OSError as error:
-        raise unreadable(path, error) from None
+    with readable(path), files.open_to_read(path, limit) as file:
+        size = number = 0
+        while raw := file.readline(LONGEST_LINE + 1):
+            number, size = number + 1, size + len(raw)
+            if size > limit:
+                raise files.too_large(limit)
+            if len(raw) > LONGEST_LINE:
+                raise FileFormatError(
+                    f"a line of more than {LONGEST_LINE} bytes, the limit for such a file", name, number
+                )
+            if b"\0" in raw:
+                raise FileFormatError("a NUL byte, which is not text", name, number)
+            text = raw.decode("utf-8", "surrogateescape").rstrip("\r\n")
+            yield TextLine(text, name, number)
 
 
-def unreadable(path: Path, error: OSError) -> FileFormatError:
-    """Return the error for a file that cannot be read."""
-    return FileFormatError(f"cannot be read: {error.strerror or error}", str(path))
+def readable(path: Path) -> AbstractContextManager[None]:
+    """Raise FileFormatError for a file that cannot be read in this block."""
+    return files.told_as(partial(FileFormatError, path=str(path)), "cannot be read")
 
 
 def without_messages(lines: Iterator[TextLine]) -> Iterator[TextLine]:

@@ -14,6 +14,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
+from ibkeys import files
 from ibkeys.errors import UsageError
 from ibkeys.export.page import CONTENT_TYPE
 
@@ -56,10 +57,8 @@ def parse_listen(text: str) -> Listen:
             f"--listen {text}: no address; for all addresses of this host write 0.0.0.0{text} or [::]{text}"
         )
     host = host or LOOPBACK
-    try:
+    with files.told_as(UsageError, f"--listen {text}: {host} is not an address of this host"):
         found = socket.getaddrinfo(host, int(number), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except OSError as error:
-        raise UsageError(f"--listen {text}: {host} is not an address of this host: {error.strerror}") from None
     family, _, _, _, address = found[0]
     return Listen(host, int(number), family, address)
 
@@ -119,10 +118,8 @@ def serving(listen: Listen, guard: Guard, page: Callable[[], bytes | None]) -> I
     *page* is called in other threads. Raises UsageError if it cannot be listened there, or the guard is too weak.
     """
     guard.require_for(listen)
-    try:
+    with files.told_as(UsageError, f"--listen {listen.host}:{listen.port}: cannot be listened on"):
         server = _Server(listen, guard, page)
-    except OSError as error:
-        raise UsageError(f"--listen {listen.host}:{listen.port}: cannot be listened on: {error.strerror}") from None
     thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
     thread.start()
     try:

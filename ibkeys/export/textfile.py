@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from ibkeys import files
@@ -13,12 +14,10 @@ MODE = 0o644
 
 def check_textfile(path: Path) -> None:
     """Raise FileError if no text file can be put at *path*: something else is there, or there is no such folder."""
-    try:
+    with _told(path):
         files.check_output(path)
         if not path.parent.is_dir():
             raise NotADirectoryError(0, f"{path.parent} is not a directory")
-    except OSError as error:
-        raise _error(path, error) from error
 
 
 def write_textfile(path: Path, page: bytes) -> None:
@@ -27,11 +26,9 @@ def write_textfile(path: Path, page: bytes) -> None:
     The file beside it that it is written to has no name that the collector reads (``*.prom``).
     """
     check_textfile(path)
-    try:
+    with _told(path):
         files.replace_file(path, page, MODE)
-    except OSError as error:
-        raise _error(path, error) from error
 
 
-def _error(path: Path, error: OSError) -> FileError:
-    return FileError(f"{path}: the text file cannot be written here: {error.strerror or error}")
+def _told(path: Path) -> AbstractContextManager[None]:
+    return files.told_as(FileError, f"{path}: the text file cannot be written here")

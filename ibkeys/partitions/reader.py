@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -52,10 +53,8 @@ _KEYWORDS: Final[tuple[Keyword, ...]] = ("ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_
 
 def read_policy(path: str | Path) -> Policy:
     """Read a policy file; the result says what is wrong with it. Raises FileFormatError when there is no reading it."""
-    try:
+    with files.told_as(partial(FileFormatError, path=str(path)), "the policy cannot be read"):
         data = files.read_bytes(path, files.LARGE)
-    except OSError as error:
-        raise FileFormatError(f"the policy cannot be read: {error.strerror or error}", str(path)) from None
     return parse_policy(data, str(path))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -50,11 +51,9 @@ class PcapFile:
         self._lid = local_lid
         self._show_keys = show_keys
         self._clock = clock
-        try:
+        with self._told():
             self._file: BinaryIO = files.create_output(path)
             self._file.write(_FILE_HEADER)
-        except OSError as error:
-            raise self._problem(error) from error
 
     def sent(self, mad: Outgoing, errno: int) -> None:
         """Write a MAD that went out; one that the kernel refused was never on the wire."""
@@ -68,10 +67,8 @@ class PcapFile:
 
     def close(self) -> None:
         """Write what is left and close the file. Safe to call twice."""
-        try:
+        with self._told():
             self._file.close()
-        except OSError as error:
-            raise self._problem(error) from error
 
     def _write(self, raw: bytes, source: int, destination: int, qpn: int, sl: int) -> None:
         if len(raw) != MAD_SIZE:
@@ -81,13 +78,11 @@ class PcapFile:
         record = erf_of(frame, ticks)
         microseconds = (ticks & 0xFFFFFFFF) * 1_000_000 >> 32
         header = struct.pack("<IIII", ticks >> 32, microseconds, len(record), len(record))
-        try:
+        with self._told():
             self._file.write(header + record)
-        except OSError as error:
-            raise self._problem(error) from error
 
-    def _problem(self, error: OSError) -> StoreError:
-        return StoreError(f"{self._path}: cannot write the capture: {error.strerror or error}")
+    def _told(self) -> AbstractContextManager[None]:
+        return files.told_as(StoreError, f"{self._path}: cannot write the capture")
 
 
 def erf_of(frame: bytes, ticks: int) -> bytes:

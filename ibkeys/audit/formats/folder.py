@@ -12,7 +12,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -37,7 +37,7 @@ def check_folder(place: Path) -> None:
     """Raise StoreError if no report can be put at *place*: something else is there, or the directory of it cannot be
     written. An empty folder and an earlier report are replaced.
     """
-    try:
+    with _told(place):
         parent = place.absolute().parent
         if not parent.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, "the folder above it does not exist", str(parent))
@@ -47,14 +47,12 @@ def check_folder(place: Path) -> None:
             raise StoreError(
                 f"{place}: exists and is not a report that ibkeys wrote, so it is not replaced: name a new folder"
             )
-    except OSError as error:
-        raise _store_error(place, error) from error
 
 
 def write_folder(place: Path, pages: Mapping[str, str]) -> None:
     """Write *pages* (name → text) as the folder *place*, in place of an earlier report. Raises StoreError."""
     check_folder(place)
-    try:
+    with _told(place):
         made = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.absolute().parent))
         try:
             for name, page in pages.items():
@@ -62,8 +60,6 @@ def write_folder(place: Path, pages: Mapping[str, str]) -> None:
             _put_in_place(made, place)
         finally:
             shutil.rmtree(made, ignore_errors=True)
-    except OSError as error:
-        raise _store_error(place, error) from error
 
 
 def _may_be_replaced(place: Path) -> bool:
@@ -106,5 +102,5 @@ def exchange_in_steps(made: Path, place: Path) -> None:
     os.rename(aside, made)
 
 
-def _store_error(place: Path, error: OSError) -> StoreError:
-    return StoreError(f"{place}: the report cannot be written: {error.strerror or error}")
+def _told(place: Path) -> AbstractContextManager[None]:
+    return files.told_as(StoreError, f"{place}: the report cannot be written")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ibkeys import files
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import end_overtaken, writer_of
 from ibkeys.cli.guarding import command_for_child, wait_for_enter
@@ -115,10 +116,8 @@ class ApplyRequest:
 def _read(path: Path) -> PartitionPlan:
     from ibkeys.plan.document_reader import read_plan
 
-    try:
+    with files.told_as(UsageError, str(path)):
         return read_plan(path)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from None
 
 
 def end_record(request: ApplyRequest) -> int:

@@ -198,10 +198,8 @@ def _say(line: str) -> None:
 def _script(path: str) -> Script:
     from ibkeys.sim.steering.script import Script
 
-    try:
+    with files.told_as(UsageError, path):
         return Script.parse(files.read_text(path, files.LIST, "replace"), path)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from None
 
 
 def _play(server: Server, script: Script, path: str) -> None:

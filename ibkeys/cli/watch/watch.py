@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ibkeys import files
 from ibkeys.cli import exits, options
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric, sm_key_of
@@ -146,10 +147,8 @@ def _followed(path: str | None) -> AbstractContextManager[FollowedFile | None]:
 
     if path is None:
         return nullcontext()
-    try:
+    with files.told_as(UsageError, f"--opensm-log: {path}"):
         return FollowedFile(Path(path))
-    except OSError as error:
-        raise UsageError(f"--opensm-log: {path}: {error.strerror or error}") from None
 
 
 @contextmanager

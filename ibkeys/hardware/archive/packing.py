@@ -9,6 +9,7 @@ import os
 import tarfile
 import zlib
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,7 +29,7 @@ def check_place(path: Path) -> None:
 
     Of what is there only an earlier report is replaced: a mistyped name must not destroy a policy or a key store.
     """
-    try:
+    with _told(path):
         files.check_output(path)
         _refuse_other_file(path)
         if not path.parent.is_dir():
@@ -36,8 +37,6 @@ def check_place(path: Path) -> None:
         file, name = files.create_beside(path)
         file.close()
         os.unlink(name)
-    except OSError as error:
-        raise _error(path, error) from error
 
 
 def write_archive(path: Path, contents: Mapping[str, bytes], keys: KeyForms) -> None:
@@ -46,11 +45,9 @@ def write_archive(path: Path, contents: Mapping[str, bytes], keys: KeyForms) -> 
     A file in which one of *keys* stands is replaced by a line that says so. Raises FileError; what was there stays.
     """
     checked = {name: _LEFT_OUT if keys.in_bytes(data) else data for name, data in contents.items()}
-    try:
+    with _told(path):
         _refuse_other_file(path)
         files.replace_file(path, _packed(checked))
-    except OSError as error:
-        raise _error(path, error) from error
 
 
 def as_json(document: Any) -> bytes:
@@ -85,5 +82,5 @@ def _packed(contents: Mapping[str, bytes]) -> bytes:
     return packed.getvalue()
 
 
-def _error(path: Path, error: OSError) -> FileError:
-    return FileError(f"{path}: the report cannot be written: {error.strerror or error}")
+def _told(path: Path) -> AbstractContextManager[None]:
+    return files.told_as(FileError, f"{path}: the report cannot be written")

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from ibkeys import files
 from ibkeys.closing import closing_descriptor
 from ibkeys.errors import FileError, StoreError
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
@@ -139,21 +140,18 @@ def _of_this_host(entry: FileEntry) -> FileImage:
 def _clean_up_beside(place: Path, known: Collection[bytes]) -> LeftOvers:
     removed: list[Path] = []
     foreign: list[Path] = []
-    with opened_folder(place) as folder:
-        try:
-            for name in sorted(os.listdir(folder)):
-                is_part = is_unfinished(name, place.name)
-                if not (is_part or is_beside(name, place.name)) or _is_in_use(folder, name):
-                    continue
-                if is_part or _is_known(folder, place.with_name(name), known):
-                    os.unlink(name, dir_fd=folder)
-                    removed.append(place.with_name(name))
-                else:
-                    foreign.append(place.with_name(name))
-            if removed:
-                os.fsync(folder)
-        except OSError as error:
-            raise FileError(f"{place.parent}: cannot be cleaned up: {error.strerror or error}") from error
+    with opened_folder(place) as folder, files.told_as(FileError, f"{place.parent}: cannot be cleaned up"):
+        for name in sorted(os.listdir(folder)):
+            is_part = is_unfinished(name, place.name)
+            if not (is_part or is_beside(name, place.name)) or _is_in_use(folder, name):
+                continue
+            if is_part or _is_known(folder, place.with_name(name), known):
+                os.unlink(name, dir_fd=folder)
+                removed.append(place.with_name(name))
+            else:
+                foreign.append(place.with_name(name))
+        if removed:
+            os.fsync(folder)
     return LeftOvers(tuple(removed), tuple(foreign))
 
 

@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 from typing import Final
 
+from ibkeys import files
 from ibkeys.closing import closing_descriptor
 from ibkeys.errors import FileChanged, FileError
 from ibkeys.host.file_access import FileFact
@@ -54,11 +55,9 @@ def set_mode(path: Path, seen: FileFact, mode: int) -> int:
             raise changed(str(place)) from None
         except OSError as error:
             raise FileError(f"{place}: cannot be examined: {error.strerror}") from None
-        with closing_descriptor(descriptor):
-            try:
-                _set_mode(descriptor, place, seen, mode)
-            except OSError as error:
-                raise FileError(f"{place}: its mode cannot be set to {mode:04o}: {error.strerror}") from None
+        told = files.told_as(FileError, f"{place}: its mode cannot be set to {mode:04o}")
+        with closing_descriptor(descriptor), told:
+            _set_mode(descriptor, place, seen, mode)
     return seen.mode
 
 

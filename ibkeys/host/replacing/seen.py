@@ -94,10 +94,8 @@ def real_place(path: Path) -> Path:
 @contextmanager
 def opened_folder(place: Path) -> Iterator[int]:
     """Give a descriptor of the folder of *place*: names in it stay names in this very folder. Raises FileError."""
-    try:
+    with files.told_as(FileError, f"{place.parent}: cannot be read"):
         folder = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise _unreadable(place.parent, error) from None
     with closing_descriptor(folder):
         yield folder
 
@@ -116,11 +114,8 @@ def found_in(folder: int, place: Path, name: str, limit: int = files.LIST) -> Fo
         return None
     except (OSError, ValueError) as error:
         raise _unreadable(place, error) from None
-    with closing_descriptor(descriptor):
-        try:
-            return _found(descriptor, place, limit)
-        except OSError as error:
-            raise _unreadable(place, error) from None
+    with closing_descriptor(descriptor), files.told_as(FileError, f"{place}: cannot be read"):
+        return _found(descriptor, place, limit)
 
 
 def read_metadata(descriptor: int) -> Metadata:

@@ -43,10 +43,8 @@ def copy_key_files(master: ManagedOpensm, standby: Standby, machine: Machine, op
     """
     for name in COPIED:
         source, target = master.cache / name, standby.cache / name
-        try:
+        with files.told_as(FileError, f"{source}: cannot be read for {standby.name}"):
             data = master.machine.files.read(source, files.LIST)
-        except OSError as error:
-            raise FileError(f"{source}: cannot be read for {standby.name}: {error.strerror or error}") from None
         give_key_file(target, data, standby.user, machine, operation)
 
 

@@ -10,6 +10,7 @@ sim_net.c and ibnetdiscover's output.
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -78,10 +79,8 @@ class _Reader:
         self.bytes_left = files.LARGE
 
     def read_file(self, path: Path, name: str) -> None:
-        try:
+        with files.told_as(partial(FileFormatError, path=name), "cannot be read"):
             data = files.read_bytes(path, self.bytes_left)
-        except OSError as error:
-            raise FileFormatError(f"cannot be read: {error.strerror or error}", name) from None
         # With the files that it includes: one that includes another twice, and so on, would grow without end.
         self.bytes_left -= len(data) + _BYTES_OF_A_FILE
         if self.bytes_left < 0:

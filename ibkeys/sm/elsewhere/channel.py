@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Final
 
 from ibkeys.closing import Closing
+from ibkeys.files import told_as
 
 _CHUNK: Final = 1 << 16
 _MOST_SAID: Final = 1 << 16
@@ -36,7 +37,7 @@ class Channel(Closing):
         Raises ChannelBroken if it cannot be started.
         """
         self._clock = clock
-        try:
+        with told_as(ChannelBroken, f"{command[0]} cannot be started"):
             self.process = subprocess.Popen(
                 command,
                 env=dict(environment),
@@ -46,8 +47,6 @@ class Channel(Closing):
                 bufsize=0,
                 start_new_session=own_session,
             )
-        except OSError as error:
-            raise ChannelBroken(f"{command[0]} cannot be started: {error.strerror}") from None
         self._rest = bytearray()
         self._errors = b""
         self._selector = selectors.DefaultSelector()

@@ -53,10 +53,8 @@ class LookingThere:
             return SeenFile(place, None)
         if not stat.S_ISREG(status.kind):
             raise FileError(f"{self._at(place)}: is not a regular file")
-        try:
+        with files.told_as(FileError, f"{self._at(place)}: cannot be read"):
             data = self.files.read(place, files.LIST)
-        except OSError as error:
-            raise FileError(f"{self._at(place)}: cannot be read: {error.strerror or error}") from None
         if self._status(place) != status or len(data) != status.size:
             raise FileChanged(f"{self._at(place)}: somebody else is writing it right now")
         metadata = Metadata(stat.S_IMODE(status.kind), status.uid, status.gid)

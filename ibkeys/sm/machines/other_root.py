@@ -8,10 +8,12 @@ new one takes its place.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from ibkeys.errors import FileError
+from ibkeys.files import told_as
 from ibkeys.host.host_files import HostFiles
 
 _INSIDE: Final = re.compile(r"/+proc/.*", re.DOTALL)
@@ -31,9 +33,6 @@ def refuse_other_root(files: HostFiles, path: Path, place: Path) -> None:
 
 
 def _identity(files: HostFiles, path: Path) -> tuple[int, int] | None:
-    try:
+    with told_as(FileError, f"{path}: cannot be examined"), suppress(FileNotFoundError):
         return files.stat(path).identity
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise FileError(f"{path}: cannot be examined: {error.strerror or error}") from None
+    return None

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys.errors import FileError
+from ibkeys.files import told_as
 from ibkeys.printable import clean
 from ibkeys.sm.elsewhere.conversation import Conversation, path_in_question
 
@@ -57,10 +58,8 @@ class Writer:
 
     def ask(self, question: str, *words: str, path: Path = Path("/"), more: bytes = b"") -> list[str]:
         """Return the lines of an answer. Raises WriterRefused; FileError for a path that cannot be asked for."""
-        try:
+        with told_as(FileError, str(path)):
             text = path_in_question(path)
-        except OSError as error:
-            raise FileError(f"{path}: {error.strerror}") from None
         four = [*words, *[NOTHING] * (4 - len(words))]
         assert len(four) == 4
         assert all(map(_WORD.fullmatch, four)), four

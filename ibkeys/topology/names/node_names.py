@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -17,10 +18,8 @@ def read_node_name_map(path: str | Path) -> dict[int, str]:
 
     Raises FileFormatError with line and column for any other line, and when the file cannot be read.
     """
-    try:
+    with files.told_as(partial(FileFormatError, path=str(path)), "cannot read the node name map"):
         lines = files.read_text(path, files.LIST, "replace").splitlines()
-    except OSError as error:
-        raise FileFormatError(f"cannot read the node name map: {error.strerror}", str(path)) from error
     names: dict[int, str] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.lstrip().startswith("#"):
