@@ -1,10 +1,11 @@
-"""What is closed by ``close``, or at the end of a ``with`` statement; descriptors of files too."""
+"""What is closed by ``close``, or at the end of a ``with`` statement; descriptors of files and timers too."""
 
 from __future__ import annotations
 
 import os
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Self
 
@@ -32,3 +33,15 @@ def closing_descriptor(descriptor: int) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def calling_after(seconds: float, function: Callable[[], object]) -> Iterator[None]:
+    """Call *function* in another thread when this block takes longer than so many seconds."""
+    timer = threading.Timer(seconds, function)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

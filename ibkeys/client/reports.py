@@ -60,7 +60,7 @@ class Subscriber:
         self.ask_sm_lid: Callable[[], int] | None = None
         self._sm_key = sm_key
         self._timing = timing or Timing()
-        self._current_lid = sm_lid or self._lid_of_host
+        self._current_lid = sm_lid or (lambda: self.port.attributes().sm_lid)
         self._pkey_index = pkey_index
         self._renew_every = renew_every
         self._subscribed: list[int] = []
@@ -190,6 +190,3 @@ class Subscriber:
 
     def _client(self, timing: Timing) -> SaClient:
         return SaClient(self.port, timing, self._sm_key, self.sm_lid or None, self._pkey_index)
-
-    def _lid_of_host(self) -> int:
-        return self.port.attributes().sm_lid

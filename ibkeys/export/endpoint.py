@@ -10,11 +10,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
 from ibkeys import files
+from ibkeys.closing import calling_after
 from ibkeys.errors import UsageError
 from ibkeys.export.page import CONTENT_TYPE
 
@@ -170,7 +172,7 @@ class _Server(ThreadingHTTPServer):
             request.settimeout(SILENCE)
             if self.guard.tls is not None:  # fails already where the client has reset its connection
                 request = self.guard.tls.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
-            with _cut_off_after(WHOLE, request):
+            with calling_after(WHOLE, partial(_cut, request)):
                 if self.guard.tls is not None:
                     request.do_handshake()
                 super().process_request_thread(request, client_address)
@@ -179,18 +181,6 @@ class _Server(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing: a client that goes away in the middle is not an event, and a header may hold a token."""
-
-
-@contextmanager
-def _cut_off_after(seconds: float, request: socket.socket) -> Iterator[None]:
-    """End *request* in the middle when this context is open for longer."""
-    end = threading.Timer(seconds, _cut, [request])
-    end.daemon = True
-    end.start()
-    try:
-        yield
-    finally:
-        end.cancel()
 
 
 def _cut(request: socket.socket) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -49,11 +50,8 @@ def objects_after(steps: tuple[tuple[str, ...], ...]) -> Objects:
     """Return what a database defines after *steps*."""
     import sqlite3
 
-    connection = sqlite3.connect(":memory:", isolation_level=None)
-    try:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         for step in steps:
             for statement in step:
                 connection.execute(statement)
         return objects_of(connection)
-    finally:
-        connection.close()

@@ -7,13 +7,13 @@ log, and no cookie is kept. httpx is imported when UFM is asked.
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from ibkeys import jsonfile
+from ibkeys.closing import calling_after
 from ibkeys.errors import FileFormatError, UfmNotReached, UfmRefused, UsageError
 from ibkeys.lazily import optional
 from ibkeys.printable import clean
@@ -123,7 +123,7 @@ class UfmClient:
     def _ask(
         self, method: Method, path: str, query: Mapping[str, str] | None, body: Mapping[str, Any] | None
     ) -> Answer:
-        httpx, access = self._httpx, self.access
+        httpx, access, deadline = self._httpx, self.access, Deadline()
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         if access.token is not None:
             headers["Authorization"] = f"Basic {access.token.reveal()}"  # as it is, not in Base64: [doc] /ufmRestV3
@@ -137,7 +137,7 @@ class UfmClient:
                     follow_redirects=False,
                     timeout=access.timeout,
                 ) as client,
-                _deadline(access.timeout) as deadline,
+                calling_after(access.timeout, deadline.over),
                 client.stream(
                     method, access.url + path, params=query, json=body, headers=headers, extensions=deadline.extension
                 ) as response,
@@ -203,18 +203,6 @@ class Deadline:
             with suppress(OSError):  # it has ended by itself
                 # Not SSLSocket.shutdown, which forgets TLS first: what the other thread sends then would go in clear.
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
-
-
-@contextmanager
-def _deadline(seconds: float) -> Iterator[Deadline]:
-    deadline = Deadline()
-    timer = threading.Timer(seconds, deadline.over)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield deadline
-    finally:
-        timer.cancel()
 
 
 def _httpx() -> Any:
