@@ -423,7 +423,7 @@ def test_what_is_said_of_an_opensm_conf(lab: Lab, tmp_path: Path) -> None:
     done = lab.repair()
     known = dict.fromkeys(lab.wire(), ())
     texts = [f"m_key {key.reveal():#x}\n" for key in (A, B)]
-    first, second = advise(done, known, [(tmp_path, conf_of(tmp_path, text)) for text in texts])
+    first, second = (advise(done, known, False, tmp_path, conf_of(tmp_path, text)) for text in texts)
     has_a = sum(key == A for key in lab.wire().values())
     assert (first.holds, first.ports, first.is_most) == (has_a, len(lab.ports), False)
     assert (second.holds, second.is_most) == (len(lab.ports) - has_a, True)
@@ -436,8 +436,9 @@ def test_what_is_said_of_an_opensm_conf(lab: Lab, tmp_path: Path) -> None:
         (conf_of(tmp_path, f"m_key {C.reveal():#x}\n"), "not in the key store"),
         (conf_of(tmp_path, f"{texts[0]}m_key_lookup yes\n"), "m_key_lookup is not TRUE"),
     ):
-        [advice] = advise(done, known, [(tmp_path, conf)])
+        advice = advise(done, known, False, tmp_path, conf)
         assert [problem in each for each in advice.problems] == [True], problem
+    assert advise(done, known, True, tmp_path, conf_of(tmp_path, "m_key 0\n")).problems == []
 
 
 def test_a_rotation_that_stopped_half_way_goes_on_after_it(tmp_path: Path) -> None:

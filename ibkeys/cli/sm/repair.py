@@ -58,6 +58,8 @@ def sm_repair(asked: AskedChange, cache_dir: Path | None, opensm_conf: Path | No
     from ibkeys.host.opensm_process import OPENSM_CACHE, opensm_processes
     from ibkeys.mkeys.repair.repair import plan_repair
     from ibkeys.mkeys.repair.start import advise
+    from ibkeys.store.journal import Journal
+    from ibkeys.store.journal.runs import Runs
 
     where, consent, format = asked.where, asked.consent, asked.format
     _check_options(where, cache_dir)
@@ -75,7 +77,11 @@ def sm_repair(asked: AskedChange, cache_dir: Path | None, opensm_conf: Path | No
         confirm(consent, question=f"Query these ports, and write guid2mkey and neighbors in {directory}?")
         with progress_bar(where) as progress:
             done = repair.run(progress)
-        return _report(where, repair, done, advise(done, repair.candidates, confs), format)
+        with Journal.read(fabric.stores.journal) as journal:
+            last = Runs(journal).last(repair.candidates)
+        removes = last is not None and last.removes_keys
+        advice = [advise(done, repair.candidates, removes, *conf) for conf in confs]
+        return _report(where, repair, done, advice, format)
 
 
 def _check_options(where: Where, cache_dir: Path | None) -> None:

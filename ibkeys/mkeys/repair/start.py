@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,18 +31,13 @@ class ConfAdvice:
         return {"file": str(document.pop("path")), **document}
 
 
-def advise(
-    done: Repaired, candidates: Candidates, confs: Iterable[tuple[Path, OpensmConfig | None]]
-) -> list[ConfAdvice]:
-    """Return what is to be said of each opensm.conf; None means one that cannot be read.
+def advise(done: Repaired, candidates: Candidates, removes: bool, path: Path, conf: OpensmConfig | None) -> ConfAdvice:
+    """Return what is to be said of the opensm.conf *path*; *conf*: None means one that cannot be read. *removes*: an
+    operation that is open lets OpenSM remove every M_Key.
 
     With key files that fit, OpenSM reaches every port whatever its m_key is, and sets its own on all of them in its
     first sweep (observed, opensm 3.3.23). So a key that fewer ports have is right where it is the new one.
     """
-    return [_advice(done, candidates, path, conf) for path, conf in confs]
-
-
-def _advice(done: Repaired, candidates: Candidates, path: Path, conf: OpensmConfig | None) -> ConfAdvice:
     keyed = [each for each in done.answers if not each.m_key.is_zero]
     advice = ConfAdvice(path, ports=len(keyed))
     if conf is None:
@@ -53,7 +47,7 @@ def _advice(done: Repaired, candidates: Candidates, path: Path, conf: OpensmConf
         advice.problems.append("the value of m_key is not a number: OpenSM would read it as 0")
         return advice
     if not conf.m_key_set:
-        if keyed:
+        if keyed and not removes:
             advice.problems.append("m_key is not set: an OpenSM that starts with it removes every M_Key")
         return advice
     advice.holds = done.count_with(conf.m_key)

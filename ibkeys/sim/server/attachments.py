@@ -141,7 +141,7 @@ class Attachments:
         if request.kind in _ANSWERS:
             return _ANSWERS[request.kind](client.port)
         if request.kind == protocol.GET_PORT_INFO:
-            return self._port_info(client.port, protocol.port_number(request.data))
+            return self._port_info(client.port, request.data[0])
         if request.kind == protocol.SET_IS_SM:
             self._set_is_sm(client, protocol.number(request.data) != 0)
         else:

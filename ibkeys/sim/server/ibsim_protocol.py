@@ -128,11 +128,6 @@ def number(data: bytes) -> int:
     return value
 
 
-def port_number(data: bytes) -> int:
-    """Read the data of GET_PORTINFO."""
-    return data[0]
-
-
 def packet_lid(lid: int) -> bytes:
     """Return a LID as data packets carry it: a 16-bit number in network order, assigned to a 32-bit one of the host."""
     return network_lid(lid.to_bytes(2))

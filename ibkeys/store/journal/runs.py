@@ -75,6 +75,13 @@ class Run:
         return self.operation.state == "open" or self.operation.is_half_undone
 
     @property
+    def removes_keys(self) -> bool:
+        """Whether it is open, and lets a subnet manager give every port M_Key 0: a removal, or a deployment that is
+        undone."""
+        commands = (REMOVAL, "mkey-deploy") if self.via is not None and self.via.get("goes_back") else (REMOVAL,)
+        return self.is_open and self.via is not None and self.command in commands
+
+    @property
     def is_left_over(self) -> bool:
         """Whether it is open, or ports of it failed."""
         return self.is_open or self.operation.state == "failed"
