@@ -13,6 +13,7 @@ from ibkeys.errors import KeyGone, MKeyNeeded, NoReply, NotStored, Refused, Usag
 from ibkeys.host import opensm_here
 from ibkeys.host.opensm_command_line import read_command_line
 from ibkeys.host.opensm_process import OpensmProcess
+from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.const import Method
 from ibkeys.mkeys.key_edit import KeyEdit
@@ -334,13 +335,15 @@ def test_one_that_was_cut_off_is_ended_by_the_next_for_that_port(
     with Journal.read(stores["journal"]) as journal:
         assert [each.state for each in journal.list_operations()] == ["open"]
     with tool(net, **stores) as fabric, writer(fabric) as w:
+        of_another = w.keystore.put_pending(1, 0x99, 1, KeySetting(OLD, 1, 60), None)
         plan_mkey_set(w, fabric.find_port(3), protect=0).close_if_complete(w)
         with Journal.read(stores["journal"]) as journal:
             assert [each.state for each in journal.list_operations()] == ["open"], "that is another port"
         plan = plan_mkey_set(w, fabric.find_port(2), key, None if key is None else 1, lease)
         w.apply(plan)
         plan.close_if_complete(w)
-        rows = [(row.state, row.m_key.reveal()) for row in w.keystore.rows()]
+        assert w.keystore.get(of_another).state == "pending"
+        rows = [(row.state, row.m_key.reveal()) for row in w.keystore.rows() if row.port_guid != 0x99]
     with Journal.read(stores["journal"]) as journal:
         assert {each.state for each in journal.list_operations()} == {"done"}
     has = state(net)[0]
