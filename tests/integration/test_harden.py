@@ -339,7 +339,9 @@ def test_an_undo_closes_a_hardening_that_was_cut_off_before_it_wrote(opensm: Key
         assert [each for each in journal.list_operations() if each.is_unfinished] == []
 
 
-@pytest.mark.parametrize(("way", "value", "bits"), [("resume", "both", 3), ("undo", "off", 0)])
+@pytest.mark.parametrize(
+    ("way", "value", "bits"), [pytest.param("resume", "both", 3, marks=pytest.mark.soak), ("undo", "off", 0)]
+)
 def test_part_enforce_that_was_cut_off_goes_on_or_back(
     opensm: KeyedOpensm, preloaded: str, way: str, value: str, bits: int
 ) -> None:
