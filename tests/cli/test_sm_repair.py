@@ -12,6 +12,8 @@ import pytest
 from ibkeys.cli.render import IDENTITY
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
+from ibkeys.store.journal import Journal
+from ibkeys.store.journal.runs import NewRunPort, RunOptions, Runs
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.opensm import read_key_files
 from ibkeys.umad.simulated import open_simulated
@@ -201,6 +203,21 @@ def test_an_opensm_conf_that_would_cost_keys_is_named(lab: Lab, key: int, more: 
     assert f"ibkeys: keys would be lost: {lab.conf}: {problem}" in result.err
     assert f"  {lab.conf}: not yet: see below" in result.out
     assert len(read_key_files(lab.cache).m_keys) == lab.count
+
+
+@pytest.mark.parametrize("is_here", [True, False])
+def test_no_m_key_is_a_problem_unless_a_removal_is_open_on_this_subnet(lab: Lab, is_here: bool) -> None:
+    lab.write_conf(0)
+    with KeyStore(lab.folder / "keys.db") as store, Journal(lab.folder / "journal.db") as journal:
+        guids = [row.port_guid for row in store.rows()] if is_here else [0x77]
+        store.promote(store.put_pending(1, 0x77, 1, KeySetting(MKey(KEY), 1, LEASE), None))  # of another subnet
+        number = journal.operation("mkey-remove").put_on_disk()
+        ports = [NewRunPort(guid, guid, 1) for guid in dict.fromkeys(guids)]
+        Runs(journal).begin(number, RunOptions(), ports, {"goes_back": False})
+    result = lab.repair("--yes")
+    problem = f"ibkeys: keys would be lost: {lab.conf}: m_key is not set"
+    assert (problem in result.err) == (not is_here), result.err
+    assert (lab.conf.name + ": not yet" in result.out) == (not is_here)
 
 
 def test_an_opensm_conf_that_is_not_there_is_named(lab: Lab) -> None:

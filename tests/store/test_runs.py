@@ -38,6 +38,30 @@ def test_a_run_comes_back_as_it_was_begun(tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.parametrize(
+    ("command", "via", "removes"),
+    [
+        ("mkey-remove", {"goes_back": False}, True),
+        ("mkey-remove", {"goes_back": True}, False),
+        ("mkey-remove", None, False),
+        ("mkey-deploy", {"goes_back": True}, True),
+        ("mkey-deploy", {"goes_back": False}, False),
+        ("mkey-rotate", {"goes_back": True}, False),
+    ],
+)
+def test_which_runs_let_a_subnet_manager_remove_every_key(
+    command: str, via: dict[str, object] | None, removes: bool
+) -> None:
+    journal = Journal(None)
+    number = journal.operation(command).put_on_disk()
+    Runs(journal).begin(number, OPTIONS, PORTS, via)
+    for state, expected in (("open", removes), ("done", False)):
+        journal.set_state(number, state)
+        last = Runs(journal).last()
+        assert last is not None
+        assert last.removes_keys == expected
+
+
 def test_what_became_of_a_port() -> None:
     journal = Journal(None)
     runs = Runs(journal)

@@ -78,7 +78,7 @@ def sm_repair(asked: AskedChange, cache_dir: Path | None, opensm_conf: Path | No
         with progress_bar(where) as progress:
             done = repair.run(progress)
         with Journal.read(fabric.stores.journal) as journal:
-            last = Runs(journal).last(repair.candidates)
+            last = Runs(journal).last({fabric.own_guid, *(each.port_guid for each in done.answers)})
         removes = last is not None and last.removes_keys
         advice = [advise(done, repair.candidates, removes, *conf) for conf in confs]
         return _report(where, repair, done, advice, format)

@@ -76,10 +76,10 @@ class Run:
 
     @property
     def removes_keys(self) -> bool:
-        """Whether it is open, and lets a subnet manager give every port M_Key 0: a removal, or a deployment that is
-        undone."""
-        commands = (REMOVAL, "mkey-deploy") if self.via is not None and self.via.get("goes_back") else (REMOVAL,)
-        return self.is_open and self.via is not None and self.command in commands
+        """Whether it is open, and lets a subnet manager give every port M_Key 0: a removal that goes forth, or
+        a deployment that goes back."""
+        removes = "mkey-deploy" if self.via is not None and self.via.get("goes_back") else REMOVAL
+        return self.is_open and self.via is not None and self.command == removes
 
     @property
     def is_left_over(self) -> bool:
