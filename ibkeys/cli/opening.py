@@ -90,7 +90,7 @@ def _open(where: Where, config: Config, around: Callable[[UmadPort], UmadPort] |
     local = ibkeys.Local(where.ca or config.ca, where.port or config.port, where.at)
     m_key = None
     if where.m_key is not None:
-        m_key = read_key(MKey, where.m_key, "--m_key", is_from_environment("m_key"), words_prompt=True)
+        m_key = read_key(MKey, where.m_key, "--m_key", is_from_environment("m_key"))
     from_sa = _sa_access(where)
     settings: dict[str, Any] = {
         "keys": ibkeys.Keys(
@@ -240,7 +240,7 @@ def sm_key_of(where: Where) -> SMKey | None:
     context = click.get_current_context()
     if _SM_KEY not in context.meta:
         given = is_from_environment("smkey")
-        context.meta[_SM_KEY] = read_key(SMKey, where.smkey, "--smkey", given, words_prompt=True)
+        context.meta[_SM_KEY] = read_key(SMKey, where.smkey, "--smkey", given)
     key: SMKey = context.meta[_SM_KEY]
     return key
 

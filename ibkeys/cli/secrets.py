@@ -20,19 +20,12 @@ _SHORTEST_TOKEN: Final = 16
 _LOOKS_LIKE_A_NUMBER: Final = re.compile(r"\s*[+-]?(0[xX][0-9a-fA-F]*|[0-9]+)\s*")
 
 
-def read_key(
-    kind: type[_K],
-    text: str,
-    option: str,
-    from_environment: bool = False,
-    confirm: bool = False,
-    words_prompt: bool = False,
-) -> _K:
+def read_key(kind: type[_K], text: str, option: str, from_environment: bool = False, is_new: bool = False) -> _K:
     """Return the key that the value of an option stands for.
 
-    ``@FILE``: the first line of FILE that is not empty. A number: itself, with a warning. ``-``, or with
-    *words_prompt* anything else (as infiniband-diags have it): asked for without echo on a terminal (twice with
-    *confirm*), one line of standard input elsewhere. From the environment only ``@FILE`` is taken.
+    ``@FILE``: the first line of FILE that is not empty. A number: itself, with a warning. ``-``: asked for without echo
+    on a terminal (twice where it *is_new*), one line of standard input elsewhere. Any other word asks too, as in
+    infiniband-diags, but not for a new key. From the environment only ``@FILE`` is taken.
 
     Raises UsageError, EncodeError; no message repeats a key.
     """
@@ -47,9 +40,9 @@ def read_key(
         return key
     if text.startswith("-") and text != "-":
         raise UsageError(f"{option} needs a value: @FILE, or - to be asked; what follows it is an option")
-    if text != "-" and not words_prompt:
+    if text != "-" and is_new:
         raise UsageError(f"{option} must be @FILE, a number, or - to be prompted without echo")
-    return _ask(kind, option, confirm)
+    return _ask(kind, option, is_new)
 
 
 def check_passphrase_option(text: str | None, option: str, from_environment: bool = False) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 
 from ibkeys.closing import closing_descriptor
 from ibkeys.errors import StoreError, StoreLocked
-from ibkeys.files import refuse_strange_file
+from ibkeys.files import or_none, refuse_strange_file
 from ibkeys.store.private_files import create_private_file, named_errors, os_error
 from ibkeys.store.strict import check_folders
 
@@ -47,17 +47,15 @@ def holder_of(*paths: Path | None) -> str:
     holder, which `exclusive` removes on release. An unreadable file counts as not held.
     """
     for file in sorted({lock_path(path) for path in paths if path is not None}):
-        try:
-            descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except OSError:
+        descriptor = or_none(os.open, file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        if descriptor is None:
             continue  # it does not exist, or it is another user's, like the keys
-        try:
-            if os.fstat(descriptor).st_size:
-                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return _holder(descriptor)
-        finally:
-            os.close(descriptor)
+        with closing_descriptor(descriptor):
+            try:
+                if os.fstat(descriptor).st_size:
+                    fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return _holder(descriptor)
     return ""
 
 

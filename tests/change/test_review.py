@@ -300,7 +300,7 @@ def test_a_number_that_may_be_a_key_is_not_repeated_as_a_lid() -> None:
 @pytest.mark.parametrize("text", ["--protect", "-K", "secret"])
 def test_what_follows_new_m_key_is_not_taken_for_a_prompt(text: str) -> None:
     with pytest.raises(UsageError):
-        read_key(MKey, text, "--new-m-key")
+        read_key(MKey, text, "--new-m-key", is_new=True)
 
 
 def test_a_long_key_file_is_refused_not_cut(tmp_path: Path) -> None:

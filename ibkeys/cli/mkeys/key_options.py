@@ -19,7 +19,7 @@ def new_m_key(help: str) -> Callable[[F], F]:
 
 def read_new_m_key(text: str | None) -> MKey | None:
     """Return the key that ``--new-m-key`` means, None without it."""
-    return read_key(MKey, text, "--new-m-key", confirm=True) if text is not None else None
+    return read_key(MKey, text, "--new-m-key", is_new=True) if text is not None else None
 
 
 def protect(help: str) -> Callable[[F], F]:

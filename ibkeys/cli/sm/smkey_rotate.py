@@ -38,7 +38,7 @@ def smkey_rotate(request: SmKeyRequest, new_sm_key: str | None, new_sa_key: str 
     """
     given: dict[Kind, SMKey] = {}
     if new_sm_key is not None:
-        given["sm_key"] = read_key(SMKey, new_sm_key, "--new-sm-key", confirm=True)
+        given["sm_key"] = read_key(SMKey, new_sm_key, "--new-sm-key", is_new=True)
     if new_sa_key is not None:
-        given["sa_key"] = read_key(SMKey, new_sa_key, "--new-sa-key", confirm=True)
+        given["sa_key"] = read_key(SMKey, new_sa_key, "--new-sa-key", is_new=True)
     return request.begin(given)
