@@ -33,10 +33,12 @@ from ibkeys.harden.enforcement_run import ENFORCE, HARDENED, EnforcementPlan, Le
 from ibkeys.harden.overtaken import (
     files_of,
     goes_forth,
+    is_left_on,
     is_of,
     not_ended,
     own_values,
     refuse_changed_files,
+    refuse_elsewhere,
     value_in,
 )
 from ibkeys.harden.step import COMMAND, HardenRequest, Step, StepChange, undo_of
@@ -66,8 +68,8 @@ class EnforcementStep(Step):
     title = "leaf switch ports enforce partitions both ways"
 
     def is_due(self, writer: Writer, asked: HardenRequest) -> bool:
-        """Whether it, or its way back, was begun and has not ended."""
-        return bool(not_ended(writer))
+        """Whether it, or its way back, was begun on these hosts and has not ended."""
+        return is_left_on(writer, {each.name for each in asked.hosts})
 
     def plan_change(self, writer: Writer, asked: HardenRequest) -> StepChange | None:
         """Return the change of the options files, None if they say so already and every leaf port enforces.
@@ -104,7 +106,8 @@ def plan_enforcement(writer: Writer, asked: HardenRequest, wanted: Callable[[Ope
     """Plan that every OpenSM works with part_enforce as *wanted* returns it for its options file: ``both``, ``in``,
     ``out`` or ``off``. What leaf ports enforce is that of the master.
 
-    SMPs: a sweep, and the table of each end port and leaf port. Raises Refused if an OpenSM would not take it over,
+    SMPs: a sweep, and the table of each end port and leaf port. Raises Refused if an OpenSM would not take it over, and
+    (``overtaken``) where the change that *writer* goes on with wrote other files than those of this subnet,
     UsageError if its options are not known, FileFormatError for a file that cannot be edited, and what `find_site`
     raises.
     """
@@ -117,6 +120,8 @@ def plan_enforcement(writer: Writer, asked: HardenRequest, wanted: Callable[[Ope
         COMMAND, seen=seen, wait=asked.wait, progress=asked.listener.progress, say=asked.say, notes=site.notes
     )
     plan.files = _files(seen, plan.notes)
+    if writer.goes_on is not None:
+        refuse_elsewhere(writer, writer.goes_on, plan.files)
     plan.new = {file.key: _edited(file, wanted(file)) for file in plan.files}
     enforced = wanted(plan.files[-1])
     plan.leaves = list(_leaves(survey, Enforcement(enforced in ("both", "in"), enforced in ("both", "out"))))

@@ -13,9 +13,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ibkeys.change.interlocks.overtaken import OVERTAKEN, changed_file, overtaken
+from ibkeys.change.interlocks.overtaken import OVERTAKEN, changed_file, other_files, overtaken
 from ibkeys.change.writer import Writer
-from ibkeys.errors import Refused, UsageError
+from ibkeys.errors import Refused
 from ibkeys.harden.enforcement_run import COMMANDS, ENFORCE, HARDENED
 from ibkeys.harden.step import COMMAND
 from ibkeys.host.opensm_options import read_options
@@ -65,14 +65,24 @@ def files_of(journal: Journal, operation: int) -> set[FileKey]:
     return {entry.image.key for number in numbers for entry in journal.files(number)}
 
 
-def refuse_elsewhere(writer: Writer, operation: int, files: Iterable[OpensmFile]) -> None:
-    """Raise UsageError if a change is not of the subnet that has these options *files*."""
+def is_left_on(writer: Writer, hosts: Collection[str]) -> bool:
+    """Whether a change that has not ended wrote a file on one of *hosts*, or no file yet. Raises StoreError."""
     with Journal.read(writer.fabric.stores.journal) as journal:
-        if not is_of(journal, operation, {file.key for file in files}):
-            raise UsageError(
-                f"operation {operation} changed other options files than this subnet has, so it was on a different "
-                "one: name the port that leads to that subnet (-C, -P)"
-            ).unchanged()
+        wrote = [files_of(journal, each.id) for each in _not_ended(journal, None)]
+    return any(not files or any(host in hosts for host, _ in files) for files in wrote)
+
+
+def refuse_elsewhere(writer: Writer, operation: int, files: Sequence[OpensmFile]) -> None:
+    """Raise Refused (``overtaken``) if a change wrote none of these options *files*: this is another subnet, or other
+    OpenSMs have replaced those of the change. Raises StoreError."""
+    with Journal.read(writer.fabric.stores.journal) as journal:
+        found = other_files(files_of(journal, operation), files)
+    if found:
+        raise Refused(f"operation {operation} changed {found}", OVERTAKEN).unchanged(
+            "name its own subnet (-C, -P) and its hosts (--sm-host)",
+            f"If other OpenSMs have replaced those: `ibkeys resume {operation} {_OPTION}` only ends the record of a "
+            "change that is open.",
+        )
 
 
 def goes_forth(record: OperationRecord) -> bool:

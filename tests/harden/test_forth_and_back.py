@@ -13,18 +13,19 @@ import pytest
 
 from ibkeys.change.opensm_files import OpensmFiles
 from ibkeys.change.writer import Writer
-from ibkeys.errors import FileError, StoreError, UsageError
+from ibkeys.errors import FileError, Refused, StoreError, UsageError
 from ibkeys.harden import enforcement
-from ibkeys.harden.enforcement import ENFORCEMENT, plan_back, refuse_way_back
+from ibkeys.harden.enforcement import ENFORCEMENT, plan_back, plan_forth, refuse_way_back, why_it_may_end
 from ibkeys.harden.enforcement_run import ABORT
-from ibkeys.harden.overtaken import goes_forth, not_ended, refuse_elsewhere, value_in
+from ibkeys.harden.overtaken import close_overtaken, goes_forth, not_ended, value_in
 from ibkeys.harden.step import COMMAND, HardenRequest
 from ibkeys.host.replacing import new_file
 from ibkeys.sm.files.opensm_file import OpensmFile
+from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.machines.this_host import THIS
 from ibkeys.sm.reading import Reading
 from ibkeys.sm.site import KEPT_HOSTS
-from ibkeys.store.journal import Journal
+from ibkeys.store.journal import FileImage, Journal
 from tests.fabricsim import subnet, tool
 
 ASKED = HardenRequest(())
@@ -43,8 +44,8 @@ class Site:
         self._stores = {"journal": folder / "journal.db", "keystore": folder / "keys.db"}
 
     @contextmanager
-    def writer(self, command: str) -> Iterator[Writer]:
-        with tool(subnet("two-switch"), **self._stores) as fabric, Writer(fabric, command) as writer:
+    def writer(self, command: str, goes_on: int | None = None) -> Iterator[Writer]:
+        with tool(subnet("two-switch"), **self._stores) as fabric, Writer(fabric, command, goes_on=goes_on) as writer:
             yield writer
 
     def harden(self) -> bool:
@@ -177,8 +178,18 @@ def test_one_that_is_open_on_another_subnet_is_left_alone(site: Site, monkeypatc
     site.conf.write_text("part_enforce off\n")
     assert site.harden()
     assert (site.value, site.states) == ("both", ["1 harden open", "2 harden done"])
-    with site.writer(COMMAND) as writer, pytest.raises(UsageError, match="operation 1 changed other options files"):
-        refuse_elsewhere(writer, 1, [site.file()])
+    with site.writer(COMMAND, goes_on=1) as writer:
+        for plan in (plan_forth, plan_back):
+            with pytest.raises(Refused, match="operation 1 changed other options files") as refused:
+                plan(writer, ASKED)
+            assert refused.value.interlock == "overtaken"
+            assert "`ibkeys resume 1 --overtaken` only ends the record" in refused.value.more
+        # Nor does the record of 1 end for a reason of this subnet.
+        site.conf.write_text("part_enforce in\n")
+        why = why_it_may_end(writer, ASKED)
+        assert why is not None
+        assert "operation 1 changed other options files" in why
+        site.conf.write_text("part_enforce both\n")
     site.undo()
     assert (site.value, site.states[:2]) == ("off", ["1 harden open", "2 harden undone"])
     assert site.harden()
@@ -190,6 +201,25 @@ def test_one_that_is_open_on_another_subnet_is_left_alone(site: Site, monkeypatc
         writer.apply(plan_back(writer, ASKED, 1))
     assert site.value == "off"
     assert site.states[:4] == ["1 harden undone", "2 harden undone", "3 undo done", "4 harden done"]
+
+
+def test_one_whose_options_file_was_replaced_can_be_ended(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    with full_disk(monkeypatch), pytest.raises(FileError):
+        site.harden()
+    site.conf = site.folder / "of-the-new-opensm.conf"
+    site.conf.write_text("part_enforce off\n")
+    with site.writer(COMMAND, goes_on=1) as writer:
+        assert why_it_may_end(writer, ASKED) is not None
+        close_overtaken(writer, 1)
+    assert (site.states, site.left) == (["1 harden undone"], [])
+
+
+@pytest.mark.parametrize(("host", "is_due"), [("", True), ("sm1", False)])
+def test_one_that_is_open_on_other_hosts_makes_no_step_due(site: Site, host: str, is_due: bool) -> None:
+    with Journal(site.folder / "journal.db") as journal:
+        journal.operation(COMMAND).record_file(FileImage("/opensm.conf", b"", b"part_enforce both\n", host=host))
+    with site.writer(COMMAND) as writer:
+        assert ENFORCEMENT.is_due(writer, HardenRequest((SmHost(),))) == is_due
 
 
 def test_a_way_back_of_an_earlier_version_is_finished_as_it_was_begun(site: Site) -> None:

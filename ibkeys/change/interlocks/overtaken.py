@@ -7,13 +7,13 @@ store, and nothing of it is overwritten.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 from ibkeys.errors import Refused
 from ibkeys.printable import named
-from ibkeys.sm.files.opensm_file import OpensmFile
+from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
 
 OVERTAKEN: Final = "overtaken"
 """What `Refused.interlock` is where somebody else has changed what an operation set; nothing overrides that."""
@@ -46,6 +46,15 @@ def why_overtaken(*plans: Callable[[], object]) -> str | None:
                 raise
             return str(error)
     return None
+
+
+def other_files(wrote: Collection[FileKey], here: Sequence[OpensmFile]) -> str:
+    """Return which options files a change wrote and not those that are *here*, in words; "" where it wrote one of
+    these, or none."""
+    if not wrote or not {file.key for file in here}.isdisjoint(wrote):
+        return ""
+    names = named([f"{path} on {host}" if host else path for host, path in sorted(wrote)])
+    return f"other options files ({names}) than this subnet has ({named([file.name for file in here])})"
 
 
 def changed_file(conf: OpensmFile, holds: str) -> str:

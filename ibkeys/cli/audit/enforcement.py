@@ -30,13 +30,12 @@ class EnforcementRequest(FilesRequest):
     def finish(self) -> int:
         """Finish the change, forth or back as it was begun."""
         from ibkeys.harden.enforcement import plan_back, plan_forth
-        from ibkeys.harden.overtaken import goes_forth, refuse_elsewhere
+        from ibkeys.harden.overtaken import goes_forth
         from ibkeys.harden.step import COMMAND
 
         is_forth = goes_forth(self.record)
         with self._writer(COMMAND if is_forth else _UNDO) as writer:
             plan = (plan_forth if is_forth else plan_back)(writer, self._asked())
-            refuse_elsewhere(writer, self.record.id, plan.files)
             if plan.cut_off != self.record.id:  # it was found before the lock was held
                 raise Refused(f"operation {self.record.id} has ended in the meantime", "stale").unchanged(
                     "see `ibkeys journal`"
@@ -46,13 +45,10 @@ class EnforcementRequest(FilesRequest):
     def take_back(self) -> int:
         """Restore what the change found, or finish that."""
         from ibkeys.harden.enforcement import plan_back, refuse_way_back
-        from ibkeys.harden.overtaken import refuse_elsewhere
 
         with self._writer(_UNDO) as writer:
             refuse_way_back(writer, self.record.id)
-            plan = plan_back(writer, self._asked(), self.record.id)
-            refuse_elsewhere(writer, self.record.id, plan.files)
-            return self._carry_out(writer, plan)
+            return self._carry_out(writer, plan_back(writer, self._asked(), self.record.id))
 
     def end_record(self) -> int:
         """End the record of the changes that have not ended, because somebody else has changed part_enforce since."""
