@@ -73,8 +73,8 @@ class Changes:
         return SmKeys(store, self.others)
 
     def pending(self, store: KeyStore) -> list[SmKeyRow]:
-        """Return the keys that are to be set here: of the last change, else those that no change of the journal has,
-        unless one is open that has others. No passphrase is needed. Raises StoreError."""
+        """Return the pending keys that are to be set here: those of the last change, or, where it has none and is not
+        open, those that no change of the journal names. No passphrase is needed. Raises StoreError."""
         keys = self.keys(store)
         names = keys.names()
         rows = [row for row in keys.outline() if row.state == "pending" and row.kind in KINDS]

@@ -13,7 +13,7 @@ from typing import Any, Final
 from ibkeys.change.consent import Objection
 from ibkeys.change.interlocks.container_layer import objections_to_layers
 from ibkeys.change.interlocks.file_owners import objections_to_owners
-from ibkeys.change.interlocks.overtaken import OVERTAKEN
+from ibkeys.change.interlocks.overtaken import OVERTAKEN, other_files
 from ibkeys.change.interlocks.printed_keys import objections_to_listeners
 from ibkeys.change.interlocks.unread_policy import objections_to_unread_options, objections_to_unread_policy
 from ibkeys.change.plan import Plan
@@ -67,10 +67,9 @@ class KeyChange(Plan):
         """Return the operation that was interrupted, open again, or a new one, which keeps the hosts, and the ports of
         the SMs."""
         found = self.begun.open if self.goes_on else None
-        if found is None:
-            ports = [guid_text(each.guid) for each in self.managers.sms]
-            return journal.operation(COMMAND, origin, {KEPT_HOSTS: list(self.hosts), KEPT_PORTS: ports})
-        return journal.reopen(found.id, origin)
+        operation = journal.operation(COMMAND, origin, {}) if found is None else journal.reopen(found.id, origin)
+        operation.kept = {KEPT_HOSTS: self.hosts, KEPT_PORTS: [guid_text(each.guid) for each in self.managers.sms]}
+        return operation
 
     def perform(self, writer: Writer, operation: Operation) -> None:
         """Make the change, and prove it. Raises as `ibkeys.smkeys.run.SmKeyRun.make`."""
@@ -130,7 +129,7 @@ def plan_change(
     changes = changes_on(writer, here)
     begun, own = changes.open, {row.ref for row in changes.pending(writer.keystore)}
     if writer.goes_on is not None and (begun is None or begun.id != writer.goes_on):
-        raise _elsewhere("SMs than this subnet has", writer.goes_on)
+        raise _elsewhere("other SMs than this subnet has", writer.goes_on)
     rows = changes.keys(writer.keystore).rows()
     pending: dict[Kind, SMKey] = {row.kind: row.sm_key for row in rows if row.ref in own and row.kind != "other"}
     managers = find_sm_key_managers(writer, reached, found, bool(pending))
@@ -210,16 +209,14 @@ def _refuse_other_files(writer: Writer, managers: OpensmManagers, begun: Operati
     """
     with Journal.read(writer.fabric.stores.journal) as journal:
         written = {entry.image.key for entry in journal.files(begun.id)}
-    if written and not written & {file.key for file in managers.files}:
-        names = named([f"{path} on {host}" if host else path for host, path in sorted(written)])
-        here = named([file.name for file in managers.files])
-        raise _elsewhere(f"options files ({names}) than this subnet has ({here})", begun.id)
+    if others := other_files(written, managers.files):
+        raise _elsewhere(others, begun.id)
 
 
 def _elsewhere(what: str, operation: int) -> Refused:
     """Return the refusal (``overtaken``) of a change that is of another subnet, or of OpenSMs that are gone. *what*:
-    what else it concerns; *operation*: its number in the journal."""
-    return Refused(f"a change of the keys was interrupted, and it concerns other {what}", OVERTAKEN).unchanged(
+    what it concerns; *operation*: its number in the journal."""
+    return Refused(f"a change of the keys was interrupted, and it concerns {what}", OVERTAKEN).unchanged(
         f"finish it on its own subnet, or, where other OpenSMs have replaced those, type `{closes(operation)}`",
         "Its own subnet is named by -C and -P, and its hosts by --sm-host, as they were then.",
         "That only ends the record of that change, and every key stays in the key store.",

@@ -7,6 +7,7 @@ time. No OpenSM is stopped.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -105,8 +106,8 @@ class SmKeyRun:
         return self.writer.keystore
 
     def _store_keys(self) -> None:
-        """Store the new keys in the key store, synced, before any file gets them. A new operation keeps their names,
-        and is in the journal with its first file: killed before that, no change has them."""
+        """Store the new keys in the key store, synced, before any file gets them. The operation keeps their names; a
+        new one is in the journal with its first file: killed before that, no change has them."""
         keys = self.keys
         with self._keystore.in_one_transaction():
             if not self.goes_on:
@@ -116,6 +117,8 @@ class SmKeyRun:
             self._refs = [known.get((kind, key)) or keys.put_pending(kind, key) for kind, key in self.new.items()]
         names = keys.names()
         self.operation.kept = {**(self.operation.kept or {}), KEPT_KEYS: [names[ref] for ref in self._refs]}
+        if self.operation.id is not None:  # an earlier version of ibkeys may have begun it
+            self.operation.journal.keep_options(self.operation.id, json.dumps(self.operation.kept))
 
     def _prepare(self) -> None:
         for file in self.managers.files:
