@@ -25,7 +25,6 @@ from ibkeys.host.opensm_options import read_options
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.keys.pkey import DEFAULT_LIMITED, PKey
-from ibkeys.keys.smkey import SMKey
 from ibkeys.mad.const import Method
 from ibkeys.mkeys.opensm.course import Keys, KeyStep, course
 from ibkeys.mkeys.opensm.managers import KEY_LINES, setting_of
@@ -41,9 +40,6 @@ from ibkeys.plan.courses import WaitCycle
 from ibkeys.plan.model import SmOptions, tables_by_guid
 from ibkeys.plan.sm_policies import policies_between
 from ibkeys.sim.nodes import Node
-from ibkeys.smkeys.begun import Changes
-from ibkeys.smkeys.managers import KINDS
-from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import RunOptions
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.opensm import parse_m_keys
@@ -56,9 +52,6 @@ from tests.mkeys.rollout import Plan, Site, deploy, remove, rotate
 from tests.plan.drawn_policies import DIGEST, OPTIONS, SM, policies, ports, tables_from, tables_of
 from tests.plan.walking import Rules, meet, parts, passing
 from tests.sample import SOAK
-from tests.smkeys.madeup import Killed as KilledThere
-from tests.smkeys.madeup import MadeUpSite
-from tests.smkeys.outcomes import assert_back, assert_done, take_back
 
 A, B = MKey(0xA94F13D02E7C5B68), MKey(0x17C4E5906F2BD38A)
 OPEN = KeySetting(NO_MKEY, 0, 0)
@@ -433,89 +426,6 @@ def test_partitions_through_opensm(
             walk.give(former, breaks=at_once)
         assert walk.now == walk.before
         assert walk.way[-1] == walk.way[0]
-
-
-# --- SM keys, on all hosts at once ------------------------------------------------------------------------------------
-
-
-@given(st.integers(0, 45), st.sets(st.integers(0, 2)), st.sampled_from(("resume", "undo")))
-@settings(max_examples=400 if SOAK else 10, deadline=None)
-def test_sm_keys(moment: int, start_again: set[int], way_on: str) -> None:
-    """An OpenSM that is started again reads its options file, as it would when it is signalled."""
-    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        three = MadeUpSite(Path(folder))
-        three.before_each = dying_at(moment)
-        with suppress(KilledThere):
-            three.run(patch)
-        three.before_each = lambda step: None
-        for number in start_again:
-            three.hosts[number].read()
-        stored = three.stored() if (Path(folder) / "keys.db").exists() else []
-        former: Mapping[str, SMKey] = dict.fromkeys(KINDS, SMKey(1))
-        new = {row.kind: row.sm_key for row in stored} or former
-        for host in three.hosts:
-            assert host.node.sm is not None
-            works_with = {"sm_key": SMKey(host.node.sm.sm_key), "sa_key": SMKey(host.sa_key)}
-            assert host.keys in (former, new)
-            assert works_with in (former, new)
-        if any(row.state == "pending" for row in stored):
-            finish_sm_keys(three, patch, way_on == "undo")
-
-
-@given(st.tuples(st.integers(0, 45), st.integers(0, 45)), st.booleans(), st.sampled_from(("resume", "undo")))
-@settings(max_examples=400 if SOAK else 10, deadline=None)
-def test_sm_keys_of_two_subnets(moments: tuple[int, int], swapped: bool, way_on: str) -> None:
-    """With one journal and one key store each goes on, or back, with its own keys."""
-    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        stores = Path(folder)
-        sites = [MadeUpSite(stores / "one", stores), MadeUpSite(stores / "other", stores, 0x100000)]
-        for site, moment in zip(sites, moments, strict=True):
-            site.before_each = dying_at(moment)
-            with suppress(KilledThere):
-                site.run(patch, is_new=True)
-            site.before_each = lambda step: None
-        for site in reversed(sites) if swapped else sites:
-            ports = [f"{host.node.ports[1].guid:#018x}" for host in site.hosts]
-            with site.journal() as journal:
-                begun = Changes.on(journal, ports).open
-            if begun is not None and way_on == "undo":
-                with suppress(Refused):
-                    take_back(site, patch, begun.id)
-                    continue
-            site.run(patch, goes_on=None if begun is None else begun.id)
-        assert not any(row.state == "pending" for row in sites[0].stored())
-        current = [(row.kind, row.sm_key) for row in sites[0].stored() if row.state == "current"]
-        for site in sites:
-            [has, *others] = [host.keys for host in site.hosts]
-            assert others == [has, has]
-            assert (site.masters, site.left_over()) == (1, [])
-            if {*has.values()} != {SMKey(1)}:  # it was not taken back
-                assert {*has.items()} <= {*current}
-        assert len(current) == len({*current})
-
-
-def dying_at(moment: int) -> Callable[[str], None]:
-    """Return what ends a process at its step with this number."""
-    passed = count()
-
-    def die(step: str) -> None:
-        if next(passed) == moment:
-            raise KilledThere
-
-    return die
-
-
-def finish_sm_keys(three: MadeUpSite, patch: pytest.MonkeyPatch, goes_back: bool) -> None:
-    """Take the change back where that is not refused, or finish it."""
-    if goes_back:
-        with Journal.read(three.folder / "journal.db") as journal:
-            begun = Changes.on(journal).open
-        with suppress(Refused):
-            take_back(three, patch, begun.id if begun is not None else None)
-            assert_back(three)
-            return
-    three.run(patch)
-    assert_done(three)
 
 
 # --- part_enforce -----------------------------------------------------------------------------------------------------
