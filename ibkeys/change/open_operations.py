@@ -100,8 +100,9 @@ def to_undo(journal: Journal, operation: int | None) -> Target:
 
 def open_beside(journal: Journal, command: str) -> list[OperationRecord]:
     """Return the operations that something is left of, and those that wait to be confirmed, the oldest first. Of an
-    undo that was cut off it is the operation that is undone. Those of the same kind as *command* are left out: a new
-    one of them knows which are on the same subnet. Not so of part_enforce, where there may be nothing to change."""
+    undo that was cut off it is the operation that is undone. Those of the same kind as *command* are left out: it
+    names them itself when it knows the subnet. Those of part_enforce are never left out: `harden` may find nothing to
+    change, and would not name them."""
     known, kind = _Known(journal), "partitions" if command == "apply" else _kind_of(command)
     found = {each.id: each for each in [*known.left(), *known.waiting()]}
     all_kinds = kind in ("other", "enforcement")

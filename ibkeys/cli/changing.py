@@ -107,8 +107,8 @@ class ShownChange(ABC):
 
 def writer_of(fabric: Fabric, command: str, consent: Changing, goes_on: int | None = None) -> Writer:
     """Return the writer of a changing command, with what the user agreed to, and what the journal says was asked for.
-    Each operation that is open is named on standard error, but for the one that it *goes_on* with. A new one names
-    those of its kind later, or is refused for them.
+    Each operation that is open is named on standard error, but for the one that it *goes_on* with. A new operation
+    names those of its own kind later, or is refused for them.
 
     Raises UsageError for an interlock that there is not.
     """

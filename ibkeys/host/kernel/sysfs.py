@@ -96,8 +96,8 @@ class Sysfs:
             return None
 
     def _read(self, path: str, read: Callable[[], T], required: bool) -> T | None:
-        """Return what *read* returns. None, which is noted: it raises OSError, or so much was read already that only
-        a copy can have more."""
+        """Return what *read* returns; None where it raises OSError, or where more was read than a real /sys can have.
+        That is noted, but for a file that is not there and not *required*."""
         self.reads += 1
         if self.reads == MOST_READS + 1:
             error = f"more than {MOST_READS} files and directories: this and what comes after is not read"

@@ -32,8 +32,8 @@ class ConfAdvice:
 
 
 def advise(done: Repaired, candidates: Candidates, removes: bool, path: Path, conf: OpensmConfig | None) -> ConfAdvice:
-    """Return what is to be said of the opensm.conf *path*; *conf*: None means one that cannot be read. *removes*: an
-    operation that is open lets OpenSM remove every M_Key.
+    """Compare the opensm.conf at *path* with the ports. *conf*: its content, None if it cannot be read. *removes*: an
+    open operation lets OpenSM remove every M_Key, so an m_key of 0 is no problem.
 
     With key files that fit, OpenSM reaches every port whatever its m_key is, and sets its own on all of them in its
     first sweep (observed, opensm 3.3.23). So a key that fewer ports have is right where it is the new one.
