@@ -7,6 +7,7 @@ many where one costs next to nothing: below the rooms that talk to fabrics.
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -36,6 +37,26 @@ def pytest_collectstart(collector: pytest.Collector) -> None:
     """Load the profile of a module's room before it is imported: a test takes the one that is loaded then."""
     if SOAK and isinstance(collector, pytest.Module):
         settings.load_profile("soak, cheap" if collector.path.parent.name in _CHEAP else "soak")
+
+
+SLOW_FOLDERS = {"integration", "recordings", "matrix", "examples", "store"}
+"""Folders of tests that take long one by one."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let two of the processes that share the tests begin with slow ones, so that only quick ones are left at the end.
+
+    xdist gives each process one piece of the list, all of the same size, and lets it take from others later.
+    """
+    count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if count == 1:
+        return
+    slow = [item for item in items if SLOW_FOLDERS & set(item.path.parts)]
+    quick = [item for item in items if not SLOW_FOLDERS & set(item.path.parts)]
+    middle, size = len(slow) // 2, len(items) // 2
+    first = slow[:middle] + quick[: size - middle]
+    items[:] = first + slow[middle:] + quick[size - middle :]
 
 
 # A shell lets what it runs in the background ignore SIGINT, and nohup SIGHUP; what tests start would inherit that.
