@@ -32,12 +32,12 @@ class SmKeyStep(Step):
         """Whether a change was interrupted on this subnet, so that its keys are pending in the key store, or, in a dry
         run, an options file has the default sa_key: a dry run does not ask the SA for it."""
         found = writer.fabric.swept or writer.fabric.sweep()
-        if changes_on(writer, {port.guid for port in found.end_ports()}).pending(writer.keystore):
-            return True
-        if not asked.is_dry:
+        changes = changes_on(writer, {port.guid for port in found.end_ports()})
+        if not (asked.is_dry or changes.pending(writer.keystore)):
             return False  # the audit has asked the SA
         files = options_files(reach(writer.enter, asked.hosts), writer.fabric.own_guid)
-        return any(keys_in(file.data)["sa_key"] == DEFAULT for file in files)
+        has_default = asked.is_dry and any(keys_in(file.data)["sa_key"] == DEFAULT for file in files)
+        return has_default or bool(changes.with_files(writer.keystore, files).pending(writer.keystore))
 
     def plan_change(self, writer: Writer, asked: HardenRequest) -> StepChange | None:
         """Return the change, or the rest of the one that was interrupted. Raises what `plan_change` raises."""

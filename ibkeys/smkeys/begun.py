@@ -5,21 +5,23 @@ The keys of an open change are ``pending`` in the key store. Several may be open
 and one key store: the journal keeps the names of a change's keys, which only that one sets, and the ports of its SMs,
 by which its subnet is known. One that an earlier version of ibkeys began kept neither, and counts on every subnet.
 
-Where the journal was lost, the next change goes on with the pending keys that no other change has, whichever subnet
-they are of: only the files say, and those with keys of somebody else are not touched. Where the key store was lost,
-nobody knows the keys any more, and new ones take their place.
+Pending keys that no change of the journal has are those of a change that was killed before the journal had it, which
+no file has then, or of one of a journal that was lost. Nobody knows of which subnet they are: where an options file has
+one, the next change goes on with it; all others are neither used nor changed, and stay pending. Where the key store was
+lost, nobody knows the keys any more, and new ones take their place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ibkeys.change.next_commands import next_commands, open_elsewhere
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused, StoreError, UsageError
-from ibkeys.smkeys.managers import KINDS
+from ibkeys.sm.files.opensm_file import OpensmFile
+from ibkeys.smkeys.managers import KINDS, keys_in
 from ibkeys.store.journal import Journal, OperationRecord
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sm_keys import SmKeyRow, SmKeys
@@ -27,7 +29,7 @@ from ibkeys.store.sqlite import guid_text
 
 COMMAND: Final = "smkey-rotate"
 NEW_KEYS: Final = f"ibkeys {COMMAND} --via opensm"
-"""The command that sets new keys; where the journal does not have the change that was begun, it finishes that."""
+"""The command that sets new keys; where the journal was lost, it finishes the change whose keys a file has."""
 KEPT_KEYS: Final = "sm_keys"
 KEPT_PORTS: Final = "sm_ports"
 """Under these names the journal keeps of a change the names of its keys, and the GUIDs of the ports of its SMs."""
@@ -37,7 +39,7 @@ KEPT_PORTS: Final = "sm_ports"
 class Changes:
     """The changes on one subnet. ``here``: those that were not taken back, the oldest first; ``elsewhere``: those on
     other subnets. ``last_keys``: the names of the keys of the last one here; ``own``: of all here; ``others``: of those
-    elsewhere, which nobody here sees or changes."""
+    elsewhere, or nobody knows where, which nobody here sees or changes."""
 
     here: Sequence[OperationRecord]
     elsewhere: Sequence[OperationRecord]
@@ -72,16 +74,32 @@ class Changes:
         """Return the keys of *store*, but for those of other subnets."""
         return SmKeys(store, self.others)
 
+    def with_files(self, store: KeyStore, files: Iterable[OpensmFile]) -> Changes:
+        """Return them without the pending keys that no change of the journal names, but for those that one of these
+        options *files* has. An open change of an earlier version has no names: then all may be its own. Raises
+        StoreError, StoreSealed."""
+        if self.open is not None and not self.last_keys:
+            return self
+        keys, has = self.keys(store), {each for file in files for each in keys_in(file.data).items()}
+        strays = {name: keys.get(row.ref) for name, row in self._pending(store).items() if name not in self.own}
+        others = {name for name, row in strays.items() if (row.kind, row.sm_key) not in has}
+        return replace(self, others=self.others | others)
+
     def pending(self, store: KeyStore) -> list[SmKeyRow]:
         """Return the pending keys that are to be set here: those of the last change, or, where it has none and is not
-        open, those that no change of the journal names. No passphrase is needed. Raises StoreError."""
-        keys = self.keys(store)
-        names = keys.names()
-        rows = [row for row in keys.outline() if row.state == "pending" and row.kind in KINDS]
-        of_last = [row for row in rows if names[row.ref] in self.last_keys]
+        open, those that no change of the journal names; see `with_files`. No passphrase is needed. Raises StoreError.
+        """
+        rows = self._pending(store)
+        of_last = [row for name, row in rows.items() if name in self.last_keys]
         if of_last or (self.open is not None and self.last_keys):
             return of_last
-        return [row for row in rows if names[row.ref] not in self.own]
+        return [row for name, row in rows.items() if name not in self.own]
+
+    def _pending(self, store: KeyStore) -> dict[str, SmKeyRow]:
+        """Return all pending keys but for those of other subnets, by their names."""
+        names = self.keys(store).names()
+        rows = self.keys(store).outline()
+        return {names[row.ref]: row for row in rows if row.state == "pending" and row.kind in KINDS}
 
 
 def _kept(journal: Journal, operation: int, name: str) -> frozenset[str]:
@@ -95,9 +113,9 @@ def changes_on(writer: Writer, ports: Collection[int]) -> Changes:
         return Changes.on(journal, {guid_text(each) for each in ports})
 
 
-def finishes(operation: int | None) -> str:
-    """Return the command that finishes a change. *operation*: its number, None where the journal does not have it."""
-    return NEW_KEYS if operation is None else str(next_commands(COMMAND, operation, None).finish)
+def finishes(operation: int) -> str:
+    """Return the command that finishes a change. *operation*: its number."""
+    return str(next_commands(COMMAND, operation, None).finish)
 
 
 def closes(operation: int) -> str:

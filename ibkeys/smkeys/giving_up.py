@@ -30,13 +30,13 @@ def refuse_ended(record: OperationRecord) -> None:
         )
 
 
-def refuse_written(writer: Writer, change: KeyChange, operation: int | None) -> None:
+def refuse_written(writer: Writer, change: KeyChange, operation: int) -> None:
     """Raise Refused (``open-run``) if a file has, or had, the new keys of *change*, which was begun as *operation*.
     Raises StoreError."""
     new = {*change.new.values()}
     written = [file.name for file in change.managers.files if new & {*keys_in(file.data).values()}]
     with Journal.read(writer.fabric.stores.journal) as journal:
-        images = [] if operation is None else [entry.image for entry in journal.files(operation)]
+        images = [entry.image for entry in journal.files(operation)]
     if not written and not _were_restored(images):
         return
     if written:
@@ -58,13 +58,12 @@ def _were_restored(images: Sequence[FileImage]) -> bool:
     return any((image.key, image.before) in wrote for image in images)
 
 
-def give_up(writer: Writer, change: KeyChange, operation: int | None) -> list[str]:
+def give_up(writer: Writer, change: KeyChange, operation: int) -> list[str]:
     """Give up the keys of *change*, which was begun as *operation*, end that, and remove what it prepared beside the
     files. Return what stays there, in words. The keys stay in the key store as former ones. Raises StoreError,
     HostNotReached."""
     with Journal(writer.fabric.stores.journal) as journal:
         stays = list(remove_left_overs(journal, change.managers.files, writer.keystore))
         give_up_keys(writer, change.begun, "its change was taken back")
-        if operation is not None:
-            journal.set_state(operation, "undone")
+        journal.set_state(operation, "undone")
     return stays

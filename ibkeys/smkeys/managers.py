@@ -80,9 +80,7 @@ def _refuse_one_file_of_several_hosts(files: Sequence[OpensmFile]) -> None:
     seen: dict[tuple[int, int, bytes], OpensmFile] = {}
     for file in files:
         found = file.seen.found
-        if found is None:
-            continue
-        other = seen.setdefault((found.inode, found.modified_ns, found.data), file)
+        other = file if found is None else seen.setdefault((found.inode, found.modified_ns, found.data), file)
         if other is not file and other.machine.name != file.machine.name:
             raise Refused(
                 f"{other.name} and {file.name} are the same file, which both hosts share: give "

@@ -27,7 +27,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import NO_SM_KEY, SMKey
 from ibkeys.printable import counted, named
 from ibkeys.sm.files.options_files import REFUSAL
-from ibkeys.sm.site import KEPT_HOSTS, Reached, to_json
+from ibkeys.sm.site import KEPT_HOSTS, Reached, master_in, to_json
 from ibkeys.smkeys.begun import COMMAND, KEPT_PORTS, Changes, changes_on, closes, refuse_while_open
 from ibkeys.smkeys.managers import DEFAULT, KINDS, Kind, find_sm_key_managers, keys_in
 from ibkeys.smkeys.overtaken import keys_of_others, refuse_changed_files
@@ -127,13 +127,16 @@ def plan_change(
     _refuse_while_standbys_are_stopped(writer, here)
     notes = refuse_while_open(writer, here) if is_new else []
     changes = changes_on(writer, here)
-    begun, own = changes.open, {row.ref for row in changes.pending(writer.keystore)}
+    begun = changes.open
     if writer.goes_on is not None and (begun is None or begun.id != writer.goes_on):
         raise _elsewhere("other SMs than this subnet has", writer.goes_on)
-    rows = changes.keys(writer.keystore).rows()
-    pending: dict[Kind, SMKey] = {row.kind: row.sm_key for row in rows if row.ref in own and row.kind != "other"}
-    managers = find_sm_key_managers(writer, reached, found, bool(pending))
+    managers = find_sm_key_managers(writer, reached, found, bool(changes.pending(writer.keystore)))
     managers.notes += notes
+    changes = changes.with_files(writer.keystore, managers.files)
+    rows, own = changes.keys(writer.keystore).rows(), {row.ref for row in changes.pending(writer.keystore)}
+    pending: dict[Kind, SMKey] = {row.kind: row.sm_key for row in rows if row.ref in own and row.kind != "other"}
+    if not pending:
+        master_in(managers.report)
     if pending and begun is None and any(keys_of_others(managers.files, rows, own)):
         pending = {}  # nobody can end the record of that change, for it is lost: new keys take the place of all
     elif pending and begun is not None:
@@ -152,13 +155,11 @@ def plan_change(
         hosts=to_json(reached),
         begun=changes,
     )
-    change.objections += [
-        *objections_to_unread_options(managers.files, lambda file: bool(pending) and keys_in(file.data) == dict(new)),
-        *objections_to_listeners([each.running for each in managers.all]),
-    ]
-    for each in managers.all:
-        if each.sm.is_master:
-            change.objections += objections_to_unread_policy(writer, each.running.instance, found)
+    has_new = [file for file in managers.files if pending and keys_in(file.data) == dict(new)]
+    change.objections += objections_to_unread_options(managers.files, has_new.__contains__)
+    change.objections += objections_to_listeners([each.running for each in managers.all])
+    for master in (each for each in managers.all if each.sm.is_master):
+        change.objections += objections_to_unread_policy(writer, master.running.instance, found)
     change.objections += objections_to_owners(managers.files, _FORMER_AGAIN)
     if not pending:
         change.objections += objections_to_layers(managers.files, _FORMER_AGAIN)

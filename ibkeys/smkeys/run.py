@@ -30,7 +30,6 @@ from ibkeys.smkeys.overtaken import keep_found, keys_of_others
 from ibkeys.smkeys.proof import SmKeyProof
 from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import Operation
-from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sm_keys import SmKeys
 
 
@@ -101,15 +100,11 @@ class SmKeyRun:
 
     # --- before the first rename --------------------------------------------------------------------------------------
 
-    @property
-    def _keystore(self) -> KeyStore:
-        return self.writer.keystore
-
     def _store_keys(self) -> None:
-        """Store the new keys in the key store, synced, before any file gets them. The operation keeps their names; a
-        new one is in the journal with its first file: killed before that, no change has them."""
+        """Store the new keys in the key store, synced, then the operation, with their names, in the journal: both are
+        on disk before any file gets them."""
         keys = self.keys
-        with self._keystore.in_one_transaction():
+        with self.writer.keystore.in_one_transaction():
             if not self.goes_on:
                 for file in self.managers.files:
                     keep_found(keys, file)
@@ -117,14 +112,13 @@ class SmKeyRun:
             self._refs = [known.get((kind, key)) or keys.put_pending(kind, key) for kind, key in self.new.items()]
         names = keys.names()
         self.operation.kept = {**(self.operation.kept or {}), KEPT_KEYS: [names[ref] for ref in self._refs]}
-        if self.operation.id is not None:  # an earlier version of ibkeys may have begun it
-            self.operation.journal.keep_options(self.operation.id, json.dumps(self.operation.kept))
+        self.operation.journal.keep_options(self.operation.put_on_disk(), json.dumps(self.operation.kept))
 
     def _prepare(self) -> None:
         for file in self.managers.files:
             for each in file.opensms:
                 self._close_log(each, file.user)
-        self.notes += remove_left_overs(self.operation.journal, self.managers.files, self._keystore)
+        self.notes += remove_left_overs(self.operation.journal, self.managers.files, self.writer.keystore)
 
     def _verify_options(self) -> None:
         for each in self.managers.all:
@@ -150,8 +144,7 @@ class SmKeyRun:
         signalled. Raise Incomplete unless the new keys are in force then, and the SMs know each other."""
         proof = self._proof
         values: dict[str, NewValue] = {str(kind): key for kind, key in self.new.items()}
-        contents = [(file, file.with_options(values)) for file in self.managers.files]
-        contents = [(file, after) for file, after in contents if after != file.data]
+        contents = [(file, after) for file in self.managers.files if (after := file.with_options(values)) != file.data]
         made = self._runner.make(Step("new SM keys", self._files, contents, proof))
         if made.found.wrong:
             raise Incomplete(f"{made.found.wrong}; OpenSM was signalled twice")
@@ -167,23 +160,22 @@ class SmKeyRun:
     # --- how it ended -------------------------------------------------------------------------------------------------
 
     def _end_well(self) -> None:
-        journal, operation = self.operation.journal, self.operation.id
-        if operation is not None:
-            with journal.in_one_transaction():
-                self.operation.end_step("done")
-                for entry in journal.files(operation):
-                    if entry.status != "failed":
-                        entry.done()
-            for each in self._files.placed:
-                each.entry.status = "done"
-            # Before the keys: pending ones without an open operation are finished by the next change. An operation is
-            # known as open by its pending keys: after them nothing would say that all is proven.
-            journal.set_state(operation, "done")
-            self.operation.keeps_state = True
+        journal, operation = self.operation.journal, self.operation.put_on_disk()
+        with journal.in_one_transaction():
+            self.operation.end_step("done")
+            for entry in journal.files(operation):
+                if entry.status != "failed":
+                    entry.done()
+        for each in self._files.placed:
+            each.entry.status = "done"
+        # Before the keys: pending ones of an operation that is done are finished by the next change. An operation is
+        # known as open by its pending keys: after them nothing would say that all is proven.
+        journal.set_state(operation, "done")
+        self.operation.keeps_state = True
         # Of those that were cut off the keys went with a lost key store, or are replaced now.
         files = {file.key for file in self.managers.files}
         close_cut_off(journal, (self.operation.command,), "undone", but=operation, files=files)
-        with self._keystore.in_one_transaction():
+        with self.writer.keystore.in_one_transaction():
             for ref in self._refs:
                 self.keys.promote(ref)
 
@@ -219,7 +211,7 @@ class SmKeyRun:
     @property
     def _again(self) -> str:
         """The command that finishes the change, in words."""
-        return f"`{finishes(self.operation.id)}` finishes it"
+        return f"`{finishes(self.operation.put_on_disk())}` finishes it"
 
     def _prove_former(self) -> str:
         """Return "" if the SMs get along again, else what is wrong, in words."""
@@ -230,13 +222,12 @@ class SmKeyRun:
 
     def _forget_keys(self) -> None:
         """No file has the new keys: give them up, and note that nothing is left to be done."""
-        with self._keystore.in_one_transaction():
+        with self.writer.keystore.in_one_transaction():
             for ref in self._refs:
                 self.keys.abandon(ref, "its change was rolled back")
-        if self.operation.id is not None:
-            self.operation.end_step("failed")
-            self.operation.journal.set_state(self.operation.id, "undone")
-            self.operation.keeps_state = True
+        self.operation.end_step("failed")
+        self.operation.journal.set_state(self.operation.put_on_disk(), "undone")
+        self.operation.keeps_state = True
 
     def _what_stands(self) -> str:
         files = {file.name: keys_in(file.data) == dict(self.new) for file in self.managers.files}

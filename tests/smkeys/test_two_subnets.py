@@ -12,15 +12,19 @@ from ibkeys.errors import Refused
 from ibkeys.harden.sm_keys import SM_KEYS
 from ibkeys.harden.step import HardenRequest
 from ibkeys.keys.smkey import SMKey
+from ibkeys.mad.const import SMState
+from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.smkeys.overtaken import close_overtaken
+from ibkeys.store.journal import Operation
 from ibkeys.store.keys.sm_keys import SmKeys
 from tests.smkeys.madeup import CONF, Killed, MadeUpSite
 from tests.smkeys.outcomes import kill_at, take_back, writer_of
 
 Patch = pytest.MonkeyPatch
 Two = tuple[MadeUpSite, MadeUpSite]
-STEPS = ("stage node06", "put node06", "signal node05", "promoted")
-"""Where one is killed: no file has its keys, some have, all have, all is proven and the journal has it as done."""
+STEPS = ("stage node05", "stage node06", "put node06", "signal node05", "promoted")
+"""Where one is killed: no file has its keys (twice), some have, all have, all is proven and the journal has it as done.
+"""
 
 
 @pytest.fixture
@@ -56,6 +60,15 @@ def assert_whole(site: MadeUpSite, keys: set[SMKey] | None = None) -> None:
     assert keys in (None, {*has.values()})
     assert {*has.items()} <= {(row.kind, row.sm_key) for row in site.stored() if row.state == "current"}
     assert (site.masters, site.left_over()) == (1, [])
+
+
+def is_due(site: MadeUpSite, monkeypatch: Patch) -> bool:
+    """Whether harden goes on with a change here, whatever its audit finds."""
+    with monkeypatch.context() as patch, writer_of(site) as writer:
+        patch.setattr("ibkeys.harden.sm_keys.reach", lambda *given: [])
+        found = [OpensmFile.at(host, host.conf) for host in site.hosts]
+        patch.setattr("ibkeys.harden.sm_keys.options_files", lambda *given: found)
+        return SM_KEYS.is_due(writer, HardenRequest([]))
 
 
 def states(site: MadeUpSite) -> list[str]:
@@ -102,9 +115,7 @@ def test_both_are_killed_and_each_goes_on_with_its_own_keys(
 
 def test_only_its_own_subnet_is_hardened_by_its_end(two: Two, monkeypatch: Patch) -> None:
     kill(two[0], monkeypatch, "put node06")
-    for site, is_due in zip(two, (True, False), strict=True):
-        with writer_of(site) as writer:
-            assert SM_KEYS.is_due(writer, HardenRequest([])) == is_due
+    assert [is_due(site, monkeypatch) for site in two] == [True, False]
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -181,14 +192,54 @@ def test_one_that_an_earlier_version_began_counts_on_every_subnet(two: Two, monk
     assert_whole(one, keys)
 
 
-def test_keys_that_were_stored_for_a_change_that_never_began_are_those_of_the_next(
+def die_before_the_journal_has_it(site: MadeUpSite, monkeypatch: Patch) -> set[SMKey]:
+    """Begin a change that dies when its keys are on disk, and nothing else; return its keys."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Operation, "put_on_disk", die)
+        with pytest.raises(Killed):
+            site.run(monkeypatch, is_new=True)
+    assert states(site) == []
+    return pending(site)
+
+
+def test_keys_of_a_change_that_the_journal_does_not_have_are_neither_set_nor_changed(
     two: Two, monkeypatch: Patch
 ) -> None:
-    """No file has them: it is killed before it is in the journal."""
+    """No file has them: the change is in the journal before the first one, so they may be of any subnet."""
     one, other = two
-    keys = kill(one, monkeypatch, "stage node05")
-    assert other.run(monkeypatch, is_new=True).goes_on
-    assert_whole(other, keys)
-    assert not one.run(monkeypatch, is_new=True).goes_on
+    keys = die_before_the_journal_has_it(one, monkeypatch)
+    assert len(keys) == 2
+    for site in (other, one):
+        assert not is_due(site, monkeypatch)
+        assert not site.run(monkeypatch, is_new=True).goes_on
+        assert pending(site) == keys
     for site in two:
         assert_whole(site)
+        assert not keys & {*site.hosts[0].keys.values()}
+
+
+def test_beside_such_keys_a_new_change_wants_one_master(two: Two, monkeypatch: Patch) -> None:
+    one, other = two
+    die_before_the_journal_has_it(one, monkeypatch)
+    other.net.set_sm(other.hosts[1].node, SMState.MASTER, 8, 1, 1)
+    with pytest.raises(Refused) as refused:
+        other.run(monkeypatch, is_new=True)
+    assert refused.value.interlock == "master"
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_without_the_journal_each_goes_on_with_the_keys_that_its_own_files_have(
+    two: Two, monkeypatch: Patch, swapped: bool
+) -> None:
+    first, second = reversed(two) if swapped else two
+    keys = {site: kill(site, monkeypatch, "put node06") for site in two}
+    (first.stores / "journal.db").unlink()
+    assert is_due(first, monkeypatch)
+    assert first.run(monkeypatch, is_new=True).goes_on
+    assert_whole(first, keys[first])
+    assert pending(first) == keys[second]
+    assert is_due(second, monkeypatch)
+    assert second.run(monkeypatch, is_new=True).goes_on
+    for site in two:
+        assert_whole(site, keys[site])
+    assert pending(first) == set()
