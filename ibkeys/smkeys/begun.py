@@ -7,8 +7,9 @@ by which its subnet is known. One that an earlier version of ibkeys began kept n
 
 Pending keys that no change of the journal has are those of a change that was killed before the journal had it, which
 no file has then, or of one of a journal that was lost. Nobody knows of which subnet they are: where an options file has
-one, the next change goes on with it; all others are neither used nor changed, and stay pending. Where the key store was
-lost, nobody knows the keys any more, and new ones take their place.
+one, the next change goes on with it; all others are neither used nor changed, and stay pending. So it is with a current
+key that an earlier version proved; from the next change on the journal names it. Where the key store was lost, nobody
+knows the keys any more, and new ones take their place.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.smkeys.managers import KINDS, keys_in
 from ibkeys.store.journal import Journal, OperationRecord
+from ibkeys.store.keys.key_table import KeyState
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sm_keys import SmKeyRow, SmKeys
 from ibkeys.store.sqlite import guid_text
@@ -32,14 +34,15 @@ NEW_KEYS: Final = f"ibkeys {COMMAND} --via opensm"
 """The command that sets new keys; where the journal was lost, it finishes the change whose keys a file has."""
 KEPT_KEYS: Final = "sm_keys"
 KEPT_PORTS: Final = "sm_ports"
-"""Under these names the journal keeps of a change the names of its keys, and the GUIDs of the ports of its SMs."""
+"""Under these names the journal keeps of a change the names of its keys, and of those that were current when it began,
+and the GUIDs of the ports of its SMs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
     """The changes on one subnet. ``here``: those that were not taken back, the oldest first; ``elsewhere``: those on
-    other subnets. ``last_keys``: the names of the keys of the last one here; ``own``: of all here; ``others``: of those
-    elsewhere, or nobody knows where, which nobody here sees or changes."""
+    other subnets. ``last_keys``: the names of the keys of the last one here, and of those that were current before it;
+    ``own``: of all here; ``others``: of those elsewhere, or nobody knows where, which nobody here sees or changes."""
 
     here: Sequence[OperationRecord]
     elsewhere: Sequence[OperationRecord]
@@ -75,13 +78,14 @@ class Changes:
         return SmKeys(store, self.others)
 
     def with_files(self, store: KeyStore, files: Iterable[OpensmFile]) -> Changes:
-        """Return them without the pending keys that no change of the journal names, but for those that one of these
-        options *files* has. An open change of an earlier version has no names: then all may be its own. Raises
-        StoreError, StoreSealed."""
+        """Return them without the pending and current keys that no change of the journal names, but for those that one
+        of these options *files* has. An open change of an earlier version has no names: then all may be its own.
+        Raises StoreError, StoreSealed."""
         if self.open is not None and not self.last_keys:
             return self
         keys, has = self.keys(store), {each for file in files for each in keys_in(file.data).items()}
-        strays = {name: keys.get(row.ref) for name, row in self._pending(store).items() if name not in self.own}
+        rows = self._rows(store, "pending", "current")
+        strays = {name: keys.get(row.ref) for name, row in rows.items() if name not in self.own}
         others = {name for name, row in strays.items() if (row.kind, row.sm_key) not in has}
         return replace(self, others=self.others | others)
 
@@ -89,17 +93,16 @@ class Changes:
         """Return the pending keys that are to be set here: those of the last change, or, where it has none and is not
         open, those that no change of the journal names; see `with_files`. No passphrase is needed. Raises StoreError.
         """
-        rows = self._pending(store)
+        rows = self._rows(store, "pending")
         of_last = [row for name, row in rows.items() if name in self.last_keys]
         if of_last or (self.open is not None and self.last_keys):
             return of_last
         return [row for name, row in rows.items() if name not in self.own]
 
-    def _pending(self, store: KeyStore) -> dict[str, SmKeyRow]:
-        """Return all pending keys but for those of other subnets, by their names."""
-        names = self.keys(store).names()
-        rows = self.keys(store).outline()
-        return {names[row.ref]: row for row in rows if row.state == "pending" and row.kind in KINDS}
+    def _rows(self, store: KeyStore, *states: KeyState) -> dict[str, SmKeyRow]:
+        """Return the keys in one of *states*, but for those of other subnets, by their names."""
+        names, rows = self.keys(store).names(), self.keys(store).outline()
+        return {names[row.ref]: row for row in rows if row.state in states and row.kind in KINDS}
 
 
 def _kept(journal: Journal, operation: int, name: str) -> frozenset[str]:

@@ -101,17 +101,17 @@ class SmKeyRun:
     # --- before the first rename --------------------------------------------------------------------------------------
 
     def _store_keys(self) -> None:
-        """Store the new keys in the key store, synced, then the operation, with their names, in the journal: both are
-        on disk before any file gets them."""
+        """Store the new keys in the key store, synced, then the operation in the journal, with their names and those of
+        the current ones: both are on disk before any file gets them."""
         keys = self.keys
         with self.writer.keystore.in_one_transaction():
-            if not self.goes_on:
-                for file in self.managers.files:
-                    keep_found(keys, file)
+            for file in self.managers.files if not self.goes_on else ():
+                keep_found(keys, file)
             known = {(row.kind, row.sm_key): row.ref for row in keys.rows() if row.state == "pending"}
             self._refs = [known.get((kind, key)) or keys.put_pending(kind, key) for kind, key in self.new.items()]
         names = keys.names()
-        self.operation.kept = {**(self.operation.kept or {}), KEPT_KEYS: [names[ref] for ref in self._refs]}
+        kept = [names[row.ref] for row in keys.outline() if row.ref in self._refs or row.state == "current"]
+        self.operation.kept = {**(self.operation.kept or {}), KEPT_KEYS: kept}
         self.operation.journal.keep_options(self.operation.put_on_disk(), json.dumps(self.operation.kept))
 
     def _prepare(self) -> None:

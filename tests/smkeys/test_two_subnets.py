@@ -177,7 +177,39 @@ def test_a_default_may_go_on_where_another_subnet_has_proven_keys(two: Two, monk
     finish(one, monkeypatch, 2, keys)
 
 
-@pytest.mark.parametrize("kept", ['{"sm_hosts": []}', '{"sm_hosts": [], "sm_ports": 5, "sm_keys": null}'])  # or damaged
+EARLIER = '{"sm_hosts": []}'
+"""What an earlier version kept of a change: neither its keys nor its ports."""
+
+
+def test_a_key_that_an_earlier_version_proved_is_no_proof_on_another_subnet(two: Two, monkeypatch: Patch) -> None:
+    one, other = two
+    one.run(monkeypatch)
+    with one.journal() as journal:
+        journal.keep_options(1, EARLIER)
+    keys = kill(other, monkeypatch, "put node06")
+    finish(other, monkeypatch, 2, keys)
+    assert_whole(one)
+
+
+@pytest.mark.parametrize("step", STEPS[:4])
+def test_a_key_that_an_earlier_version_proved_is_a_proof_on_its_own_subnet(
+    two: Two, monkeypatch: Patch, step: str
+) -> None:
+    one, other = two
+    one.run(monkeypatch)
+    with one.journal() as journal:
+        journal.keep_options(1, EARLIER)
+    kill(one, monkeypatch, step)
+    other.run(monkeypatch, is_new=True)
+    one.hosts[1].conf.write_text(CONF.format(9))
+    before = one.confs()
+    with pytest.raises(Refused, match="says another sm_key and sa_key"):
+        one.run(monkeypatch, goes_on=2)
+    assert one.confs() == before
+    assert_whole(other)
+
+
+@pytest.mark.parametrize("kept", [EARLIER, '{"sm_hosts": [], "sm_ports": 5, "sm_keys": null}'])  # or damaged
 def test_one_that_an_earlier_version_began_counts_on_every_subnet(two: Two, monkeypatch: Patch, kept: str) -> None:
     one, other = two
     keys = kill(one, monkeypatch, "put node06")

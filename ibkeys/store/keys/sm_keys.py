@@ -40,9 +40,8 @@ class StoredSmKey(SmKeyRow):
 
 
 class SmKeys:
-    """The keys of subnet managers in an open key store, but for the *others*, which the journal names as those of other
-    subnets: they are neither listed nor changed. A ``current`` key that the journal does not name, for an earlier
-    version of ibkeys proved it or the journal was lost, is a former one as soon as any subnet has a new one.
+    """The keys of subnet managers in an open key store, but for the *others*, those of other subnets by their names:
+    they are neither listed nor changed.
 
     All methods raise StoreError, and StoreSealed if they take or return a key of a store that is not opened; what they
     did is on disk when they return, or when the store's `KeyStore.in_one_transaction` ends.
