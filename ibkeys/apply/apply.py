@@ -16,8 +16,9 @@ from ibkeys.apply.former import former_in
 from ibkeys.apply.remaining import ports_of
 from ibkeys.apply.survey import Survey
 from ibkeys.change.consent import Objection
-from ibkeys.change.next_commands import KEEPS_IT, going_on
+from ibkeys.change.next_commands import KEEPS_IT, going_on, open_elsewhere
 from ibkeys.change.open_operations import not_open
+from ibkeys.change.subnets import KEPT_SUBNET, is_elsewhere, ports_that_stay
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, Refused, StoreError, UsageError
 from ibkeys.keys.pkey import PKey
@@ -73,7 +74,7 @@ def plan_apply(
         found = {table.port.key: table for table in remaining.tables}
         kept = replace(plan, tables=tuple(found.get(table.port.key, table) for table in plan.tables))
         permitted = {**asdict(permissions), "overrides": sorted(writer.consent.overrides), "digest": apply_plan.digest}
-        permitted |= {"carrier": carrier.name, **carrier.kept()}
+        permitted |= {"carrier": carrier.name, KEPT_SUBNET: ports_that_stay(writer, survey.topology), **carrier.kept()}
         apply_plan.document, apply_plan.options = dumps(kept), json.dumps(permitted)
         apply_plan.can_be_closed = True
     return apply_plan
@@ -111,24 +112,20 @@ def _permit(
 
 
 def _look_at_open_operations(writer: Writer, survey: Survey, apply_plan: ApplyPlan) -> None:
-    """Object to each apply, or undo of one, that is open on this subnet: a port was found here that it was at, for an
-    HCA may have its other port on another subnet. A note names each of the others. Raises StoreError."""
+    """Object to each apply, or undo of one, that is open on this subnet, or may be. A note names each of another one.
+    Raises StoreError."""
     here = {port.guid for port in survey.end_ports}
     with Journal.read(writer.fabric.stores.journal) as journal:
-        found = [(record, journal.port_guids(record.id)) for record in not_ended(journal)]
-    for record, ports in reversed(found):
-        text, commands = f"operation {record.id} ({record.command}) is open", going_on(record)
-        if ports.isdisjoint(here):
-            where = " on another subnet" if ports else ""
-            apply_plan.notes.append(f"{text}{where}: {commands.in_short}")
-        elif apply_plan.phases:
-            apply_plan.objections.insert(0, Objection("open-operation", f"{text}: {commands}"))
+        found = [(record, is_elsewhere(journal, record.id, here)) for record in not_ended(journal)]
+    apply_plan.notes += open_elsewhere(record for record, elsewhere in reversed(found) if elsewhere)
+    for record in [record for record, elsewhere in found if apply_plan.phases and not elsewhere]:
+        text = f"operation {record.id} ({record.command}) is open: {going_on(record)}"
+        apply_plan.objections.insert(0, Objection("open-operation", text))
 
 
 def unfinished(journal: Journal) -> list[OperationRecord]:
     """Return the operations that follow a plan and are there in part: cut off, or their undo was."""
-    operations = journal.list_operations()
-    return [record for record in operations if record.is_unfinished and journal.plan_of(record.id) is not None]
+    return [each for each in journal.list_operations() if each.is_unfinished and journal.plan_of(each.id) is not None]
 
 
 def not_ended(journal: Journal) -> list[OperationRecord]:
@@ -192,8 +189,7 @@ def plan_resume(
     survey = carrier.survey(list(dict.fromkeys([*ports_of(kept), *former.ports_of_tables])), by_port_guid=True)
     remaining = carrier.state(kept, survey, former)
     advice = f"see what happened, roll back (`ibkeys undo {operation}`), or {NEW_PLAN}"
-    if remaining.kept:
-        advice = f"{advice}; {KEEPS_IT}"
+    advice += f"; {KEEPS_IT}" if remaining.kept else ""
     apply_plan = apply_plan_of(writer, carrier, remaining, survey, kept, advice, hooks, is_open=True)
     apply_plan.digest = digest
     apply_plan.operation_id, apply_plan.can_be_closed = operation, True
@@ -207,9 +203,8 @@ def _options_of(memory: PlanRecord) -> dict[str, Any]:
     try:
         options = jsonfile.loads(memory.options.encode("utf-8", "surrogatepass"))
         overrides = frozenset(map(str, options["overrides"])) - {"stale", "active-sm"}
-        removals, breaks = bool(options["removals"]), bool(options["breaks"])
+        return {**options, "overrides": overrides, **{name: bool(options[name]) for name in ("removals", "breaks")}}
     except (FileFormatError, LookupError, TypeError):
         raise StoreError(
             "the journal is damaged: the permissions of the operation cannot be read; `ibkeys undo` rolls it back"
         ) from None
-    return {**options, "overrides": overrides, "removals": removals, "breaks": breaks}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -13,11 +13,7 @@ from ibkeys.store.journal.records import KEY_COMMANDS
 from ibkeys.store.journal.runs import Runs
 
 Kind = Literal["partitions", "keys", "sm-keys", "enforcement", "other"]
-_KINDS: Final[Mapping[str, Kind]] = {
-    "smkey-rotate": "sm-keys",
-    "harden": "enforcement",
-    "harden --abort": "enforcement",
-}
+_KINDS: Final[dict[str, Kind]] = {"smkey-rotate": "sm-keys", "harden": "enforcement", "harden --abort": "enforcement"}
 """Kinds by the command of an operation."""
 _IF_JOURNAL_IS_LOST: Final = (
     "If the journal was lost: every M_Key is in the key store, and mkey-deploy or mkey-rotate begins a new run, which "

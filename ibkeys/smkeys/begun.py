@@ -55,8 +55,8 @@ class Changes:
         """Return those on the subnet that has *ports*, by their GUIDs as the journal keeps them; without any those on
         all subnets. Raises StoreError."""
         found = [each for each in journal.list_operations() if each.command == COMMAND]
-        keys = {each.id: _kept(journal, each.id, KEPT_KEYS) for each in found}
-        kept = {each.id: _kept(journal, each.id, KEPT_PORTS) for each in found}
+        keys = {each.id: journal.kept(each.id, KEPT_KEYS) for each in found}
+        kept = {each.id: journal.kept(each.id, KEPT_PORTS) for each in found}
         elsewhere = [each for each in found if ports and kept[each.id] and kept[each.id].isdisjoint(ports)]
         here = [each for each in found if each not in elsewhere]
         own, others = (frozenset(name for each in group for name in keys[each.id]) for group in (here, elsewhere))
@@ -66,7 +66,7 @@ class Changes:
     @classmethod
     def beside(cls, journal: Journal, operation: int) -> Changes:
         """Return those on the subnet of the change *operation*. Raises StoreError."""
-        return cls.on(journal, _kept(journal, operation, KEPT_PORTS))
+        return cls.on(journal, journal.kept(operation, KEPT_PORTS))
 
     @property
     def open(self) -> OperationRecord | None:
@@ -103,11 +103,6 @@ class Changes:
         """Return the keys in one of *states*, but for those of other subnets, by their names."""
         names, rows = self.keys(store).names(), self.keys(store).outline()
         return {names[row.ref]: row for row in rows if row.state in states and row.kind in KINDS}
-
-
-def _kept(journal: Journal, operation: int, name: str) -> frozenset[str]:
-    kept = journal.options_of(operation).get(name)
-    return frozenset(map(str, kept)) if isinstance(kept, list) else frozenset()
 
 
 def changes_on(writer: Writer, ports: Collection[int]) -> Changes:

@@ -187,6 +187,49 @@ def test_an_apply_on_another_subnet_may_be_open(
     assert [state_of(stores, number) for number in (1, 2)] == ["open", "done"]
 
 
+@pytest.mark.parametrize("is_begun", [True, False])  # or it was killed before the first Set
+def test_one_whose_ports_are_all_gone_is_still_open_on_its_subnet(lab: Lab, stores: StorePaths, is_begun: bool) -> None:
+    plan = lab.plan({2: entries(0xFFFF, 0x8001)}, leaves=False)
+    with opened(lab, stores) as fabric:
+        if is_begun:
+            apply(fabric, plan)
+        else:
+            with pytest.raises(KeyboardInterrupt):
+                apply(fabric, plan, check=interrupted_at(4))
+    with Journal(stores.journal) as journal:
+        journal.set_state(1, "open")
+        assert len(journal.entries(1)) == is_begun
+    lab.net.node("node02 mlx4_0").silent = 2
+    before = lab.image()
+    with (
+        opened(lab, stores) as fabric,
+        pytest.raises(Refused, match=r"open-operation: operation 1 \(apply\) is open: "),
+    ):
+        apply(fabric, lab.plan({3: entries(0xFFFF, 0x8002)}))
+    assert lab.image() == before
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_an_undo_of_one_is_of_its_subnet(lab: Lab, stores: StorePaths, is_known: bool) -> None:
+    """An earlier version kept nothing of its subnet: it may be this one."""
+    with opened(lab, stores) as fabric:
+        apply(fabric, lab.plan({2: entries(0xFFFF, 0x8001)}))
+    with Journal(stores.journal) as journal:
+        journal.set_state(journal.undo_of(1).id or 0, "open")
+        if not is_known:
+            journal.database.execute("UPDATE plans SET options = json_remove(options, '$.subnet')")
+    other = Lab()
+    for node in other.net.nodes:
+        replace_hca(node, step=0x100000)
+    with opened(other, stores) as fabric:
+        if is_known:
+            work = apply(fabric, other.plan({2: entries(0xFFFF, 0x8001)}))
+            assert "is open on another subnet: " in work.notes[0]
+        else:
+            with pytest.raises(Refused, match=r"open-operation: operation 1 \(apply\) is open: "):
+                apply(fabric, other.plan({2: entries(0xFFFF, 0x8001)}))
+
+
 def test_a_host_that_was_plugged_in_elsewhere_is_stale(lab: Lab, stores: StorePaths) -> None:
     plan = lab.plan({2: entries(0xFFFF, 0x8001)}, {2: "io"})
     leaf = lab.leaf(2)

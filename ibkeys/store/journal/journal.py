@@ -272,6 +272,11 @@ class Journal(Store):
         rows = self.database.query("SELECT options FROM plans WHERE operation = ?", (operation,), of="plans")
         return options_in(rows[0][0]) if rows else {}
 
+    def kept(self, operation: int, name: str) -> frozenset[str]:
+        """Return the texts that an operation was begun with as *name*; none where it has no list of that name."""
+        kept = self.options_of(operation).get(name)
+        return frozenset(map(str, kept)) if isinstance(kept, list) else frozenset()
+
     def add_options(self, operation: int, added: Mapping[str, Any]) -> None:
         """Add to what an operation with a plan was begun with. *added*: JSON, no key in it."""
         plan = self.plan_of(operation)

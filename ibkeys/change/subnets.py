@@ -1,0 +1,35 @@
+"""By which ports the journal knows the subnet of an operation, where several subnets have one journal.
+
+Ports that an operation wrote to may be down when another one begins. So an operation keeps the GUIDs of all switches of
+its subnet, and that of the port through which ibkeys saw it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from ibkeys.change.writer import Writer
+from ibkeys.store.journal import Journal
+from ibkeys.store.sqlite import guid_text
+from ibkeys.topology.model import Topology
+
+KEPT_SUBNET: Final = "subnet"
+"""Under this name the journal keeps them."""
+
+
+def ports_that_stay(writer: Writer, found: Topology) -> list[str]:
+    """Return the GUIDs of the switches of a subnet that a sweep *found*, and of the local port, as the journal keeps
+    them."""
+    own = writer.fabric.own_guid
+    return sorted(guid_text(port.guid) for port in found.end_ports() if port.node.is_switch or port.guid == own)
+
+
+def is_elsewhere(journal: Journal, operation: int, here: Collection[int]) -> bool:
+    """Whether an operation is certainly of another subnet than that of the ports *here*, by their GUIDs: it kept ports
+    of its own, and neither one of them is here nor one that it wrote to. An undo has what it undoes kept. Raises
+    StoreError."""
+    numbers = [operation, *journal.relatives(operation)]
+    kept = {guid for each in numbers for guid in journal.kept(each, KEPT_SUBNET)}
+    wrote = {guid for each in numbers for guid in journal.port_guids(each)}
+    return bool(kept) and kept.isdisjoint(map(guid_text, here)) and wrote.isdisjoint(here)
