@@ -2,8 +2,9 @@
 record.
 
 The keys of an open change are ``pending`` in the key store. Several may be open on different subnets, with one journal
-and one key store: the journal keeps the names of a change's keys, which only that one sets, and the ports of its SMs,
-by which its subnet is known. One that an earlier version of ibkeys began kept neither, and counts on every subnet.
+and one key store: the journal keeps the names of a change's keys, which only that one sets, and by which ports its
+subnet is known: those of its SMs and switches, and the local one. One that an earlier version of ibkeys began kept
+neither, and counts on every subnet.
 
 Pending keys that no change of the journal has are those of a change that was killed before the journal had it, which
 no file has then, or of one of a journal that was lost. Nobody knows of which subnet they are: where an options file has
@@ -35,7 +36,7 @@ NEW_KEYS: Final = f"ibkeys {COMMAND} --via opensm"
 KEPT_KEYS: Final = "sm_keys"
 KEPT_PORTS: Final = "sm_ports"
 """Under these names the journal keeps of a change the names of its keys, and of those that were current when it began,
-and the GUIDs of the ports of its SMs."""
+and the GUIDs of ports of its subnet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from ibkeys.change.interlocks.overtaken import OVERTAKEN, other_files
 from ibkeys.change.interlocks.printed_keys import objections_to_listeners
 from ibkeys.change.interlocks.unread_policy import objections_to_unread_options, objections_to_unread_policy
 from ibkeys.change.plan import Plan
+from ibkeys.change.subnets import ports_that_stay
 from ibkeys.change.through_sm import OpensmManagers
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import Wanted
@@ -46,8 +47,8 @@ class KeyChange(Plan):
     """A planned change. No port is written to.
 
     ``new``: the keys; ``goes_on``: they are those of a change that was interrupted; ``former``: the SA_Keys that must
-    be refused at the end; ``hosts``: the other hosts, as the journal keeps them; ``begun``: the changes of this subnet
-    in the journal.
+    be refused at the end; ``kept``: what the journal keeps of it, the other hosts and the ports by which this subnet is
+    known; ``begun``: the changes of this subnet in the journal.
     """
 
     managers: OpensmManagers
@@ -55,7 +56,7 @@ class KeyChange(Plan):
     former: Sequence[SMKey]
     goes_on: bool
     settings: Settings
-    hosts: Sequence[Mapping[str, Any]]
+    kept: Mapping[str, Any]
     begun: Changes
 
     @property
@@ -64,11 +65,10 @@ class KeyChange(Plan):
         return True
 
     def begin(self, journal: Journal, origin: Origin) -> Operation:
-        """Return the operation that was interrupted, open again, or a new one, which keeps the hosts, and the ports of
-        the SMs."""
+        """Return the operation that was interrupted, open again, or a new one."""
         found = self.begun.open if self.goes_on else None
         operation = journal.operation(COMMAND, origin, {}) if found is None else journal.reopen(found.id, origin)
-        operation.kept = {KEPT_HOSTS: self.hosts, KEPT_PORTS: [guid_text(each.guid) for each in self.managers.sms]}
+        operation.kept = self.kept
         return operation
 
     def perform(self, writer: Writer, operation: Operation) -> None:
@@ -144,6 +144,7 @@ def plan_change(
         refuse_changed_files(managers.files, rows, own, closes(begun.id))
     new = _new_keys(given, pending)
     _refuse_without_sa(writer)
+    ports = {guid_text(each.guid) for each in managers.sms}.union(ports_that_stay(writer, found))
     change = KeyChange(
         COMMAND,
         notes=managers.notes,
@@ -152,7 +153,7 @@ def plan_change(
         former=_former(managers, new, rows),
         goes_on=bool(pending),
         settings=settings,
-        hosts=to_json(reached),
+        kept={KEPT_HOSTS: to_json(reached), KEPT_PORTS: sorted(ports)},
         begun=changes,
     )
     has_new = [file for file in managers.files if pending and keys_in(file.data) == dict(new)]

@@ -14,9 +14,11 @@ from ibkeys.harden.step import HardenRequest
 from ibkeys.keys.smkey import SMKey
 from ibkeys.mad.const import SMState
 from ibkeys.sm.files.opensm_file import OpensmFile
+from ibkeys.smkeys.begun import Changes
 from ibkeys.smkeys.overtaken import close_overtaken
 from ibkeys.store.journal import Operation
 from ibkeys.store.keys.sm_keys import SmKeys
+from tests.fabricsim import replace_hca
 from tests.smkeys.madeup import CONF, Killed, MadeUpSite
 from tests.smkeys.outcomes import kill_at, take_back, writer_of
 
@@ -149,6 +151,34 @@ def test_one_of_another_subnet_does_not_go_on_here_and_its_record_ends_alone(two
         close_overtaken(writer, 1)
     assert (states(one), pending(one)) == (["undone", "open"], keys)
     finish(other, monkeypatch, 2, keys)
+
+
+@pytest.mark.parametrize("step", STEPS[:4])
+def test_sms_with_new_adapters_are_of_the_same_subnet(two: Two, monkeypatch: Patch, step: str) -> None:
+    one, other = two
+    keys = kill(one, monkeypatch, step)
+    for number, host in enumerate(one.hosts, 1):
+        replace_hca(host.node, step=number * 0x200000)
+    with pytest.raises(Refused, match=r"operation 1 .*is not finished"):
+        one.run(monkeypatch, is_new=True)
+    other.run(monkeypatch, is_new=True)
+    finish(one, monkeypatch, 1, keys)
+    assert_whole(other)
+
+
+def test_an_earlier_change_is_of_the_same_subnet_when_its_sms_have_moved(two: Two, monkeypatch: Patch) -> None:
+    one, _ = two
+    one.run(monkeypatch)
+    for number, host in enumerate(one.hosts, 1):
+        replace_hca(host.node, step=number * 0x200000)
+    kill(one, monkeypatch, "put node06")
+    with one.journal() as journal:
+        journal.set_state(1, "open")  # as where its keys went with a lost key store
+        assert [each.id for each in Changes.beside(journal, 2).here] == [1, 2]
+        assert Changes.beside(journal, 2).others == frozenset()
+    with writer_of(one) as writer:
+        close_overtaken(writer, 2)
+    assert states(one) == ["undone", "undone"]
 
 
 def test_each_subnet_has_its_current_keys_and_refuses_its_own_former_ones(two: Two, monkeypatch: Patch) -> None:
