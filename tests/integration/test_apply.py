@@ -70,7 +70,7 @@ def test_plan_apply_opensm_undo(kind: str, tmp_path: Path) -> None:
         plan = planned(fabric, enforce)
         assert len(plan["tables"]) >= 6
         file = str(fabric.folder / "p.plan")
-        applied = run(fabric, "apply", file, "--allow-removals", "--yes", *OVERRIDES)
+        applied = run(fabric, "apply", file, "--via", "direct", "--allow-removals", "--yes", *OVERRIDES)
         assert applied["complete"] is True
         check_by_smpquery(fabric, plan)
         again = run(fabric, "plan", "--policy", str(fabric.folder / "partitions.conf"), "--enforce", enforce)
@@ -96,9 +96,9 @@ def test_when_the_shell_is_killed_the_change_goes_back_without_it() -> None:
         before = physical(fabric)
         planned(fabric, "both")
         end, kept = os.pipe()
-        arguments = ("apply", str(fabric.folder / "p.plan"), "--allow-removals", "--yes", "--confirm-within", "1")
+        arguments = ("apply", str(fabric.folder / "p.plan"), "--via", "direct", "--confirm-within", "1")
         shell = subprocess.Popen(
-            fabric.arguments(fabric.ibkeys_command(*arguments, *OVERRIDES)),
+            fabric.arguments(fabric.ibkeys_command(*arguments, "--allow-removals", "--yes", *OVERRIDES)),
             cwd=fabric.folder,
             env=fabric.environment,
             stdin=subprocess.DEVNULL,

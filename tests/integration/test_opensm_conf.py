@@ -11,6 +11,7 @@ import pytest
 from tests.integration.brought_up import brought_up, running_opensm
 from tests.integration.subnet import END_PORT_LIDS, KEY, LEASE, SHOWN, Subnet
 
+DIRECT = ("--via", "direct")
 LEVEL_2 = ("--protect", 2, "--lease", LEASE, "--yes")
 
 
@@ -35,12 +36,12 @@ def take_over(served: Subnet, folder: Path) -> None:
 
 
 def test_a_stock_opensm_takes_every_key_away_and_each_step_on_the_way_says_so(served: Subnet, conf: Path) -> None:
-    done = served.ibkeys("mkey-deploy", *LEVEL_2)
+    done = served.ibkeys("mkey-deploy", *DIRECT, *LEVEL_2)
     assert (done.returncode, "each its own (--per-port)" in done.stderr) == (2, True)
     named = ("--opensm-conf", conf)
-    done = served.ibkeys("mkey-deploy", "--per-port", *LEVEL_2, *named)
+    done = served.ibkeys("mkey-deploy", *DIRECT, "--per-port", *LEVEL_2, *named)
     assert (done.returncode, "refused by interlock sm-wipes-keys" in done.stderr) == (4, True)
-    done = served.ibkeys("mkey-deploy", "--per-port", *LEVEL_2)  # this is the consent
+    done = served.ibkeys("mkey-deploy", *DIRECT, "--per-port", *LEVEL_2)  # this is the consent
     assert done.returncode == 0, done.stderr
     assert "removes or replaces the keys of all ports" in done.stderr
     out = served.folder / "out"
@@ -61,7 +62,7 @@ def test_a_stock_opensm_takes_every_key_away_and_each_step_on_the_way_says_so(se
 
 
 def test_with_the_lines_written_opensm_keeps_every_key(served: Subnet, conf: Path) -> None:
-    done = served.ibkeys("mkey-deploy", "--same", "--new-m-key", f"@{served.folder / 'key'}", *LEVEL_2)
+    done = served.ibkeys("mkey-deploy", *DIRECT, "--same", "--new-m-key", f"@{served.folder / 'key'}", *LEVEL_2)
     assert done.returncode == 0, done.stderr
     out = served.folder / "out"
     done = served.ibkeys("mkey-export", out, "--write-opensm-conf", conf)

@@ -50,7 +50,7 @@ def test_after_apply_opensm_with_the_same_policy_writes_nothing(fabric: str, pol
 
 
 def apply(ibsim: Ibsim, plan: Path) -> None:
-    done = ibsim.ibkeys("apply", plan, "--yes", "--allow-removals", *overrides())
+    done = ibsim.ibkeys("apply", plan, "--via", "direct", "--yes", "--allow-removals", *overrides())
     assert done.returncode == 0, done.stderr
 
 

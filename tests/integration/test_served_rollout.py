@@ -14,6 +14,7 @@ from tests.integration.brought_up import brought_up, running_opensm
 from tests.integration.ibsim import Ibsim
 from tests.integration.subnet import END_PORT_LIDS, KEY, LEASE, SHOWN, Subnet
 
+DIRECT = ("--via", "direct")
 VIOLATIONS = "m_key_violations"
 
 
@@ -31,7 +32,7 @@ def lines(done: subprocess.CompletedProcess[str]) -> tuple[list[dict[str, Any]],
 
 def deployed(served: Subnet, *options: Any) -> list[dict[str, Any]]:
     options = options or ("--per-port",)
-    done = served.ibkeys("mkey-deploy", "--protect", 2, "--lease", LEASE, "--yes", "-f", "json", *options)
+    done = served.ibkeys("mkey-deploy", *DIRECT, "--protect", 2, "--lease", LEASE, "--yes", "-f", "json", *options)
     assert done.returncode == 0, done.stdout + done.stderr
     ports, last = lines(done)
     assert last["summary"]["done"] == len(ports) == len(END_PORT_LIDS)
@@ -64,7 +65,7 @@ def test_one_key_for_all_at_level_2_and_opensm_takes_over_without_a_refused_smp(
 def test_keys_of_their_own_open_each_port_and_no_other(served: Subnet) -> None:
     deployed(served)
     first = {lid: port["m_key"] for lid, port in served.mkeys("-K").items()}
-    done = served.ibkeys("mkey-rotate", "--per-port", "--yes", "-f", "json")
+    done = served.ibkeys("mkey-rotate", *DIRECT, "--per-port", "--yes", "-f", "json")
     assert done.returncode == 0, done.stdout + done.stderr
     second = {lid: port["m_key"] for lid, port in served.mkeys("-K").items()}
     assert len({*first.values(), *second.values()}) == 2 * len(END_PORT_LIDS)
@@ -80,7 +81,7 @@ def refused(served: Subnet, command: str) -> subprocess.CompletedProcess[str]:
     for _ in range(5):
         if command == "mkey-rotate":
             served.run(["ibportstate", "2", "1", "mkey", SHOWN], check=True)
-        done = served.ibkeys(command, "--per-port", "--protect", 2, "--lease", LEASE, "--yes")
+        done = served.ibkeys(command, *DIRECT, "--per-port", "--protect", 2, "--lease", LEASE, "--yes")
         if command != "mkey-rotate" or "nothing to change" not in done.stdout:
             break
     return done
@@ -102,7 +103,7 @@ def test_under_a_running_opensm_it_refuses_and_says_how(served: Subnet) -> None:
 def test_without_keys_any_smpquery_reads_each_port_and_an_opensm_without_m_key_starts(served: Subnet) -> None:
     deployed(served)
     assert served.query(2).returncode != 0
-    done = served.ibkeys("mkey-remove", "--yes", "-f", "json")
+    done = served.ibkeys("mkey-remove", *DIRECT, "--yes", "-f", "json")
     assert done.returncode == 0, done.stdout + done.stderr
     assert lines(done)[1]["summary"]["done"] == len(END_PORT_LIDS)
     with running_opensm(served, "sweep_interval 0\n"):
@@ -121,7 +122,9 @@ def test_without_keys_any_smpquery_reads_each_port_and_an_opensm_without_m_key_s
 def test_under_losses_each_port_is_in_the_account_and_resume_finishes(served: Subnet) -> None:
     deployed(served)
     served.steer("drop 20")
-    done = served.ibkeys("mkey-rotate", "--per-port", "--yes", "-f", "json", "-t", 200, "--override", "mkey-under-sm")
+    done = served.ibkeys(
+        *("mkey-rotate", *DIRECT, "--per-port", "--yes", "-f", "json", "-t", 200, "--override", "mkey-under-sm")
+    )
     served.steer("drop 0")
     ports, last = lines(done)
     summary = last["summary"]
@@ -138,7 +141,8 @@ def test_a_fabric_that_accepts_keys_and_does_not_store_them_stops_the_run(ibsim:
     fabric = ibsim(DATA / "fabrics" / "two-switch.net")
     fabric.opensm()
     done = fabric.ibkeys(
-        "mkey-deploy", "--per-port", "--protect", 1, "--lease", LEASE, "--yes", "-f", "json", "--at-once", 1
+        *("mkey-deploy", *DIRECT, "--per-port", "--protect", 1, "--lease", LEASE),
+        *("--yes", "-f", "json", "--at-once", 1),
     )
     assert done.returncode == 3, done.stdout + done.stderr
     ports, last = lines(done)
