@@ -15,6 +15,7 @@ from ibkeys.apply.direct import DirectCarrier
 from ibkeys.apply.former import former_in
 from ibkeys.apply.remaining import ports_of
 from ibkeys.apply.survey import Survey
+from ibkeys.change.choosing import KEPT_CHOICE, verify_choice
 from ibkeys.change.consent import Objection
 from ibkeys.change.next_commands import KEEPS_IT, going_on, open_elsewhere
 from ibkeys.change.open_operations import not_open
@@ -28,6 +29,7 @@ from ibkeys.plan.document_reader import loads
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.plan.order import removals
 from ibkeys.printable import counted, named
+from ibkeys.sm.hosts import SmHost
 from ibkeys.store.journal import Journal, OperationRecord, PlanRecord
 from ibkeys.topology.port_id import PortKey
 
@@ -68,13 +70,20 @@ def plan_apply(
     _look_at_open_operations(writer, survey, apply_plan)
     _permit(writer, apply_plan, permissions)
     problems = [each for each in plan.problems if carrier.sends_sets or each.kind != "active-sm"]
+    if plan.method not in (None, carrier.name):
+        apply_plan.notes.append(f"the plan was made for the method {plan.method}; as you say, it is {carrier.name}")
     if problems:
         apply_plan.notes.append(f"the plan names {counted(len(problems), 'problem')}, the first: {problems[0].message}")
     if apply_plan.phases:
         found = {table.port.key: table for table in remaining.tables}
         kept = replace(plan, tables=tuple(found.get(table.port.key, table) for table in plan.tables))
         permitted = {**asdict(permissions), "overrides": sorted(writer.consent.overrides), "digest": apply_plan.digest}
-        permitted |= {"carrier": carrier.name, KEPT_SUBNET: ports_that_stay(writer, survey.topology), **carrier.kept()}
+        permitted |= {
+            "carrier": carrier.name,
+            KEPT_CHOICE: carrier.choice is not None,
+            KEPT_SUBNET: ports_that_stay(writer, survey.topology),
+            **carrier.kept(),
+        }
         apply_plan.document, apply_plan.options = dumps(kept), json.dumps(permitted)
         apply_plan.can_be_closed = True
     return apply_plan
@@ -161,13 +170,15 @@ def plan_resume(
     carrier: Carrier | None = None,
     via: Via | None = None,
     operation: int | None = None,
+    as_chosen: bool = True,
 ) -> ApplyPlan:
     """Plan to finish an apply that was interrupted or stopped on purpose: *operation*, by default the last one.
 
     What was permitted and overridden then still holds, except for ``stale`` and ``active-sm``. *carrier*: by default
-    the one by which it went, as *via* asks of it.
+    the one by which it went, as *via* asks of it. *as_chosen* False: its method is not held against the fabric.
 
-    Raises StoreError when there is nothing to resume, else as `plan_apply`.
+    Raises StoreError when there is nothing to resume, else as `plan_apply`, and Refused (``stale``) where its method
+    was chosen and would be another one now.
     """
     record = last_unfinished(writer, operation=operation)
     operation = record.id
@@ -184,9 +195,12 @@ def plan_resume(
     permissions = replace(
         given, removals=given.removals or options["removals"], breaks=given.breaks or options["breaks"]
     )
-    carrier = carrier or carrier_of(writer, via or Via(), memory)
+    via = via or Via()
+    carrier = carrier or carrier_of(writer, via, memory)
     _refuse_first(carrier, permissions)
     survey = carrier.survey(list(dict.fromkeys([*ports_of(kept), *former.ports_of_tables])), by_port_guid=True)
+    if carrier.sends_sets and as_chosen:
+        verify_choice(writer, operation, survey.topology, via.hosts or [SmHost()])
     remaining = carrier.state(kept, survey, former)
     advice = f"see what happened, roll back (`ibkeys undo {operation}`), or {NEW_PLAN}"
     advice += f"; {KEEPS_IT}" if remaining.kept else ""

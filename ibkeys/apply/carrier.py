@@ -14,6 +14,7 @@ from ibkeys.apply.former import Former
 from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey
 from ibkeys.change.consent import Objection
+from ibkeys.change.method import Choice
 from ibkeys.change.runner import OnStep
 from ibkeys.change.target import Target
 from ibkeys.errors import IbkeysError
@@ -87,12 +88,14 @@ class Carrier(Protocol):
     ``name``: what the journal calls it. ``sends_sets``: it sends Sets, which carry M_Keys, so that they must be known.
     ``rewrites_tables``: whole blocks of a table are written: entries that somebody else put into them are lost.
     ``way_back``: what `go_back` may do to others, in words, "" where it cuts and joins nobody who was named.
+    ``choice``: why this one, where ibkeys chose it for a new operation; None where the user did.
     """
 
     name: str
     sends_sets: bool = False
     rewrites_tables: bool = False
     way_back: str = ""
+    choice: Choice | None = None
 
     @property
     def way(self) -> str:

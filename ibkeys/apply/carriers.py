@@ -11,6 +11,8 @@ from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.direct import DirectCarrier
 from ibkeys.apply.opensm.carrier import OpensmCarrier
 from ibkeys.apply.ufm.carrier import KEPT_URL, UfmCarrier
+from ibkeys.change.choosing import choose_method, refuse_other_choice
+from ibkeys.change.method import AUTO, Method
 from ibkeys.change.writer import Writer
 from ibkeys.errors import StoreError, UsageError
 from ibkeys.sm.hosts import SmHost
@@ -22,9 +24,10 @@ from ibkeys.ufm.rest import Ufm
 @dataclass(frozen=True, slots=True)
 class Via:
     """How the user wants the change to reach the fabric. ``name``: of the carrier; None: the one that the operation
-    began with, else direct. ``settings``: for a change through a subnet manager; ``hosts``, this one first: those with
-    OpenSMs. ``url``: of UFM, "" where the journal has it; ``open_ufm``: returns the UFM at a URL. ``command``: the
-    command that was typed, for a message that names it with another --via."""
+    began with, of a new one as `AUTO`: the one that `ibkeys.change.method` chooses. ``settings``: for a change through
+    a subnet manager; ``hosts``, this one first: those with OpenSMs. ``url``: of UFM, "" where the journal has it;
+    ``open_ufm``: returns the UFM at a URL. ``command``: the command that was typed, for a message that names it with
+    another --via."""
 
     name: str | None = None
     settings: Settings = field(default_factory=Settings)
@@ -57,6 +60,24 @@ CARRIERS: Final[Mapping[str, Callable[[Writer, Via, Mapping[str, Any]], Carrier]
     UfmCarrier.name: _ufm,
 }
 """Name → what makes it, of what the user asks for now and what the journal kept."""
+
+
+def carrier_for(writer: Writer, via: Via, planned: Method | None = None) -> Carrier:
+    """Return the carrier of a new operation: the one that the user names, else the one that is chosen. On a simulated
+    subnet that is direct. *planned*: the method that its plan was made for, None if that is not known.
+
+    Raises Refused (`ibkeys.change.method.METHOD`) where none is chosen, and (``stale``) where it is not the planned
+    one; what `choose_method` and `carrier_of` raise.
+    """
+    if via.name not in (None, AUTO):
+        return carrier_of(writer, via)
+    choice = choose_method(writer, via.hosts or [SmHost()])
+    if choice is None:
+        return carrier_of(writer, replace(via, name=DirectCarrier.name))
+    refuse_other_choice(planned, choice)
+    carrier = carrier_of(writer, replace(via, name=choice.require()))
+    carrier.choice = choice
+    return carrier
 
 
 def carrier_of(writer: Writer, via: Via, record: PlanRecord | None = None) -> Carrier:

@@ -91,7 +91,8 @@ class Ending:
         with Journal.read(self.writer.fabric.stores.journal) as journal:
             family = _with_undos(journal, record)
         if record.undoes is None:
-            on = partial(plan_resume, self.writer, _ANY, carrier=self.carrier, via=self.via, operation=record.id)
+            again = partial(plan_resume, self.writer, _ANY, as_chosen=False)
+            on = partial(again, carrier=self.carrier, via=self.via, operation=record.id)
             yield on, (record.id, "done")
         for each in family if record.undoes is not None else [record]:
             undone_by = next((undo.id for undo in reversed(family) if undo.undoes == each.id), None)

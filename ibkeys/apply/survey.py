@@ -43,12 +43,12 @@ def look(writer: Writer, ports: Collection[PortKey], *, by_port_guid: bool = Fal
     by their port GUID, also one whose port GUID another node shows too, and the leaf port before it. Raises what
     `Fabric.sweep` raises.
     """
-    return _read_ports(writer, writer.fabric.sweep(), ports, by_port_guid)
+    return _read_ports(writer, writer.sweep(), ports, by_port_guid)
 
 
 def look_at_all(writer: Writer, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
     """As `look`, and read the tables of all other end ports and their leaf ports too; SMInfo is asked too."""
-    fabric = writer.fabric.sweep(wanted=Wanted(sm_info=True))
+    fabric = writer.sweep(Wanted(sm_info=True))
     chosen = dict.fromkeys(ports)
     for port in fabric.end_ports():
         chosen[port.node.guid, port.num] = None

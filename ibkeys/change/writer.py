@@ -17,6 +17,7 @@ from typing import Protocol, Self, TypeVar
 from ibkeys.change.consent import Consent, Objection
 from ibkeys.change.interrupts import ExplainedInterrupt
 from ibkeys.change.next_commands import going_on
+from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import IbkeysError, NoReply, Refused
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.live import Fabric
@@ -28,6 +29,7 @@ from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.lock import exclusive
 from ibkeys.store.moving_runs import has_run_to_move, move_run
 from ibkeys.store.origin import Origin, this_process
+from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
 from ibkeys.topology.subnet_manager import SubnetManager
 
@@ -89,6 +91,7 @@ class Writer:
         self.sends_keys = False
         self.subnet_manager: SubnetManager | None = None
         self.host_locks: set[tuple[str, Path]] = set()
+        self._swept: Topology | None = None
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -117,6 +120,16 @@ class Writer:
         """What a lock on an OpenSM's host says of this command. Raises StoreError."""
         with Journal(self.fabric.stores.journal) as journal:
             return lock_holder_of(journal, self.command)
+
+    def sweep_for_choice(self, wanted: Wanted, progress: OnFound | None = None) -> Topology:
+        """Sweep to choose the method of a change: the next `sweep` returns the same. Raises as `Fabric.sweep`."""
+        self._swept = self.fabric.sweep(wanted=wanted, progress=progress)
+        return self._swept
+
+    def sweep(self, wanted: Wanted | None = None, progress: OnFound | None = None) -> Topology:
+        """Return the sweep that the method of this change was chosen by, once; else sweep. Raises as `Fabric.sweep`."""
+        found, self._swept = self._swept, None
+        return found or self.fabric.sweep(wanted=wanted, progress=progress)
 
     def ask_subnet_manager(self, own_answers: bool = True, retries: int | None = None) -> SubnetManager:
         """Ask who the master SM is, of the local port and those that are to be changed; asked once in a command.

@@ -20,6 +20,7 @@ from ibkeys.errors import Refused, UsageError
 
 if TYPE_CHECKING:
     from ibkeys.change.consent import Objection, Question
+    from ibkeys.change.method import Choice
     from ibkeys.change.plan import Plan
     from ibkeys.change.writer import Writer
     from ibkeys.fabric.handle import PortHandle
@@ -161,6 +162,13 @@ def confirm(
         say(f"{exits.clean(text)} [y/N]", end=" ")
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise Refused("nothing was changed: the answer was not yes", _ASKED)
+
+
+def require_typed_method(consent: Changing, choice: Choice | None) -> None:
+    """Raise Refused where ibkeys chose the method of a change, and nobody is asked whether it is meant: with --yes, or
+    without a terminal. A dry run needs no answer. *choice*: None where the user chose."""
+    if choice is not None and not consent.dry_run and (consent.yes or not is_a_terminal()):
+        raise choice.refuse_untyped()
 
 
 def end_overtaken(consent: Changing, why: str | None, close: Callable[[], str], otherwise: str) -> int:

@@ -137,13 +137,13 @@ DURATION: Final = Duration()
 
 
 class Via(_Word):
-    """A way to the fabric: ``direct``, ``opensm``, or ``ufm:URL``."""
+    """A way to the fabric: ``auto``, ``direct``, ``opensm``, or ``ufm:URL``."""
 
     name = "way"
 
     def read(self, text: str) -> str:
         """Return the way as it is written. Raises EncodeError."""
-        if text not in ("direct", "opensm") and not text.startswith("ufm:"):
+        if text not in ("auto", "direct", "opensm") and not text.startswith("ufm:"):
             shown = "a URL without ufm: before it" if "://" in text else quoted(text)  # it may hold a password
-            raise EncodeError(f"{shown} is not one of direct, opensm, ufm:URL")
+            raise EncodeError(f"{shown} is not one of auto, direct, opensm, ufm:URL")
         return text

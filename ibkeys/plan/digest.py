@@ -33,8 +33,8 @@ def state_digest(tables: Iterable[TableChange], enforcement: Iterable[Enforcemen
 def plan_digest(plan: PartitionPlan) -> str:
     """Return the SHA-256 of all of a plan that decides what an apply does: of each table that changes and each
     enforcement that changes, the port and its kind, the state that was found and the state that it leads to; capacity
-    and peer; the options; the breaks; the policy that is replaced, where it is known. Tables that stay and notes for
-    people do not count, and the order does not.
+    and peer; the options; the breaks; the method, and the policy that is replaced, where they are known. Tables that
+    stay and notes for people do not count, and the order does not.
     """
     said = plan.options
     flags = (said.allow_both_pkeys, said.disconnect_unconfigured)
@@ -57,6 +57,8 @@ def plan_digest(plan: PartitionPlan) -> str:
         for change in plan.enforcement
         if change.before != change.after
     ]
+    if plan.method is not None:
+        parts.append(["method", plan.method])
     if plan.live_policy is not None:
         parts.append(["live policy", plan.live_policy.digest])
     parts += [["break", each.partition, [port.key for port in each.ports], each.pairs] for each in plan.breaks]

@@ -38,6 +38,7 @@ def to_json(plan: PartitionPlan) -> dict[str, Any]:
         },
         "policy": _policy_json(plan.policy),
         "live_policy": None if plan.live_policy is None else _policy_json(plan.live_policy),
+        "method": plan.method,
         "digest": plan_digest(plan),
         "options": {
             **asdict(plan.options),

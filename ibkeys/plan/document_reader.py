@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
 
 from ibkeys import files, jsonfile
+from ibkeys.change.method import Method
 from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.errors import EncodeError, FileFormatError
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
@@ -45,6 +46,7 @@ from ibkeys.topology.port_id import PortId, PortKey
 
 _FIRST: Final = "ibkeys.plan/1"
 _MOST_PORTS: Final = 255
+_METHODS: Final[tuple[Method, ...]] = get_args(Method)
 _ENFORCE: Final[tuple[Enforce, ...]] = get_args(Enforce)
 _BREAK_KINDS: Final[tuple[BreakKind, ...]] = get_args(BreakKind)
 T = TypeVar("T")
@@ -187,7 +189,12 @@ def _plan(document: _Value) -> PartitionPlan:
         document.get("breaks").each(_break),
         None if schema == _FIRST else document.get("sm_options").or_none(_sm_options),
         document.get("live_policy").or_none(_policy) if document.has("live_policy") else None,  # as unknown above
+        document.get("method").or_none(_method) if document.has("method") else None,
     )
+
+
+def _method(value: _Value) -> Method:
+    return value.word(_METHODS)
 
 
 def _policy(value: _Value, has_text: bool = True) -> PolicySource:

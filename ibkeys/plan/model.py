@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from ibkeys.change.method import Method
 from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.errors import FileFormatError
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
@@ -137,6 +138,7 @@ class Partitions:
 class PartitionPlan:
     """The whole document. ``sm_options`` is None in a plan that an earlier version made. ``live_policy``: the file of
     the master's OpenSM when the plan was made, with the digest "" where there was none; None: it was not seen.
+    ``method``: the one that was chosen for the fabric as it was; None where none was, or it was not live.
 
     Raises FileFormatError for a port named twice, an index or P_Key that its table cannot have, enforcement of a port
     that is not an external port of a switch, a policy's text that is not the one of its digest, options of the subnet
@@ -155,6 +157,7 @@ class PartitionPlan:
     breaks: tuple[Break, ...] = ()
     sm_options: SmOptions | None = None
     live_policy: PolicySource | None = None
+    method: Method | None = None
 
     def __post_init__(self) -> None:
         self._check_policy()

@@ -63,7 +63,7 @@ _ROTATE: Final = f"smkey-rotate {_SM} --sm-host {STANDBY_HOST}"
 _DEPLOY: Final = f"mkey-deploy --via opensm --protect 2 --lease 60 --sm-host {STANDBY_HOST} {_SM}"
 WAYS: Final[dict[str, dict[str, Way]]] = {
     "apply": {
-        "own Sets": Way("apply {dir}/plan.json --allow-removals --yes --override index-0", (_PLAN,)),
+        "own Sets": Way("apply {dir}/plan.json --via direct --allow-removals --yes --override index-0", (_PLAN,)),
         "opensm": Way(
             f"apply {{dir}}/plan.json --via opensm --allow-removals --sm-host {STANDBY_HOST} {_SM}",
             (_PLAN,),
@@ -72,7 +72,7 @@ WAYS: Final[dict[str, dict[str, Way]]] = {
         ),
     },
     "M_Keys": {
-        "own Sets": Way("mkey-deploy --per-port --protect 2 --lease 60 --yes"),
+        "own Sets": Way("mkey-deploy --via direct --per-port --protect 2 --lease 60 --yes"),
         "opensm": Way(_DEPLOY, opensm=_OWN_KEYS, rest=_SM),
     },
     "smkey-rotate": {"opensm": Way(_ROTATE, opensm="", rest=_SM)},

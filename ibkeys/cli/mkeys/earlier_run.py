@@ -26,8 +26,9 @@ def finish_run(
     from ibkeys.mkeys.opensm import planned
     from ibkeys.mkeys.rollout.rest import plan_rest
 
+    hosts = request.hosts()
     return request.carry_out(
-        lambda writer, progress: plan_rest(writer, at_once, max_failures, progress, opensm_conf, first),
+        lambda writer, progress: plan_rest(writer, at_once, max_failures, progress, opensm_conf, first, hosts),
         planned.plan_rest,
     )
 
@@ -94,7 +95,7 @@ def _why_it_may_end(request: RunRequest, writer: Writer) -> str | None:
             lambda: planned.plan_return(writer, request.through(), leaves_open=True),
             lambda: planned.plan_rest(writer, request.through()),
         )
-    return why_overtaken(lambda: plan_return(writer, leaves_open=True), lambda: plan_rest(writer))
+    return why_overtaken(lambda: plan_return(writer, leaves_open=True), lambda: plan_rest(writer, hosts=()))
 
 
 def _close(request: RunRequest, writer: Writer) -> str:

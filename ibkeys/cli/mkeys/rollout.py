@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -24,8 +26,8 @@ def mkey_deploy(asked: AskedRun, keys: KeyOptions) -> int:
 
     Choose whether all ports get one key (--same) or each its own (--per-port). Ports that have a key are left
     alone. Each key is generated and saved in the key store, on disk, before it is sent. Level and lease are set
-    together with the key; values that are not given stay as they are. If an OpenSM is master, use --via opensm:
-    OpenSM gets one key and sets it on all ports.
+    together with the key; values that are not given stay as they are. If an OpenSM is master, the run goes through
+    it: OpenSM gets one key and sets it on all ports.
     """
     return _give_keys("mkey-deploy", asked, keys)
 
@@ -39,7 +41,7 @@ def mkey_rotate(asked: AskedRun, keys: KeyOptions) -> int:
     Choose whether all ports get one key (--same) or each its own (--per-port). Ports without a key are left alone,
     and so are ports whose key is not known. Each key is generated and saved in the key store, on disk, before it is
     sent; the old one stays there. Level and lease are set together with the key; values that are not given stay as
-    they are. If an OpenSM is master, use --via opensm: OpenSM gets one key and sets it on all ports.
+    they are. If an OpenSM is master, the run goes through it: OpenSM gets one key and sets it on all ports.
     """
     return _give_keys("mkey-rotate", asked, keys)
 
@@ -51,7 +53,7 @@ def mkey_remove(asked: AskedRun, leave_open: bool) -> int:
 
     M_Key, level and lease become 0, in one Set that carries the present key of the port. Afterwards every host of
     the subnet can change the ports. A port whose key is not known is left alone and named. Every former key stays
-    in the key store, and `ibkeys undo ID` restores it. If an OpenSM is master, use --via opensm.
+    in the key store, and `ibkeys undo ID` restores it. If an OpenSM is master, the run goes through it.
     """
     if asked.confirm_within is not None:
         raise UsageError("mkey-remove raises no level that could be rolled back: omit --confirm-within").explained(
@@ -68,8 +70,7 @@ def mkey_remove(asked: AskedRun, leave_open: bool) -> int:
 
 
 def _give_keys(command: Command, asked: AskedRun, keys: KeyOptions) -> int:
-    request = _request(command, asked)
-    keys.check(asked.is_opensm)
+    request = _request(command, asked, keys.check)
     key = read_new_m_key(keys.new_m_key)
     if keys.opensm_conf is not None:
         from ibkeys.host.opensm_conf import read_conf
@@ -81,15 +82,23 @@ def _give_keys(command: Command, asked: AskedRun, keys: KeyOptions) -> int:
     from ibkeys.store.journal.runs import RunOptions
 
     bounds = asked.at_once, asked.first, asked.max_failures
-    wanted = RunOptions(keys.same or asked.is_opensm, keys.protect, keys.lease, *bounds)
+    wanted = RunOptions(keys.same, keys.protect, keys.lease, *bounds)
+    for_all = replace(wanted, same=True)
     file = keys.new_m_key[1:] if keys.new_m_key is not None and keys.new_m_key.startswith("@") else ""
     return request.carry_out(
         lambda writer, progress: plan_run(writer, command, wanted, key, asked.order, file, progress, keys.opensm_conf),
-        lambda writer, through, progress: plan_keys(writer, command, wanted, through, key, progress),
+        lambda writer, through, progress: plan_keys(writer, command, for_all, through, key, progress),
     )
 
 
-def _request(command: str, asked: AskedRun) -> RunRequest:
-    """Return the request for a new run. Raises UsageError for options that do not apply to its method."""
-    refuse_options_of_other_method(asked.is_opensm)
-    return RunRequest(command, asked, asked.is_opensm, asked.opensm, asked.confirm_within)
+def _request(command: str, asked: AskedRun, check_keys: Callable[[bool], None] = lambda method: None) -> RunRequest:
+    """Return the request for a new run. *check_keys*: as `KeyOptions.check`. Raises UsageError for options that do not
+    apply to its method; where that is still to be chosen, the request does."""
+
+    def check(is_through_opensm: bool) -> None:
+        refuse_options_of_other_method(is_through_opensm, is_chosen=asked.is_opensm is None)
+        check_keys(is_through_opensm)
+
+    if asked.is_opensm is not None:
+        check(asked.is_opensm)
+    return RunRequest(command, asked, asked.is_opensm, asked.opensm, asked.confirm_within, check=check)

@@ -14,6 +14,7 @@ import click
 from ibkeys.cli import options
 from ibkeys.cli.given import refuse_given
 from ibkeys.cli.mkeys import key_options
+from ibkeys.cli.opening import is_simulated
 from ibkeys.cli.options.declaring import F
 from ibkeys.cli.options.managers import SM_WAIT
 from ibkeys.cli.sm.asked import AskedOfHosts
@@ -111,11 +112,12 @@ class AskedRun(AskedOfHosts):
     max_failures: int = options.number_field(
         "--max-failures", 1, 1_000_000, "N", "Stop when N ports have failed.", default=5, env=False
     )
-    via: Literal["direct", "opensm"] | None = options.field(
+    via: Literal["auto", "direct", "opensm"] | None = options.field(
         "--via",
         env=False,
-        type=click.Choice(["direct", "opensm"]),
-        help="direct: ibkeys sends the Sets; opensm: through the options files of the OpenSMs.  [default: direct]",
+        type=click.Choice(["auto", "direct", "opensm"]),
+        help="direct: ibkeys sends the Sets; opensm: through the options files of the OpenSMs; auto: through OpenSM "
+        "where it is master, direct where no SM runs.  [default: auto]",
     )
     opensm: OpensmOptions = options.taken(opensm)
     confirm_within: int | None = options.taken(
@@ -123,8 +125,10 @@ class AskedRun(AskedOfHosts):
     )
 
     @property
-    def is_opensm(self) -> bool:
-        """Whether it was asked to go through OpenSM."""
+    def is_opensm(self) -> bool | None:
+        """Whether it goes through OpenSM; None: the state of the fabric decides. A simulated subnet has no OpenSM."""
+        if self.via in (None, "auto"):
+            return False if is_simulated(self.where) else None
         return self.via == "opensm"
 
 
@@ -147,19 +151,22 @@ def asked_run(*others: Callable[..., Any]) -> Callable[[F], F]:
     )
 
 
-def refuse_options_of_other_method(is_through_opensm: bool) -> None:
-    """Raise UsageError for options of the command line that mean nothing in a run by this method."""
+def refuse_options_of_other_method(is_through_opensm: bool, is_chosen: bool = False) -> None:
+    """Raise UsageError for options of the command line that mean nothing in a run by this method. *is_chosen*: the
+    method was chosen, for which the hosts of OpenSMs were asked."""
     if is_through_opensm:
         why = "OpenSM sets all ports in one sweep: {} cannot be combined with a run through OpenSM"
         refuse_given(_OF_DIRECT, why)
     else:
-        refuse_given(_OF_OPENSM, "{}: only through OpenSM; in this run ibkeys sends the Sets itself")
+        refuse_given(
+            _OF_OPENSM if is_chosen else (*_OF_OPENSM, *_OF_HOSTS),
+            "{}: only through OpenSM; in this run ibkeys sends the Sets itself",
+        )
 
 
-_OF_OPENSM: Final = (
-    *("--wait", "--standby-wait", "--open-while-rotating", "--confirm-within"),
-    *("--sm-host", "--sudo", "--ssh-config", "--sm-config"),
-)
+_OF_OPENSM: Final = ("--wait", "--standby-wait", "--open-while-rotating", "--confirm-within")
 """Options that mean something only with ``--via opensm``."""
+_OF_HOSTS: Final = ("--sm-host", "--sudo", "--ssh-config", "--sm-config")
+"""Options that name the hosts of OpenSMs: with ``--via auto`` these are asked before the method is chosen."""
 _OF_DIRECT: Final = ("--first", "--order", "--at-once", "--max-failures", "--opensm-conf")
 """Options that mean something only in a run by own Sets."""

@@ -57,6 +57,8 @@ class ShownRun(ShownChange):
     def show(self, put: Callable[[str], None]) -> None:
         """Write how many ports would change, in which way, and which are skipped."""
         run = self.run
+        if run.choice is not None:
+            put(f"method: {run.choice}")
         if not run.jobs and not run.already_set:
             put(
                 "nothing to change"

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ibkeys.cli.changing import writer_of
+from ibkeys.cli.changing import require_typed_method, writer_of
 from ibkeys.cli.mkeys.confirming import Awaiting, awaiting
 from ibkeys.cli.mkeys.rollout_options import OpensmOptions
 from ibkeys.cli.mkeys.rollout_output import run_listener
@@ -19,10 +19,12 @@ from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.errors import Refused
 
 if TYPE_CHECKING:
+    from ibkeys.change.method import Choice
     from ibkeys.change.writer import Writer
     from ibkeys.discovery.wanted import OnFound
     from ibkeys.mkeys.opensm.through import ViaOpensm
     from ibkeys.mkeys.rollout.beginning import PlannedRun
+    from ibkeys.sm.hosts import SmHost
 
     PlanDirect = Callable[[Writer, OnFound | None], PlannedRun]
     """Plans a run by own Sets."""
@@ -33,15 +35,21 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class RunRequest:
     """What the command line asks of a run, without its keys. ``command``: the one that begins it, or began it;
-    ``confirm_within``: seconds, None where it needs no confirmation; ``earlier``: the number of the operation that goes
-    on or back, None for a new one."""
+    ``is_through_opensm``: None where the method is still to be chosen, and then ``check`` raises UsageError for options
+    that it lacks; ``confirm_within``: seconds, None where it needs no confirmation; ``earlier``: the number of the
+    operation that goes on or back, None for a new one."""
 
     command: str
     asked: AskedOfHosts
-    is_through_opensm: bool
+    is_through_opensm: bool | None
     opensm: OpensmOptions
     confirm_within: int | None = None
     earlier: int | None = None
+    check: Callable[[bool], None] = lambda is_through_opensm: None
+
+    def hosts(self) -> list[SmHost]:
+        """Return the hosts that may have an OpenSM, this one first; none of a simulated subnet."""
+        return hosts_of(self.asked.where, self.asked.sm_hosts)
 
     def through(self, awaits: Awaiting | None = None) -> ViaOpensm:
         """Return the options for a run through OpenSM. *awaits*: learns when the run begins."""
@@ -50,9 +58,8 @@ class RunRequest:
         listener = run_listener()
         if awaits is not None:
             listener = replace(listener, began=awaits.began)
-        hosts, how = hosts_of(self.asked.where, self.asked.sm_hosts), self.opensm
-        is_awaited = self.confirm_within is not None
-        return ViaOpensm(hosts, how.sm_wait, how.open_while_rotating, listener, is_awaited, how.standby_wait)
+        how, is_awaited = self.opensm, self.confirm_within is not None
+        return ViaOpensm(self.hosts(), how.sm_wait, how.open_while_rotating, listener, is_awaited, how.standby_wait)
 
     def carry_out(self, direct: PlanDirect, through: PlanThrough) -> int:
         """Plan a run by the one or the other, show it, ask, make it, and return the exit code."""
@@ -62,11 +69,26 @@ class RunRequest:
             if awaits is not None:
                 awaits.keep_key(asked.where, writer.fabric)
             with progress_bar(asked.where) as progress:
-                if self.is_through_opensm:
+                choice = self._choose(writer, progress)
+                if self.is_through_opensm or (choice is not None and choice.method == "opensm"):
                     run = through(writer, self.through(awaits), progress)
                 else:
                     run = direct(writer, progress)
+                run.choice = choice
             return ShownRun(writer, run.plan, asked.consent, asked.format, run, asked.where, awaits).carry_out()
+
+    def _choose(self, writer: Writer, progress: OnFound | None) -> Choice | None:
+        """Choose the method of a new run; None where it is known. Raises Refused where none is chosen, or it has to be
+        typed, UsageError for options that it lacks."""
+        if self.is_through_opensm is not None:
+            return None
+        from ibkeys.mkeys.opensm.planned import choose_for_keys
+
+        choice = choose_for_keys(writer, self.hosts(), progress)
+        assert choice is not None  # the method of a simulated subnet is known
+        self.check(choice.require() == "opensm")
+        require_typed_method(self.asked.consent, choice)
+        return choice
 
     @contextmanager
     def open_writer(self) -> Iterator[Writer]:

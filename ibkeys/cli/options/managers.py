@@ -38,9 +38,9 @@ class ViaOptions:
         "--via",
         env=False,
         type=Via(),
-        metavar="direct|opensm|ufm:URL",
-        help="direct: ibkeys sends the Sets; opensm: through the policy file; ufm:URL: through UFM.  "
-        "[default: direct, or as the run was started]",
+        metavar="auto|direct|opensm|ufm:URL",
+        help="direct: ibkeys sends the Sets; opensm: through the policy file; ufm:URL: through UFM; auto: through "
+        "OpenSM where it is master, direct where no SM runs.  [default: auto]",
     )
     sm_wait: int = taken(wait_for_sm, SM_WAIT)
 

@@ -13,7 +13,7 @@ import click
 
 from ibkeys import files
 from ibkeys.cli import exits, options
-from ibkeys.cli.changing import end_overtaken, writer_of
+from ibkeys.cli.changing import end_overtaken, require_typed_method, writer_of
 from ibkeys.cli.guarding import command_for_child, wait_for_enter
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import gives_each
@@ -61,11 +61,11 @@ class _Choices:
 def apply(asked: AskedOfManyPorts, choices: _Choices, plan: Path | None) -> int:
     """Apply a plan to the fabric.
 
-    PLAN is the file that `ibkeys plan --out` wrote. If an OpenSM is master, use --via opensm: the plan's policy
-    replaces OpenSM's own, and OpenSM writes the tables. If UFM runs it, use --via ufm:URL. Without --via the change
-    lasts only while no subnet manager runs. During the change, no pair of ports is disconnected or connected unless the
-    plan names it. Every value is saved in the journal before it is overwritten, and the result is verified by a fresh
-    read. `ibkeys undo` rolls back.
+    PLAN is the file that `ibkeys plan --out` wrote. If an OpenSM is master, the change goes through it: the plan's
+    policy replaces OpenSM's own, and OpenSM writes the tables. Name its host with --sm-host; if UFM runs it, use --via
+    ufm:URL. If no subnet manager runs, ibkeys sends the Sets, which last only until one runs. During the change, no
+    pair of ports is disconnected or connected unless the plan names it. Every value is saved in the journal before it
+    is overwritten, and the result is verified by a fresh read. `ibkeys undo` rolls back.
     """
     from ibkeys.apply.apply import Permissions
 
@@ -74,8 +74,6 @@ def apply(asked: AskedOfManyPorts, choices: _Choices, plan: Path | None) -> int:
             "nothing to apply: give a PLAN that `ibkeys plan --out PLAN` wrote; `ibkeys resume` finishes an earlier "
             "apply"
         )
-    if choices.rewrite and choices.through.via != "opensm":
-        raise UsageError("--rewrite needs --via opensm")
     each = gives_each(asked.folding, asked.format)
     permissions = Permissions(choices.allow_removals, choices.allow_break, choices.first)
     request = ApplyRequest(asked, each, permissions, choices.through, plan, choices.rewrite)
@@ -167,12 +165,16 @@ def carry_out(request: ApplyRequest, confirm_within: int | None) -> int:
 
 def _plan(request: ApplyRequest, writer: Writer, document: PartitionPlan | None, run: ApplyHooks) -> ApplyPlan:
     from ibkeys.apply.apply import plan_apply, plan_resume
-    from ibkeys.apply.carriers import carrier_of
+    from ibkeys.apply.carriers import carrier_for
 
     if request.operation is not None:
         return plan_resume(writer, request.permissions, run, via=request.via(), operation=request.operation)
     assert document is not None
-    return plan_apply(writer, document, request.permissions, run, carrier_of(writer, request.via()))
+    carrier = carrier_for(writer, request.via(), document.method)
+    if request.rewrite and carrier.name != "opensm":
+        raise UsageError(f"--rewrite is for a change through OpenSM, and the method is {carrier.name}: omit it")
+    require_typed_method(request.asked.consent, carrier.choice)
+    return plan_apply(writer, document, request.permissions, run, carrier)
 
 
 def _guardian(asked: AskedOfManyPorts, seconds: int) -> Guardian | None:

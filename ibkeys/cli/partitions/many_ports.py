@@ -76,6 +76,8 @@ class ManyPortsChange(ShownChange):
         plan, document = self.plan, self.plan.to_json()
         if plan.digest is not None:
             put(f"plan digest: {plan.digest}")
+        if plan.carrier.choice is not None:
+            put(f"method: {plan.carrier.choice}")
         if plan.carrier.way:
             put(plan.carrier.way)
         put("to be done, in this order:" if document["phases"] else "nothing to change")

@@ -15,10 +15,12 @@ from ibkeys.cli.given import is_typed
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import indented, is_folded
 from ibkeys.cli.opening import open_source
+from ibkeys.cli.options import SmHosts
 from ibkeys.cli.partitions.changed_ports import changed_entries, changed_ports
 from ibkeys.cli.render import IDENTITY, write_csv
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.showing import errors_of, finish, note_stops_between_switches, progress_bar, say_notes
+from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.sm.policy import master_policy, read_accepted, require_file
 from ibkeys.cli.sm.ufm import AskedOfPolicies, asked_of_policies
 from ibkeys.cli.types import GUID, PKEY
@@ -27,8 +29,10 @@ from ibkeys.printable import counted
 from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
+    from ibkeys.change.method import Choice
     from ibkeys.partitions.model import Policy
     from ibkeys.plan.model import PartitionPlan, PolicySource
+    from ibkeys.sm.hosts import SmHost
     from ibkeys.sm.master_policy import MasterPolicy
     from ibkeys.source import Source
     from ibkeys.topology.model import Topology
@@ -88,8 +92,8 @@ class _ByHand:
 
 
 @command("plan")
-@asked_of_policies(_Asked, options.group("by_hand", _ByHand))
-def plan(asked: _Asked, by_hand: _ByHand) -> int:
+@asked_of_policies(_Asked, options.group("by_hand", _ByHand), options.sm_hosts)
+def plan(asked: _Asked, by_hand: _ByHand, sm_hosts: SmHosts) -> int:
     """Plan the changes that a partition policy makes on the fabric.
 
     Reads the whole fabric and writes nothing to it. Every P_Key that a port keeps stays at its index. Exits 1 when
@@ -121,6 +125,7 @@ def plan(asked: _Asked, by_hand: _ByHand) -> int:
         found = source.sweep(progress=progress, wanted=Wanted(p_keys=True, sm_info=True))
         source.read_alias_guids(found, policy.named_guids)
         live = _live_policy(source, found)
+        choice = _method(source, found, hosts_of(where, sm_hosts))
     enforce = asked.enforce
     if (policy.says is not None or by_hand.script == "ufm") and not is_typed("enforce"):
         enforce = enforcement_as_is(found) or enforce  # no answer of UFM tells it
@@ -131,13 +136,13 @@ def plan(asked: _Asked, by_hand: _ByHand) -> int:
         manager = replace(manager, port_guid=asked.sm_guid)
     full = asked.full or by_hand.script is not None
     made = make_plan(policy, found, chosen, manager, full=full, force=asked.force)
-    made = replace(made, live_policy=live)
+    made = replace(made, live_policy=live, method=choice.method if choice is not None else None)
     if asked.out is not None:
         write_plan(made, Path(asked.out))
     if by_hand.script is not None:
         _write_script(made, by_hand, copy, manager.port_guid)
     else:
-        _write(made, policy, found, format, folded)
+        _write(made, policy, found, format, folded, choice)
     if made.reach.unknown:
         reach = Reach(found)
         note_stops_between_switches(reach)
@@ -156,6 +161,16 @@ def _live_policy(source: Source, found: Topology) -> PolicySource | None:
     return live_policy(found, source.own_guid)
 
 
+def _method(source: Source, found: Topology, hosts: Sequence[SmHost]) -> Choice | None:
+    """Return by which method the plan would be applied, as the fabric is now; None of one that is not live."""
+    from ibkeys.change.choosing import choose_from
+    from ibkeys.fabric.live import Fabric
+
+    if not isinstance(source, Fabric) or source.is_simulated:
+        return None
+    return choose_from(found, hosts, source.own_guid)
+
+
 def _check(by_hand: _ByHand, format: str) -> None:
     if by_hand.script is None and (by_hand.present is not None or by_hand.allow_break):
         raise UsageError("--present and --allow-break require --script")
@@ -169,7 +184,9 @@ def _as_master_has(asked: _Asked, master: MasterPolicy) -> _Asked:
     return replace(asked, enforce=enforce, allow_both_pkeys=asked.allow_both_pkeys or bool(master.allow_both_pkeys))
 
 
-def _write(made: PartitionPlan, policy: Policy, found: Topology, format: str, folded: bool) -> None:
+def _write(
+    made: PartitionPlan, policy: Policy, found: Topology, format: str, folded: bool, choice: Choice | None
+) -> None:
     from ibkeys.plan.document import dumps
 
     if format == "json":
@@ -178,6 +195,8 @@ def _write(made: PartitionPlan, policy: Policy, found: Topology, format: str, fo
         write_csv([*IDENTITY, "kind", "index", "before", "after"], _rows(made))
     else:
         _write_words(made, policy, found, not folded)
+        if choice is not None:
+            write(clean(f"method of an apply now: {choice}"))
 
 
 def _write_script(made: PartitionPlan, by_hand: _ByHand, present: Policy | None, sm_port_guid: int | None) -> None:

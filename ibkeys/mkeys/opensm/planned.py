@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
+from ibkeys.change.choosing import choose_method
 from ibkeys.change.interlocks.container_layer import objections_to_layers
 from ibkeys.change.interlocks.file_owners import objections_to_owners
 from ibkeys.change.interlocks.m_keys import (
@@ -25,6 +26,7 @@ from ibkeys.change.interlocks.unread_policy import (
     objections_to_unread_options,
     objections_to_unread_policy,
 )
+from ibkeys.change.method import Choice
 from ibkeys.change.plan import StepNote
 from ibkeys.change.through_sm import OpensmManagers
 from ibkeys.change.writer import Writer
@@ -67,6 +69,12 @@ from ibkeys.topology.model import Topology
 READING: Final = Wanted(link_downed=True, sm_info=True)
 """What a sweep reads: links, as for every run of keys, and who is a subnet manager."""
 _IF_LAYER_IS_GONE: Final = "its OpenSM has another M_Key than the ports, and may lose all of them"
+
+
+def choose_for_keys(writer: Writer, hosts: Sequence[SmHost], progress: OnFound | None = None) -> Choice | None:
+    """Return the method for a new run; None on a simulated subnet. *hosts*: those that may have an OpenSM, this one
+    first. Raises what `choose_method` raises, and Refused (``unknown-keys``)."""
+    return choose_method(writer, hosts, READING, progress, partial(_take_keys, writer))
 
 
 def plan_keys(

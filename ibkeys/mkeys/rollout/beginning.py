@@ -6,11 +6,14 @@ Keys for single ports follow before each Set.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from ibkeys.change.choosing import KEPT_CHOICE
 from ibkeys.change.interrupts import Interrupts
+from ibkeys.change.method import Choice
 from ibkeys.change.next_commands import next_commands_of
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
@@ -66,7 +69,8 @@ class PlannedRun:
     while it is carried out and afterwards. ``beginning``: how it begins. ``away``: ports that have a key and were not
     found, which get theirs later. ``method``: how it changes the ports; None: by Sets of ibkeys. ``overtaken``: ports
     of an earlier run whose M_Key somebody else has changed since; they are among the skipped ones too. ``without_key``:
-    ports of a run that has ended and is rolled back which do not hold the key any more that it gave them.
+    ports of a run that has ended and is rolled back which do not hold the key any more that it gave them. ``choice``:
+    why this method, where ibkeys chose it for a new run.
     """
 
     plan: Plan
@@ -84,6 +88,7 @@ class PlannedRun:
     method: RunMethod | None = None
     overtaken: list[Port] = field(default_factory=list)
     without_key: list[Port] = field(default_factory=list)
+    choice: Choice | None = None
     beginning: NewRun | LastRun = field(kw_only=True)
 
     @property
@@ -143,6 +148,8 @@ class NewRun:
         with journal.in_one_transaction():
             number = operation.put_on_disk()
             runs.begin(number, run.options, [*ports, *run.away], via)
+            if run.choice is not None:
+                journal.keep_options(number, json.dumps({KEPT_CHOICE: True}))
             runs.note_keys(number, keys if shared is None else [*keys, shared])
             _end_earlier(journal, number, {port.port_guid for port in run.found.end_ports()})
         return number

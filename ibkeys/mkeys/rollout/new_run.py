@@ -46,7 +46,7 @@ def plan_new_run(
     """
     # The first time before any port is asked: a run that is open may have given it another key.
     refuse_while_open(writer, writer.keystore, {writer.fabric.own_guid})
-    found = writer.fabric.sweep(progress=progress, wanted=reading)
+    found = writer.sweep(reading, progress)
     notes = refuse_while_open(writer, writer.keystore, {port.port_guid for port in found.end_ports()})
     everything: list[Job] = []
     run = PlannedRun(Plan(command, notes=notes), options, found, beginning=NewRun(command, everything))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ibkeys.change.choosing import verify_choice
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import LINKS, OnFound, Wanted
@@ -25,6 +26,7 @@ from ibkeys.mkeys.rollout.earlier_run import (
 from ibkeys.mkeys.rollout.found_ports import reachable_ports
 from ibkeys.mkeys.rollout.planned_run import describe
 from ibkeys.mkeys.rollout.result import PortResult
+from ibkeys.sm.hosts import SmHost
 from ibkeys.store.journal.runs import REMOVAL, Run, RunPort, shared_key_name
 from ibkeys.store.keys.keystore import KeyStore
 
@@ -36,15 +38,20 @@ def plan_rest(
     progress: OnFound | None = None,
     opensm_conf: Path | None = None,
     first: int | None = None,
+    hosts: Sequence[SmHost] = (SmHost(),),
 ) -> PlannedRun:
     """Plan the rest of the last run: the ports that were interrupted or failed, then those after its first ones.
 
     Ports that may have been set are known by what they answer: those with their new key are finished, the others get
-    it. *first*: of the ports after the first ones only so many. *opensm_conf* as `plan_run` has it. Raises UsageError
-    if there is no such run, and for a run that goes through a subnet manager.
+    it. *first*: of the ports after the first ones only so many. *opensm_conf* as `plan_run` has it. *hosts*: those that
+    may have an OpenSM, this one first; none: its method is not held against the fabric. Raises UsageError if there is
+    no such run, and for a run that goes through a subnet manager; Refused (``stale``) where its method was chosen and
+    would be another one now.
     """
     run = rest_of_last_run(writer, at_once, max_failures, progress, first=first)
     refuse_other_method(run)
+    if run.last is not None and hosts:
+        verify_choice(writer, run.last.id, run.found, hosts)
     refuse_strange_ports(writer, run)
     describe(writer, run, opensm_conf=opensm_conf)
     return run

@@ -7,7 +7,7 @@ from typing import Final
 from tests.recordings.recorder import Command, Scenario, Stop
 from tests.recordings.world import World
 
-_DEPLOY: Final = Command("mkey-deploy --per-port --protect 2 --lease 60 --yes")
+_DEPLOY: Final = Command("mkey-deploy --via direct --per-port --protect 2 --lease 60 --yes")
 _LEAVE_OPEN: Final = " --leave-open"
 """What the undo of a finished deployment needs."""
 
@@ -24,13 +24,13 @@ SCENARIOS: Final = [
     Scenario(
         "mkeys",
         [
-            Command("mkey-deploy --same --protect 2 --lease 60 --dry-run"),
+            Command("mkey-deploy --via direct --same --protect 2 --lease 60 --dry-run"),
             _DEPLOY,
             _DEPLOY,
-            Command("mkey-rotate --per-port --yes"),
-            Command("mkey-rotate --per-port --yes --protect 1 --lease 30 --order nearest"),
-            Command("mkey-remove --yes"),
-            Command("mkey-remove --yes --leave-open"),
+            Command("mkey-rotate --via direct --per-port --yes"),
+            Command("mkey-rotate --via direct --per-port --yes --protect 1 --lease 30 --order nearest"),
+            Command("mkey-remove --via direct --yes"),
+            Command("mkey-remove --via direct --yes --leave-open"),
             Command("undo 4 --yes"),
             Command("journal"),
         ],
@@ -38,18 +38,18 @@ SCENARIOS: Final = [
     Scenario(
         "mkeys-all-the-same",
         [
-            Command("mkey-deploy --same --new-m-key @{dir}/given1.key --protect 1 --lease 60 --yes"),
-            Command("mkey-rotate --same --yes"),
-            Command("mkey-remove --yes --leave-open"),
+            Command("mkey-deploy --via direct --same --new-m-key @{dir}/given1.key --protect 1 --lease 60 --yes"),
+            Command("mkey-rotate --via direct --same --yes"),
+            Command("mkey-remove --via direct --yes --leave-open"),
         ],
     ),
     Scenario(
         "mkeys-of-dual-home",
         [
-            Command("mkey-deploy --same --protect 2 --lease 60 --yes"),
-            Command("mkey-rotate --per-port --yes", Stop("set", 6)),
+            Command("mkey-deploy --via direct --same --protect 2 --lease 60 --yes"),
+            Command("mkey-rotate --via direct --per-port --yes", Stop("set", 6)),
             Command("resume --yes"),
-            Command("mkey-remove --yes --leave-open", Stop("set", 6)),
+            Command("mkey-remove --via direct --yes --leave-open", Stop("set", 6)),
             Command("undo --yes"),
         ],
         fabric="dual-home",
@@ -70,8 +70,8 @@ SCENARIOS: Final = [
         for how in ("interrupted", "killed")
         for name, words, before in (
             ("mkey-deploy", _DEPLOY.words, []),
-            ("mkey-rotate", "mkey-rotate --per-port --yes", [_DEPLOY]),
-            ("mkey-remove", "mkey-remove --yes --leave-open", [_DEPLOY]),
+            ("mkey-rotate", "mkey-rotate --via direct --per-port --yes", [_DEPLOY]),
+            ("mkey-remove", "mkey-remove --via direct --yes --leave-open", [_DEPLOY]),
         )
     ],
     *[
@@ -87,18 +87,18 @@ SCENARIOS: Final = [
         )
         for name, words, before in (
             ("mkey-deploy", _DEPLOY.words, []),
-            ("mkey-rotate", "mkey-rotate --per-port --yes", [_DEPLOY]),
-            ("mkey-remove", "mkey-remove --yes --leave-open", [_DEPLOY]),
+            ("mkey-rotate", "mkey-rotate --via direct --per-port --yes", [_DEPLOY]),
+            ("mkey-remove", "mkey-remove --via direct --yes --leave-open", [_DEPLOY]),
         )
     ],
     Scenario(
         "mkeys-first",
         [
-            Command("mkey-deploy --same --protect 2 --lease 60 --yes --first 2"),
-            Command("mkey-deploy --same --protect 2 --lease 60 --yes"),
+            Command("mkey-deploy --via direct --same --protect 2 --lease 60 --yes --first 2"),
+            Command("mkey-deploy --via direct --same --protect 2 --lease 60 --yes"),
             Command("resume --first 2 --yes"),
             Command("resume --yes"),
-            Command("mkey-rotate --same --yes --first 1"),
+            Command("mkey-rotate --via direct --same --yes --first 1"),
             Command("undo --yes"),
         ],
     ),
@@ -106,7 +106,7 @@ SCENARIOS: Final = [
         "mkeys-with-a-silent-port",
         [
             _DEPLOY,
-            Command("mkey-rotate --per-port --yes --retries 0", Stop("set", 2, _silent)),
+            Command("mkey-rotate --via direct --per-port --yes --retries 0", Stop("set", 2, _silent)),
             Command("resume --yes", before=_answers),
             Command("resume --overtaken --yes"),
         ],

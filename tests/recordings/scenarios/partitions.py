@@ -8,10 +8,10 @@ from tests.recordings.recorder import Command, Scenario, Stop
 from tests.recordings.scenarios.beginning import OTHER_PLAN, PLAN, SWAPPED_PLAN, opensm, policies
 from tests.recordings.world import World
 
-_APPLY: Final = "apply {dir}/plan.json --allow-removals --yes --override index-0"
-_AFTER: Final = "apply {dir}/other.json --allow-removals --yes --override index-0"
+_APPLY: Final = "apply {dir}/plan.json --via direct --allow-removals --yes --override index-0"
+_AFTER: Final = "apply {dir}/other.json --via direct --allow-removals --yes --override index-0"
 
-_SWAPPED: Final = "apply {dir}/swapped.json --allow-removals --yes --override index-0"
+_SWAPPED: Final = "apply {dir}/swapped.json --via direct --allow-removals --yes --override index-0"
 
 
 def _silent(world: World) -> None:
@@ -31,11 +31,11 @@ SCENARIOS: Final = [
         "apply",
         [
             PLAN,
-            Command("apply {dir}/plan.json --dry-run"),
+            Command("apply {dir}/plan.json --via direct --dry-run"),
             Command(_APPLY),
             Command(_APPLY),
             OTHER_PLAN,
-            Command("apply {dir}/other.json --yes"),
+            Command("apply {dir}/other.json --via direct --yes"),
             Command(_AFTER),
             Command("undo --yes"),
             Command("undo 2 --yes"),

@@ -74,7 +74,10 @@ SCENARIOS: Final = [
     Scenario(
         "sm-repair",
         [
-            Command("mkey-deploy --same --new-m-key @{dir}/given1.key --protect 2 --lease 60 --yes", is_recorded=False),
+            Command(
+                "mkey-deploy --via direct --same --new-m-key @{dir}/given1.key --protect 2 --lease 60 --yes",
+                is_recorded=False,
+            ),
             Command(f"{_REPAIR} --dry-run", before=_opensm_died),
             Command("mkey-import --opensm-conf {dir}/opensm.conf", is_recorded=False),
             Command(f"{_REPAIR} --yes"),

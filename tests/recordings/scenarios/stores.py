@@ -38,13 +38,13 @@ SCENARIOS: Final = [
     Scenario(
         "mkey-import-and-export",
         [
-            Command("mkey-deploy --same --new-m-key @{dir}/given1.key --protect 1 --yes"),
+            Command("mkey-deploy --via direct --same --new-m-key @{dir}/given1.key --protect 1 --yes"),
             Command("mkey-export {dir}/exported --guid2lid"),
             Command("mkey-export {dir}/exported --write-opensm-conf {dir}/opensm.conf --protect 2 --lease 60"),
             Command("mkey-import {dir}/exported", before=_lose_stores),
             Command("mkey-import --opensm-conf {dir}/opensm.conf"),
             Command("mkey-list"),
-            Command("mkey-rotate --per-port --yes"),
+            Command("mkey-rotate --via direct --per-port --yes"),
             Command("mkey-export {dir}/again --opensm-conf {dir}/opensm.conf"),
             Command("mkey-list --settle --yes", before=_unplug),
         ],
@@ -53,9 +53,9 @@ SCENARIOS: Final = [
     Scenario(
         "mkey-encrypt",
         [
-            Command("mkey-deploy --same --protect 1 --yes"),
+            Command("mkey-deploy --via direct --same --protect 1 --yes"),
             Command("mkey-encrypt --new-passphrase @{dir}/one.phrase", has_json=False),
-            Command("mkey-rotate --same --yes --keystore-passphrase @{dir}/one.phrase"),
+            Command("mkey-rotate --via direct --same --yes --keystore-passphrase @{dir}/one.phrase"),
             Command(
                 "mkey-encrypt --keystore-passphrase @{dir}/one.phrase --new-passphrase @{dir}/two.phrase",
                 has_json=False,
@@ -67,9 +67,9 @@ SCENARIOS: Final = [
     Scenario(
         "keystore",
         [
-            Command("mkey-deploy --same --protect 1 --yes", is_recorded=False),
+            Command("mkey-deploy --via direct --same --protect 1 --yes", is_recorded=False),
             Command("keystore backup {dir}/backup", has_json=False),
-            Command("mkey-rotate --same --yes", is_recorded=False),
+            Command("mkey-rotate --via direct --same --yes", is_recorded=False),
             Command("keystore restore {dir}/backup", has_json=False),
             Command("keystore restore {dir}/backup", before=_lose_stores, has_json=False),
             Command("keystore restore {dir}/backup", has_json=False),

@@ -1,0 +1,99 @@
+"""Choosing the method of a change of many ports (`ibkeys.change.method`): the facts of fabric and hosts.
+
+A method is chosen once, when a change is planned: where the fabric says another one later, that is refused (``stale``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Final
+
+from ibkeys.change.method import Choice, Facts, Method, SmFact, choose
+from ibkeys.change.writer import Writer
+from ibkeys.discovery.wanted import OnFound, Wanted
+from ibkeys.errors import HostNotReached
+from ibkeys.host.opensm_here import own_socket
+from ibkeys.sm.hosts import SmHost, look_at_hosts
+from ibkeys.sm.managers import managers_of
+from ibkeys.sm.report import HostReport, join, look_at_host, not_reached
+from ibkeys.sm.site import Reached, reach, stale_for_good
+from ibkeys.store.journal import Journal
+from ibkeys.topology.model import Topology
+
+KEPT_CHOICE: Final = "method_chosen"
+"""Under this name the journal keeps that the method of an operation was chosen, and not typed."""
+_SM_INFO: Final = Wanted(sm_info=True)
+
+
+def facts_of(found: Topology, looked: Sequence[HostReport], own_guid: int) -> Facts:
+    """Return the facts that a sweep with SMInfo *found*, and those of the hosts that were *looked* at. *own_guid*: the
+    port that was swept from.
+
+    Which OpenSM is which SM follows as in `ibkeys.sm.report.join`.
+    """
+    report = join(managers_of(found), looked, [own_guid])
+    hosts: dict[int | None, list[str]] = {}
+    for each in report.instances():
+        hosts.setdefault(each.port_guid, []).append(each.host)
+    sms = []
+    for manager in report.managers or ():
+        names = hosts.get(manager.guid, [])
+        host = names[0] if len(names) == 1 else None
+        sms.append(SmFact(str(manager.port), manager.state, manager.port.is_sm, host))
+    unreached = [f"host {host.name}: {host.error}" for host in report.hosts if host.error]
+    return Facts(tuple(sms), tuple(each.name for each in report.instances()), tuple(unreached))
+
+
+def choose_from(found: Topology, hosts: Sequence[SmHost], own_guid: int) -> Choice:
+    """Return the method after a sweep with SMInfo; *hosts*, this one first, are examined. Raises nothing."""
+    return choose(facts_of(found, look_at_hosts(hosts, own_socket()), own_guid))
+
+
+def choose_method(
+    writer: Writer,
+    hosts: Sequence[SmHost],
+    wanted: Wanted = _SM_INFO,
+    progress: OnFound | None = None,
+    prepare: Callable[[Sequence[Reached]], object] = lambda reached: None,
+) -> Choice | None:
+    """Examine *hosts*, this one first, sweep, and return the method; None on a simulated subnet, which has only one.
+
+    *wanted*: what the sweep reads, SMInfo among it; the sweep of the change that follows is this one. *prepare*: called
+    before it with the hosts that were reached. Raises what that and `Fabric.sweep` raise.
+    """
+    fabric = writer.fabric
+    if fabric.is_simulated:
+        return None
+    with ExitStack() as stack:
+        reached, looked = list[Reached](), list[HostReport]()
+        for host in hosts:
+            try:
+                reached += reach(stack.enter_context, [host])
+            except HostNotReached as error:
+                looked.append(not_reached(error))
+        prepare(reached)
+        found = writer.sweep_for_choice(wanted, progress)
+        looked += [look_at_host(each.machine.files, each.host.named, own_socket()) for each in reached]
+    return choose(facts_of(found, looked, fabric.own_guid))
+
+
+def verify_choice(writer: Writer, operation: int, found: Topology, hosts: Sequence[SmHost]) -> None:
+    """Check that an *operation* by Sets of ibkeys, whose method was chosen, would go that way now too. *found*: a
+    sweep. Raises Refused (``stale``), StoreError."""
+    with Journal.read(writer.fabric.stores.journal) as journal:
+        if not journal.options_of(operation).get(KEPT_CHOICE):
+            return
+    choice = choose_from(found, hosts, writer.fabric.own_guid)
+    if choice.method != "direct":
+        raise stale_for_good(
+            f"operation {operation} sends Sets because no subnet manager ran, and now one may: {choice.found}"
+        ).unchanged(f"stop it, then `ibkeys resume {operation}`, or `ibkeys undo {operation}`")
+
+
+def refuse_other_choice(planned: Method | None, choice: Choice) -> None:
+    """Raise Refused (``stale``) where another method is chosen now than was *planned*."""
+    if planned not in (None, choice.require()):
+        raise stale_for_good(
+            f"the plan was made to be applied with `--via {planned}`, and now the method would be: {choice.found}"
+        ).unchanged(f"plan again, or type the method: `--via {planned}` or `--via {choice.method}`")

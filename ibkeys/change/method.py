@@ -1,0 +1,179 @@
+"""By which method a change of many ports is made where the user leaves that to ibkeys (``--via auto``): the rule.
+
+What is written beside a subnet manager does not last, and M_Keys that it does not know cost it the ports. So ibkeys
+sends Sets itself only where nothing shows an SM, goes through OpenSM only where the one master is an OpenSM of a host
+that may be examined, and refuses all else: `STATES` is the whole rule. `ibkeys.change.choosing` finds the facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from ibkeys.errors import Refused
+from ibkeys.mad.const import SMState
+from ibkeys.printable import named
+from ibkeys.topology.subnet_manager import sm_state_name
+
+Method = Literal["direct", "opensm"]
+"""``direct``: by Sets of ibkeys; ``opensm``: through the files of the master OpenSM."""
+AUTO: Final = "auto"
+"""The value of ``--via`` that leaves the method to ibkeys."""
+METHOD: Final = "method"
+"""What `Refused.interlock` is where no method is chosen, or one has to be typed; nothing overrides that."""
+_MASTER, _DISCOVERING, _STANDBY, _NOT_ACTIVE = map(
+    sm_state_name, (SMState.MASTER, SMState.DISCOVERING, SMState.STANDBY, SMState.NOT_ACTIVE)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SmFact:
+    """A port with a subnet manager. ``port``: in words; ``state``: what its SMInfo says, None without an answer;
+    ``is_sm``: its IsSM bit is set; ``host``: where its OpenSM runs, "" for this host, None for no host that was
+    examined."""
+
+    port: str
+    state: str | None
+    is_sm: bool = True
+    host: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.port} ({self.state or 'IsSM is set, SMInfo not answered'})"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the choice rests on. ``sms``: of the fabric; ``opensms``: the processes on the hosts that were examined, in
+    words; ``unreached``: the hosts that could not be, with the reason."""
+
+    sms: tuple[SmFact, ...] = ()
+    opensms: tuple[str, ...] = ()
+    unreached: tuple[str, ...] = ()
+
+    def in_state(self, state: str) -> list[SmFact]:
+        """Return the SMs whose SMInfo says *state*."""
+        return [each for each in self.sms if each.state == state]
+
+    @property
+    def masters(self) -> list[SmFact]:
+        """The SMs that say that they are master."""
+        return self.in_state(_MASTER)
+
+    @property
+    def shown(self) -> list[SmFact]:
+        """All SMs but those that say "not active" on a port without the IsSM bit: these are switched off."""
+        return [each for each in self.sms if each.is_sm or each.state != _NOT_ACTIVE]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A row of `STATES`. ``words``: the state, as ibkeys-apply(1) has it; ``method``: None where it is refused;
+    ``holds``: whether the facts are so; ``found``: what was found, in words; ``advice``: what to do then."""
+
+    words: str
+    method: Method | None
+    holds: Callable[[Facts], bool]
+    found: Callable[[Facts], str]
+    advice: str = ""
+
+
+_WAIT: Final = "type the command again when one SM is master (`ibkeys sm-show`)"
+_BESIDE: Final = "`--via direct` sends Sets all the same, as far as the interlocks let it"
+STATES: Final = (
+    State(
+        "a host cannot be examined",
+        None,
+        lambda facts: bool(facts.unreached),
+        lambda facts: f"not every host with an OpenSM could be examined: {named(facts.unreached)}",
+        f"make it reachable, or type `--via opensm` without it; {_BESIDE}",
+    ),
+    State(
+        "two SMs are master",
+        None,
+        lambda facts: len(facts.masters) > 1,
+        lambda facts: f"more than one SM is master: {_named(facts.masters)}",
+        f"{_WAIT}; {_BESIDE}",
+    ),
+    State(
+        "an SM is discovering: it starts, or a failover is under way",
+        None,
+        lambda facts: bool(facts.in_state(_DISCOVERING)),
+        lambda facts: f"an SM has just started, or takes over: {_named(facts.in_state(_DISCOVERING))}",
+        f"{_WAIT}; {_BESIDE}",
+    ),
+    State(
+        "one master, an OpenSM on this host or on one that was named",
+        "opensm",
+        lambda facts: any(each.host is not None for each in facts.masters),
+        lambda facts: f"through OpenSM (master {facts.masters[0].port} on {facts.masters[0].host or 'this host'})",
+    ),
+    State(
+        "one master, on no host that was named",
+        None,
+        lambda facts: bool(facts.masters),
+        lambda facts: (
+            f"the master is the SM at {facts.masters[0].port}, and it is not known to be an OpenSM of this host or of "
+            f"one that was named (OpenSMs found: {named(facts.opensms) if facts.opensms else 'none'})"
+        ),
+        "type `--via opensm --sm-host HOST` where OpenSM on HOST is that master, or `--via ufm:URL` where UFM runs it "
+        f"(partitions only); {_BESIDE}",
+    ),
+    State(
+        "no master, and a standby",
+        None,
+        lambda facts: bool(facts.in_state(_STANDBY)),
+        lambda facts: f"no SM is master, and a standby may take over: {_named(facts.in_state(_STANDBY))}",
+        f"{_WAIT}; {_BESIDE}",
+    ),
+    State(
+        "no master, and another SM, or one that does not answer",
+        None,
+        lambda facts: bool(facts.shown),
+        lambda facts: f"no SM answers as master, and one may run: {_named(facts.shown)}",
+        f"{_WAIT}, or stop that SM; {_BESIDE}",
+    ),
+    State(
+        "no SM on the fabric, and an OpenSM runs on a host",
+        None,
+        lambda facts: bool(facts.opensms),
+        lambda facts: f"no port shows an SM, and an OpenSM runs: {named(facts.opensms)}",
+        f"{_WAIT}, or stop that OpenSM; {_BESIDE}",
+    ),
+    State("no SM", "direct", lambda facts: True, lambda facts: "direct (no subnet manager was found)"),
+)
+"""State of the subnet → method. The first row that holds counts, and the last one always holds."""
+
+
+def _named(sms: Sequence[SmFact]) -> str:
+    return named([str(each) for each in sms])
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The method that was chosen, None where none was. ``found``: the method, or what speaks against each, in words;
+    ``advice``: what to type then."""
+
+    method: Method | None
+    found: str
+    advice: str = ""
+
+    def __str__(self) -> str:
+        return self.found if self.method is not None else f"none is chosen: {self.found}; {self.advice}"
+
+    def require(self) -> Method:
+        """Return the method. Raises Refused (`METHOD`) where none was chosen."""
+        if self.method is None:
+            raise Refused(f"no method is chosen for this change: {self.found}", METHOD).unchanged(self.advice)
+        return self.method
+
+    def refuse_untyped(self) -> Refused:
+        """Return the refusal for a command that could not ask whether this method is meant."""
+        text = f"without a question the method has to be typed: now it would be `--via {self.require()}`, {self.found}"
+        return Refused(text, METHOD).unchanged()
+
+
+def choose(facts: Facts) -> Choice:
+    """Return the method for a subnet of which *facts* are known."""
+    state = next(each for each in STATES if each.holds(facts))
+    return Choice(state.method, state.found(facts), state.advice)

@@ -1,0 +1,112 @@
+"""The method that is chosen for a change: a row for each state of the subnet, and what holds in every one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis.strategies import booleans, builds, lists, none, sampled_from, text
+
+from ibkeys.change.choosing import refuse_other_choice
+from ibkeys.change.method import METHOD, STATES, Choice, Facts, SmFact, choose
+from ibkeys.errors import Refused
+from ibkeys.mad.const import SM_STATE_NAMES
+
+PAGE = Path(__file__).parents[2] / "man" / "ibkeys-apply.1"
+MASTER = SmFact("'sm1' port 1", "master", host="")
+STANDBY = SmFact("'sm2' port 1", "standby", host="")
+THEIRS = SmFact("'sm3' port 1", "master")
+FACTS = {
+    "a host cannot be examined": [
+        Facts(unreached=("host sm2: no route",)),
+        Facts((MASTER,), ("OpenSM 1",), ("host sm2: no route",)),
+    ],
+    "two SMs are master": [Facts((MASTER, THEIRS), ("OpenSM 1",))],
+    "an SM is discovering: it starts, or a failover is under way": [
+        Facts((SmFact("'sm1' port 1", "discovering", host=""),), ("OpenSM 1",)),
+        Facts((MASTER, SmFact("'sm2' port 1", "discovering")), ("OpenSM 1",)),
+    ],
+    "one master, an OpenSM on this host or on one that was named": [
+        Facts((MASTER,), ("OpenSM 1",)),
+        Facts((MASTER, STANDBY), ("OpenSM 1", "OpenSM 2")),
+        Facts((MASTER, SmFact("'sm2' port 1", None)), ("OpenSM 1",)),
+        Facts((SmFact("'sm1' port 1", "master", host="sm1"),), ("OpenSM 1 on sm1",)),
+    ],
+    "one master, on no host that was named": [Facts((THEIRS,)), Facts((THEIRS, STANDBY), ("OpenSM 2",))],
+    "no master, and a standby": [Facts((STANDBY,), ("OpenSM 2",)), Facts((SmFact("'sm3' port 1", "standby"),))],
+    "no master, and another SM, or one that does not answer": [
+        Facts((SmFact("'sm1' port 1", None),)),
+        Facts((SmFact("'sm1' port 1", "not active"),)),
+        Facts((SmFact("'sm1' port 1", "state 9", is_sm=False),)),
+    ],
+    "no SM on the fabric, and an OpenSM runs on a host": [Facts(opensms=("OpenSM 1",))],
+    "no SM": [Facts(), Facts((SmFact("'sm1' port 1", "not active", is_sm=False),))],
+}
+ROWS = [(words, facts) for words, several in FACTS.items() for facts in several]
+SMS = builds(SmFact, text(), none() | sampled_from([*SM_STATE_NAMES.values(), "state 9"]), booleans(), none() | text())
+
+
+@pytest.mark.parametrize(("words", "facts"), ROWS, ids=[words for words, _ in ROWS])
+def test_each_state_has_its_method(words: str, facts: Facts) -> None:
+    state = next(each for each in STATES if each.holds(facts))
+    assert state.words == words
+    choice = choose(facts)
+    assert choice.method == state.method
+    assert bool(choice.advice) == (choice.method is None)
+    named = [*(each.port for each in facts.sms if each.is_sm), *facts.unreached, *facts.opensms]
+    assert not named or any(each in choice.found for each in named)
+
+
+def test_each_row_of_the_table_is_tried() -> None:
+    assert [each.words for each in STATES] == [*FACTS]
+
+
+def test_the_man_page_has_the_table() -> None:
+    page = PAGE.read_text().replace("\\-", "-")
+    [table] = re.findall(r"^\.SS How the method is chosen\n.*?^\.TS\n.*?^_\n(.*?)^\.TE", page, re.MULTILINE | re.DOTALL)
+    rows = [row.split("@") for row in table.splitlines()]
+    assert rows == [[each.words, each.method or "refused"] for each in STATES]
+
+
+@given(lists(SMS).map(tuple), lists(text()).map(tuple), lists(text()).map(tuple))
+def test_nothing_is_sent_beside_anything_that_shows_a_subnet_manager(
+    sms: tuple[SmFact, ...], opensms: tuple[str, ...], unreached: tuple[str, ...]
+) -> None:
+    method = choose(Facts(sms, opensms, unreached)).method
+    if any(each.is_sm or each.state != "not active" for each in sms) or opensms or unreached:
+        assert method != "direct"
+    masters = [each for each in sms if each.state == "master"]
+    assert (method == "opensm") == (
+        len(masters) == 1
+        and masters[0].host is not None
+        and not unreached
+        and not any(each.state == "discovering" for each in sms)
+    )
+
+
+def test_what_is_not_chosen_says_what_was_found_and_what_to_type() -> None:
+    with pytest.raises(Refused, match=r"SM at .sm3. port 1.*nothing was changed: type `--via opensm") as error:
+        choose(Facts((THEIRS,))).require()
+    assert error.value.interlock == METHOD
+
+
+def test_a_method_that_nobody_is_asked_about_is_named() -> None:
+    refused = choose(Facts((MASTER,))).refuse_untyped()
+    assert (refused.interlock, "`--via opensm`" in str(refused)) == (METHOD, True)
+
+
+def test_another_method_than_the_planned_one_is_stale() -> None:
+    direct, none_chosen = choose(Facts()), choose(Facts((THEIRS,)))
+    refuse_other_choice(None, direct)
+    refuse_other_choice("direct", direct)
+    for planned, choice, interlock in (("opensm", direct, "stale"), ("opensm", none_chosen, METHOD)):
+        with pytest.raises(Refused) as error:
+            refuse_other_choice(planned, choice)  # type: ignore[arg-type]
+        assert error.value.interlock == interlock
+
+
+def test_a_choice_is_its_method_in_words() -> None:
+    assert str(choose(Facts((MASTER,)))) == "through OpenSM (master 'sm1' port 1 on this host)"
+    assert str(Choice(None, "found", "advice")) == "none is chosen: found; advice"
