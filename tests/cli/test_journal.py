@@ -39,6 +39,24 @@ def test_journal_tells(cli: Cli, plan: Path) -> None:
     assert lines[2].split()[:5] == ["2", "undo", "of", "1", "done"]
 
 
+def test_journal_tells_by_which_method(cli: Cli, plan: Path, tmp_path: Path) -> None:
+    cli("pkey-set", 2, "3=0x8010", "--yes")
+    cli("undo", 1, "--yes")
+    cli("apply", plan, "--allow-removals", "--yes")
+    cli("undo", 3, "--yes")
+    cli("mkey-deploy", "--same", "--yes")
+    told = cli("journal", "-f", "json").json["operations"]
+    assert [each["method"] for each in told] == [None, None, "direct", "direct", "direct"]
+    assert "method: " not in cli("journal", 1).out
+    assert "method: direct\n" in cli("journal", 3).out
+    with Journal(path := tmp_path / "journal.db") as stored:
+        for number, options in enumerate(("{}", '{"carrier": "ufm"}', "damaged")):
+            stored.keep_options(stored.operation("apply", kept={}).put_on_disk(), options, str(number))
+        Runs(stored).begin(stored.operation("mkey-rotate", kept={}).put_on_disk(), RunOptions(), [], {"name": "opensm"})
+    told = cli("journal", "--journal", path, "-f", "json").json["operations"]
+    assert [each["method"] for each in told] == ["direct", "ufm", "direct", "opensm"]
+
+
 def test_journal_tells_who_and_how(cli: Cli) -> None:
     host, user = os.uname().nodename, this_process().user
     cli(

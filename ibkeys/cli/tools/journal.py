@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _COLUMNS: Final = (
     *("id", "command", "state", "started", "finished", "ports", "unproven", "unconfirmed"),
     *("user", "host", "overrides", "options", "undoes", "undone_by", "finish_with", "roll_back_with", "close_with"),
-    *("rollback", "step", "waiting"),
+    *("rollback", "step", "waiting", "method"),
 )
 _CHANGE_COLUMNS: Final = (*IDENTITY, "status", "kind", "index", "before", "after")
 _FILE_COLUMNS: Final = ("host", "path", "status", "bytes_before", "bytes_after", "mode_before", "mode_after")
@@ -89,7 +89,7 @@ def operation_document(record: OperationRecord) -> dict[str, Any]:
         "roll_back_with": commands and commands.roll_back,
         "close_with": commands and commands.close,
         "rollback": record.rollback,
-        **values_of(record, ("step", "waiting")),
+        **values_of(record, ("step", "waiting", "method")),
         "starts": starts,
     }
 
@@ -147,6 +147,8 @@ def _write(
             is_what = _is_open(each) if rollback is None else f"was not confirmed, and {ROLLBACKS[rollback]}"
             commands = NextCommands(each["finish_with"], each["roll_back_with"], each["close_with"])
             write(f"operation {each['id']} {is_what}: {commands}")
+    if with_starts and operations[0]["method"] is not None:
+        write(f"method: {operations[0]['method']}")
     for start in operations[0]["starts"] if with_starts else ():
         write(_told(start))
     for step in steps:

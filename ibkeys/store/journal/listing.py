@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ibkeys import jsonfile
 from ibkeys.errors import FileFormatError
-from ibkeys.store.journal.records import KEY_COMMANDS, OperationRecord, Start
+from ibkeys.store.journal.records import KEY_COMMANDS, OperationRecord, Start, options_in
 from ibkeys.store.origin import Origin
 
 if TYPE_CHECKING:
@@ -30,11 +30,14 @@ def list_operations(database: Database) -> list[OperationRecord]:
         of="operations plans",
     )
     starts, of_plan, began = _starts(database), set[int](), dict[int, str]()
+    methods = _methods(database)
     steps, waiting = _steps_under_way(database), _waiting_ports(database)
     for ident, command, *_, undoes, _, _, has_plan in rows:
         if has_plan or undoes in of_plan:
             of_plan.add(ident)
         began[ident] = began.get(undoes, command)
+        if undoes in methods:
+            methods[ident] = methods[undoes]
     return [
         OperationRecord(
             *(ident, command, state, started, finished, ports, unproven, stage, undoes, undone_by),
@@ -45,6 +48,7 @@ def list_operations(database: Database) -> list[OperationRecord]:
             starts=tuple(starts.get(ident, ())),
             step=steps.get(ident),
             waiting=waiting.get(ident, 0),
+            method=methods.get(ident),
         )
         for ident, command, state, started, finished, ports, unproven, stage, undoes, undone_by, is_open, _ in rows
     ]
@@ -91,6 +95,14 @@ def _waiting_ports(database: Database) -> dict[int, int]:
     """Return how many ports of each run of M_Keys still have to get their key."""
     rows = database.query("SELECT operation, count(*) FROM run_ports WHERE state = 'waiting' GROUP BY operation")
     return dict(rows)
+
+
+def _methods(database: Database) -> dict[int, str]:
+    """Return by which method each apply and each run of M_Keys was made: an early version knew only the direct one."""
+    plans = database.query("SELECT operation, options FROM plans WHERE document IS NOT NULL", of="plans")
+    runs = database.query("SELECT operation, via IS NULL FROM runs", of="runs")
+    methods = {operation: str(options_in(options).get("carrier", "direct")) for operation, options in plans}
+    return methods | {operation: "direct" if is_direct else "opensm" for operation, is_direct in runs}
 
 
 def _texts(text: str) -> tuple[str, ...]:

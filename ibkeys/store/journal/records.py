@@ -129,10 +129,11 @@ class OperationRecord:
     gave back, None if it is no undo. ``undone_by``: the one that gave this one back; None also for one that an earlier
     version undid. ``being_undone``: an undo of it was begun and is not finished. ``is_of_plan``: it follows a plan, or
     undoes an operation that does, and so on; ``is_of_keys``: the same of a run of M_Keys. ``undid``: the command of
-    what an undo undoes, and of an undo of that, and so on; None of an operation that is no undo.
-    ``starts``: empty for what an earlier version did. ``step``: the one that it was in when it was interrupted, None
-    between two steps and of an operation that makes none. ``waiting``: of a run of M_Keys the ports that it has yet to
-    change, also where it is held after the first.
+    what an undo undoes, and of an undo of that, and so on; None of an operation that is no undo. ``starts``: empty for
+    what an earlier version did. ``step``: the one that it was in when it was interrupted, None between two steps and of
+    an operation that makes none. ``waiting``: of a run of M_Keys the ports that it has yet to change, also where it is
+    held after the first. ``method``: by which an apply or a run of M_Keys was made, or what is undone: ``direct``,
+    ``opensm`` or ``ufm``; None of other commands.
     """
 
     id: int
@@ -152,6 +153,7 @@ class OperationRecord:
     starts: tuple[Start, ...] = ()
     step: str | None = None
     waiting: int = 0
+    method: str | None = None
 
     @property
     def is_half_undone(self) -> bool:
