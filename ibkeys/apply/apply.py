@@ -71,7 +71,7 @@ def plan_apply(
     _permit(writer, apply_plan, permissions)
     problems = [each for each in plan.problems if carrier.sends_sets or each.kind != "active-sm"]
     if plan.method not in (None, carrier.name):
-        apply_plan.notes.append(f"the plan was made for the method {plan.method}; as you say, it is {carrier.name}")
+        apply_plan.notes.append(f"the plan was made for the method {plan.method}, and this is made by {carrier.name}")
     if problems:
         apply_plan.notes.append(f"the plan names {counted(len(problems), 'problem')}, the first: {problems[0].message}")
     if apply_plan.phases:

@@ -205,7 +205,7 @@ def test_a_plan_is_not_applied_by_another_method_than_it_says(site: Site) -> Non
         assert (done.returncode, "the plan was made to be applied with `--via direct`" in done.stderr) == (4, True)
         assert "refused by interlock stale" in done.stderr
     done = site.apply("--via", "opensm", "--dry-run")
-    assert "the plan was made for the method direct; as you say, it is opensm" in done.stderr
+    assert "the plan was made for the method direct, and this is made by opensm" in done.stderr
     assert site.plan() == "opensm"
     site.kill(opensm)
     done = site.apply("--dry-run")
