@@ -59,13 +59,13 @@ def test_it_says_through_whom_and_in_which_steps(opensm: KeyedOpensm) -> None:
     assert opensm.keys() == {(0, 0, 0)}
 
 
-def test_without_via_it_names_the_command_that_lasts(opensm: KeyedOpensm) -> None:
-    done = opensm.served.ibkeys("mkey-deploy", "--same", *CLOSED, "--yes")
+def test_by_own_sets_it_names_the_command_that_lasts(opensm: KeyedOpensm) -> None:
+    done = opensm.served.ibkeys("mkey-deploy", "--via", "direct", "--same", *CLOSED, "--yes")
     assert done.returncode == 4, done.stdout + done.stderr
     assert "`ibkeys mkey-deploy --via opensm --protect 2 --lease 60`" in done.stderr
     code, said = opensm.ibkeys("mkey-deploy", *CLOSED)
     assert code == 0, said
-    done = opensm.served.ibkeys("mkey-remove", "--yes")
+    done = opensm.served.ibkeys("mkey-remove", "--via", "direct", "--yes")
     assert done.returncode == 4, done.stdout + done.stderr
     assert "`ibkeys mkey-remove --via opensm`" in done.stderr
 
