@@ -12,12 +12,14 @@ from ibkeys.apply.direct import DirectCarrier
 from ibkeys.apply.opensm.carrier import OpensmCarrier
 from ibkeys.apply.ufm.carrier import KEPT_URL, UfmCarrier
 from ibkeys.change.choosing import choose_method, refuse_other_choice
-from ibkeys.change.method import AUTO, Method
+from ibkeys.change.method import AUTO, METHOD
 from ibkeys.change.writer import Writer
-from ibkeys.errors import StoreError, UsageError
+from ibkeys.errors import Refused, StoreError, UsageError
+from ibkeys.plan.model import PartitionPlan
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.site import hosts_in, reach
 from ibkeys.store.journal import PlanRecord
+from ibkeys.ufm.access import is_ufm, via_of
 from ibkeys.ufm.rest import Ufm
 
 
@@ -62,19 +64,23 @@ CARRIERS: Final[Mapping[str, Callable[[Writer, Via, Mapping[str, Any]], Carrier]
 """Name → what makes it, of what the user asks for now and what the journal kept."""
 
 
-def carrier_for(writer: Writer, via: Via, planned: Method | None = None) -> Carrier:
-    """Return the carrier of a new operation: the one that the user names, else the one that is chosen. On a simulated
-    subnet that is direct. *planned*: the method that its plan was made for, None if that is not known.
+def carrier_for(writer: Writer, via: Via, plan: PartitionPlan) -> Carrier:
+    """Return the carrier by which *plan* is applied: the one that the user names, else the one that is chosen. On a
+    simulated subnet that is direct.
 
-    Raises Refused (`ibkeys.change.method.METHOD`) where none is chosen, and (``stale``) where it is not the planned
-    one; what `choose_method` and `carrier_of` raise.
+    Raises Refused (`ibkeys.change.method.METHOD`) where none is chosen, or the policy is UFM's, and (``stale``) where
+    the plan says another one; what `choose_method` and `carrier_of` raise.
     """
     if via.name not in (None, AUTO):
         return carrier_of(writer, via)
+    if is_ufm(plan.policy.file) and not writer.fabric.is_simulated:
+        raise Refused("the policy of the plan is UFM's, and UFM is never chosen as the method", METHOD).unchanged(
+            f"type it: `{via.command} {via_of(plan.policy.file)}`"
+        )
     choice = choose_method(writer, via.hosts or [SmHost()])
     if choice is None:
         return carrier_of(writer, replace(via, name=DirectCarrier.name))
-    refuse_other_choice(planned, choice)
+    refuse_other_choice(plan.method, choice)
     carrier = carrier_of(writer, replace(via, name=choice.require()))
     carrier.choice = choice
     return carrier

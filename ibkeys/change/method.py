@@ -86,7 +86,7 @@ STATES: Final = (
         None,
         lambda facts: bool(facts.unreached),
         lambda facts: f"not every host with an OpenSM could be examined: {named(facts.unreached)}",
-        f"make it reachable, or type `--via opensm` without it; {_BESIDE}",
+        f"make it reachable, or type `--via opensm` and leave that host out; {_BESIDE}",
     ),
     State(
         "two SMs are master",
@@ -169,7 +169,10 @@ class Choice:
 
     def refuse_untyped(self) -> Refused:
         """Return the refusal for a command that could not ask whether this method is meant."""
-        text = f"without a question the method has to be typed: now it would be `--via {self.require()}`, {self.found}"
+        text = (
+            "with --yes or without a terminal the method has to be typed: now it would be "
+            f"`--via {self.require()}`: {self.found}"
+        )
         return Refused(text, METHOD).unchanged()
 
 

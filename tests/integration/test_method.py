@@ -176,7 +176,12 @@ def answered(site: Site, *words: str | Path) -> str:
 APPLY = ("apply", "plan.json", "--allow-removals", *BLUNT)
 
 
-@pytest.mark.parametrize("words", [(*APPLY, "--first", "1"), ("mkey-deploy", "--same", "--first", "2")])
+SOAK = pytest.mark.soak
+
+
+@pytest.mark.parametrize(
+    "words", [pytest.param((*APPLY, "--first", "1"), marks=SOAK), ("mkey-deploy", "--same", "--first", "2")]
+)
 def test_a_change_that_went_direct_does_not_go_on_when_an_opensm_has_come(site: Site, words: Words) -> None:
     assert site.plan() == "direct"
     assert "method: direct (no subnet manager was found)" in answered(site, *words)
@@ -188,6 +193,7 @@ def test_a_change_that_went_direct_does_not_go_on_when_an_opensm_has_come(site: 
     assert done.returncode == 0, done.stderr
 
 
+@SOAK
 def test_what_was_typed_goes_on_beside_an_opensm_as_the_interlocks_let_it(site: Site) -> None:
     site.plan()
     done = site.served.ibkeys(*APPLY, "--first", "1", "--via", "direct", "--yes")
@@ -226,7 +232,9 @@ def test_through_the_opensm_that_was_found_and_back(site: Site) -> None:
     [
         ((*APPLY, "--first", "1", "--dry-run"), "--first counts leaf switches, but opensm changes all"),
         (("mkey-deploy", "--per-port", "--dry-run"), "stock OpenSM has one M_Key for the subnet"),
-        (("mkey-rotate", "--order", "nearest", "--dry-run"), "--order cannot be combined with a run through OpenSM"),
+        pytest.param(
+            ("mkey-rotate", "--order", "nearest", "--dry-run"), "--order cannot be combined with a run", marks=SOAK
+        ),
     ],
 )
 def test_an_option_that_the_chosen_method_lacks(site: Site, words: Words, why: str) -> None:
@@ -236,7 +244,9 @@ def test_an_option_that_the_chosen_method_lacks(site: Site, words: Words, why: s
     assert (done.returncode, why in done.stderr) == (2, True), done.stderr
 
 
-@pytest.mark.parametrize("words", [(*APPLY, "--rewrite"), ("mkey-deploy", "--same", "--confirm-within", "60")])
+@pytest.mark.parametrize(
+    "words", [pytest.param((*APPLY, "--rewrite"), marks=SOAK), ("mkey-deploy", "--same", "--confirm-within", "60")]
+)
 def test_an_option_of_opensm_where_the_method_is_direct(site: Site, words: Words) -> None:
     site.plan()
     done = site.served.ibkeys(*words, "--dry-run")

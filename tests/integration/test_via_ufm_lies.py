@@ -109,8 +109,9 @@ def test_what_ufm_has_and_its_sm_never_wrote_is_drift() -> None:
         assert done.returncode == 1, done.stdout + done.stderr
         lasts = f"--via {over.url}/ufmRestV3`"
         assert f"`ibkeys apply PLAN {lasts}" in done.stdout
-        done = over.served.ibkeys("apply", plan, "--yes")
-        assert (done.returncode, f"`ibkeys apply {plan} {lasts}" in done.stderr) == (4, True), done.stderr
+        for words in ((), ("--via", "direct")):
+            done = over.served.ibkeys("apply", plan, *words, "--yes")
+            assert (done.returncode, f"`ibkeys apply {plan} {lasts}" in done.stderr) == (4, True), done.stderr
         done = over.apply()
         assert done.returncode == 4
         assert "refused by interlock drift" in done.stderr

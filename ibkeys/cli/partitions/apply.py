@@ -170,7 +170,7 @@ def _plan(request: ApplyRequest, writer: Writer, document: PartitionPlan | None,
     if request.operation is not None:
         return plan_resume(writer, request.permissions, run, via=request.via(), operation=request.operation)
     assert document is not None
-    carrier = carrier_for(writer, request.via(), document.method)
+    carrier = carrier_for(writer, request.via(), document)
     if request.rewrite and carrier.name != "opensm":
         raise UsageError(f"--rewrite is for a change through OpenSM, and the method is {carrier.name}: omit it")
     require_typed_method(request.asked.consent, carrier.choice)
