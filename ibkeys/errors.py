@@ -121,7 +121,10 @@ class MalformedMad(IbkeysError, ValueError):
 
 
 class AddressError(IbkeysError, ValueError):
-    """An address that no port of any subnet can have, or that is ambiguous (the message lists the candidates)."""
+    """An address that no port of any subnet can have, or that is ambiguous. ``candidates``: the nodes that may be meant
+    by it, each in a word that names it alone."""
+
+    candidates: tuple[str, ...] = ()
 
 
 class UsageError(IbkeysError, ValueError):
@@ -190,7 +193,10 @@ class SendRefused(IbkeysError):
 
 
 class Unreachable(IbkeysError):
-    """The port exists but no SMP can be made that it answers; the message says which address would."""
+    """The port exists but no SMP can be made that it answers; the message says which address would. Or nothing on the
+    subnet has that address; ``candidates``: names that are much like it."""
+
+    candidates: tuple[str, ...] = ()
 
 
 class MKeyNeeded(IbkeysError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -10,10 +11,10 @@ from ibkeys.client.address import Address, DirectedAddress, GuidAddress, LidAddr
 from ibkeys.errors import AddressError, Unreachable, UsageError
 from ibkeys.near import did_you_mean_one_of, near_nodes
 from ibkeys.printable import clean, counted
-from ibkeys.topology.model import Topology
 from ibkeys.topology.names.patterns import split_description
 from ibkeys.topology.nodes import Node, Port
 from ibkeys.topology.plausible import check_port_numbers
+from ibkeys.topology.searched import Searched
 
 _NAMED: Final = 8
 """So many nodes are named where one is meant."""
@@ -29,9 +30,10 @@ class SeveralNodes(AddressError):
     def __init__(self, message: str, ports: Sequence[Port]) -> None:
         super().__init__(message)
         self.ports = list(ports)
+        self.candidates = _words_of(port.node for port in ports)
 
 
-def find_aliases(fabric: Topology, guids: Iterable[int]) -> dict[int, tuple[Port, int]]:
+def find_aliases(fabric: Searched, guids: Iterable[int]) -> dict[int, tuple[Port, int]]:
     """Return those of *guids* that are no port's own and that an end port has as alias GUIDs, as far as GUIDInfo was
     read: each with the first such port and its index in GUIDInfo. Index 0 is the port's own GUID (IBA 14.2.5.5)."""
     ends = list(fabric.end_ports())
@@ -44,20 +46,20 @@ def find_aliases(fabric: Topology, guids: Iterable[int]) -> dict[int, tuple[Port
     return found
 
 
-def find_port(fabric: Topology, address: Address, portnum: int | None) -> Port:
+def find_port(fabric: Searched, address: Address, portnum: int | None) -> Port:
     """Return the port that *address* and *portnum* mean; without *portnum* port 0 of a switch, else the port reached.
 
     Raises AddressError (several nodes match: SeveralNodes where they are those of one host), UsageError (no such port
     number), Unreachable (nothing has it).
     """
     ports = find_ports(fabric, address)
-    near = ""
+    near: Sequence[str] = ()
     if isinstance(address, NameAddress) and not ports:
-        near = did_you_mean_one_of(near_nodes(address.name, (node.description or "" for node in fabric.nodes)))
+        near = near_nodes(address.name, (node.description or "" for node in fabric.nodes))
     return pick(fabric, ports, portnum, str(address), near)
 
 
-def find_ports(fabric: Topology, address: Address) -> list[Port]:
+def find_ports(fabric: Searched, address: Address) -> list[Port]:
     """Return the end ports of the one node that *address* names; none where nothing has it.
 
     A name is a whole NodeDescription, or else the host's part of it. Raises AddressError where several nodes match,
@@ -81,18 +83,24 @@ def find_ports(fabric: Topology, address: Address) -> list[Port]:
     nodes = {id(port.node): port.node for port in ports}
     if len(nodes) > 1:
         what = "name" if isinstance(address, NameAddress) else "GUID"
-        raise AddressError(f"{address} is the {what} of {len(nodes)} nodes: {candidates(nodes.values())}")
+        error = AddressError(f"{address} is the {what} of {len(nodes)} nodes: {candidates(nodes.values())}")
+        error.candidates = _words_of(nodes.values())
+        raise error
     return ports
 
 
-def pick(fabric: Topology | None, ports: Sequence[Port], portnum: int | None, what: str, near: str = "") -> Port:
+def pick(
+    fabric: Searched | None, ports: Sequence[Port], portnum: int | None, what: str, near: Sequence[str] = ()
+) -> Port:
     """Return port *portnum* of the node whose end ports *ports* are; *what* names it in the errors of `find_port`, and
-    *near* ends the one that says there is none.
+    *near* are names much like it, for the one that says there is none.
 
     Raises as that, and ImpossibleValue if the node's own port numbers make no sense.
     """
     if not ports:
-        raise Unreachable(f"{what}: {_not_found(fabric)}{near}")
+        error = Unreachable(f"{what}: {_not_found(fabric)}{did_you_mean_one_of(near)}")
+        error.candidates = tuple(near)
+        raise error
     node = ports[0].node
     first = min(ports, key=lambda port: port.num)
     check_port_numbers(node, first)
@@ -105,7 +113,7 @@ def pick(fabric: Topology | None, ports: Sequence[Port], portnum: int | None, wh
     return port
 
 
-def _not_found(fabric: Topology | None) -> str:
+def _not_found(fabric: Searched | None) -> str:
     """Return in words that a port was not found: that there is none, or that it may be where nothing was read."""
     troubles = fabric.troubles if fabric else []
     unasked = fabric.unasked if fabric else []
@@ -122,7 +130,7 @@ def _not_found(fabric: Topology | None) -> str:
     return f"not found, but {were}, so it may be there: {why.port}: {why.error}"
 
 
-def _on_route(fabric: Topology, path: tuple[int, ...]) -> Iterator[Port]:
+def _on_route(fabric: Searched, path: tuple[int, ...]) -> Iterator[Port]:
     """Follow *path* along the links that a sweep proved and yield the end port where it ends."""
     if not fabric.nodes:
         return
@@ -148,7 +156,7 @@ def number_meant(reached: Port, portnum: int | None) -> int:
     return num
 
 
-def _of_host(fabric: Topology, host: str) -> list[Node]:
+def _of_host(fabric: Searched, host: str) -> list[Node]:
     return [node for node in fabric.nodes if node.description and split_description(node.description)[0] == host]
 
 
@@ -159,6 +167,17 @@ def _of_one_host(address: NameAddress, nodes: Sequence[Node]) -> str:
         return f"{address} stands for {len(nodes)} nodes: {candidates(nodes)}"
     rest = f" (all of them: names {clean(address.name)})" if len(names) > _NAMED else ""
     return f"{address} stands for {len(nodes)} nodes{rest}{did_you_mean_one_of(names, _NAMED)}"
+
+
+def _words_of(nodes: Iterable[Node]) -> tuple[str, ...]:
+    """Return for each node the word that finds it alone: its name, or its GUID or route where others have the same."""
+    each = list(dict.fromkeys(nodes))
+    names, guids = Counter(node.description for node in each), Counter(node.guid for node in each)
+    return tuple(
+        (node.description if names[node.description] == 1 else None)
+        or (f"0x{node.guid:016x}" if guids[node.guid] == 1 else ",".join(map(str, (0, *node.path))))
+        for node in each
+    )
 
 
 def candidates(nodes: Iterable[Node]) -> str:

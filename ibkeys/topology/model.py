@@ -6,54 +6,13 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Self
 
-from ibkeys.errors import IbkeysError, LimitReached, NoReply
+from ibkeys.client.address import AddressLike, as_address
 from ibkeys.mad.attributes import PortInfo
-from ibkeys.topology.nodes import LinkEnd, Node, Port, Reading
-
-
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """Something that should have been read and was not: at which port, and why.
-
-    ``attribute``: what was asked, or the field whose value no port can have (`ibkeys.topology.plausible`). ``reading``:
-    ``refused``, ``silent`` or ``not-asked``. ``limit``: the name of that which was reached. NodeInfo is asked of the
-    far end of a link, so its trouble is that of the port before it: whoever is behind that port did not answer.
-    """
-
-    port: Port
-    error: str
-    attribute: str = ""
-    reading: Reading = "refused"
-    limit: str = field(default="", compare=False)
-
-    @classmethod
-    def of(cls, port: Port, attribute: str, error: IbkeysError, text: str | None = None) -> Self:
-        """Return the trouble that *error* is, in the words of *text* where that says more."""
-        reading: Reading = "refused"
-        if isinstance(error, NoReply):
-            reading = "silent" if error.attempts else "not-asked"
-        limit = error.limit if isinstance(error, LimitReached) else ""
-        return cls(port, text or str(error), attribute, reading, limit)
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether it is the far end of the port's link that could not be read."""
-        return self.attribute == "NodeInfo"
-
-
-@dataclass(frozen=True, slots=True)
-class Unasked:
-    """A place behind which a sweep asked nobody, because a protected port may be there.
-
-    ``near``: the port before it. ``known``: (GUID, port) that the known links place there, ``named``: that the SA or a
-    forwarding table names there (port 0 where it does not say which); None for nothing.
-    """
-
-    near: Port
-    known: LinkEnd | None
-    named: LinkEnd | None
+from ibkeys.topology.find import find_port
+from ibkeys.topology.nodes import Node, Port
+from ibkeys.topology.troubles import Trouble as Trouble
+from ibkeys.topology.troubles import Unasked as Unasked
 
 
 @dataclass(slots=True)
@@ -121,6 +80,16 @@ class Topology:
             if not node.is_switch
             for num in range(1, node.num_ports + 1)
         )
+
+    def port_of(self, address: AddressLike, portnum: int | None = None) -> Port:
+        """Return the port that a name, GUID, LID or directed route means, as the command line takes them: see
+        `as_address`. A name is a NodeDescription, what the node name map calls the node, or a host's name where the
+        host has one node. *portnum*: port of the node; by default 0 of a switch, else the port with that address.
+
+        Raises AddressError (several nodes match) and Unreachable (no node does); their ``candidates`` are what may be
+        meant, each a word for this method. UsageError for a port number that the node does not have.
+        """
+        return find_port(self, as_address(address), portnum)
 
     def find_lid(self, lid: int) -> Port | None:
         """Return the end port that has *lid* among its LIDs (base LID and LMC), or None."""

@@ -21,8 +21,8 @@ from ibkeys.printable import clean
 from ibkeys.topology.names.patterns import folded
 
 if TYPE_CHECKING:
-    from ibkeys.topology.model import Topology
     from ibkeys.topology.nodes import Node, Port
+    from ibkeys.topology.searched import Searched
 
 Row = Mapping[str, Any]
 """The keys that every port carries in every document (`Port.identity`), whatever stands beside them."""
@@ -51,7 +51,7 @@ class FoldedNames:
     """How the ports of a sheet are called. *rows*: all of them, so that what repeats is known. *fabric*: where they
     are: a name that repeats anywhere in it repeats, and its links may name switch ports."""
 
-    def __init__(self, rows: Iterable[Row], fabric: Topology | None = None) -> None:
+    def __init__(self, rows: Iterable[Row], fabric: Searched | None = None) -> None:
         self._nodes: dict[str, set[str]] = {}
         self._ports: dict[str, set[int]] = {}
         for row in rows:

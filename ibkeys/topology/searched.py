@@ -1,0 +1,29 @@
+"""What those need of a fabric who look for a port in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from ibkeys.topology.nodes import Node, Port
+from ibkeys.topology.troubles import Trouble, Unasked
+
+
+class Searched(Protocol):
+    """What is searched of a fabric: see `ibkeys.topology.model.Topology`."""
+
+    nodes: list[Node]
+    troubles: list[Trouble]
+    unasked: list[Unasked]
+
+    def end_ports(self) -> Iterator[Port]:
+        """Yield the ports that own an M_Key and a LID."""
+
+    def find_lid(self, lid: int) -> Port | None:
+        """Return the end port with *lid*."""
+
+    def find_guid(self, guid: int) -> list[Port]:
+        """Return the end ports with *guid*."""
+
+    def find_name(self, name: str) -> list[Node]:
+        """Return the nodes with that NodeDescription."""

@@ -1,0 +1,52 @@
+"""What a sweep could not read, or did not ask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Self
+
+from ibkeys.errors import IbkeysError, LimitReached, NoReply
+from ibkeys.topology.nodes import LinkEnd, Port, Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something that should have been read and was not: at which port, and why.
+
+    ``attribute``: what was asked, or the field whose value no port can have (`ibkeys.topology.plausible`). ``reading``:
+    ``refused``, ``silent`` or ``not-asked``. ``limit``: the name of that which was reached. NodeInfo is asked of the
+    far end of a link, so its trouble is that of the port before it: whoever is behind that port did not answer.
+    """
+
+    port: Port
+    error: str
+    attribute: str = ""
+    reading: Reading = "refused"
+    limit: str = field(default="", compare=False)
+
+    @classmethod
+    def of(cls, port: Port, attribute: str, error: IbkeysError, text: str | None = None) -> Self:
+        """Return the trouble that *error* is, in the words of *text* where that says more."""
+        reading: Reading = "refused"
+        if isinstance(error, NoReply):
+            reading = "silent" if error.attempts else "not-asked"
+        limit = error.limit if isinstance(error, LimitReached) else ""
+        return cls(port, text or str(error), attribute, reading, limit)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether it is the far end of the port's link that could not be read."""
+        return self.attribute == "NodeInfo"
+
+
+@dataclass(frozen=True, slots=True)
+class Unasked:
+    """A place behind which a sweep asked nobody, because a protected port may be there.
+
+    ``near``: the port before it. ``known``: (GUID, port) that the known links place there, ``named``: that the SA or a
+    forwarding table names there (port 0 where it does not say which); None for nothing.
+    """
+
+    near: Port
+    known: LinkEnd | None
+    named: LinkEnd | None
