@@ -2,12 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
 
-from ibkeys.apply.apply_plan import FinishedApply
-from ibkeys.change.confirming.confirmation import ask_for_confirmation
+from ibkeys.apply.apply_plan import ApplyHooks, FinishedApply
+from ibkeys.change.confirming.confirmation import ask_for_confirmation, is_unconfirmed, may_go_back
+from ibkeys.change.confirming.guardian import Guardian
+from ibkeys.change.consent import INTERLOCKS
 from ibkeys.errors import IbkeysError
-from ibkeys.store.journal import Journal
+from ibkeys.store.journal import Journal, Operation
+
+ROLLS_BACK: Final = (
+    *("undo", "--unconfirmed", "--yes", "--force", "--at-once", "--allow-break"),
+    *(f"--override={name}" for name in INTERLOCKS),
+)
+"""The words of the command that rolls an unconfirmed apply back and asks nothing; its operation follows."""
+
+
+def guardian_of(journal: Path, command: Sequence[str], seconds: float) -> Guardian:
+    """Start the process that rolls an apply back by *command* when this one dies, see `Guardian`."""
+    return Guardian(command, partial(is_unconfirmed, journal), seconds, partial(may_go_back, journal))
+
+
+def let_be_confirmed(
+    hooks: ApplyHooks,
+    seconds: float,
+    guardian: Guardian | None,
+    wait: Callable[[float], bool],
+    say: Callable[[str], None],
+    all_written: Callable[[], None] = lambda: None,
+) -> None:
+    """Let a run wait for its confirmation, here and, should this process die, in *guardian*.
+
+    *wait*, *say*: as `confirm_or_go_back` has them; *all_written*: called before it waits.
+    """
+
+    known = hooks.began
+
+    def began(operation: Operation) -> None:
+        known(operation)
+        if guardian is not None and operation.id is not None:
+            guardian.began(operation.id, len(operation.journal.find(operation.id).starts))
+
+    def ended(finished: FinishedApply) -> None:
+        all_written()
+        if guardian is not None:
+            guardian.send("waiting")
+        confirm_or_go_back(finished, seconds, time.monotonic, wait, say)
+
+    hooks.began, hooks.ended, hooks.confirm_within = began, ended, seconds
 
 
 def confirm_or_go_back(

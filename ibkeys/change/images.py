@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
+from ibkeys.change.wanted import Value
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import VIOLATION_COUNTERS, PortInfo
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
@@ -12,8 +13,6 @@ from ibkeys.store.journal import Image
 from ibkeys.topology.enforcement import as_shown
 from ibkeys.topology.nodes import Port
 
-Value = str | int | bool | None
-"""A P_Key or an M_Key's state as text, a bit as true or false, a number; None is nothing there, or not known."""
 Row = tuple[str, int | None, Value, Value]
 """Kind, index, before, after: as `ibkeys.change.plan.Change` has them."""
 P_KEY_BLOCK: Final = struct.Struct(f">{P_KEYS_PER_BLOCK}H")

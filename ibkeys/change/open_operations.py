@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -10,7 +10,9 @@ from ibkeys.change.next_commands import CLOSE, THROUGH_OPENSM, going_on, next_co
 from ibkeys.errors import StoreError, UsageError
 from ibkeys.store.journal import Journal, OperationRecord
 from ibkeys.store.journal.records import KEY_COMMANDS
-from ibkeys.store.journal.runs import Runs
+from ibkeys.store.journal.runs import Run, Runs
+from ibkeys.store.moving_runs import move_run_between
+from ibkeys.store.paths import StorePaths
 
 Kind = Literal["partitions", "keys", "sm-keys", "enforcement", "other"]
 _KINDS: Final[dict[str, Kind]] = {"smkey-rotate": "sm-keys", "harden": "enforcement", "harden --abort": "enforcement"}
@@ -103,6 +105,76 @@ def open_beside(journal: Journal, command: str) -> list[OperationRecord]:
     found = {each.id: each for each in [*known.left(), *known.waiting()]}
     all_kinds = kind in ("other", "enforcement")
     return [found[number].record for number in sorted(found) if all_kinds or found[number].kind != kind]
+
+
+def notes_on_open(journal: Journal, command: str, goes_on: int | None = None) -> list[str]:
+    """Return a note on each operation that is open, but for the one that *command* *goes_on* with. Those of the kind of
+    a new *command* are left out, see `open_beside`."""
+    return [
+        f"operation {each.id} ({each.command}) is open: {commands.in_short}"
+        for each in open_beside(journal, command if goes_on is None else "")
+        if each.id != goes_on and (commands := next_commands_of(each)) is not None
+    ]
+
+
+def find_target(
+    stores: StorePaths,
+    operation: int | None,
+    meant: Callable[[Journal, int | None], Target],
+    dry_run: bool = False,
+) -> tuple[Target, Run | None]:
+    """Return the operation that is *meant*, as `to_resume`, `to_end` or `to_undo` says, and the run of M_Keys that it
+    is, if any. *operation*: its number, None: the one that may be meant; *dry_run*: nothing is written. Raises
+    StoreError and UsageError."""
+    move_run_between(stores.keystore, stores.journal, dry_run)
+    with Journal.read(stores.journal) as journal:
+        target = meant(journal, operation)
+        return target, Runs(journal).find(target.record.undoes or target.id)
+
+
+def resumes_back(target: Target) -> bool:
+    """Return whether an operation is finished by rolling it back. Raises StoreError for one of which nothing is left,
+    UsageError for one that another command finishes, and as `refuse_earlier_run`."""
+    record = target.record
+    refuse_earlier_run(target)
+    if target.goes_back:
+        return True
+    if target.kind == "other":
+        raise not_resumed(record)
+    if target.kind != "partitions" and record.state in ("done", "undone") and not record.goes_back:
+        raise not_open(record)
+    return False
+
+
+def not_resumed(record: OperationRecord) -> UsageError:
+    """Return the error for an operation that `ibkeys resume` does not finish."""
+    way_on = next_commands_of(record) or "it has ended"
+    return UsageError(f"operation {record.id} ({record.command}) is not resumed: {way_on}")
+
+
+def refuse_undo(target: Target) -> None:
+    """Raise StoreError for a run of M_Keys that was undone already, UsageError for the undo of one, and as
+    `refuse_earlier_run`. Of other kinds the plan of the undo refuses that."""
+    refuse_earlier_run(target)
+    record = target.record
+    if target.kind == "keys" and record.state == "undone":
+        raise already_undone(record)
+    if target.kind == "keys" and record.undoes is not None:
+        raise UsageError(
+            f"operation {record.id} gave former M_Keys back, and that is not undone: `ibkeys resume` finishes it where "
+            "it is open; `ibkeys mkey-rotate` gives new keys"
+        )
+
+
+def refuse_earlier_run(target: Target) -> None:
+    """Raise UsageError for a run of M_Keys that is not the last one on its subnet."""
+    record = target.record
+    if not target.is_last_run:
+        ends = f"`ibkeys resume {record.id} --overtaken` ends the record of this one"
+        raise UsageError(
+            f"operation {record.id} ({record.command}) is not the last run of M_Keys on its subnet: only that one "
+            f"goes on or back; {ends if record.state == 'failed' or record.is_unfinished else 'this one has ended'}"
+        )
 
 
 def not_open(record: OperationRecord) -> StoreError:

@@ -7,8 +7,8 @@ from typing import Any
 
 from ibkeys.change.consent import Objection, Question
 from ibkeys.change.engine import Engine
-from ibkeys.change.images import Value
 from ibkeys.change.pending_set import PendingSet
+from ibkeys.change.wanted import Value, value_in_words
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError
 from ibkeys.store.cut_off import close_cut_off, is_any_cut_off
@@ -35,13 +35,6 @@ class Change:
     def __str__(self) -> str:
         what = f"{self.kind}[{self.index}]" if self.index is not None else self.kind
         return f"{what}: {value_in_words(self.before)} -> {value_in_words(self.after)}"
-
-
-def value_in_words(value: Value) -> str:
-    """Return a value for people: a bit as 0 or 1, as the standard writes it; nothing as ``-``."""
-    if value is None:
-        return "-"
-    return str(int(value)) if isinstance(value, bool) else str(value)
 
 
 class StepNote(str):

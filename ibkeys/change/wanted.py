@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ibkeys.keys.pkey import PKey
-from ibkeys.topology.enforcement import Enforcement
+from ibkeys.topology.enforcement import ENFORCEMENT_BITS, Enforcement
 from ibkeys.topology.port_id import PortId, PortKey
 
+Value = str | int | bool | None
+"""A P_Key or an M_Key's state as text, a bit as true or false, a number; None is nothing there, or not known."""
 Entries = Mapping[int, PKey]
 """Index → P_Key of a table; what is not there is empty."""
 
@@ -41,6 +43,48 @@ class EnforcementChange:
     before: Enforcement
     after: Enforcement
     peer: PortKey | None = None
+
+
+def value_in_words(value: Value) -> str:
+    """Return a value for people: a bit as 0 or 1, as the standard writes it; nothing as ``-``."""
+    if value is None:
+        return "-"
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedChange:
+    """One value of one port, before and after. ``kind``: ``pkey``, with its index, or a field's JSON name; the values
+    as `ibkeys.change.plan.Change` has them."""
+
+    port: PortId
+    kind: str
+    index: int | None
+    before: Value
+    after: Value
+
+    def __str__(self) -> str:
+        what = f"{self.kind}[{self.index}]" if self.index is not None else self.kind
+        return f"{self.port}: {what}: {value_in_words(self.before)} -> {value_in_words(self.after)}"
+
+
+def planned_changes(
+    tables: Iterable[TableChange], enforcement: Iterable[EnforcementChange]
+) -> tuple[PlannedChange, ...]:
+    """Return every entry and every bit that changes."""
+    found = [
+        PlannedChange(table.port, "pkey", index, *(str(key) if key is not None else None for key in keys))
+        for table in tables
+        for index in differing(table.before, table.after)
+        for keys in [(table.before.get(index), table.after.get(index))]
+    ]
+    found += [
+        PlannedChange(change.port, name, None, was, now)
+        for change in enforcement
+        for name, was, now in zip(ENFORCEMENT_BITS, change.before.bits, change.after.bits, strict=True)
+        if was != now
+    ]
+    return tuple(found)
 
 
 def differing(one: Mapping[int, object], other: Mapping[int, object]) -> list[int]:

@@ -114,16 +114,13 @@ def writer_of(fabric: Fabric, command: str, consent: Changing, goes_on: int | No
     Raises UsageError for an interlock that there is not.
     """
     from ibkeys.change.consent import Consent
-    from ibkeys.change.next_commands import next_commands_of
-    from ibkeys.change.open_operations import open_beside
+    from ibkeys.change.open_operations import notes_on_open
     from ibkeys.change.writer import Writer
     from ibkeys.store.journal import Journal
 
     with Journal.read(fabric.stores.journal) as journal:
-        for each in open_beside(journal, command if goes_on is None else ""):
-            commands = next_commands_of(each)
-            if each.id != goes_on and commands is not None:
-                exits.note(f"operation {each.id} ({each.command}) is open: {commands.in_short}")
+        for text in notes_on_open(journal, command, goes_on):
+            exits.note(text)
     agreed = Consent(consent.force, frozenset(consent.override))
     return Writer(fabric, command, agreed, consent.dry_run, given_options(), goes_on)
 
@@ -246,7 +243,7 @@ class _ListedChange(ShownChange):
 
     def show(self, put: Callable[[str], None]) -> None:
         """Write each port with its values."""
-        from ibkeys.change.plan import value_in_words
+        from ibkeys.change.wanted import value_in_words
 
         if not self._document["ports"]:
             put("nothing to change")

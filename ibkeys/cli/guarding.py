@@ -6,10 +6,11 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ibkeys.change.confirming.guardian import own_program
 from ibkeys.cli.options import SmHosts, Where
 from ibkeys.cli.sm.ufm import UfmOptions
 from ibkeys.errors import UsageError
@@ -28,7 +29,7 @@ _PASSED_ON: Final = (
 
 
 def command_for_child(
-    words: list[str], where: Where, stores: StorePaths, sm_hosts: SmHosts, ufm: UfmOptions | None = None
+    words: Sequence[str], where: Where, stores: StorePaths, sm_hosts: SmHosts, ufm: UfmOptions | None = None
 ) -> list[str]:
     """Return the command line of a command of ours, *words*, on the fabric, stores, hosts and UFM that the user asked
     for.
@@ -53,17 +54,6 @@ def command_for_child(
         *(["--trust-topology"] if where.trust_topology else []),
         *(ufm.words() if ufm is not None else []),
     ]
-
-
-def own_program() -> list[str]:
-    """Return the words that start this program again. Python would look for it in the current folder first, where
-    anybody may have put one of that name; it does so only where this process has its own code from there.
-    """
-    try:
-        here = {"", os.getcwd()}
-    except FileNotFoundError:
-        here = {""}
-    return [sys.executable, *([] if here & set(sys.path) else ["-P"]), "-m", "ibkeys"]
 
 
 def _file(secret: str | None, option: str) -> str | None:

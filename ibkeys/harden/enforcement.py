@@ -51,7 +51,7 @@ from ibkeys.sm.files.options_files import options_file, where_it_may_be
 from ibkeys.sm.managers import managers_of
 from ibkeys.sm.options import Setting
 from ibkeys.sm.site import FoundSms, Running, reach, to_json
-from ibkeys.store.journal import Journal
+from ibkeys.store.journal import Journal, OperationRecord
 from ibkeys.topology.enforcement import Enforcement, leaf_of
 
 _HARDEN: Final = f"ibkeys {COMMAND} --via opensm"
@@ -142,6 +142,20 @@ def plan_enforcement(writer: Writer, asked: HardenRequest, wanted: Callable[[Ope
             *objections_to_owners(plan.changing),
         ]
     return plan
+
+
+def plan_rest(writer: Writer, asked: HardenRequest, begun: OperationRecord) -> EnforcementPlan:
+    """Plan the rest of the change that was *begun*, forth or back; `writer_command` names the command of *writer*.
+    Raises Refused (``stale``) if it has ended meanwhile, and what `plan_enforcement` raises."""
+    plan = (plan_forth if goes_forth(begun) else plan_back)(writer, asked)
+    if plan.cut_off != begun.id:  # it was found before the lock was held
+        raise Refused(f"operation {begun.id} has ended in the meantime", "stale").unchanged("see `ibkeys journal`")
+    return plan
+
+
+def writer_command(begun: OperationRecord) -> str:
+    """Return the command of the writer that finishes a change which was *begun*."""
+    return COMMAND if goes_forth(begun) else "undo"
 
 
 def plan_back(writer: Writer, asked: HardenRequest, undoes: int | None = None) -> EnforcementPlan:

@@ -6,19 +6,24 @@ No other run starts while this one may still be rolled back. An unconfirmed run 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
-from ibkeys.change.confirming.confirmation import ask_for_confirmation
+from ibkeys.change.confirming.confirmation import ask_for_confirmation, is_unconfirmed
+from ibkeys.change.confirming.guardian import Guardian
 from ibkeys.change.interlocks.overtaken import OVERTAKEN
-from ibkeys.change.interrupts import ExplainedInterrupt
+from ibkeys.change.interrupts import ExplainedInterrupt, Interrupts
 from ibkeys.change.writer import Writer
-from ibkeys.errors import IbkeysError, Refused, StoreError
+from ibkeys.errors import IbkeysError, Incomplete, Refused, StoreError
 from ibkeys.mkeys.opensm.earlier import record_of_last_run
 from ibkeys.mkeys.opensm.lowering import Lowering, plan_lowering
 from ibkeys.mkeys.opensm.through import ViaOpensm
 from ibkeys.mkeys.opensm.way_back import is_raised, level_to_fall_to
+from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.earlier_run import last_run
 from ibkeys.store.journal import Journal
 
@@ -107,3 +112,64 @@ def let_be_confirmed(writer: Writer, operation: int, error: BaseException | None
         level = level_to_fall_to(record)
         what = f"operation {operation}: the level is lowered to {level} in {how.seconds:g} s, with the same M_Key,"
         return bool(ask_for_confirmation(journal, operation, what, how.seconds, how.now, how.wait, how.say))
+
+
+def rolls_back(wait: float) -> list[str]:
+    """Return the words of the command that lowers the level of an unconfirmed run; its operation follows. *wait*: as
+    `ViaOpensm` has it. Who began the run went through this SM already."""
+    return ["undo", "--unconfirmed", f"--wait={wait:g}", "--override=unknown-sm"]
+
+
+def guardian_of(journal: Path, command: Sequence[str], seconds: float) -> Guardian:
+    """Start the process that lowers the level by *command* when this one dies, see `Guardian`."""
+    return Guardian(command, partial(is_unconfirmed, journal), seconds)
+
+
+@dataclass(slots=True)
+class Awaiting:
+    """A run that is to be confirmed within ``seconds``, and the child that lowers its level when this process dies.
+
+    ``through``: how its level is lowered; ``wait``: returns what waits, see `await_confirmation`, and heeds these
+    signals; ``say``: tells the user what is going on; ``lowered``: called with what was lowered; ``operation``: that of
+    the run, once it has begun.
+    """
+
+    guardian: Guardian
+    seconds: float
+    through: Callable[[], ViaOpensm]
+    wait: Callable[[Interrupts], Callable[[float], bool]]
+    say: Callable[[str], None]
+    lowered: Callable[[Lowering | None], object]
+    operation: int | None = None
+
+    def began(self, operation: int, start: int) -> None:
+        """Take the operation of the run, and which start of it this is."""
+        self.operation = operation
+        self.guardian.began(operation, start)
+
+    def make(self, writer: Writer, run: PlannedRun, make: Callable[[], None]) -> None:
+        """Let *make* make the run, and let it be confirmed, or lower its level. Raises what *make* and lowering
+        raise."""
+        error: IbkeysError | KeyboardInterrupt | None = None
+        with Interrupts(survive_hangup=True) as interrupts:
+            try:
+                make()
+            except (IbkeysError, KeyboardInterrupt) as caught:
+                error = caught
+            waiting = partial(self.guardian.send, "waiting")
+            how = Confirmation(self.seconds, time.monotonic, self.wait(interrupts), self.say, waiting)
+            if self.operation is not None and not let_be_confirmed(writer, self.operation, error, how):
+                try:
+                    self.lowered(lower_unconfirmed(writer, self.through(), self.operation))
+                except Refused as refusal:
+                    raise _not_lowered(refusal) if refusal.interlock == OVERTAKEN else refusal from None
+                run.account.gone_back = True
+        if error is not None:
+            raise error
+
+
+def _not_lowered(refusal: Refused) -> Incomplete:
+    """Return the error of a run that this process made, nobody confirmed, and somebody else changed: of the whole
+    command it is not true that nothing was written."""
+    error = Incomplete(f"nobody confirmed the run, and its level was not lowered: {refusal.message}")
+    return error.going_on(*refusal.way_on).explained(refusal.more)

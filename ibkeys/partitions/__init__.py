@@ -1,6 +1,7 @@
 """OpenSM's partitions.conf: the reader, what it means, and who is a member of what.
 
-For scripts: `read_policy` reads the file, `resolve` says who its members are. The names are loaded when first used.
+For scripts: `read_policy` reads the file, `parse_policy` its text, `resolve` says who its members are. The names are
+loaded when first used.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from ibkeys.lazily import loads
 if TYPE_CHECKING:
     from ibkeys.partitions.membership import EndPort, Resolution, resolve
     from ibkeys.partitions.model import Policy
-    from ibkeys.partitions.reader import read_policy
+    from ibkeys.partitions.reader import parse_policy, read_policy
 
-__all__ = ["EndPort", "Policy", "Resolution", "read_policy", "resolve"]
+__all__ = ["EndPort", "Policy", "Resolution", "parse_policy", "read_policy", "resolve"]
 
 _MODULES = {
     "partitions.membership": ("EndPort", "Resolution", "resolve"),
     "partitions.model": ("Policy",),
-    "partitions.reader": ("read_policy",),
+    "partitions.reader": ("parse_policy", "read_policy"),
 }
 """Module → the names that are loaded from it when they are first used."""
 

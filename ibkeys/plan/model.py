@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from ibkeys.change.method import Method
-from ibkeys.change.wanted import EnforcementChange, TableChange
+from ibkeys.change.wanted import EnforcementChange, PlannedChange, TableChange, planned_changes
 from ibkeys.errors import FileFormatError
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.partitions.model import Policy
@@ -174,6 +174,16 @@ class PartitionPlan:
         """What each of its ports was linked to when it was made, None where that is not known."""
         tables = {table.port.key: table.peer for table in self.tables}
         return tables | {change.port.key: change.peer for change in self.enforcement}
+
+    @property
+    def changes(self) -> tuple[PlannedChange, ...]:
+        """Every P_Key entry and enforcement bit that changes, port by port."""
+        return planned_changes(self.tables, self.enforcement)
+
+    @property
+    def ports(self) -> tuple[PortId, ...]:
+        """The ports that change, each once."""
+        return tuple(dict.fromkeys(each.port for each in self.changes))
 
     def _check_policy(self) -> None:
         text, sm = self.policy.text, self.sm_options

@@ -66,6 +66,14 @@ class SmSettings:
         return chosen
 
 
+def settings_or_default(path: str | Path | None) -> SmSettings:
+    """Return what the ``sm.toml`` at *path* says; None: the system's, nothing where that is not there. Raises
+    FileFormatError, StoreError."""
+    if path is None and not DEFAULT_SETTINGS.exists():
+        return SmSettings()
+    return read_settings(DEFAULT_SETTINGS if path is None else Path(path))
+
+
 def read_settings(path: Path) -> SmSettings:
     """Read an ``sm.toml``. Raises FileFormatError, also if others can write it; StoreError if it cannot be read."""
     try:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from ibkeys.printable import counted
 
@@ -21,6 +22,13 @@ class PortId:
     node_type: str
     port: int
     lid: int | None
+
+    @classmethod
+    def of_json(cls, port: Mapping[str, Any]) -> Self:
+        """Return the port of the keys that every port carries; see `to_json`."""
+        guid = port["port_guid"]
+        port_guid = None if guid is None else int(guid, 16)
+        return cls(int(port["node_guid"], 16), port_guid, *(port[each] for each in IDENTITY[2:]))
 
     @property
     def key(self) -> PortKey:

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from ibkeys.change.confirming.confirmation import may_go_back
-from ibkeys.change.confirming.guardian import GuardedStart, Watch, go_back
+from ibkeys.change.confirming.guardian import GuardedStart, Watch, go_back, own_program
 from ibkeys.change.consent import INTERLOCKS
-from ibkeys.cli.guarding import command_for_child, own_program
+from ibkeys.cli.guarding import command_for_child
 from ibkeys.cli.options import SmHosts, Where
 from ibkeys.cli.partitions.apply import undo_command
 from ibkeys.errors import UsageError
@@ -40,7 +40,7 @@ def waiting(answer: Callable[[float], bool], seconds: list[float]) -> Iterator[N
     """Let `apply` wait on a clock that *answer* moves: it gets the seconds to wait, and says whether Enter came."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ibkeys.cli.partitions.apply.wait_for_enter", lambda interrupts: answer)
-        patch.setattr("ibkeys.cli.partitions.apply.time.monotonic", lambda: seconds[0])
+        patch.setattr("ibkeys.apply.confirm.time.monotonic", lambda: seconds[0])
         yield
 
 
@@ -267,7 +267,8 @@ def test_the_child_runs_no_code_of_the_folder_that_it_is_started_in(tmp_path: Pa
     for name in ("__init__.py", "__main__.py"):
         (tmp_path / "ibkeys" / name).write_text("print('not ours')")
     script = (
-        "import subprocess\nfrom ibkeys.cli.guarding import own_program\nsubprocess.run([*own_program(), '--version'])"
+        "import subprocess\nfrom ibkeys.change.confirming.guardian import own_program\n"
+        "subprocess.run([*own_program(), '--version'])"
     )
     ran = subprocess.run([sys.executable, "-P", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert (ran.stdout.startswith("ibkeys"), "not ours" in ran.stdout) == (True, False)

@@ -63,7 +63,7 @@ def children(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         def leave(self) -> None:
             heard.append("left")
 
-    monkeypatch.setattr("ibkeys.change.confirming.guardian.Guardian", Child)
+    monkeypatch.setattr("ibkeys.mkeys.confirming.Guardian", Child)
     return heard
 
 

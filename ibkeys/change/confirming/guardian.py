@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -39,6 +40,17 @@ class GuardedStart(NamedTuple):
 
 AsksForStart = Callable[[int, int], bool]
 """Called with operation and start."""
+
+
+def own_program() -> list[str]:
+    """Return the words that start this program again. Python would look for it in the current folder first, where
+    anybody may have put one of that name; it does so only where this process has its own code from there.
+    """
+    try:
+        here = {"", os.getcwd()}
+    except FileNotFoundError:
+        here = {""}
+    return [sys.executable, *([] if here & set(sys.path) else ["-P"]), "-m", "ibkeys"]
 
 
 class Guardian:

@@ -13,7 +13,7 @@ from ibkeys.cli.exits import clean, write
 from ibkeys.cli.opening import is_simulated
 from ibkeys.cli.render import write_csv, write_json
 from ibkeys.cli.sm.asked import FilesRequest, ended_error
-from ibkeys.errors import Refused, UsageError
+from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.change.writer import Writer
@@ -29,18 +29,10 @@ class EnforcementRequest(FilesRequest):
 
     def finish(self) -> int:
         """Finish the change, forth or back as it was begun."""
-        from ibkeys.harden.enforcement import plan_back, plan_forth
-        from ibkeys.harden.overtaken import goes_forth
-        from ibkeys.harden.step import COMMAND
+        from ibkeys.harden.enforcement import plan_rest, writer_command
 
-        is_forth = goes_forth(self.record)
-        with self._writer(COMMAND if is_forth else _UNDO) as writer:
-            plan = (plan_forth if is_forth else plan_back)(writer, self._asked())
-            if plan.cut_off != self.record.id:  # it was found before the lock was held
-                raise Refused(f"operation {self.record.id} has ended in the meantime", "stale").unchanged(
-                    "see `ibkeys journal`"
-                )
-            return self._carry_out(writer, plan)
+        with self._writer(writer_command(self.record)) as writer:
+            return self._carry_out(writer, plan_rest(writer, self._asked(), self.record))
 
     def take_back(self) -> int:
         """Restore what the change found, or finish that."""

@@ -14,7 +14,6 @@ from ibkeys.cli.changing import ShownChange, name_of
 from ibkeys.cli.exits import write
 from ibkeys.cli.listing.causes import lines_by_cause, say_by_cause
 from ibkeys.cli.listing.folding import indented
-from ibkeys.cli.mkeys.confirming import Awaiting
 from ibkeys.cli.mkeys.rollout_output import ResultRows
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import heading_of
@@ -25,6 +24,7 @@ from ibkeys.printable import counted
 from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
+    from ibkeys.mkeys.confirming import Awaiting
     from ibkeys.mkeys.rollout.beginning import PlannedRun
     from ibkeys.mkeys.rollout.result import PortResult
     from ibkeys.topology.nodes import Port

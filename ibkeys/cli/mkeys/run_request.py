@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ibkeys.cli.changing import require_typed_method, writer_of
-from ibkeys.cli.mkeys.confirming import Awaiting, awaiting
+from ibkeys.cli.mkeys.confirming import awaiting
 from ibkeys.cli.mkeys.rollout_options import OpensmOptions
 from ibkeys.cli.mkeys.rollout_output import run_listener
 from ibkeys.cli.mkeys.rollout_shown import ShownRun
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ibkeys.change.method import Choice
     from ibkeys.change.writer import Writer
     from ibkeys.discovery.wanted import OnFound
+    from ibkeys.mkeys.confirming import Awaiting
     from ibkeys.mkeys.opensm.through import ViaOpensm
     from ibkeys.mkeys.rollout.beginning import PlannedRun
     from ibkeys.sm.hosts import SmHost
@@ -66,8 +67,8 @@ class RunRequest:
         asked = self.asked
         awaited = awaiting(asked, self.opensm.sm_wait, self.confirm_within, self.through)
         with awaited as awaits, self.open_writer() as writer:
-            if awaits is not None:
-                awaits.keep_key(asked.where, writer.fabric)
+            if awaits is not None and asked.where.m_key and not asked.where.m_key.startswith("@"):
+                awaits.guardian.keep_key(writer.fabric.ring.for_all)
             with progress_bar(asked.where) as progress:
                 choice = self._choose(writer, progress)
                 if self.is_through_opensm or (choice is not None and choice.method == "opensm"):

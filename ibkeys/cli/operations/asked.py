@@ -15,7 +15,6 @@ from ibkeys.cli.opening import open_fabric, stores_of
 from ibkeys.cli.partitions.many_ports import AskedOfManyPorts, Bar, ManyPortsChange
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.sm.ufm import open_ufm
-from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.change.open_operations import Target
@@ -52,15 +51,11 @@ class Found:
     def run_request(self, opensm: OpensmOptions, confirm_within: int | None = None) -> RunRequest:
         """Return the request to go on with a run of M_Keys, or to roll it back. Raises UsageError if it is not the last
         one on its subnet."""
+        from ibkeys.change.open_operations import refuse_earlier_run
         from ibkeys.cli.mkeys.run_request import RunRequest
 
-        run, record = self.run, self.target.record
-        if not self.target.is_last_run:
-            ends = f"`ibkeys resume {record.id} --overtaken` ends the record of this one"
-            raise UsageError(
-                f"operation {record.id} ({record.command}) is not the last run of M_Keys on its subnet: only that one "
-                f"goes on or back; {ends if record.state == 'failed' or record.is_unfinished else 'this one has ended'}"
-            )
+        run = self.run
+        refuse_earlier_run(self.target)
         assert run is not None  # it is that run
         is_through_opensm = run.via is not None
         refuse_options_of_other_method(is_through_opensm)
@@ -99,12 +94,6 @@ class Found:
 def find_operation(asked: AskedOfManyPorts, operation: int | None, meant: Find) -> Found:
     """Return the operation that is *meant*, as a function of `ibkeys.change.open_operations` says; *operation*: its
     number, None where none was typed. Raises StoreError and UsageError."""
-    from ibkeys.store.journal import Journal
-    from ibkeys.store.journal.runs import Runs
-    from ibkeys.store.moving_runs import move_run_between
+    from ibkeys.change.open_operations import find_target
 
-    stores = stores_of(asked.where)
-    move_run_between(stores.keystore, stores.journal, asked.consent.dry_run)
-    with Journal.read(stores.journal) as journal:
-        target = meant(journal, operation)
-        return Found(asked, target, Runs(journal).find(target.record.undoes or target.id))
+    return Found(asked, *find_target(stores_of(asked.where), operation, meant, asked.consent.dry_run))

@@ -18,7 +18,6 @@ from ibkeys.cli.options import ViaOptions
 from ibkeys.cli.partitions.many_ports import AskedOfManyPorts, asked_of_many_ports
 from ibkeys.cli.sm.asked import ended_error
 from ibkeys.cli.types import Number
-from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.store.journal import OperationRecord
@@ -63,7 +62,7 @@ def resume(asked: AskedOfManyPorts, choices: _Choices, operation: int | None) ->
     with the same plan or keys and the same permissions. After --first the others follow, once the first are done. An
     undo that was interrupted is finished as an undo. The output is that of the command that began the operation.
     """
-    from ibkeys.change.open_operations import not_open, to_end, to_resume
+    from ibkeys.change.open_operations import resumes_back, to_end, to_resume
 
     wanted = find_operation(asked, operation, to_end if choices.overtaken else to_resume)
     if choices.overtaken:
@@ -75,16 +74,12 @@ def resume(asked: AskedOfManyPorts, choices: _Choices, operation: int | None) ->
         request = wanted.files_request(choices.opensm.sm_wait)
         if choices.overtaken:
             return request.end_record()
-        if wanted.target.goes_back:
-            return request.take_back()
-        if wanted.target.record.state in ("done", "undone"):
-            raise not_open(wanted.target.record)
-        return request.finish()
+        return request.take_back() if resumes_back(wanted.target) else request.finish()
     return _resume_partitions(wanted, choices)
 
 
 def _resume_keys(wanted: Found, choices: _Choices) -> int:
-    from ibkeys.change.open_operations import not_open
+    from ibkeys.change.open_operations import resumes_back
     from ibkeys.cli.mkeys.earlier_run import end_record, finish_run, roll_back_run
 
     wanted.refuse((*ALLOW, *OF_UFM))
@@ -94,12 +89,9 @@ def _resume_keys(wanted: Found, choices: _Choices) -> int:
     if choices.overtaken:
         _refuse_ended(wanted.target.record)
         return end_record(request)
-    if wanted.target.goes_back:
+    if resumes_back(wanted.target):
         wanted.refuse(FORWARD, "is being undone: omit {}")
         return roll_back_run(request, choices.at_once, choices.max_failures)
-    record = wanted.target.record
-    if record.state in ("done", "undone") and not record.goes_back:
-        raise not_open(record)
     return finish_run(request, choices.at_once, choices.max_failures, choices.first, choices.opensm_conf)
 
 
@@ -127,16 +119,16 @@ def _end_earlier(wanted: Found) -> int:
 
 def _resume_partitions(wanted: Found, choices: _Choices) -> int:
     from ibkeys.apply.apply import Permissions
+    from ibkeys.change.open_operations import not_resumed, resumes_back
     from ibkeys.cli.partitions.apply import ApplyRequest, carry_out, end_record
 
     wanted.refuse((*OF_KEYS, *AT_ONCE))
     record, asked = wanted.target.record, wanted.asked
-    if wanted.target.goes_back and not choices.overtaken:
+    if choices.overtaken and wanted.target.kind == "other":
+        raise not_resumed(record)
+    if not choices.overtaken and resumes_back(wanted.target):
         wanted.refuse(("--allow-removals", *FORWARD), "is being undone: omit {}")
         return wanted.restore(choices.opensm.sm_wait, allow_break=choices.allow_break)
-    if wanted.target.kind == "other":
-        way_on = next_commands_of(record) or "it has ended"
-        raise UsageError(f"operation {record.id} ({record.command}) is not resumed: {way_on}")
     request = ApplyRequest(
         asked,
         gives_each(asked.folding, asked.format),

@@ -10,7 +10,6 @@ from ibkeys.cli.mkeys import rollout_options
 from ibkeys.cli.mkeys.rollout_options import OpensmOptions
 from ibkeys.cli.operations.asked import ALLOW, AT_ONCE, OF_KEYS, OF_OTHERS, OF_UFM, Found, find_operation
 from ibkeys.cli.partitions.many_ports import AskedOfManyPorts, asked_of_many_ports
-from ibkeys.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +63,12 @@ def undo(asked: AskedOfManyPorts, choices: _Choices, operation: int | None) -> i
 
 
 def _undo_keys(wanted: Found, choices: _Choices) -> int:
-    from ibkeys.change.open_operations import already_undone
+    from ibkeys.change.open_operations import refuse_undo
     from ibkeys.cli.mkeys.earlier_run import lower_level, roll_back_run
 
     wanted.refuse((*ALLOW, *AT_ONCE, *OF_UFM))
     request = wanted.run_request(choices.opensm)
-    record = wanted.target.record
     if choices.unconfirmed:
-        return lower_level(request, record.id)
-    if record.state == "undone":
-        raise already_undone(record)
-    if record.undoes is not None:
-        raise UsageError(
-            f"operation {record.id} gave former M_Keys back, and that is not undone: `ibkeys resume` finishes it where "
-            "it is open; `ibkeys mkey-rotate` gives new keys"
-        )
+        return lower_level(request, wanted.target.id)
+    refuse_undo(wanted.target)
     return roll_back_run(request, leaves_open=choices.leave_open)

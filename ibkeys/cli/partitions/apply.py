@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import time
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,13 +25,11 @@ from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.apply.apply import Permissions
-    from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, FinishedApply
+    from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
     from ibkeys.apply.carriers import Via
     from ibkeys.change.confirming.guardian import Guardian
-    from ibkeys.change.interrupts import Interrupts
     from ibkeys.change.writer import Writer
     from ibkeys.plan.model import PartitionPlan
-    from ibkeys.store.journal import Operation
     from ibkeys.store.paths import StorePaths
 
 
@@ -139,6 +136,7 @@ def carry_out(request: ApplyRequest, confirm_within: int | None) -> int:
     """Apply a plan, or go on with an earlier apply. *confirm_within*: the seconds in which somebody has to confirm it,
     None if it needs no confirmation."""
     from ibkeys.apply.apply_plan import ApplyHooks
+    from ibkeys.apply.confirm import let_be_confirmed
     from ibkeys.change.interrupts import Interrupts
 
     asked = request.asked
@@ -153,7 +151,7 @@ def carry_out(request: ApplyRequest, confirm_within: int | None) -> int:
                 guardian.keep_key(fabric.ring.for_all)
             run = ApplyHooks(interrupts.check, bar)
             if confirm_within is not None:
-                _arm(run, confirm_within, interrupts, bar, guardian)
+                let_be_confirmed(run, confirm_within, guardian, wait_for_enter(interrupts), exits.note, bar.stop)
             with writer_of(fabric, "apply", consent, request.operation) as writer:
                 plan = _plan(request, writer, document, run)
                 shown = ManyPortsChange(writer, plan, consent, asked.format, request.each, interrupts, bar)
@@ -179,38 +177,16 @@ def _plan(request: ApplyRequest, writer: Writer, document: PartitionPlan | None,
 
 def _guardian(asked: AskedOfManyPorts, seconds: int) -> Guardian | None:
     """Start the process that rolls back when this one dies; a journal in memory dies with it, so there is none."""
-    from ibkeys.change.confirming.confirmation import is_unconfirmed, may_go_back
-    from ibkeys.change.confirming.guardian import Guardian
+    from ibkeys.apply.confirm import guardian_of
 
     stores = stores_of(asked.where)
-    journal = stores.journal
-    if journal is None:
+    if stores.journal is None:
         return None
-    command = undo_command(asked.where, stores, asked.sm_hosts, asked.ufm)
-    return Guardian(command, partial(is_unconfirmed, journal), seconds, partial(may_go_back, journal))
+    return guardian_of(stores.journal, undo_command(asked.where, stores, asked.sm_hosts, asked.ufm), seconds)
 
 
 def undo_command(where: Where, stores: StorePaths, sm_hosts: SmHosts, ufm: UfmOptions | None = None) -> list[str]:
     """Return the command line of an ``undo`` that asks nothing, without the operation and the M_Key."""
-    from ibkeys.change.consent import INTERLOCKS
+    from ibkeys.apply.confirm import ROLLS_BACK
 
-    overrides = [f"--override={name}" for name in INTERLOCKS]
-    words = ["undo", "--unconfirmed", "--yes", "--force", "--at-once", "--allow-break", *overrides]
-    return command_for_child(words, where, stores, sm_hosts, ufm)
-
-
-def _arm(run: ApplyHooks, seconds: int, interrupts: Interrupts, bar: Bar, guardian: Guardian | None) -> None:
-    """Let a run wait for its confirmation, here and, should this process die, in the guardian."""
-    from ibkeys.apply.confirm import confirm_or_go_back
-
-    def began(operation: Operation) -> None:
-        if guardian is not None and operation.id is not None:
-            guardian.began(operation.id, len(operation.journal.find(operation.id).starts))
-
-    def ended(finished: FinishedApply) -> None:
-        bar.stop()
-        if guardian is not None:
-            guardian.send("waiting")
-        confirm_or_go_back(finished, seconds, time.monotonic, wait_for_enter(interrupts), exits.note)
-
-    run.began, run.ended, run.confirm_within = began, ended, seconds
+    return command_for_child(ROLLS_BACK, where, stores, sm_hosts, ufm)

@@ -16,7 +16,7 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import indented, is_folded
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import SmHosts
-from ibkeys.cli.partitions.changed_ports import changed_entries, changed_ports
+from ibkeys.cli.partitions.changed_ports import changed_ports
 from ibkeys.cli.render import IDENTITY, write_csv
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.showing import errors_of, finish, note_stops_between_switches, progress_bar, say_notes
@@ -31,10 +31,10 @@ from ibkeys.topology.names.folded import FoldedNames
 if TYPE_CHECKING:
     from ibkeys.change.method import Choice
     from ibkeys.partitions.model import Policy
-    from ibkeys.plan.model import PartitionPlan, PolicySource
+    from ibkeys.plan.model import PartitionPlan
     from ibkeys.sm.hosts import SmHost
-    from ibkeys.sm.master_policy import MasterPolicy
     from ibkeys.source import Source
+    from ibkeys.sm.master_policy import MasterPolicy
     from ibkeys.topology.model import Topology
     from ibkeys.topology.port_id import PortId
 
@@ -99,13 +99,10 @@ def plan(asked: _Asked, by_hand: _ByHand, sm_hosts: SmHosts) -> int:
     Reads the whole fabric and writes nothing to it. Every P_Key that a port keeps stays at its index. Exits 1 when
     there is something to change.
     """
-    from ibkeys.discovery.wanted import Wanted
     from ibkeys.plan.document import check_place, write_plan
+    from ibkeys.plan.from_fabric import plan_of_sweep, sweep_for_plan
     from ibkeys.plan.model import Options
-    from ibkeys.plan.planner import make_plan
-    from ibkeys.plan.tables.leaf_ports import enforcement_as_is
     from ibkeys.reach.reach import Reach
-    from ibkeys.topology.subnet_manager import shown_subnet_manager
 
     where, format, each = asked.where, asked.format, asked.folding.each
     folded = is_folded(asked.folding, format)
@@ -122,25 +119,26 @@ def plan(asked: _Asked, by_hand: _ByHand, sm_hosts: SmHosts) -> int:
             policy, asked = master.policy, _as_master_has(asked, master)
             _say_warnings(policy)
         moves = _partitions(policy, asked.allow_index_moves)
-        found = source.sweep(progress=progress, wanted=Wanted(p_keys=True, sm_info=True))
-        source.read_alias_guids(found, policy.named_guids)
-        live = _live_policy(source, found)
+        found, live = sweep_for_plan(source, policy, progress)
         choice = _method(source, found, hosts_of(where, sm_hosts))
-    enforce = asked.enforce
-    if (policy.says is not None or by_hand.script == "ufm") and not is_typed("enforce"):
-        enforce = enforcement_as_is(found) or enforce  # no answer of UFM tells it
-    chosen = Options(enforce, asked.allow_both_pkeys, asked.disconnect_unconfigured, moves)  # type: ignore[arg-type]
+    is_of_ufm = policy.says is not None or by_hand.script == "ufm"  # no answer of UFM tells what leaf ports enforce
+    chosen = Options(asked.enforce, asked.allow_both_pkeys, asked.disconnect_unconfigured, moves)  # type: ignore[arg-type]
     say_notes(found)
-    manager = shown_subnet_manager(found)
-    if asked.sm_guid is not None:
-        manager = replace(manager, port_guid=asked.sm_guid)
-    full = asked.full or by_hand.script is not None
-    made = make_plan(policy, found, chosen, manager, full=full, force=asked.force)
-    made = replace(made, live_policy=live, method=choice.method if choice is not None else None)
+    made = plan_of_sweep(
+        policy,
+        found,
+        live,
+        chosen,
+        as_is=is_of_ufm and not is_typed("enforce"),
+        sm_guid=asked.sm_guid,
+        full=asked.full or by_hand.script is not None,
+        force=asked.force,
+    )
+    made = replace(made, method=choice.method if choice is not None else None)
     if asked.out is not None:
         write_plan(made, Path(asked.out))
     if by_hand.script is not None:
-        _write_script(made, by_hand, copy, manager.port_guid)
+        _write_script(made, by_hand, copy, made.fabric.sm_guid)
     else:
         _write(made, policy, found, format, folded, choice)
     if made.reach.unknown:
@@ -149,16 +147,6 @@ def plan(asked: _Asked, by_hand: _ByHand, sm_hosts: SmHosts) -> int:
         exits.warn("which pairs gain or lose connectivity is not known: routes are not read, and they decide", "error")
         return finish(errors_of(found), format, each=each) or exits.NOT_COMPLETED
     return finish(errors_of(found), format, each=each) or (exits.SAYS_NO if made.pending else exits.DONE)
-
-
-def _live_policy(source: Source, found: Topology) -> PolicySource | None:
-    """Return what the master's OpenSM has as its policy, where it runs on this host."""
-    from ibkeys.fabric.live import Fabric
-    from ibkeys.plan.live_policy import live_policy
-
-    if not isinstance(source, Fabric) or source.is_simulated:
-        return None
-    return live_policy(found, source.own_guid)
 
 
 def _method(source: Source, found: Topology, hosts: Sequence[SmHost]) -> Choice | None:
@@ -313,12 +301,6 @@ def _write_said(said: Sequence[tuple[str, PortId | None, str]], found: Topology,
 
 
 def _rows(made: PartitionPlan) -> Iterator[dict[str, Any]]:
-    from ibkeys.topology.enforcement import ENFORCEMENT_BITS
-
-    for table in made.tables:
-        for index, before, after in changed_entries(table):
-            yield {**table.port.to_json(), "kind": "pkey", "index": index, "before": before, "after": after}
-    for change in made.enforcement:
-        for name, was, now in zip(ENFORCEMENT_BITS, change.before.bits, change.after.bits, strict=True):
-            if was != now:
-                yield {**change.port.to_json(), "kind": name, "index": None, "before": was, "after": now}
+    for each in made.changes:
+        values = {name: getattr(each, name) for name in ("kind", "index", "before", "after")}
+        yield {**each.port.to_json(), **values}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ibkeys.cli.exits import clean, write, write_exact
@@ -52,9 +51,7 @@ def settings_of(path: str | None) -> SmSettings:
     """
     from ibkeys.sm import settings
 
-    if path is None and not settings.DEFAULT_SETTINGS.exists():
-        return settings.SmSettings()
-    return settings.read_settings(Path(path) if path is not None else settings.DEFAULT_SETTINGS)
+    return settings.settings_or_default(path)
 
 
 def write_dry_run(where: Where, hosts: Sequence[SmHost]) -> None:

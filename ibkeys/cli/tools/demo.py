@@ -12,8 +12,8 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from ibkeys.change.confirming.guardian import own_program
 from ibkeys.cli import streams
-from ibkeys.cli.guarding import own_program
 
 LINES: Final = 14
 """Lines of each answer that are shown; the rest is counted."""

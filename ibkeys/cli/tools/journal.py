@@ -170,7 +170,7 @@ def _write(
 
 def change_in_words(row: dict[str, Any]) -> str:
     """Return what a row of `changed_rows` says in a few words; what is not proven is marked."""
-    from ibkeys.change.plan import value_in_words
+    from ibkeys.change.wanted import value_in_words
 
     index = f"[{row['index']}]" if row["index"] is not None else ""
     values = f"{value_in_words(row['before'])} -> {value_in_words(row['after'])}"
