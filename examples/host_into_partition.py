@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Put a host's port into a partition: its own table, and that of the switch port before it where that enforces.
+"""Put a host into a partition: into the policy of OpenSM, which then writes the tables of the host and of its switch.
 
-    host_into_partition.py NODE P_KEY [--port N] [--backend umad] [--yes] [--force]
+    host_into_partition.py NODE P_KEY [--policy FILE] [--sm-host HOST ...] [--backend umad] [--direct] [--yes]
 
-NODE is a node name, GUID, LID or directed route; P_KEY such as 0x8010 (full member) or 0x0010 (limited). Without --yes
-it only shows what would change. --force: although a subnet manager is master, which may write the tables anew. Exit
-status: 0 done or nothing to do, 1 it would change something, 3 not completed, 4 refused by an interlock.
+NODE is a node name, GUID or LID; P_KEY such as 0x8010 (full member) or 0x0010 (limited). Without --yes it only shows
+what would change. Exit status: 0 done or nothing to do, 1 it would change something, 3 not completed, 4 refused.
 """
 
 from __future__ import annotations
@@ -18,33 +17,28 @@ import ibkeys
 
 def main() -> int:
     """Show the change, make it with --yes, return the exit status."""
-    parser = argparse.ArgumentParser(description="Put a host's port into a partition.")
+    parser = argparse.ArgumentParser(description="Put a host into a partition.")
     parser.add_argument("node")
     parser.add_argument("p_key", type=lambda text: ibkeys.PKey(int(text, 0)))
-    parser.add_argument("--port", type=int)
+    parser.add_argument("--policy", default="/etc/opensm/partitions.conf")
+    parser.add_argument("--sm-host", action="append", default=[], help="another host with an OpenSM; repeatable")
     parser.add_argument("--backend", default="umad")
+    parser.add_argument("--direct", action="store_true", help="no subnet manager runs: ibkeys writes the tables")
     parser.add_argument("--yes", action="store_true")
-    parser.add_argument("--force", action="store_true")
     args = parser.parse_args()
-    is_pending = False
+    via = ibkeys.Direct() if args.direct else ibkeys.ThroughOpenSM(args.sm_host)
     with ibkeys.open(args.backend) as fabric:
-        topology = fabric.sweep()
-        host = fabric.find_port(args.node, args.port)
-        swept = next(port for port in topology.end_ports() if port.identity() == host.identity())
-        places: list[ibkeys.PortHandle | ibkeys.Port] = [host]
-        leaf = swept.peer
-        if leaf is not None and (info := leaf.port_info) is not None:
-            enforces = info.partition_enforcement_inbound or info.partition_enforcement_outbound
-            places = [leaf, host] if enforces else [host]  # the switch first: until then it would drop the packets
-        consent = ibkeys.Consent(force=args.force)
-        with fabric.change("host-into-partition", consent, dry_run=not args.yes) as change:
-            for place in places:
-                plan = change.add_p_keys(place, [args.p_key])
-                is_pending = is_pending or plan.pending
-                for line in [*plan.changes, *plan.notes]:
-                    print(f"{place}: {line}")
-                change.apply(plan)
-    return 1 if is_pending and not args.yes else 0
+        found = fabric.sweep()
+        policy = ibkeys.partitions.read_policy(args.policy)
+        policy = ibkeys.partitions.add_member(policy, found, found.port_of(args.node), args.p_key)
+        plan = fabric.plan(policy)
+        print(*plan.changes, sep="\n")
+        if not args.yes:
+            return int(plan.pending)
+        result = fabric.apply(plan, via=via)
+    for outcome in (*result.failed, *result.left):
+        print(f"not done: {outcome}", file=sys.stderr)
+    return 0 if result.proven else 3
 
 
 if __name__ == "__main__":

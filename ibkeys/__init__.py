@@ -8,11 +8,15 @@
             print(port, port.m_key_state, port.p_keys)
         with fabric.change("my-script") as change:
             change.apply(change.add_p_keys(fabric.find_port(14), [ibkeys.PKey(0x8010)]))
+        plan = fabric.plan("partitions.conf")            # a value; look at plan.changes
+        result = fabric.apply(plan, via=ibkeys.ThroughOpenSM(["sm2"]))
+        print(result.proven, result.failed, result.left)
 
 Everything that talks to a fabric starts with `open`; `load` reads a snapshot in its place. A verb sends, a property or
 a noun never does: what a sweep returns is data. Errors are those of `ibkeys.errors`. `ibkeys.audit` runs rules,
-`ibkeys.mkeys` gives M_Keys to a whole fabric, `ibkeys.partitions` reads OpenSM's policy file. Each name is loaded when
-it is first used.
+`ibkeys.mkeys` has the parts of which runs of M_Keys are made, `ibkeys.partitions` reads OpenSM's policy file. Public
+are the names of ``ibkeys.__all__`` and of these four modules; all else is internal and may change with any version.
+Each name is loaded when it is first used.
 """
 
 from __future__ import annotations
@@ -26,10 +30,22 @@ if TYPE_CHECKING:
     from ibkeys import errors as errors
     from ibkeys import mkeys as mkeys
     from ibkeys import partitions as partitions
+    from ibkeys.automation.confirming import Confirmed as Confirmed
+    from ibkeys.automation.making import How as How
+    from ibkeys.automation.making import NewKeys as NewKeys
+    from ibkeys.automation.methods import Direct as Direct
+    from ibkeys.automation.methods import ThroughOpenSM as ThroughOpenSM
+    from ibkeys.automation.methods import ThroughUFM as ThroughUFM
+    from ibkeys.automation.operations import Operation as Operation
+    from ibkeys.automation.result import ChangeResult as ChangeResult
+    from ibkeys.automation.result import PortOutcome as PortOutcome
+    from ibkeys.automation.result import Progress as Progress
+    from ibkeys.automation.result import Proposal as Proposal
     from ibkeys.change.consent import Consent as Consent
     from ibkeys.change.consent import Objection as Objection
     from ibkeys.change.plan import Change as Change
     from ibkeys.change.plan import Plan as Plan
+    from ibkeys.change.wanted import PlannedChange as PlannedChange
     from ibkeys.client.limits import Limits as Limits
     from ibkeys.client.smp import Timing as Timing
     from ibkeys.discovery.wanted import Wanted as Wanted
@@ -49,6 +65,9 @@ if TYPE_CHECKING:
     from ibkeys.opening import SaAccess as SaAccess
     from ibkeys.opening import Stores as Stores
     from ibkeys.opening import open_port as open_port
+    from ibkeys.plan.document import write_plan as write_plan
+    from ibkeys.plan.document_reader import read_plan as read_plan
+    from ibkeys.plan.model import PartitionPlan as PartitionPlan
     from ibkeys.reach.reach import Reach as Reach
     from ibkeys.scripting import ChangeRun as ChangeRun
     from ibkeys.scripting import Fabric as Fabric
@@ -58,13 +77,20 @@ if TYPE_CHECKING:
     from ibkeys.topology.model import Trouble as Trouble
     from ibkeys.topology.nodes import Node as Node
     from ibkeys.topology.nodes import Port as Port
+    from ibkeys.topology.port_id import PortId as PortId
     from ibkeys.umad.port import UmadPort
     from ibkeys.version import __version__ as __version__
 
 _ROOMS = ("audit", "errors", "mkeys", "partitions")
 _MODULES = {
+    "automation.confirming": ("Confirmed",),
+    "automation.making": ("How", "NewKeys"),
+    "automation.methods": ("Direct", "ThroughOpenSM", "ThroughUFM"),
+    "automation.operations": ("Operation",),
+    "automation.result": ("ChangeResult", "PortOutcome", "Progress", "Proposal"),
     "change.consent": ("Consent", "Objection"),
     "change.plan": ("Change", "Plan"),
+    "change.wanted": ("PlannedChange",),
     "client.limits": ("Limits",),
     "client.smp": ("Timing",),
     "discovery.wanted": ("Wanted",),
@@ -77,17 +103,21 @@ _MODULES = {
     "keys.pkey": ("PKey",),
     "keys.smkey": ("SMKey",),
     "opening": ("Keys", "Local", "SaAccess", "Stores", "open_port"),
+    "plan.document": ("write_plan",),
+    "plan.document_reader": ("read_plan",),
+    "plan.model": ("PartitionPlan",),
     "reach.reach": ("Reach",),
     "scripting": ("ChangeRun", "Fabric"),
     "source": ("Source",),
     "sim.subnet": ("Subnet",),
     "topology.nodes": ("Node", "Port"),
+    "topology.port_id": ("PortId",),
     "topology.model": ("Topology", "Trouble"),
     "version": ("__version__",),
 }
 """Module → the names that are loaded from it when they are first used."""
 _EXPORTED = {name: module for module, names in _MODULES.items() for name in names}
-__all__ = sorted((*_ROOMS, *_EXPORTED, "load", "open", "save"))
+__all__ = sorted((*_ROOMS, *_EXPORTED, "load", "open", "operations", "save"))
 
 
 def __getattr__(name: str) -> Any:
@@ -153,3 +183,15 @@ def save(snapshot: Snapshot, path: str | Path, *, with_keys: bool = False) -> No
     from ibkeys.fabric.snapshot_file import save_snapshot
 
     save_snapshot(Path(path), snapshot, with_keys)
+
+
+def operations(stores: Stores | None = None, *, open_only: bool = False) -> tuple[Operation, ...]:
+    """Return the operations of the journal, the oldest first; each can be resumed, undone and confirmed.
+
+    *stores*: where the journal is, by default the user's own. *open_only*: those that something goes on with. Needs
+    neither fabric nor key store. Raises StoreError; a journal that is not there has none.
+    """
+    from ibkeys.automation.operations import operations_in
+    from ibkeys.opening import Stores as Given
+
+    return operations_in((stores or Given()).paths(), open_only=open_only)

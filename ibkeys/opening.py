@@ -14,8 +14,10 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.key_sources import KeySources, load_ring
 from ibkeys.printable import counted, named
 from ibkeys.scripting import Fabric
+from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sealing import Passphrase
 from ibkeys.store.paths import StorePaths, store_paths
+from ibkeys.store.private_files import is_there
 from ibkeys.topology.names.node_names import read_node_name_map
 from ibkeys.umad.port import UmadPort, innermost
 
@@ -143,8 +145,32 @@ def open_fabric(
     fabric.stores = paths
     fabric.is_simulated = simulated
     fabric.warnings = [*warnings, *(of_sa.warnings if of_sa is not None else ())]
+    if isinstance(backend, str):
+        fabric.as_options = _as_options(backend, local or Local(), keys or Keys(), paths, fabric, node_names)
     fabric.reload_keys = _reloading(fabric, sources, of_sa)
     return fabric
+
+
+def _as_options(
+    backend: str, local: Local, keys: Keys, paths: StorePaths, fabric: Fabric, names: NodeNames | None
+) -> list[str] | None:
+    """Return the options of a command that opens the same fabric, without an M_Key for all nodes; None where no command
+    can: what it needs is only in this process."""
+    if keys.default is not None or keys.from_sa is not None or isinstance(names, Mapping) or paths.keystore is None:
+        return None
+    if is_there(paths.keystore, "key store"):
+        with KeyStore(paths.keystore, create=False, upgrade=False) as store:
+            if store.is_encrypted:
+                return None
+    timing = fabric.client.timing
+    values = {
+        **{"backend": backend, "Ca": local.ca, "Port": local.port, "at": local.at, "journal": paths.journal},
+        **{"keystore": paths.keystore, "security-keys": keys.security_keys, "node-name-map": names or None},
+        **{"timeout": round(timing.timeout * 1000), "retries": timing.retries},
+        "outstanding_smps": timing.outstanding,
+    }
+    trusting = ["--trust-topology"] if keys.trust_topology else []
+    return trusting + [f"--{name}={value}" for name, value in values.items() if value is not None]
 
 
 def _keys_of_sa(fabric: Fabric, access: SaAccess | None) -> SaKeys | None:

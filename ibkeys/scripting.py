@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, Unpack
 
+from ibkeys.automation.fabric import OpenFabric
 from ibkeys.errors import StoreError
 from ibkeys.fabric.handle import PortHandle
-from ibkeys.fabric.live import Fabric as OpenFabric
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import PKey
 from ibkeys.topology.nodes import Port
 
 if TYPE_CHECKING:
+    from ibkeys.automation.making import How, NewKeys
+    from ibkeys.automation.operations import Operation
+    from ibkeys.automation.result import ChangeResult
     from ibkeys.change.consent import Consent, Objection
     from ibkeys.change.plan import Plan
     from ibkeys.change.writer import Writer
     from ibkeys.discovery.wanted import OnFound
     from ibkeys.fabric.snapshot import Snapshot
+    from ibkeys.partitions.model import Policy
+    from ibkeys.plan.model import Enforce, PartitionPlan
 
 Place = PortHandle | Port
 """A port that a change is made to: a handle, or what a sweep of the same run found."""
@@ -57,6 +63,94 @@ class Fabric(OpenFabric):
         from ibkeys.change.writer import Writer
 
         return ChangeRun(Writer(self, command, consent, dry_run, options))
+
+    def operations(self, *, open_only: bool = False) -> tuple[Operation, ...]:
+        """As `ibkeys.operations`, with the journal of this fabric."""
+        from ibkeys.automation.operations import operations_in
+
+        return operations_in(self.stores, open_only=open_only)
+
+    # --- changes of the whole subnet -----------------------------------------------------------------------------
+
+    def plan(
+        self,
+        policy: Policy | str | Path,
+        *,
+        enforce: Enforce = "both",
+        allow_both_pkeys: bool = False,
+        disconnect_unconfigured: bool = False,
+        allow_index_moves: Iterable[PKey | int] = (),
+        progress: OnFound | None = None,
+    ) -> PartitionPlan:
+        """Plan what a partition policy would change; nothing is written. The plan is a value: ``changes``, ``ports``,
+        ``problems`` and ``breaks`` say what it does, and `ibkeys.write_plan` puts it into a file for review.
+
+        *policy*: the file, or what `ibkeys.partitions.read_policy` or ``parse_policy`` has read. *enforce*: what leaf
+        switch ports enforce. *allow_index_moves*: P_Keys of partitions that may move to another index. The others as
+        `ibkeys plan` has them. Raises FileFormatError for a policy that OpenSM would refuse, UsageError, and what
+        `sweep` raises.
+        """
+        from ibkeys.partitions.reader import read_policy
+        from ibkeys.plan.from_fabric import plan_of_sweep, sweep_for_plan
+        from ibkeys.plan.model import Options
+
+        read = read_policy(policy) if isinstance(policy, str | Path) else policy
+        read.require_accepted()
+        moves = tuple(sorted({_p_key(key).partition for key in allow_index_moves}))
+        options = Options(enforce, allow_both_pkeys, disconnect_unconfigured, moves)
+        return plan_of_sweep(read, *sweep_for_plan(self, read, progress), options)
+
+    def apply(
+        self,
+        plan: PartitionPlan | str | Path,
+        *,
+        allow_removals: bool = False,
+        allow_break: bool = False,
+        first: int | None = None,
+        **how: Unpack[How],
+    ) -> ChangeResult:
+        """Apply a plan, or the file of one, as `ibkeys apply` does: journaled, in an order that disconnects nobody, and
+        proven by a fresh read of every port.
+
+        *allow_removals*: P_Keys may be removed; *allow_break*: pairs may temporarily lose connectivity. *first*: only
+        so many leaf switches; `Operation.resume` continues.
+
+        Ports that could not be written are in the result: look at ``proven``. Raises Refused for an interlock, a
+        permission that is missing and a no; MKeyNeeded, StoreError, HostNotReached, UfmNotReached, UfmRefused. An error
+        after the change began has its ``operation``.
+        """
+        from ibkeys.apply.apply import Permissions
+        from ibkeys.automation.making import Asked
+        from ibkeys.automation.partitions import apply_policy_plan
+
+        return apply_policy_plan(Asked.of(self, how), plan, Permissions(allow_removals, allow_break, first))
+
+    def deploy_m_keys(self, **keys: Unpack[NewKeys]) -> ChangeResult:
+        """Give every port of the subnet its first M_Key, as `ibkeys mkey-deploy` does. See `rotate_m_keys`."""
+        from ibkeys.automation.m_keys import give_keys
+        from ibkeys.automation.making import Asked
+
+        return give_keys("mkey-deploy", Asked.of(self, keys), keys)
+
+    def rotate_m_keys(self, **keys: Unpack[NewKeys]) -> ChangeResult:
+        """Give every port of the subnet that has an M_Key a new one, as `ibkeys mkey-rotate` does: each key is in the
+        key store before it is sent, and proven by a Get with it.
+
+        Say ``same=True`` or ``per_port=True``; the other arguments are those of `NewKeys` and `How`. Results and errors
+        are those of `apply`.
+        """
+        from ibkeys.automation.m_keys import give_keys
+        from ibkeys.automation.making import Asked
+
+        return give_keys("mkey-rotate", Asked.of(self, keys), keys)
+
+    def remove_m_keys(self, *, leave_open: bool = False, first: int | None = None, **how: Unpack[How]) -> ChangeResult:
+        """Remove the M_Key of every port of the subnet, as `ibkeys mkey-remove` does. *leave_open* says that this is
+        meant; without it consent is asked. Results and errors as `apply`."""
+        from ibkeys.automation.m_keys import remove_keys
+        from ibkeys.automation.making import Asked
+
+        return remove_keys(Asked.of(self, how), first, leaves_open=leave_open)
 
 
 class ChangeRun:

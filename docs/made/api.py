@@ -14,7 +14,9 @@ def page() -> str:
     functions = [name for name, value in values.items() if inspect.isfunction(value)]
     classes = [name for name, value in values.items() if inspect.isclass(value)]
     rooms = [name for name, value in values.items() if isinstance(value, ModuleType)]
-    text = "# Python library\n\nEvery name here is one of `ibkeys`. {doc}`../howto/python` has examples.\n\n"
+    text = "# Python library\n\nEvery name here is one of `ibkeys`. {doc}`../howto/python` has examples. "
+    modules = ", ".join(f"`ibkeys.{name}`" for name in rooms)
+    text += f"What is on this page is public, {modules} included; every other module is internal.\n\n"
     text += "```{eval-rst}\nFunctions\n---------\n\n"
     text += "".join(f".. autofunction:: ibkeys.{name}\n\n" for name in functions)
     text += "Classes\n-------\n\n"

@@ -22,9 +22,9 @@ ROLLS_BACK: Final = (
 """The words of the command that rolls an unconfirmed apply back and asks nothing; its operation follows."""
 
 
-def guardian_of(journal: Path, command: Sequence[str], seconds: float) -> Guardian:
+def guardian_of(journal: Path, command: Sequence[str], seconds: float, is_alone: bool = False) -> Guardian:
     """Start the process that rolls an apply back by *command* when this one dies, see `Guardian`."""
-    return Guardian(command, partial(is_unconfirmed, journal), seconds, partial(may_go_back, journal))
+    return Guardian(command, partial(is_unconfirmed, journal), seconds, partial(may_go_back, journal), is_alone)
 
 
 def let_be_confirmed(

@@ -120,9 +120,9 @@ def rolls_back(wait: float) -> list[str]:
     return ["undo", "--unconfirmed", f"--wait={wait:g}", "--override=unknown-sm"]
 
 
-def guardian_of(journal: Path, command: Sequence[str], seconds: float) -> Guardian:
+def guardian_of(journal: Path, command: Sequence[str], seconds: float, is_alone: bool = False) -> Guardian:
     """Start the process that lowers the level by *command* when this one dies, see `Guardian`."""
-    return Guardian(command, partial(is_unconfirmed, journal), seconds)
+    return Guardian(command, partial(is_unconfirmed, journal), seconds, is_alone=is_alone)
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """OpenSM's partitions.conf: the reader, what it means, and who is a member of what.
 
-For scripts: `read_policy` reads the file, `parse_policy` its text, `resolve` says who its members are. The names are
-loaded when first used.
+For scripts: `read_policy` reads the file, `parse_policy` its text, `add_member` adds a port to a partition, `resolve`
+says who the members are. The names are loaded when first used.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 from ibkeys.lazily import loads
 
 if TYPE_CHECKING:
+    from ibkeys.partitions.editing.changes import add_member
     from ibkeys.partitions.membership import EndPort, Resolution, resolve
     from ibkeys.partitions.model import Policy
     from ibkeys.partitions.reader import parse_policy, read_policy
 
-__all__ = ["EndPort", "Policy", "Resolution", "parse_policy", "read_policy", "resolve"]
+__all__ = ["EndPort", "Policy", "Resolution", "add_member", "parse_policy", "read_policy", "resolve"]
 
 _MODULES = {
+    "partitions.editing.changes": ("add_member",),
     "partitions.membership": ("EndPort", "Resolution", "resolve"),
     "partitions.model": ("Policy",),
     "partitions.reader": ("parse_policy", "read_policy"),

@@ -54,7 +54,9 @@ def children(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     heard: list[Any] = []
 
     class Child:
-        def __init__(self, command: Sequence[str], is_unconfirmed: Callable[[int, int], bool], seconds: float) -> None:
+        def __init__(
+            self, command: Sequence[str], is_unconfirmed: Callable[[int, int], bool], seconds: float, is_alone: bool
+        ) -> None:
             heard.append((list(command), seconds, is_unconfirmed(1, 1)))
 
         def keep_key(self, key: object) -> None:

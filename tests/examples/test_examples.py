@@ -79,32 +79,45 @@ def test_ports_of_partition(backend: str, tmp_path: Path) -> None:
     assert "no such snapshot" in run("ports_of_partition", 2, "--from", tmp_path / "b.db", code=3)
 
 
-def test_host_into_partition(backend: str) -> None:
-    words = ("node04 mlx4_0", "0x8010", "--backend", backend)
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    path = tmp_path / "partitions.conf"
+    path.write_text("Default=0x7fff, ipoib : ALL=full ;\n")
+    return path
+
+
+def test_host_into_partition(backend: str, policy: Path) -> None:
+    words = ("node04 mlx4_0", "0x8010", "--policy", policy, "--backend", backend)
     shown = run("host_into_partition", *words, code=1)
-    assert "pkey[1]: - -> 0x8010" in shown
-    assert run("host_into_partition", *words, "--yes") == shown
-    assert "already at index 1" in run("host_into_partition", *words, "--yes")
-    assert "node04 mlx4_0" in run("ports_of_partition", "0x8010", "--backend", backend)
-    run("host_into_partition", "nobody", "0x8010", "--backend", backend, code=3)
-    refused = run("host_into_partition", *words[:1], "0x8011", "--backend", f"{backend},sm=node01 mlx4_0", code=4)
-    assert "active-sm" in refused
+    assert "port 1: pkey[1]: - -> 0x8010" in shown
+    assert "no OpenSM on any host" in run("host_into_partition", *words, "--yes", code=3)
+    assert run("host_into_partition", "node04 mlx4_0", "0x8010", *words[2:], "--direct", code=1) == shown
+    run("host_into_partition", "nobody", "0x8010", *words[2:], code=3)
+    taken = run("host_into_partition", *words, "--direct", "--yes", code=4)  # hosts 2 and 3 lose what is in no policy
+    assert "removes 2 P_Keys" in taken
 
 
-def test_the_switch_before_the_host_gets_the_key_where_it_enforces(backend: str) -> None:
-    with ibkeys.open(backend) as fabric, fabric.change("test") as change:
-        leaf = next(port.peer for port in fabric.sweep().end_ports() if port.node.description == "node04 mlx4_0")
-        assert leaf is not None
-        change.apply(change.set_p_keys(leaf, {0: 0xFFFF}))
-        change.apply(change.set_enforcement(leaf, inbound=True))
-    changed = run("host_into_partition", "node04 mlx4_0", "0x8010", "--backend", backend, "--yes").splitlines()
-    assert [line.startswith(f"{leaf}") for line in changed] == [True, False]
+def test_nightly_repair(backend: str, policy: Path) -> None:
+    words = ("nightly_repair", policy, "--via", "direct", "--backend", backend)
+    assert "left to a person (removals)" in run(*words, code=1)
+    with ibkeys.open(backend) as fabric:
+        guid = fabric.sweep().port_of("node02").guid
+    policy.write_text(f"{policy.read_text()}own=0x1 : ALL=limited, 0x{guid:016x}=full ;\n")
+    assert "ports were not as the policy says, and are again" in run(*words)
+    assert run(*words) == ""
+
+
+def test_rotate_m_keys_needs_an_opensm(backend: str) -> None:
+    assert "needs via=ThroughOpenSM(), and a simulated subnet has no OpenSM" in run(
+        "rotate_m_keys", "--protect", 2, "--lease", 60, "--backend", backend, code=3
+    )
 
 
 def test_compare_snapshots(backend: str, tmp_path: Path) -> None:
     monday = snapshot(backend, tmp_path / "monday.db")
     assert run("compare_snapshots", monday, monday) == ""
-    run("host_into_partition", "node04 mlx4_0", "0x8010", "--backend", backend, "--yes")
+    with ibkeys.open(backend) as fabric, fabric.change("test") as change:
+        change.apply(change.add_p_keys(fabric.sweep().port_of("node04"), [0x8010]))
     found = run("compare_snapshots", monday, snapshot(backend, tmp_path / "tuesday.db"), code=1)
     assert "node04 mlx4_0" in found
     assert "None -> 0x8010" in found

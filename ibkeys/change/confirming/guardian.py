@@ -60,7 +60,8 @@ class Guardian:
     *is_unconfirmed*: returns whether a start of an operation is to be rolled back unless somebody confirms it, also in
     the child;
     *seconds*: the time in which it is to be confirmed. *may_go_back*: asked in the child before each start of
-    *command*, where more than *is_unconfirmed* is to be asked.
+    *command*, where more than *is_unconfirmed* is to be asked. *is_alone*: the child closes the files that are open
+    here: a fabric that was opened before would stay locked as long as the child lives.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Guardian:
         is_unconfirmed: AsksForStart,
         seconds: float,
         may_go_back: AsksForStart | None = None,
+        is_alone: bool = False,
     ) -> None:
         self._is_unconfirmed = is_unconfirmed
         self._guarded: GuardedStart | None = None
@@ -76,6 +78,9 @@ class Guardian:
         self._pid = os.fork()
         if self._pid == 0:
             os.close(self._writer)  # or the pipe would never close
+            if is_alone:
+                os.closerange(3, reader)
+                os.closerange(reader + 1, os.sysconf("SC_OPEN_MAX"))
             _live(reader, list(command), is_unconfirmed, may_go_back or is_unconfirmed, seconds)
         os.close(reader)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ibkeys.errors import UsageError
+from ibkeys.keys.pkey import PKey
 from ibkeys.partitions.editing.adding import append_definition, append_items, change_memberships
 from ibkeys.partitions.editing.partition_name import (
     PartitionName,
@@ -17,7 +18,7 @@ from ibkeys.partitions.editing.proof import what_else_changed
 from ibkeys.partitions.editing.removing import remove_items
 from ibkeys.partitions.editing.standing import DecidingItems
 from ibkeys.partitions.editing.text import Edit, PolicyText
-from ibkeys.partitions.membership import PortKind
+from ibkeys.partitions.membership import PortKind, end_ports_of
 from ibkeys.partitions.model import (
     DEFAULT_NAME,
     DEFAULT_PARTITION,
@@ -29,6 +30,8 @@ from ibkeys.partitions.model import (
 )
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.printable import clean, counted, named
+from ibkeys.topology.model import Topology
+from ibkeys.topology.nodes import Port
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,18 @@ def add_members(policy: Policy, where: PartitionName, rules: Sequence[Rule], por
     ways = list(_ways_to_append(text, policy, partition, new, ports)) if new else [[]]
     after = _first_that_fits(policy, text, ([*edits, *way] for way in ways), wanted, ports)
     return EditedPolicy(policy, after, tuple(changes), tuple(unchanged))
+
+
+def add_member(policy: Policy, found: Topology, port: Port, key: PKey) -> Policy:
+    """Return *policy* with a port of a sweep as a member of a partition: a P_Key such as 0x8010 makes it a full member,
+    0x0010 a limited one. A partition that is not there is made; comments, order and every other byte stay.
+
+    Raises FileFormatError for a policy that OpenSM would refuse, UsageError where everything else could not stay.
+    """
+    kinds = {each.guid: each.kind for each in end_ports_of(found.end_ports())}
+    known = KnownPorts({port.guid: port.node.description or ""}, kinds)
+    rule = Rule("GUID", port.guid, "full" if key.is_full else "limited")
+    return add_members(policy, PartitionName(None, key.partition), [rule], known).after
 
 
 def remove_members(

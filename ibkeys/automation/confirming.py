@@ -1,0 +1,36 @@
+"""Confirming an operation from any process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ibkeys.apply.opensm.guards import confirm_guards
+from ibkeys.change import host_locks
+from ibkeys.change.confirming import confirmation
+from ibkeys.sm.site import KEPT_HOSTS, hosts_in
+from ibkeys.store.journal import Journal
+from ibkeys.store.lock import holder_of
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """A confirmation. ``is_fresh``: it was not confirmed before. ``problems``: locks that it left on hosts."""
+
+    operation: int
+    is_fresh: bool
+    problems: tuple[str, ...] = ()
+
+
+def confirm_operation(path: Path, operation: int | None, *, is_simulated: bool = False) -> Confirmed:
+    """Confirm *operation*, or the only one that waits for it, and remove the locks that its command left on the hosts
+    of OpenSMs. Neither fabric nor key store is needed. Raises what `confirmation.confirm` raises."""
+    with Journal(path, create=False, upgrade=not holder_of(path)) as journal:
+        operation = operation or confirmation.waiting_for_confirmation(journal)
+        is_fresh = confirmation.confirm(journal, operation, confirm_guards)
+        command, kept = journal.find(operation).command, journal.options_of(operation)
+    problems: list[str] = []
+    if KEPT_HOSTS in kept and not is_simulated:
+        with Journal.read(path) as journal:
+            problems = host_locks.remove_left_locks(journal, command, hosts_in(kept))
+    return Confirmed(operation, is_fresh, tuple(problems))

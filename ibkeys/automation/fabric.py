@@ -1,0 +1,14 @@
+"""An open fabric that a script changes as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ibkeys.fabric.live import Fabric
+
+
+class OpenFabric(Fabric):
+    """``as_options``: the options of a command that opens the same fabric, names of files and no secret; None where no
+    command can."""
+
+    as_options: Sequence[str] | None = None

@@ -1,0 +1,140 @@
+"""Changes of OpenSMs' files, of sm_key and sa_key or of part_enforce, that a script finishes or takes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ibkeys.automation.making import Asked, Prepared, make_change
+from ibkeys.automation.methods import ThroughOpenSM
+from ibkeys.automation.result import ChangeResult
+from ibkeys.change.interrupts import Interrupts
+from ibkeys.change.open_operations import Target
+from ibkeys.change.plan import Plan
+from ibkeys.change.writer import Writer
+from ibkeys.errors import UsageError
+from ibkeys.harden.enforcement import plan_back, plan_rest, refuse_way_back, writer_command
+from ibkeys.harden.enforcement_run import EnforcementPlan
+from ibkeys.harden.step import HardenRequest
+from ibkeys.mkeys.opensm.through import RunListener
+from ibkeys.sm.hosts import SmHost
+from ibkeys.sm.site import hosts_in, reach
+from ibkeys.smkeys.begun import require_open
+from ibkeys.smkeys.giving_up import give_up, refuse_ended, refuse_written
+from ibkeys.smkeys.planning import KeyChange, plan_change
+from ibkeys.smkeys.run import Settings
+from ibkeys.store.journal import Journal
+
+_SM_KEYS = "smkey-rotate"
+
+
+@dataclass
+class _Files(Prepared):
+    """A change of files, prepared. ``words``: what it does; ``act``: makes it, where that is not its plan."""
+
+    plan: Plan
+    words: Sequence[str]
+    interrupts: Interrupts
+    act: Callable[[], Sequence[str]] | None = None
+
+    @property
+    def method(self) -> str:
+        """Through OpenSM."""
+        return "opensm"
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether files change, or its keys are given up."""
+        return self.act is not None or self.plan.pending
+
+    def notes(self) -> list[str]:
+        """Return the notes of the plan, and what it does."""
+        return [*self.plan.notes, *self.words]
+
+    def make(self, writer: Writer) -> None:
+        """Make it."""
+        with self.interrupts:
+            if self.act is not None:
+                self.plan.notes += self.act()
+            else:
+                writer.apply(self.plan)
+
+    def result(self, is_made: bool) -> ChangeResult:
+        """Return whether the files are as wanted, and every port shows it."""
+        silent = self.plan.silent if isinstance(self.plan, EnforcementPlan) else ()
+        is_done = is_made or not self.is_pending
+        is_changed = is_made and self.act is None and self.plan.pending
+        return ChangeResult(self.plan.command, changed=is_changed, proven=is_done and not silent, notes=tuple(silent))
+
+
+def finish_files(asked: Asked, target: Target) -> ChangeResult:
+    """Finish a change of files that was begun. Raises what planning it raises."""
+    if target.kind == "sm-keys":
+        return make_change(_SM_KEYS, asked, lambda writer: _sm_keys(writer, asked, target))
+    record, interrupts = target.record, Interrupts()
+    return make_change(
+        writer_command(record),
+        asked,
+        lambda writer: _enforcement(plan_rest(writer, _request(asked, target), record), interrupts),
+    )
+
+
+def take_back_files(asked: Asked, target: Target) -> ChangeResult:
+    """Restore what a change of files found, or give up its keys where no file has them. Raises what planning that
+    raises."""
+    if target.kind == "sm-keys":
+        refuse_ended(target.record)
+        return make_change(_SM_KEYS, asked, lambda writer: _keys_given_up(writer, asked, target))
+
+    def prepare(writer: Writer) -> _Files:
+        refuse_way_back(writer, target.id)
+        return _enforcement(plan_back(writer, _request(asked, target), target.id), Interrupts())
+
+    return make_change("undo", asked, prepare)
+
+
+def _enforcement(plan: EnforcementPlan, interrupts: Interrupts) -> _Files:
+    return _Files(plan, plan.words, interrupts)
+
+
+def _sm_keys(writer: Writer, asked: Asked, target: Target) -> _Files:
+    require_open(writer, target.id)
+    interrupts = Interrupts()
+    settings = Settings(_opensm(asked).wait, check=interrupts.check, say=asked.tell)
+    change = plan_change(writer, reach(writer.enter, _hosts(asked, target)), {}, settings, False)
+    return _Files(change, [f"new sm_key and sa_key in {file.name}" for file in change.managers.files], interrupts)
+
+
+def _keys_given_up(writer: Writer, asked: Asked, target: Target) -> _Files:
+    prepared = _sm_keys(writer, asked, target)
+    change = prepared.plan
+    assert isinstance(change, KeyChange)
+    refuse_written(writer, change, target.id)
+    prepared.words = ["no file has the new keys: they are given up"]
+    prepared.act = lambda: give_up(writer, change, target.id)
+    return prepared
+
+
+def _request(asked: Asked, target: Target) -> HardenRequest:
+    listener = RunListener(asked.tell, asked.tell)
+    wait = _opensm(asked).wait
+    return HardenRequest(_hosts(asked, target), wait, listener=listener, say=asked.tell, is_dry=asked.dry_run)
+
+
+def _opensm(asked: Asked) -> ThroughOpenSM:
+    """Return how the hosts are reached. Raises UsageError for another method."""
+    if not isinstance(asked.via, ThroughOpenSM | None):
+        raise UsageError("the operation changes files of OpenSMs: give via=ThroughOpenSM(), or omit it")
+    return asked.via or ThroughOpenSM()
+
+
+def _hosts(asked: Asked, target: Target) -> list[SmHost]:
+    """Return the hosts that are named now, else those on which the change was begun. Raises UsageError for a simulated
+    subnet."""
+    if asked.fabric.is_simulated:
+        raise UsageError("a simulated subnet has no OpenSM on any host")
+    hosts = _opensm(asked).sm_hosts()
+    if len(hosts) > 1:
+        return hosts
+    with Journal.read(asked.fabric.stores.journal) as journal:
+        return [*hosts, *hosts_in(journal.options_of(target.id))]

@@ -1,0 +1,172 @@
+"""M_Keys of a whole subnet by a script: a new run, and an earlier one that goes on or back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+
+from ibkeys.automation.making import Asked, NewKeys, Prepared, make_change
+from ibkeys.automation.methods import ThroughOpenSM, key_method
+from ibkeys.automation.result import ChangeResult, PortOutcome
+from ibkeys.change.writer import Writer
+from ibkeys.errors import UsageError
+from ibkeys.mkeys.confirming import Awaiting, guardian_of, rolls_back
+from ibkeys.mkeys.opensm import planned
+from ibkeys.mkeys.opensm.through import RunListener, ViaOpensm
+from ibkeys.mkeys.rollout.beginning import PlannedRun
+from ibkeys.mkeys.rollout.going_back import plan_return
+from ibkeys.mkeys.rollout.new_keys import Command, plan_run
+from ibkeys.mkeys.rollout.planned_run import carry_out
+from ibkeys.mkeys.rollout.removal import plan_removal
+from ibkeys.mkeys.rollout.rest import plan_rest
+from ibkeys.mkeys.rollout.result import PortResult
+from ibkeys.store.journal.runs import REMOVAL, RunOptions
+from ibkeys.topology.port_id import PortId
+
+
+@dataclass
+class _Run(Prepared):
+    """A run, prepared. ``results``: of each port that is finished."""
+
+    run: PlannedRun
+    asked: Asked
+    awaits: Awaiting | None
+    results: list[PortResult] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.plan = self.run.plan
+
+    @property
+    def method(self) -> str:
+        """``opensm`` or ``direct``."""
+        return self.run.method.name if self.run.method is not None else "direct"
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether ports change, or only the key store learns something."""
+        return self.run.pending
+
+    def make(self, writer: Writer) -> None:
+        """Make the run, and let it be confirmed."""
+        whole = len(self.run.jobs) + len(self.run.already_set) + len(self.run.skipped)
+
+        def report(result: PortResult) -> None:
+            self.results.append(result)
+            self.asked.begun = self.run.account.operation or self.asked.begun
+            self.asked.tell("ports", len(self.results), whole)
+
+        if self.awaits is None:
+            carry_out(writer, self.run, report)
+        else:
+            self.awaits.make(writer, self.run, lambda: carry_out(writer, self.run, report))
+
+    def result(self, is_made: bool) -> ChangeResult:
+        """Return the account of the run, port by port."""
+        run, account = self.run, self.run.account
+        results = self.results if is_made else run.skipped
+        named = {kind: [each for each in results if each.result == kind] for kind in ("done", "failed", "skipped")}
+        done, failed, left = (
+            [PortOutcome(PortId.of_json(each.port), each.reason or "") for each in each_kind]
+            for each_kind in named.values()
+        )
+        finished = {each.port for each in (*done, *failed)}
+        why = "waits for `ibkeys resume`" if is_made else "not changed"
+        left += [PortOutcome(job.port.id, why) for job in run.jobs if job.port.id not in finished]
+        left += [PortOutcome(None, f"{run.later} ports after the first wait for `ibkeys resume`")] if run.later else []
+        is_whole = account.is_complete and not any(each.unread or each.overtaken for each in results)
+        return ChangeResult(
+            run.plan.command,
+            account.operation or None,
+            changed=is_made and run.acts,
+            proven=is_whole and (not run.acts or is_made) and not run.later and not account.waiting,
+            done=tuple(done),
+            failed=tuple(failed),
+            left=tuple(left),
+            gone_back=account.gone_back,
+            notes=(account.stopped,) if account.stopped else (),
+        )
+
+
+def give_keys(command: Command, asked: Asked, keys: NewKeys) -> ChangeResult:
+    """Give ports their first M_Keys, or new ones. Raises what `plan_run` and `plan_keys` raise."""
+    per_port, key = keys.get("per_port", False), keys.get("new_key")
+    if per_port is (keys.get("same", False) or isinstance(asked.via, ThroughOpenSM)):
+        raise UsageError("give same=True, which OpenSM needs, or per_port=True, which no OpenSM of upstream keeps")
+    options = RunOptions(not per_port, keys.get("protect"), keys.get("lease"), first=keys.get("first"))
+    return _change(
+        command,
+        asked,
+        options.first,
+        lambda writer: plan_run(writer, command, options, key),
+        lambda writer, through: planned.plan_keys(writer, command, options, through, key),
+    )
+
+
+def remove_keys(asked: Asked, first: int | None, *, leaves_open: bool) -> ChangeResult:
+    """Remove the M_Key of every port. Raises what `plan_removal` raises, by either method."""
+    return _change(
+        REMOVAL,
+        asked,
+        first,
+        lambda writer: plan_removal(writer, first=first, leaves_open=leaves_open),
+        lambda writer, through: planned.plan_removal(writer, through, leaves_open=leaves_open),
+    )
+
+
+def resume_keys(command: str, asked: Asked, first: int | None) -> ChangeResult:
+    """Finish the last run, or its first ports, and *first* of those after them. Raises what `plan_rest` raises."""
+    return _change(command, asked, first, lambda writer: plan_rest(writer, first=first), planned.plan_rest)
+
+
+def undo_keys(command: str, asked: Asked, *, leaves_open: bool = False) -> ChangeResult:
+    """Give the ports of the last run what they had before it. Raises what `plan_return` raises."""
+    return _change(
+        command,
+        asked,
+        None,
+        lambda writer: plan_return(writer, leaves_open=leaves_open),
+        lambda writer, through: planned.plan_return(writer, through, leaves_open=leaves_open),
+    )
+
+
+def _change(
+    command: str,
+    asked: Asked,
+    first: int | None,
+    direct: Callable[[Writer], PlannedRun],
+    through_sm: Callable[[Writer, ViaOpensm], PlannedRun],
+) -> ChangeResult:
+    if isinstance(asked.via, ThroughOpenSM) and first is not None:
+        raise UsageError("OpenSM sets all ports in one sweep: omit first=")
+    with _awaiting(asked, asked.seconds) if asked.seconds is not None else nullcontext() as awaits:
+
+        def prepare(writer: Writer) -> _Run:
+            through = _through(asked, awaits)
+            run = direct(writer) if through is None else through_sm(writer, through)
+            return _Run(run, asked, awaits)
+
+        return make_change(command, asked, prepare)
+
+
+def _through(asked: Asked, awaits: Awaiting | None) -> ViaOpensm | None:
+    def began(operation: int, start: int) -> None:
+        asked.begun = operation
+        if awaits is not None:
+            awaits.began(operation, start)
+
+    return key_method(asked.via, RunListener(asked.tell, asked.tell, began), asked.confirm_within is not None)
+
+
+@contextmanager
+def _awaiting(asked: Asked, seconds: float) -> Iterator[Awaiting]:
+    """Start the process that lowers the level when this one dies. Raises UsageError by own Sets."""
+    journal, through = asked.fabric.stores.journal, _through(asked, None)
+    if through is None or journal is None or asked.fabric.is_simulated:
+        raise UsageError("confirm_within= of M_Keys needs via=ThroughOpenSM(), and a simulated subnet has no OpenSM")
+    guardian = guardian_of(journal, asked.command_for_child(rolls_back(through.wait)), seconds, is_alone=True)
+    try:
+        guardian.keep_key(asked.fabric.ring.for_all)
+        yield Awaiting(guardian, seconds, lambda: through, asked.waiting, asked.tell, lambda lowering: None)
+    finally:
+        guardian.leave()

@@ -1,0 +1,224 @@
+"""Making a change for a script: plan it, let somebody consent, make it, and return what was proven."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self, TypedDict
+
+from ibkeys.automation.fabric import OpenFabric
+from ibkeys.automation.methods import Method, as_options
+from ibkeys.automation.result import ChangeResult, Consenting, OnProgress, Progress, Proposal
+from ibkeys.change.confirming.guardian import own_program
+from ibkeys.change.consent import INTERLOCKS, Consent, Objection, Question
+from ibkeys.change.interrupts import Interrupts
+from ibkeys.change.open_operations import notes_on_open
+from ibkeys.change.plan import Plan
+from ibkeys.change.wanted import PlannedChange
+from ibkeys.change.writer import Writer
+from ibkeys.errors import Refused, UsageError
+from ibkeys.keys.mkey import MKey
+from ibkeys.store.journal import Journal, Operation
+
+
+class How(TypedDict, total=False):
+    """How a change of a whole subnet is made; all of it is optional.
+
+    ``via``: how it gets to the ports: `Direct` by default; an operation that goes on goes by the method that it began
+    with, and this only says how hosts or UFM are reached.
+
+    ``consent``: the interlocks that are overridden, none by default; or a function that gets a `Proposal` and returns
+    them, or None for no. Without such a function a change about which somebody has to be asked is refused.
+
+    ``progress``: a function that gets a `Progress` as the change goes on. ``dry_run``: nothing is written.
+
+    ``confirm_within``: it is rolled back, of M_Keys the level only, unless it is confirmed within so many seconds by
+    `ibkeys confirm` or `Operation.confirm`; also when this process has died. The call returns after that.
+    """
+
+    via: Method | None
+    consent: Consent | Consenting | None
+    progress: OnProgress | None
+    dry_run: bool
+    confirm_within: int | None
+
+
+class NewKeys(How, total=False):
+    """Which M_Keys a whole subnet gets, and how.
+
+    ``same``: one key for all ports, as through OpenSM; ``per_port``: each its own. ``new_key``: the one for all, by
+    default it is generated. ``protect``: ProtectBits; ``lease``: seconds; without them both stay as they are.
+    ``first``: only so many ports; `Operation.resume` continues.
+    """
+
+    same: bool
+    per_port: bool
+    new_key: MKey | None
+    protect: int | None
+    lease: int | None
+    first: int | None
+
+
+@dataclass(slots=True)
+class Asked:
+    """What a script asks of a change of *fabric*, see `How`. ``goes_on``: the operation that goes on or back.
+    ``begun``: the operation, once it has begun."""
+
+    fabric: OpenFabric
+    via: Method | None = None
+    consent: Consent | Consenting | None = None
+    progress: OnProgress | None = None
+    dry_run: bool = False
+    confirm_within: int | None = None
+    goes_on: int | None = None
+    begun: int | None = None
+
+    @classmethod
+    def of(cls, fabric: OpenFabric, how: How, operation: int | None = None) -> Self:
+        """Return what *how* asks of a change, which goes on with *operation* where that is one of the journal."""
+        given: Any = {name: how[name] for name in How.__annotations__ if name in how}  # type: ignore[literal-required]
+        return cls(fabric, **given, goes_on=operation, begun=operation)
+
+    @property
+    def given(self) -> Consent:
+        """What is overridden before anybody has seen the change."""
+        return self.consent if isinstance(self.consent, Consent) else Consent()
+
+    def agreed(self, proposal: Proposal) -> Consent:
+        """Return what is overridden for *proposal*. Raises Refused (``confirmation``) for a no."""
+        if callable(self.consent):
+            answer = self.consent(proposal)
+            if answer is None:
+                raise Refused(f"{proposal.command}: consent was not given", "confirmation").unchanged()
+            return answer
+        if proposal.questions:
+            texts = "; ".join(f"{each.text}: {each.answer} says that it is meant" for each in proposal.questions)
+            raise Refused(f"{texts}; or give consent=, a function that returns a Consent", "confirmation").unchanged()
+        return self.given
+
+    def began(self, operation: Operation) -> None:
+        """Take the operation of the journal."""
+        self.begun = operation.id
+
+    def tell(self, step: str, done: int = 0, whole: int = 0) -> None:
+        """Tell the script how far it is."""
+        if self.progress is not None:
+            self.progress(Progress(step, done, whole, self.begun))
+
+    def waiting(self, interrupts: Interrupts) -> Callable[[float], bool]:
+        """Return what waits for a confirmation from elsewhere: see `await_confirmation`."""
+        is_told = False
+
+        def wait(seconds: float) -> bool:
+            nonlocal is_told
+            if not is_told and self.progress is not None:
+                self.progress(Progress(f"ibkeys confirm {self.begun}", 0, 0, self.begun, awaits_confirmation=True))
+            is_told = True
+            try:
+                interrupts.check()
+            except KeyboardInterrupt:
+                interrupts.forget()  # it says no to the change; rolling back is not to be cut short by a second one
+                raise
+            time.sleep(seconds)
+            return False
+
+        return wait
+
+    @property
+    def seconds(self) -> int | None:
+        """In which time it is to be confirmed; None where it needs no confirmation."""
+        return None if self.dry_run else self.confirm_within
+
+    def command_for_child(self, words: Sequence[str]) -> list[str]:
+        """Return the command by which a child takes back what nobody has confirmed. Raises UsageError where the fabric
+        was not opened in a way that a command can repeat."""
+        if self.fabric.as_options is None:
+            raise UsageError(
+                "confirm_within= needs a fabric that another process can open: ibkeys.open with a backend by name, "
+                "node_names as a file, a key store that is not encrypted, and no keys of Keys.default or from_sa"
+            )
+        return [*own_program(), *words, *self.fabric.as_options, *as_options(self.via)]
+
+
+class Prepared(ABC):
+    """A change that was planned and not made yet, with the plan that `Writer` checks."""
+
+    plan: Plan
+
+    @property
+    def method(self) -> str:
+        """``direct``, ``opensm`` or ``ufm``."""
+        return "direct"
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether there is anything to do."""
+        return self.plan.pending
+
+    def changes(self) -> tuple[PlannedChange, ...]:
+        """Return what each port gets."""
+        return tuple(
+            PlannedChange(each.port.id, each.kind, each.index, each.before, each.after) for each in self.plan.changes
+        )
+
+    def notes(self) -> list[str]:
+        """Return what should be known before it is made."""
+        return list(self.plan.notes)
+
+    @abstractmethod
+    def make(self, writer: Writer) -> None:
+        """Make it. Raises what making it raises before anything was written, and interrupts."""
+
+    @abstractmethod
+    def result(self, is_made: bool) -> ChangeResult:
+        """Return what was proven, or where it was not made, what is left."""
+
+
+def make_change(command: str, asked: Asked, prepare: Callable[[Writer], Prepared]) -> ChangeResult:
+    """Plan a change by *prepare*, let it be agreed to, and make it.
+
+    The plan that is made is one that was planned with all that is overridden for it: who overrides more when he sees
+    it, or sees what refuses the planning, is shown a new plan. Raises Refused for an interlock and for a no, and what
+    planning and making raise.
+    """
+    given = asked.given
+    while True:
+        with Writer(asked.fabric, command, given, asked.dry_run, goes_on=asked.goes_on) as writer:
+            try:
+                change = prepare(writer)
+            except Refused as refusal:
+                if refusal.interlock not in INTERLOCKS or not callable(asked.consent):
+                    raise
+                seen = Proposal(command, objections=(Objection(refusal.interlock, refusal.message),))
+                wider = _together(given, asked.agreed(seen))
+                if not wider.covers(refusal.interlock) or wider == given:
+                    raise
+                given = wider
+                continue
+            notes = _notes(writer, command, asked.goes_on, change)
+            if asked.dry_run or not change.is_pending:
+                change.plan.close_if_complete(writer)
+                objections = tuple(writer.not_overridden(change.plan)) if change.is_pending else ()
+                return replace(change.result(is_made=False), objections=objections, notes=notes)
+            questions: tuple[Question, ...] = tuple(change.plan.questions)
+            objections = tuple(writer.not_overridden(change.plan))
+            seen = Proposal(command, change.method, change.changes(), objections, questions, notes)
+            wider = _together(given, asked.agreed(seen))
+            if wider != given:
+                given = wider
+                continue
+            writer.check(change.plan)
+            change.make(writer)
+            result = change.result(is_made=True)
+            return replace(result, notes=(*notes, *result.notes))
+
+
+def _together(one: Consent, other: Consent) -> Consent:
+    return Consent(one.force or other.force, one.overrides | other.overrides)
+
+
+def _notes(writer: Writer, command: str, goes_on: int | None, change: Prepared) -> tuple[str, ...]:
+    with Journal.read(writer.fabric.stores.journal) as journal:
+        return (*notes_on_open(journal, command, goes_on), *change.notes())

@@ -1,0 +1,125 @@
+"""How a change gets to the ports: by Sets of ibkeys, through OpenSM, or through UFM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ibkeys import files
+from ibkeys.apply import carriers
+from ibkeys.apply.by_sm.course import Settings
+from ibkeys.change.runner import WAIT
+from ibkeys.errors import UsageError
+from ibkeys.mkeys.opensm.standbys import STANDBY_WAIT
+from ibkeys.mkeys.opensm.through import RunListener, ViaOpensm
+from ibkeys.sm.hosts import SmHost
+from ibkeys.sm.settings import settings_or_default
+from ibkeys.ufm.access import UfmAccess, UfmToken
+from ibkeys.ufm.rest import Ufm
+
+_TOKEN_SIZE = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """ibkeys sends the Sets. While a subnet manager is or may be master, ``active-sm`` or ``mkey-under-sm`` refuses
+    that, because it would write the ports anew."""
+
+    name = "direct"
+
+
+@dataclass(frozen=True, slots=True)
+class ThroughOpenSM:
+    """Through the policy or options files of the OpenSMs, which write the ports.
+
+    ``hosts``: those with OpenSMs beside this one, as ssh takes them; by default those of ``sm_config``, by default
+    ``/etc/ibkeys/sm.toml``, or those that the journal has of an operation that goes on. ``sudo``: become root there.
+    ``wait``: seconds without progress after which OpenSM is signalled once more, and then given up. ``rewrite``, of
+    partitions: OpenSM writes every table first. ``open_while_rotating``, of M_Keys: the level is 0 while the key
+    changes. ``standby_wait``: seconds in which somebody has to start a standby that systemd does not start.
+    """
+
+    hosts: Sequence[str] = ()
+    sudo: bool = False
+    ssh_config: str | None = None
+    sm_config: str | None = None
+    wait: float = WAIT
+    rewrite: bool = False
+    open_while_rotating: bool = False
+    standby_wait: float = STANDBY_WAIT
+    name = "opensm"
+
+    def sm_hosts(self) -> list[SmHost]:
+        """Return this host and the others. Raises UsageError, FileFormatError, StoreError."""
+        return settings_or_default(self.sm_config).chosen(self.hosts, self.sudo, self.ssh_config)
+
+
+@dataclass(frozen=True, slots=True)
+class ThroughUFM:
+    """Through UFM's REST interface, partitions only. ``url``: its base, "" for the one that an operation went through.
+    ``token_file``: holds the access token; ``certificate``, ``private_key``, ``trusted``: PEM files; ``verifies``:
+    whether its certificate is checked; ``proxy``: a URL. ``wait``: as `ThroughOpenSM` has it."""
+
+    url: str = ""
+    token_file: str | None = None
+    certificate: str | None = None
+    private_key: str | None = None
+    trusted: str | None = None
+    verifies: bool = True
+    proxy: str | None = None
+    wait: float = WAIT
+    name = "ufm"
+
+    def open(self, url: str) -> Ufm:
+        """Return the UFM at *url*. Nothing is sent yet. Raises UsageError; no message repeats a credential."""
+        token = None
+        if self.token_file is not None:
+            with files.told_as(UsageError, self.token_file):
+                lines = files.read_text(self.token_file, _TOKEN_SIZE, "replace").splitlines()
+            token = UfmToken(lines[0].strip() if lines else "")
+        certificate, key, trusted = (
+            Path(each) if each is not None else None for each in (self.certificate, self.private_key, self.trusted)
+        )
+        return Ufm(UfmAccess(url, token, certificate, key, trusted, self.verifies, self.proxy))
+
+
+Method = Direct | ThroughOpenSM | ThroughUFM
+
+
+def carrier_via(method: Method | None, *, breaks: bool = False, at_once: bool = False) -> carriers.Via:
+    """Return how a change of partitions gets to the ports; None: as the operation that goes on, else directly.
+    *breaks*: pairs may temporarily lose connectivity; *at_once*: an undo goes back in one step."""
+    opensm = method if isinstance(method, ThroughOpenSM) else ThroughOpenSM()
+    wait = method.wait if isinstance(method, ThroughUFM) else opensm.wait
+    settings = Settings(wait, breaks, opensm.rewrite, at_once)
+    name = method.name if method is not None else None
+    if isinstance(method, ThroughUFM):
+        return carriers.Via(name, settings, url=method.url, open_ufm=method.open)
+    hosts = [] if isinstance(method, Direct) else opensm.sm_hosts()
+    return carriers.Via(name, settings, hosts)
+
+
+def key_method(method: Method | None, listener: RunListener, is_awaited: bool = False) -> ViaOpensm | None:
+    """Return how a run of M_Keys goes through OpenSM; None where ibkeys sends the Sets. Raises UsageError for UFM."""
+    if isinstance(method, ThroughUFM):
+        raise UsageError("UFM gives no M_Keys: use ThroughOpenSM() or Direct()")
+    if not isinstance(method, ThroughOpenSM):
+        return None
+    hosts, is_open = method.sm_hosts(), method.open_while_rotating
+    return ViaOpensm(hosts, method.wait, is_open, listener, is_awaited, method.standby_wait)
+
+
+def as_options(method: Method | None) -> list[str]:
+    """Return the options of a command that reaches the same hosts or UFM: names of files, and no secret."""
+    if isinstance(method, ThroughOpenSM):
+        given = {"ssh-config": method.ssh_config, "sm-config": method.sm_config}
+        words = [f"--sm-host={name}" for name in method.hosts] + (["--sudo"] if method.sudo else [])
+    elif isinstance(method, ThroughUFM):
+        token = f"@{method.token_file}" if method.token_file is not None else None
+        given = {"ufm-token": token, "ufm-cert": method.certificate, "ufm-key": method.private_key}
+        given |= {"ufm-ca": method.trusted, "ufm-proxy": method.proxy}
+        words = [] if method.verifies else ["--ufm-insecure"]
+    else:
+        return []
+    return words + [f"--{name}={value}" for name, value in given.items() if value is not None]

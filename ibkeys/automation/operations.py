@@ -1,0 +1,167 @@
+"""The operations of the journal for a script: which there are, and how each goes on, back, or is confirmed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Unpack
+
+from ibkeys.apply.apply import Permissions
+from ibkeys.automation.confirming import Confirmed, confirm_operation
+from ibkeys.automation.fabric import OpenFabric
+from ibkeys.automation.files import finish_files, take_back_files
+from ibkeys.automation.m_keys import resume_keys, undo_keys
+from ibkeys.automation.making import Asked, How
+from ibkeys.automation.methods import ThroughOpenSM
+from ibkeys.automation.partitions import resume_partitions, undo_partitions
+from ibkeys.automation.result import ChangeResult
+from ibkeys.change.next_commands import next_commands_of
+from ibkeys.change.open_operations import (
+    Target,
+    find_target,
+    refuse_earlier_run,
+    refuse_undo,
+    resumes_back,
+    to_resume,
+    to_undo,
+)
+from ibkeys.errors import UsageError
+from ibkeys.store.journal import Journal, OperationRecord
+from ibkeys.store.journal.records import StepRecord
+from ibkeys.store.journal.runs import Run
+from ibkeys.store.paths import StorePaths
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An operation of the journal, as it was when it was read.
+
+    ``record``: command, state, stage and times. ``steps``: those of an operation through a subnet manager.
+    ``port_guids``: the end ports that it changes, which tell its subnet. ``next_command``: what finishes it, what
+    rolls it back, in words; "" where nothing is left of it.
+    """
+
+    record: OperationRecord
+    steps: tuple[StepRecord, ...]
+    port_guids: frozenset[int]
+    next_command: str
+    stores: StorePaths
+
+    @property
+    def id(self) -> int:
+        """Its number."""
+        return self.record.id
+
+    @property
+    def command(self) -> str:
+        """The command that began it."""
+        return self.record.command
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something goes on with it: it was interrupted, is held, had failures, or waits to be confirmed."""
+        return bool(self.next_command)
+
+    @property
+    def awaits_confirmation(self) -> bool:
+        """Whether it is rolled back unless somebody confirms it."""
+        return self.record.awaits_confirmation
+
+    def resume(
+        self,
+        fabric: OpenFabric,
+        *,
+        first: int | None = None,
+        allow_removals: bool = False,
+        allow_break: bool = False,
+        **how: Unpack[How],
+    ) -> ChangeResult:
+        """Finish it as `ibkeys resume` does. *first*: of those after its first ones only so many ports, of partitions
+        leaf switches; the others as `Fabric.apply` has them.
+
+        Raises StoreError if it is not open, UsageError, Refused, and what planning raises.
+        """
+        target, run = self._find(fabric, to_resume)
+        asked = Asked.of(fabric, how, target.id)
+        if resumes_back(target):
+            return _back(asked, target, run, allow_break)
+        if target.kind == "keys":
+            return resume_keys(_as_begun(asked, run), asked, first)
+        if target.kind == "partitions":
+            return resume_partitions(asked, Permissions(allow_removals, allow_break, first))
+        return finish_files(asked, target)
+
+    def undo(
+        self,
+        fabric: OpenFabric,
+        *,
+        allow_break: bool = False,
+        at_once: bool = False,
+        leave_open: bool = False,
+        **how: Unpack[How],
+    ) -> ChangeResult:
+        """Restore what it overwrote as `ibkeys undo` does. *at_once*: through a subnet manager, in one step, even if
+        that briefly disconnects pairs; *leave_open*: ports may be without M_Key afterwards. Raises as `resume`."""
+        target, run = self._find(fabric, to_undo)
+        refuse_undo(target)
+        asked = Asked.of(fabric, how, target.id)
+        return _back(asked, target, run, allow_break, at_once, leave_open)
+
+    def confirm(self) -> Confirmed:
+        """Confirm it, as `ibkeys confirm` does. Raises StoreError where it does not wait for that, or it is too late;
+        HostRefused, HostNotReached."""
+        if self.stores.journal is None:
+            raise UsageError("a journal in memory has nothing to confirm")
+        return confirm_operation(self.stores.journal, self.id)
+
+    def _find(self, fabric: OpenFabric, meant: Callable[[Journal, int | None], Target]) -> tuple[Target, Run | None]:
+        if fabric.stores.journal != self.stores.journal:
+            raise UsageError(f"operation {self.id} is in {self.stores.journal}: open the fabric with these stores")
+        target, run = find_target(fabric.stores, self.id, meant)
+        refuse_earlier_run(target)
+        return target, run
+
+
+def _back(
+    asked: Asked,
+    target: Target,
+    run: Run | None,
+    allow_break: bool,
+    at_once: bool = False,
+    leave_open: bool = False,
+) -> ChangeResult:
+    if asked.confirm_within is not None:
+        raise UsageError("what goes back needs no confirmation: omit confirm_within=")
+    if target.kind == "keys":
+        return undo_keys(_as_begun(asked, run), asked, leaves_open=leave_open)
+    if target.kind in ("sm-keys", "enforcement"):
+        return take_back_files(asked, target)
+    return undo_partitions(asked, breaks=allow_break, at_once=at_once)
+
+
+def _as_begun(asked: Asked, run: Run | None) -> str:
+    """Let a run of M_Keys go on by the method that it began with, and return its command. Raises UsageError for another
+    method."""
+    assert run is not None  # it is a run of M_Keys
+    is_through = run.via is not None
+    if asked.via is not None and isinstance(asked.via, ThroughOpenSM) is not is_through:
+        raise UsageError(f"the operation was started {'through OpenSM' if is_through else 'directly'}: omit via=")
+    asked.via = asked.via or (ThroughOpenSM() if is_through else None)
+    return run.command
+
+
+def operations_in(stores: StorePaths, *, open_only: bool = False) -> tuple[Operation, ...]:
+    """Return the operations of a journal, the oldest first. *open_only*: those that something goes on with. Raises
+    StoreError; a journal that is not there has none."""
+    with Journal.read(stores.journal) as journal:
+        found = [
+            Operation(
+                each,
+                tuple(journal.steps(each.id)),
+                frozenset(journal.port_guids(each.id)),
+                str(next_commands_of(each) or ""),
+                stores,
+            )
+            for each in journal.list_operations()
+        ]
+    return tuple(each for each in found if each.is_open or not open_only)

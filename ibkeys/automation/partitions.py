@@ -1,0 +1,140 @@
+"""Partitions by a script: the plan of a policy, applying it, finishing and undoing that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ibkeys.apply.apply import Permissions, plan_apply, plan_resume
+from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
+from ibkeys.apply.carriers import carrier_of
+from ibkeys.apply.confirm import ROLLS_BACK, guardian_of, let_be_confirmed
+from ibkeys.apply.undo import plan_undo
+from ibkeys.automation.making import Asked, Prepared, make_change
+from ibkeys.automation.methods import carrier_via
+from ibkeys.automation.result import ChangeResult, PortOutcome, outcomes
+from ibkeys.change.confirming.guardian import Guardian
+from ibkeys.change.interrupts import Interrupts
+from ibkeys.change.wanted import PlannedChange, planned_changes
+from ibkeys.change.writer import Writer
+from ibkeys.errors import Incomplete
+from ibkeys.plan.document_reader import read_plan
+from ibkeys.plan.model import PartitionPlan
+
+
+@dataclass
+class _Partitions(Prepared):
+    """A change of many ports, prepared."""
+
+    plan: ApplyPlan
+    asked: Asked
+    interrupts: Interrupts
+    problem: Incomplete | None = None
+
+    @property
+    def method(self) -> str:
+        """The carrier's name."""
+        return self.plan.carrier.name
+
+    def changes(self) -> tuple[PlannedChange, ...]:
+        """Return what is left to do of the plan, also what a later run does."""
+        return planned_changes(self.plan.remaining.tables, self.plan.remaining.enforcement)
+
+    def notes(self) -> list[str]:
+        """Return the notes of the plan, and who temporarily loses connectivity."""
+        return [*self.plan.notes, *(each.message for each in self.plan.breaks)]
+
+    def make(self, writer: Writer) -> None:
+        """Make it. Ports that could not be written are in the result."""
+        with self.interrupts:
+            try:
+                writer.apply(self.plan)
+            except Incomplete as error:
+                self.problem = error
+
+    def result(self, is_made: bool) -> ChangeResult:
+        """Return which ports are proven, which are not, and which are left for a later run."""
+        plan, wanted = self.plan, [each.port for each in self.changes()]
+        failed = tuple(PortOutcome(port, reason) for port, reason in plan.failed)
+        now = {step.port.key for phase in plan.phases for step in phase.steps}
+        tried, later = ([port for port in wanted if (port.key in now) is is_now] for is_now in (True, False))
+        unproven = {each.port for each in failed}
+        is_whole = is_made and self.problem is None and not plan.gone_back
+        done = [port for port in tried if port not in unproven] if is_whole else []
+        why = "rolled back" if plan.gone_back else "not proven: the operation is open" if is_made else "not changed"
+        left = outcomes((port for port in tried if port not in unproven and port not in done), why)
+        return ChangeResult(
+            plan.command,
+            plan.operation_id if is_made or plan.undoes is None else None,
+            changed=is_made and bool(plan.phases),
+            proven=not (failed or left or later or plan.rest) and not plan.gone_back,
+            done=outcomes(done),
+            failed=failed,
+            left=left + outcomes(later, "left for a later run"),
+            gone_back=plan.gone_back and not plan.not_gone_back,
+            notes=tuple(plan.late_notes),
+            problem=self.problem,
+        )
+
+
+def apply_policy_plan(asked: Asked, plan: PartitionPlan | str | Path, permissions: Permissions) -> ChangeResult:
+    """Apply a plan, or the file of one. Raises what `plan_apply` raises, FileFormatError and OSError for a file."""
+    document = plan if isinstance(plan, PartitionPlan) else read_plan(Path(plan))
+    via = replace(carrier_via(asked.via, breaks=permissions.breaks), command="ibkeys apply")
+    return _change(
+        "apply",
+        asked,
+        lambda writer, hooks: plan_apply(writer, document, permissions, hooks, carrier_of(writer, via)),
+    )
+
+
+def resume_partitions(asked: Asked, permissions: Permissions) -> ChangeResult:
+    """Finish the operation that *asked* goes on with. Raises what `plan_resume` raises."""
+    via, operation = carrier_via(asked.via, breaks=permissions.breaks), asked.goes_on
+    return _change(
+        "apply",
+        asked,
+        lambda writer, hooks: plan_resume(writer, permissions, hooks, via=via, operation=operation),
+    )
+
+
+def undo_partitions(asked: Asked, *, breaks: bool, at_once: bool) -> ChangeResult:
+    """Restore what the operation overwrote that *asked* goes on with. Raises what `plan_undo` raises."""
+    via, operation = carrier_via(asked.via, breaks=breaks, at_once=at_once), asked.goes_on
+    return _change(
+        "undo",
+        asked,
+        lambda writer, hooks: plan_undo(writer, operation, hooks, via=via, breaks=breaks),
+    )
+
+
+def _change(command: str, asked: Asked, plan: Callable[[Writer, ApplyHooks], ApplyPlan]) -> ChangeResult:
+    seconds = asked.seconds
+    interrupts = Interrupts(survive_hangup=seconds is not None)
+    with _guard(asked, seconds) if seconds is not None else nullcontext() as guardian:
+
+        def prepare(writer: Writer) -> _Partitions:
+            hooks = ApplyHooks(interrupts.check, asked.tell, asked.began)
+            if seconds is not None:
+                let_be_confirmed(hooks, seconds, guardian, asked.waiting(interrupts), asked.tell)
+            return _Partitions(plan(writer, hooks), asked, interrupts)
+
+        return make_change(command, asked, prepare)
+
+
+@contextmanager
+def _guard(asked: Asked, seconds: float) -> Iterator[Guardian | None]:
+    """Start the process that rolls back when this one dies, and end it; none where the journal is in memory, which dies
+    too."""
+    journal = asked.fabric.stores.journal
+    if journal is None:
+        yield None
+        return
+    guardian = guardian_of(journal, asked.command_for_child(ROLLS_BACK), seconds, is_alone=True)
+    try:
+        guardian.keep_key(asked.fabric.ring.for_all)
+        yield guardian
+    finally:
+        guardian.leave()

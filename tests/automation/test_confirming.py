@@ -1,0 +1,74 @@
+"""A change that has to be confirmed: by any process in time, or it is rolled back, also by nobody that made it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import ibkeys
+from tests.corpus import DATA
+
+ROOT = DATA.parent.parent
+NET = DATA / "fabrics" / "two-switch.net"
+SCRIPT = """
+import os, signal, sys, ibkeys
+backend, ending, seconds = sys.argv[1:]
+
+def progress(step):
+    if step.awaits_confirmation and ending == "confirmed":
+        os.system(f"{sys.executable} -m ibkeys confirm {step.operation} --backend {backend} >/dev/null")
+    elif step.awaits_confirmation:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+with ibkeys.open(backend) as fabric:
+    policy = ibkeys.partitions.parse_policy("Default=0x7fff : ALL=full ;\\nt=0x10 : ALL=full ;\\n")
+    result = fabric.apply(fabric.plan(policy), confirm_within=int(seconds), progress=progress)
+    print(result.proven, result.gone_back)
+"""
+
+
+@pytest.fixture
+def backend(tmp_path: Path) -> str:
+    return f"sim:{NET},state={tmp_path / 'state'}"
+
+
+def run(backend: str, ending: str, seconds: int) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", SCRIPT, backend, ending, str(seconds)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def stage(tmp_path: Path) -> tuple[str, str | None]:
+    [operation, *_] = ibkeys.operations(ibkeys.Stores(journal=tmp_path / "state.journal"))
+    return operation.record.state, operation.record.stage
+
+
+def has_key(backend: str) -> bool:
+    with ibkeys.open(backend) as fabric:
+        return 0x8010 in fabric.find_port("node02 mlx4_0").read_p_keys()
+
+
+def test_another_process_confirms(backend: str, tmp_path: Path) -> None:
+    done = run(backend, "confirmed", 600)
+    assert (done.returncode, done.stdout) == (0, "True False\n"), done.stderr
+    assert (stage(tmp_path), has_key(backend)) == (("done", "confirmed"), True)
+
+
+def test_nobody_confirms(backend: str, tmp_path: Path) -> None:
+    done = run(backend, "", 600)
+    assert done.returncode == -9, done.stderr
+    assert stage(tmp_path) == ("done", "unconfirmed")
+    [operation] = ibkeys.operations(ibkeys.Stores(journal=tmp_path / "state.journal"), open_only=True)
+    assert operation.confirm().is_fresh  # in time, so the process that was left behind does nothing
+    assert has_key(backend)
+
+
+def test_a_script_that_died_is_rolled_back_by_the_process_that_it_left(backend: str, tmp_path: Path) -> None:
+    done = run(backend, "", 1)
+    assert done.returncode == -9, done.stderr
+    while stage(tmp_path)[0] != "undone":
+        time.sleep(0.05)  # polls a condition
+    assert not has_key(backend)
