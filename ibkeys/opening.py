@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -146,7 +147,7 @@ def open_fabric(
     fabric.is_simulated = simulated
     fabric.warnings = [*warnings, *(of_sa.warnings if of_sa is not None else ())]
     if isinstance(backend, str):
-        fabric.as_options = _as_options(backend, local or Local(), keys or Keys(), paths, fabric, node_names)
+        fabric.as_options = partial(_as_options, backend, local or Local(), keys or Keys(), paths, fabric, node_names)
     fabric.reload_keys = _reloading(fabric, sources, of_sa)
     return fabric
 

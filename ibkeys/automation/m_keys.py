@@ -70,9 +70,9 @@ class _Run(Prepared):
             [PortOutcome(PortId.of_json(each.port), each.reason or "") for each in each_kind]
             for each_kind in named.values()
         )
-        finished = {each.port for each in (*done, *failed)}
+        finished = {each.port.key for each in (*done, *failed) if each.port is not None}
         why = "waits for `ibkeys resume`" if is_made else "not changed"
-        left += [PortOutcome(job.port.id, why) for job in run.jobs if job.port.id not in finished]
+        left += [PortOutcome(job.port.id, why) for job in run.jobs if job.port.id.key not in finished]
         left += [PortOutcome(None, f"{run.later} ports after the first wait for `ibkeys resume`")] if run.later else []
         is_whole = account.is_complete and not any(each.unread or each.overtaken for each in results)
         return ChangeResult(

@@ -12,13 +12,13 @@ from ibkeys.automation.fabric import OpenFabric
 from ibkeys.automation.methods import Method, as_options
 from ibkeys.automation.result import ChangeResult, Consenting, OnProgress, Progress, Proposal
 from ibkeys.change.confirming.guardian import own_program
-from ibkeys.change.consent import INTERLOCKS, Consent, Objection, Question
+from ibkeys.change.consent import INTERLOCKS, Consent, Objection
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.open_operations import notes_on_open
 from ibkeys.change.plan import Plan
 from ibkeys.change.wanted import PlannedChange
 from ibkeys.change.writer import Writer
-from ibkeys.errors import Refused, UsageError
+from ibkeys.errors import IbkeysError, Refused, UsageError
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.journal import Journal, Operation
 
@@ -134,12 +134,13 @@ class Asked:
     def command_for_child(self, words: Sequence[str]) -> list[str]:
         """Return the command by which a child takes back what nobody has confirmed. Raises UsageError where the fabric
         was not opened in a way that a command can repeat."""
-        if self.fabric.as_options is None:
+        options = self.fabric.as_options()
+        if options is None:
             raise UsageError(
                 "confirm_within= needs a fabric that another process can open: ibkeys.open with a backend by name, "
                 "node_names as a file, a key store that is not encrypted, and no keys of Keys.default or from_sa"
             )
-        return [*own_program(), *words, *self.fabric.as_options, *as_options(self.via)]
+        return [*own_program(), *words, *options, *as_options(self.via)]
 
 
 class Prepared(ABC):
@@ -202,15 +203,20 @@ def make_change(command: str, asked: Asked, prepare: Callable[[Writer], Prepared
                 change.plan.close_if_complete(writer)
                 objections = tuple(writer.not_overridden(change.plan)) if change.is_pending else ()
                 return replace(change.result(is_made=False), objections=objections, notes=notes)
-            questions: tuple[Question, ...] = tuple(change.plan.questions)
-            objections = tuple(writer.not_overridden(change.plan))
-            seen = Proposal(command, change.method, change.changes(), objections, questions, notes)
+            plan = change.plan
+            seen = Proposal(
+                command, change.method, change.changes(), tuple(plan.objections), tuple(plan.questions), notes
+            )
             wider = _together(given, asked.agreed(seen))
             if wider != given:
                 given = wider
                 continue
             writer.check(change.plan)
-            change.make(writer)
+            try:
+                change.make(writer)
+            except IbkeysError as error:
+                error.operation = error.operation or asked.begun
+                raise
             result = change.result(is_made=True)
             return replace(result, notes=(*notes, *result.notes))
 

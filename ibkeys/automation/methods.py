@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from ibkeys import files
 from ibkeys.apply import carriers
@@ -18,7 +19,9 @@ from ibkeys.sm.settings import settings_or_default
 from ibkeys.ufm.access import UfmAccess, UfmToken
 from ibkeys.ufm.rest import Ufm
 
-_TOKEN_SIZE = 65_536
+_TOKEN_SIZE: Final = 65_536
+_COMMAND: Final = "ibkeys apply PLAN"
+"""The command that messages name with another ``--via``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +90,17 @@ class ThroughUFM:
 Method = Direct | ThroughOpenSM | ThroughUFM
 
 
-def carrier_via(method: Method | None, *, breaks: bool = False, at_once: bool = False) -> carriers.Via:
-    """Return how a change of partitions gets to the ports; None: as the operation that goes on, else directly.
+def carrier_via(method: Method | None, goes_on: bool, *, breaks: bool = False, at_once: bool = False) -> carriers.Via:
+    """Return how a change of partitions gets to the ports; None: as the operation that *goes_on*, else directly.
     *breaks*: pairs may temporarily lose connectivity; *at_once*: an undo goes back in one step."""
     opensm = method if isinstance(method, ThroughOpenSM) else ThroughOpenSM()
     wait = method.wait if isinstance(method, ThroughUFM) else opensm.wait
     settings = Settings(wait, breaks, opensm.rewrite, at_once)
     name = method.name if method is not None else None
     if isinstance(method, ThroughUFM):
-        return carriers.Via(name, settings, url=method.url, open_ufm=method.open)
-    hosts = [] if isinstance(method, Direct) else opensm.sm_hosts()
-    return carriers.Via(name, settings, hosts)
+        return carriers.Via(name, settings, command=_COMMAND, url=method.url, open_ufm=method.open)
+    hosts = opensm.sm_hosts() if isinstance(method, ThroughOpenSM) or (method is None and goes_on) else []
+    return carriers.Via(name, settings, hosts, _COMMAND)
 
 
 def key_method(method: Method | None, listener: RunListener, is_awaited: bool = False) -> ViaOpensm | None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from ibkeys import files
 from ibkeys.apply.apply import Permissions, plan_apply, plan_resume
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
-from ibkeys.apply.carriers import carrier_of
+from ibkeys.apply.carriers import Via, carrier_of
 from ibkeys.apply.confirm import ROLLS_BACK, guardian_of, let_be_confirmed
 from ibkeys.apply.undo import plan_undo
 from ibkeys.automation.making import Asked, Prepared, make_change
@@ -19,7 +21,7 @@ from ibkeys.change.confirming.guardian import Guardian
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.wanted import PlannedChange, planned_changes
 from ibkeys.change.writer import Writer
-from ibkeys.errors import Incomplete
+from ibkeys.errors import Incomplete, UsageError
 from ibkeys.plan.document_reader import read_plan
 from ibkeys.plan.model import PartitionPlan
 
@@ -80,34 +82,32 @@ class _Partitions(Prepared):
 
 
 def apply_policy_plan(asked: Asked, plan: PartitionPlan | str | Path, permissions: Permissions) -> ChangeResult:
-    """Apply a plan, or the file of one. Raises what `plan_apply` raises, FileFormatError and OSError for a file."""
-    document = plan if isinstance(plan, PartitionPlan) else read_plan(Path(plan))
-    via = replace(carrier_via(asked.via, breaks=permissions.breaks), command="ibkeys apply")
-    return _change(
-        "apply",
-        asked,
-        lambda writer, hooks: plan_apply(writer, document, permissions, hooks, carrier_of(writer, via)),
-    )
+    """Apply a plan, or the file of one. Raises what `plan_apply` raises, FileFormatError and UsageError for a file."""
+    via = _via(asked, permissions.breaks)
+    with files.told_as(UsageError, str(plan) if isinstance(plan, str | Path) else "plan"):
+        document = plan if isinstance(plan, PartitionPlan) else read_plan(Path(plan))
+
+    def prepare(writer: Writer, hooks: ApplyHooks) -> ApplyPlan:
+        return plan_apply(writer, document, permissions, hooks, carrier_of(writer, via))
+
+    return _change("apply", asked, prepare)
 
 
 def resume_partitions(asked: Asked, permissions: Permissions) -> ChangeResult:
     """Finish the operation that *asked* goes on with. Raises what `plan_resume` raises."""
-    via, operation = carrier_via(asked.via, breaks=permissions.breaks), asked.goes_on
-    return _change(
-        "apply",
-        asked,
-        lambda writer, hooks: plan_resume(writer, permissions, hooks, via=via, operation=operation),
-    )
+    how: Any = {"via": _via(asked, permissions.breaks), "operation": asked.goes_on}
+    return _change("apply", asked, lambda writer, hooks: plan_resume(writer, permissions, hooks, **how))
 
 
 def undo_partitions(asked: Asked, *, breaks: bool, at_once: bool) -> ChangeResult:
     """Restore what the operation overwrote that *asked* goes on with. Raises what `plan_undo` raises."""
-    via, operation = carrier_via(asked.via, breaks=breaks, at_once=at_once), asked.goes_on
-    return _change(
-        "undo",
-        asked,
-        lambda writer, hooks: plan_undo(writer, operation, hooks, via=via, breaks=breaks),
-    )
+    how: Any = {"via": _via(asked, breaks, at_once), "breaks": breaks}
+    return _change("undo", asked, lambda writer, hooks: plan_undo(writer, asked.goes_on, hooks, **how))
+
+
+def _via(asked: Asked, breaks: bool, at_once: bool = False) -> Via:
+    goes_on = asked.goes_on is not None and not asked.fabric.is_simulated
+    return carrier_via(asked.via, goes_on, breaks=breaks, at_once=at_once)
 
 
 def _change(command: str, asked: Asked, plan: Callable[[Writer, ApplyHooks], ApplyPlan]) -> ChangeResult:

@@ -16,7 +16,7 @@ class Proposal:
     """A change as it would be made now, for whoever consents to it. Nothing of it was written.
 
     ``method``: ``direct``, ``opensm`` or ``ufm``. ``changes``: what each port gets, as far as ports are written.
-    ``objections``: the interlocks that it triggers and that are not overridden yet. ``questions``: consequences that
+    ``objections``: the interlocks that it triggers, also those that are overridden. ``questions``: consequences that
     somebody has to want. ``notes``: what should be known besides, such as lines of files that change, pairs that
     temporarily lose connectivity, other operations that are open.
     """

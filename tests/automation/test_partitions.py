@@ -103,7 +103,7 @@ def test_who_consents_sees_the_interlock_and_decides(two: Site) -> None:
         answers = [stale, stale]
         seen.clear()
         assert fabric.apply(plan, allow_removals=True, consent=consent).proven
-    assert [[each.interlock for each in proposal.objections] for proposal in seen] == [["stale"], []]
+    assert [[each.interlock for each in proposal.objections] for proposal in seen] == [["stale"], ["stale"]]
     [operation] = two.operations()
     assert operation.record.starts[0].origin.overrides == ("stale",)
 

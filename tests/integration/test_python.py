@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,33 +12,18 @@ import pytest
 
 import ibkeys
 from tests.corpus import DATA
+from tests.integration import scripted
 from tests.integration.hosted import Hosted, Running, opensm
-from tests.integration.ibsim import NO_LAYERS, Ibsim
+from tests.integration.ibsim import Ibsim
 from tests.integration.keyed_opensm import POLICY, KeyedOpensm, keyed, stage_of_last_run
 
 NET = DATA / "fabrics" / "two-switch.net"
 EXAMPLES = DATA.parents[1] / "examples"
-OWN_STORES = f"""{NO_LAYERS}
-import runpy, sys
-from pathlib import Path
-import ibkeys.store.paths
-stores, script, *words = sys.argv[1:]
-ibkeys.store.paths.default_directory = lambda: Path(stores)
-sys.argv = [script, *words]
-runpy.run_path(script, run_name="__main__")
-"""
-
-
-def command(served: Ibsim, name: str, *words: object) -> list[str | Path]:
-    script = EXAMPLES / f"{name}.py"
-    return [sys.executable, "-c", OWN_STORES, served.folder / "stores", script, *map(str, words)]
 
 
 def run(served: Ibsim, name: str, *words: object, code: int = 0) -> str:
     """Run an example on the fabric and return what it said; its exit status is *code*."""
-    done = served.run(command(served, name, *words), timeout=300)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout + done.stderr
+    return scripted.run(served, EXAMPLES / f"{name}.py", *words, code=code)
 
 
 @pytest.fixture
@@ -93,7 +77,7 @@ def protected() -> Iterator[KeyedOpensm]:
 
 def rotation(opensm: KeyedOpensm, seconds: int) -> subprocess.Popen[str]:
     """Start the example; return when it waits for its confirmation."""
-    words = command(opensm.served, "rotate_m_keys", "--protect", 2, "--within", seconds)
+    words = scripted.command(opensm.served, EXAMPLES / "rotate_m_keys.py", "--protect", 2, "--within", seconds)
     process = subprocess.Popen(
         opensm.served.arguments(words),
         cwd=opensm.served.folder,
