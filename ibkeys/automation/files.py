@@ -71,12 +71,12 @@ def finish_files(asked: Asked, target: Target) -> ChangeResult:
     """Finish a change of files that was begun. Raises what planning it raises."""
     if target.kind == "sm-keys":
         return make_change(_SM_KEYS, asked, lambda writer: _sm_keys(writer, asked, target))
-    record, interrupts = target.record, Interrupts()
-    return make_change(
-        writer_command(record),
-        asked,
-        lambda writer: _enforcement(plan_rest(writer, _request(asked, target), record), interrupts),
-    )
+
+    def prepare(writer: Writer) -> _Files:
+        plan = plan_rest(writer, _request(asked, target), target.record)
+        return _Files(plan, plan.words, Interrupts())
+
+    return make_change(writer_command(target.record), asked, prepare)
 
 
 def take_back_files(asked: Asked, target: Target) -> ChangeResult:
@@ -88,13 +88,10 @@ def take_back_files(asked: Asked, target: Target) -> ChangeResult:
 
     def prepare(writer: Writer) -> _Files:
         refuse_way_back(writer, target.id)
-        return _enforcement(plan_back(writer, _request(asked, target), target.id), Interrupts())
+        plan = plan_back(writer, _request(asked, target), target.id)
+        return _Files(plan, plan.words, Interrupts())
 
     return make_change("undo", asked, prepare)
-
-
-def _enforcement(plan: EnforcementPlan, interrupts: Interrupts) -> _Files:
-    return _Files(plan, plan.words, interrupts)
 
 
 def _sm_keys(writer: Writer, asked: Asked, target: Target) -> _Files:

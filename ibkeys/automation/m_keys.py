@@ -13,6 +13,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.errors import UsageError
 from ibkeys.mkeys.confirming import Awaiting, guardian_of, rolls_back
 from ibkeys.mkeys.opensm import planned
+from ibkeys.mkeys.opensm.lowering import Lowering
 from ibkeys.mkeys.opensm.through import RunListener, ViaOpensm
 from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.going_back import plan_return
@@ -164,9 +165,11 @@ def _awaiting(asked: Asked, seconds: float) -> Iterator[Awaiting]:
     journal, through = asked.fabric.stores.journal, _through(asked, None)
     if through is None or journal is None or asked.fabric.is_simulated:
         raise UsageError("confirm_within= of M_Keys needs via=ThroughOpenSM(), and a simulated subnet has no OpenSM")
-    guardian = guardian_of(journal, asked.command_for_child(rolls_back(through.wait)), seconds, is_alone=True)
-    try:
-        guardian.keep_key(asked.fabric.ring.for_all)
-        yield Awaiting(guardian, seconds, lambda: through, asked.waiting, asked.tell, lambda lowering: None)
-    finally:
-        guardian.leave()
+
+    def lowered(lowering: Lowering | None) -> None:
+        for guid, why in lowering.unproven.items() if lowering is not None else ():
+            asked.tell(f"port GUID 0x{guid:016x}: {why}; OpenSM lowers its level when the port is back")
+
+    command = asked.command_for_child(rolls_back(through.wait))
+    with asked.guarded(guardian_of(journal, command, seconds, is_alone=True)) as guardian:
+        yield Awaiting(guardian, seconds, lambda: through, asked.waiting, asked.tell, lowered)

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypedDict
 
 from ibkeys.automation.fabric import OpenFabric
 from ibkeys.automation.methods import Method, as_options
 from ibkeys.automation.result import ChangeResult, Consenting, OnProgress, Progress, Proposal
-from ibkeys.change.confirming.guardian import own_program
+from ibkeys.change.confirming.guardian import Guardian, own_program
 from ibkeys.change.consent import INTERLOCKS, Consent, Objection
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.open_operations import notes_on_open
 from ibkeys.change.plan import Plan
 from ibkeys.change.wanted import PlannedChange
 from ibkeys.change.writer import Writer
-from ibkeys.errors import IbkeysError, Refused, UsageError
+from ibkeys.errors import IbkeysError, Incomplete, Refused, UsageError
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.journal import Journal, Operation
 
@@ -126,6 +127,16 @@ class Asked:
 
         return wait
 
+    @contextmanager
+    def guarded(self, guardian: Guardian) -> Iterator[Guardian]:
+        """Let *guardian* know the M_Key for all ports, and leave it at the end."""
+        try:
+            guardian.keep_key(self.fabric.ring.for_all)
+            yield guardian
+        finally:
+            if guardian.leave():
+                self.tell("not rolled back yet: a background process tries again for about an hour")
+
     @property
     def seconds(self) -> int | None:
         """In which time it is to be confirmed; None where it needs no confirmation."""
@@ -144,9 +155,10 @@ class Asked:
 
 
 class Prepared(ABC):
-    """A change that was planned and not made yet, with the plan that `Writer` checks."""
+    """A change that was planned and not made yet, with the plan that `Writer` checks. ``problem``: why it stopped."""
 
     plan: Plan
+    problem: Incomplete | None = None
 
     @property
     def method(self) -> str:
@@ -170,7 +182,7 @@ class Prepared(ABC):
 
     @abstractmethod
     def make(self, writer: Writer) -> None:
-        """Make it. Raises what making it raises before anything was written, and interrupts."""
+        """Make it. Raises Incomplete where it stopped on its way, and what else making it raises."""
 
     @abstractmethod
     def result(self, is_made: bool) -> ChangeResult:
@@ -200,9 +212,9 @@ def make_change(command: str, asked: Asked, prepare: Callable[[Writer], Prepared
                 continue
             notes = _notes(writer, command, asked.goes_on, change)
             if asked.dry_run or not change.is_pending:
-                change.plan.close_if_complete(writer)
                 objections = tuple(writer.not_overridden(change.plan)) if change.is_pending else ()
-                return replace(change.result(is_made=False), objections=objections, notes=notes)
+                problem = next(iter(change.plan.refusals), None)
+                return replace(change.result(is_made=False), objections=objections, notes=notes, problem=problem)
             plan = change.plan
             seen = Proposal(
                 command, change.method, change.changes(), tuple(plan.objections), tuple(plan.questions), notes
@@ -214,11 +226,14 @@ def make_change(command: str, asked: Asked, prepare: Callable[[Writer], Prepared
             writer.check(change.plan)
             try:
                 change.make(writer)
+            except Incomplete as error:  # the result says what was done all the same
+                change.problem = error
             except IbkeysError as error:
                 error.operation = error.operation or asked.begun
                 raise
-            result = change.result(is_made=True)
-            return replace(result, notes=(*notes, *result.notes))
+            result, problem = change.result(is_made=True), change.problem
+            is_proven = result.proven and problem is None
+            return replace(result, proven=is_proven, notes=(*notes, *result.notes), problem=problem)
 
 
 def _together(one: Consent, other: Consent) -> Consent:

@@ -21,7 +21,7 @@ from ibkeys.change.confirming.guardian import Guardian
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.wanted import PlannedChange, planned_changes
 from ibkeys.change.writer import Writer
-from ibkeys.errors import Incomplete, UsageError
+from ibkeys.errors import UsageError
 from ibkeys.plan.document_reader import read_plan
 from ibkeys.plan.model import PartitionPlan
 
@@ -33,7 +33,6 @@ class _Partitions(Prepared):
     plan: ApplyPlan
     asked: Asked
     interrupts: Interrupts
-    problem: Incomplete | None = None
 
     @property
     def method(self) -> str:
@@ -51,10 +50,7 @@ class _Partitions(Prepared):
     def make(self, writer: Writer) -> None:
         """Make it. Ports that could not be written are in the result."""
         with self.interrupts:
-            try:
-                writer.apply(self.plan)
-            except Incomplete as error:
-                self.problem = error
+            writer.apply(self.plan)
 
     def result(self, is_made: bool) -> ChangeResult:
         """Return which ports are proven, which are not, and which are left for a later run."""
@@ -77,7 +73,6 @@ class _Partitions(Prepared):
             left=left + outcomes(later, "left for a later run"),
             gone_back=plan.gone_back and not plan.not_gone_back,
             notes=tuple(plan.late_notes),
-            problem=self.problem,
         )
 
 
@@ -132,9 +127,6 @@ def _guard(asked: Asked, seconds: float) -> Iterator[Guardian | None]:
     if journal is None:
         yield None
         return
-    guardian = guardian_of(journal, asked.command_for_child(ROLLS_BACK), seconds, is_alone=True)
-    try:
-        guardian.keep_key(asked.fabric.ring.for_all)
+    command = asked.command_for_child(ROLLS_BACK)
+    with asked.guarded(guardian_of(journal, command, seconds, is_alone=True)) as guardian:
         yield guardian
-    finally:
-        guardian.leave()

@@ -79,7 +79,7 @@ class ChangeResult:
     every port; true as well where nothing had to be changed. ``done``: ports that were changed and proven. ``failed``:
     those that were not written or proven. ``left``: those that were not begun, or left alone. ``gone_back``: nobody
     confirmed it, so it was rolled back; of M_Keys the level only. ``objections``: of a dry run, the interlocks that
-    would refuse it. ``problem``: why it stopped.
+    would refuse it. ``problem``: why it stopped, or of a dry run, what else would refuse it.
     """
 
     command: str

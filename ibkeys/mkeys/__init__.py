@@ -1,6 +1,7 @@
 """Managing M_Keys: stored keys, setting one, deploying and rotating over a subnet, recovery, and known port locations.
 
-For scripts: one port's M_Key is set by `ChangeRun.set_m_key`. Over a whole fabric `plan_run` plans first or new keys,
+For scripts: one port's M_Key is set by `ChangeRun.set_m_key`, those of a whole fabric by `Fabric.deploy_m_keys`,
+`rotate_m_keys` and `remove_m_keys`. Here are the parts of these, by Sets of ibkeys: `plan_run` plans first or new keys,
 `plan_removal` removes them, `plan_rest` plans the rest of the last run, and `plan_return` plans its rollback.
 `carry_out` applies any of these plans. `plan_recovery` finds locked ports and `Recovery.run` recovers their keys. Each
 takes ``change.writer`` of a `ChangeRun`. Use a new one for each run, because it reads what the previous run stored. The

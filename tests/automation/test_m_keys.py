@@ -22,7 +22,7 @@ def test_keys_are_deployed_and_rotated_and_each_port_is_proven(two: Site) -> Non
         first = fabric.deploy_m_keys(same=True, protect=1, lease=60, progress=told.append)
         assert (first.command, first.operation, first.changed, first.proven) == ("mkey-deploy", 1, True, True)
         [key] = two.m_keys()
-        assert len(first.done) == first.done.__len__() == told[-1].whole == told[-1].done
+        assert len(first.done) == told[-1].whole == told[-1].done
         assert {each.port.node_desc for each in first.done if each.port} >= set(HOSTS)
         second = fabric.rotate_m_keys(per_port=True)
     assert (second.proven, len(two.m_keys()), key in two.m_keys()) == (True, len(HOSTS), False)
@@ -65,6 +65,17 @@ def test_what_somebody_has_to_want_is_asked_and_refused_by_default(two: Site) ->
             assert refused.value.interlock == "confirmation"
         assert 0 not in two.m_keys()
         assert fabric.remove_m_keys(leave_open=True).proven
+    assert two.m_keys() == {0}
+
+
+def test_a_dry_run_says_what_would_refuse_the_way_back(two: Site) -> None:
+    with two.fabric() as fabric:
+        fabric.deploy_m_keys(same=True, protect=1, lease=60)
+        keys = two.m_keys()
+        dry = two.operations()[0].undo(fabric, dry_run=True)
+        assert isinstance(dry.problem, Refused)
+        assert (dry.problem.interlock, dry.proven, dry.changed, two.m_keys()) == ("confirmation", False, False, keys)
+        assert two.operations()[0].undo(fabric, leave_open=True).proven
     assert two.m_keys() == {0}
 
 
