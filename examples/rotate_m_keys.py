@@ -3,8 +3,9 @@
 
     rotate_m_keys.py [--sm-host HOST ...] [--protect LEVEL] [--lease S] [--within S] [--backend umad]
 
-Without `ibkeys confirm ID` in time the level that was raised is lowered again; the new keys stay, in the key store too.
-That happens also if this script dies. Exit status: 0 rotated, proven and confirmed, 3 not completed, 4 refused.
+A level that was raised is lowered again without `ibkeys confirm ID` in time, also if this script dies; the new keys
+stay, in the key store too. Where no level is raised, nobody is waited for. Exit status: 0 all ports have the new key
+and level, and somebody confirmed that; 3 not completed, 4 refused.
 """
 
 from __future__ import annotations
