@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from ibkeys.partitions.model import Policy
     from ibkeys.plan.model import PartitionPlan
     from ibkeys.sm.hosts import SmHost
-    from ibkeys.source import Source
     from ibkeys.sm.master_policy import MasterPolicy
+    from ibkeys.source import Source
     from ibkeys.topology.model import Topology
     from ibkeys.topology.port_id import PortId
 
