@@ -18,9 +18,6 @@ same goes for the ssh_config that it names, which may run commands.
 
 from __future__ import annotations
 
-import os
-import stat
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +25,7 @@ from typing import Any, Final
 
 from ibkeys import files
 from ibkeys.errors import FileFormatError, UsageError
-from ibkeys.host.file_access import read_file_fact
+from ibkeys.host.trusted_toml import parse_trusted, refuse_what_others_decide
 from ibkeys.sm.elsewhere.ssh import SshHost
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.instance import NOTHING_NAMED, Named
@@ -38,8 +35,6 @@ DEFAULT_SETTINGS: Final = Path("/etc/ibkeys/sm.toml")
 _NAMED: Final[dict[str, type]] = {"unit": str, "options": str, "policy": str}
 _HOST: Final[dict[str, type]] = {"name": str, "sudo": bool, **_NAMED}
 _TOP: Final[dict[str, type]] = {"ssh_config": str, "here": dict, "host": list}
-_MOST_PARTS: Final = 8
-"""Parts of a dotted name; tomllib takes time by their square."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,22 +73,9 @@ def read_settings(path: Path) -> SmSettings:
     """Read an ``sm.toml``. Raises FileFormatError, also if others can write it; StoreError if it cannot be read."""
     try:
         data, status = files.read_with_status(path, files.SETTINGS)
-        _refuse_what_others_decide(path, status)
-        text = data.decode("utf-8")
-        named = (line.partition("=")[0] for line in text.splitlines() if not line.lstrip().startswith("#"))
-        if any(name.count(".") > _MOST_PARTS for name in named):
-            raise FileFormatError("a name with too many parts", str(path))
-        document = tomllib.loads(text)
-    except FileFormatError:
-        raise
-    except UsageError as error:
-        raise FileFormatError(str(error), str(path)) from None
     except OSError as error:
         raise os_error(path, "list of subnet managers", error) from error
-    except (RecursionError, MemoryError):
-        raise FileFormatError("is nested too deeply", str(path)) from None
-    except ValueError as error:  # no TOML, no UTF-8
-        raise FileFormatError(f"is not TOML: {error}", str(path)) from None
+    document = parse_trusted(path, data, status)
     try:
         _check("the file", document, _TOP)
         here = _named("[here]", document.get("here", {}))
@@ -103,30 +85,16 @@ def read_settings(path: Path) -> SmSettings:
         raise FileFormatError(str(error), str(path)) from None
 
 
-def _refuse_what_others_decide(path: Path, status: os.stat_result | None = None) -> None:
-    """Raise UsageError unless nobody else can write the file or put another in its place. *status*: of the very file
-    that was read."""
-    fact = read_file_fact(path)
-    if fact is None or (status is not None and fact.identity != (status.st_dev, status.st_ino)):
-        raise UsageError("it is not known who may write it, so it is not used")
-    owners = {fact.uid, *fact.strange_owners}
-    if not owners <= files.trusted_users() or fact.others_can_write or fact.mode & _OTHERS_WRITE:
-        raise UsageError("others can write it or put another in its place, so it is not used")
-
-
 def _ssh_config(name: str | None) -> str | None:
     """ssh checks nothing of a file that -F names, and such a file may name commands to run."""
     if name is not None:
         if not Path(name).is_absolute():
             raise UsageError("ssh_config must be an absolute path")
         try:
-            _refuse_what_others_decide(Path(name))
+            refuse_what_others_decide(Path(name))
         except UsageError as error:
             raise UsageError(f"ssh_config {name}: {error}") from None
     return name
-
-
-_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 def _host(number: int, entry: Any) -> SmHost:

@@ -108,10 +108,10 @@ def test_it_is_the_file_that_was_read_that_is_looked_at(tmp_path: Path, monkeypa
     settings(tmp_path, TEXT)
     other = tmp_path / "other"
     other.touch()
-    monkeypatch.setattr("ibkeys.sm.settings.read_file_fact", lambda path: read_file_fact(other))
+    monkeypatch.setattr("ibkeys.host.trusted_toml.read_file_fact", lambda path: read_file_fact(other))
     with pytest.raises(FileFormatError, match="not known who may write it"):
         read_settings(tmp_path / "sm.toml")
-    monkeypatch.setattr("ibkeys.sm.settings.read_file_fact", lambda path: None)
+    monkeypatch.setattr("ibkeys.host.trusted_toml.read_file_fact", lambda path: None)
     with pytest.raises(FileFormatError, match="not known who may write it"):
         read_settings(tmp_path / "sm.toml")
 
