@@ -1,5 +1,5 @@
 """What holds for all tests: Hypothesis profiles, signals as a program at a terminal has them, a cache folder of their
-own, and a stack.
+own, no site file, and a stack.
 
 Hypothesis: the same examples at every run; few by default, many with IBKEYS_SOAK=1 (``make soak``), and ten times as
 many where one costs next to nothing: below the rooms that talk to fabrics.
@@ -69,6 +69,14 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Commands keep the names of nodes: not in the cache of whoever runs the tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_site_file() -> Iterator[None]:
+    """Commands on a real stack, also those of other processes, do not read the site file of this machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IBKEYS_SITE", "none")
         yield
 
 

@@ -14,7 +14,7 @@ _SECTION: Final = re.compile(
     re.S,
 )
 _TAG: Final = re.compile(r"<[^>]+>")
-_REFERENCE: Final = re.compile(r"<b>(ibkeys[\w-]*)</b>\((\d)\)")
+_REFERENCE: Final = re.compile(r"<b>(ibkeys[\w.-]*)</b>\((\d)\)")
 
 
 def pages(folder: Path) -> Iterator[tuple[str, str]]:

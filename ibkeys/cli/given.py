@@ -14,7 +14,7 @@ from ibkeys.errors import UsageError
 
 _ELSEWHERE: Final = frozenset({"yes", "force", "override", "format", "verbose", "debug", "pcap"})
 """What the journal has in another place, or what says nothing about the change."""
-_PLAIN: Final = frozenset({"ca", "at", "keystore", "security_keys"})
+_PLAIN: Final = frozenset({"ca", "at", "keystore", "security_keys", "site"})
 """Options whose value is any text, and no secret. Of every other one only the name is kept: it may be a key, or a
 backend with an SA_Key in it."""
 
@@ -23,6 +23,12 @@ def is_typed(name: str) -> bool:
     """Whether the option that click calls *name* stands on the command line; in the environment it may stand for other
     commands too."""
     return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def is_given(name: str) -> bool:
+    """Whether the option that click calls *name* stands on the command line or in the environment. Elsewhere, in the
+    site file, it stands for every command."""
+    return is_typed(name) or is_from_environment(name)
 
 
 def is_from_environment(name: str) -> bool:

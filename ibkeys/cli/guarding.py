@@ -48,6 +48,7 @@ def command_for_child(
         _file(ufm.ufm_token, "--ufm-token")
     return [
         *(*own_program(), *words),
+        "--site=none",  # what this process has of it is in these options; the file may be another by then
         *(f"--{name}={value}" for name, value in values.items() if value is not None),
         *(f"--sm-host={name}" for name in sm_hosts.sm_host),
         *(["--sudo"] if sm_hosts.sudo else []),

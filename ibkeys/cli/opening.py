@@ -17,6 +17,7 @@ from ibkeys.cli.given import is_from_environment, is_typed
 from ibkeys.cli.options import AskSa, Store, Where
 from ibkeys.cli.screen.lines import keep_whole
 from ibkeys.cli.secrets import check_passphrase_option, read_key, read_passphrase
+from ibkeys.cli.site import refuse_other_subnet
 from ibkeys.errors import FileFormatError, MKeyNeeded, NoReply, SendRefused, UsageError
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import SMKey
@@ -66,7 +67,7 @@ def open_fabric(
             "--ask-unproven: each protected port that is queried without its key counts an M_Key violation, and opens "
             "when its lease has run out"
         )
-    with _open(where, _config(where), around) as fabric:
+    with _open(where, config_of(where), around) as fabric:
         if where.sa_keys:
             exits.note("--sa-keys: any host that has this SM_Key can read every M_Key from the SA too")
         exits.warn_each(fabric.warnings)
@@ -86,7 +87,8 @@ def open_fabric(
 
 
 def _open(where: Where, config: Config, around: Callable[[UmadPort], UmadPort] | None) -> Fabric:
-    """Open the fabric; with --debug and --pcap on a local port that something watches, and *around* that."""
+    """Open the fabric, where the site file is for its subnet; with --debug and --pcap on a local port that something
+    watches, and *around* that."""
     local = ibkeys.Local(where.ca or config.ca, where.port or config.port, where.at)
     m_key = None
     if where.m_key is not None:
@@ -103,10 +105,9 @@ def _open(where: Where, config: Config, around: Callable[[UmadPort], UmadPort] |
         "limits": ibkeys.Limits.parse(where.limit),
         "node_names": where.node_name_map or _default_name_map(where),
     }
-    if not (where.debug or where.pcap or around):
-        return ibkeys.open(where.backend, local=local, **settings)
     port = ibkeys.open_port(where.backend, local)
     try:
+        refuse_other_subnet(port.attributes().port_guid)
         if where.debug or where.pcap:
             port = _tapped(port, where)
         return ibkeys.open(around(port) if around is not None else port, **settings)
@@ -236,7 +237,7 @@ def open_sa(fabric: Fabric, where: Where, sa: AskSa) -> SaClient:
 def sm_key_of(where: Where) -> SMKey | None:
     """Return the SM_Key that the options or ibdiag.conf give; None if none is given. It is asked for once."""
     if where.smkey is None:
-        return _config(where).sa_key
+        return config_of(where).sa_key
     context = click.get_current_context()
     if _SM_KEY not in context.meta:
         given = is_from_environment("smkey")
@@ -274,8 +275,9 @@ def _warn_of_missing_keystore(where: Where) -> None:
         exits.warn(f"--keystore: {where.keystore}: there is no such file, so its keys will not be used")
 
 
-def _config(where: Where) -> Config:
-    """The file that -z names; else the system's, for the real stack only, where it is there and can be read."""
+def config_of(where: Where) -> Config:
+    """Return what the ibdiag.conf says that -z names; else the system's, for the real stack only, where it is there and
+    can be read."""
     if where.config:
         return read_config(Path(where.config))
     if is_simulated(where) or not os.access(DEFAULT_CONFIG, os.R_OK):

@@ -120,6 +120,7 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in [*os.environ]:
         if name.startswith("IBKEYS_") or name in ("SIM_HOST", "NO_COLOR"):
             monkeypatch.delenv(name)
+    monkeypatch.setattr("ibkeys.cli.site.file.DEFAULT_SITE", Path("/nowhere/ibkeys.toml"))
     yield
     exits.show_frames(False)
 

@@ -288,6 +288,7 @@ def test_the_command_of_the_guardian_has_no_key_in_it(tmp_path: Path) -> None:
         "--at-once",
         "--allow-break",
         *(f"--override={name}" for name in INTERLOCKS),
+        "--site=none",
         "--timeout=77",
         f"--keystore={tmp_path / 'keys'}",
         f"--journal={tmp_path / 'journal'}",

@@ -22,7 +22,7 @@ def test_simulated_subnet_without_a_problem(cli: Cli) -> None:
 
 def test_json(cli: Cli) -> None:
     document = cli("doctor", "-f", "json").json
-    assert list(document) == ["schema", "checks", "problems", "report"]
+    assert list(document) == ["schema", "checks", "problems", "settings", "report"]
     assert (document["schema"], document["problems"]) == ("ibkeys.doctor/2", 0)
     assert [check["name"] for check in document["checks"]] == [
         "backend",

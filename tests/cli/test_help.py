@@ -223,6 +223,7 @@ def test_common_options_are_described_once() -> None:
 def test_there_is_no_man_page_too_many() -> None:
     sevens = ("opensm", "options", "rights", "security", "ufm")
     assert {path.name for path in MAN.glob("*.7")} == {f"ibkeys-{name}.7" for name in sevens}
+    assert {path.name for path in MAN.glob("*.5")} == {"ibkeys.toml.5"}
     assert {path.name for path in MAN.glob("*.1")} == {"ibkeys.1", *(f"ibkeys-{name}.1" for name in COMMANDS)}
 
 
@@ -236,7 +237,7 @@ def test_main_man_page_names_commands_and_interlocks() -> None:
 def test_man_pages_have_no_mistakes(width: str) -> None:
     groff = shutil.which("groff")
     assert groff is not None, "groff is not installed: apt-get install groff-base"
-    for page in sorted(MAN.glob("*.[17]")):
+    for page in sorted(MAN.glob("*.[157]")):
         command = [groff, "-t", "-man", "-ww", "-z", "-Tutf8", f"-rLL={width}", page]
         done = subprocess.run(command, capture_output=True, text=True, timeout=30)
         assert (done.returncode, done.stderr) == (0, ""), page.name

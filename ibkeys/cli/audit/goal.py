@@ -28,8 +28,8 @@ class Goal:
         default="high",
         help="Fix findings of this severity or worse; they also set the exit status.  [default: high]",
     )
-    policy: str | None = options.field(
-        "--policy", metavar="FILE", help="Change P_Keys to what this partitions.conf says."
+    policy_to_reach: str | None = options.field(  # not "policy": P_Keys change only where a command says so
+        "--policy", "policy_to_reach", metavar="FILE", help="Change P_Keys to what this partitions.conf says."
     )
     allow_removals: bool = options.flag_field(
         "--allow-removals", help="Remove P_Keys where the policy says so; full to limited too."
@@ -51,7 +51,7 @@ class GoalAudit:
     def __init__(self, where: Where, goal: Goal) -> None:
         self._where = where
         self.goal = goal
-        self._compare = Compare(policy=goal.policy, sm_guids=goal.sm_guids, probe_sa=True)
+        self._compare = Compare(policy=goal.policy_to_reach, sm_guids=goal.sm_guids, probe_sa=True)
         self.given = read_given(self._compare)
         self._waivers = waivers_of(goal.waivers)
         exits.warn_each(self._waivers.warnings)

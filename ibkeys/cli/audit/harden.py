@@ -61,7 +61,7 @@ def harden(asked: AskedOfManagers, wanted: Goal) -> int:
     where, consent = asked.where, asked.consent
     if is_simulated(where):
         raise UsageError("a simulated subnet has no OpenSM on any host")
-    _require_file(wanted.policy)
+    _require_file(wanted.policy_to_reach)
     audit = GoalAudit(where, wanted)
     request = HardenRequest(
         hosts_of(where, asked.sm_hosts),

@@ -1,16 +1,17 @@
-"""The class of every command: its help, and what its parameters complete to."""
+"""The class of every command: its help, what its parameters complete to, and what they are where they are not given."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, MutableMapping, Sequence
+from typing import Any, Final, cast
 
 import click
 
 from ibkeys.cli.completing.table import let_complete
 from ibkeys.cli.exits import WRONG_USAGE
 from ibkeys.cli.help.common import GENERAL, CommonOption, by_section, named, section_of
+from ibkeys.cli.site import SiteDefaults, refuse_unread_site
 
 _ALL: Final = f"{__name__}.all"
 """In a context's ``meta``: whether the help lists the common options too."""
@@ -24,10 +25,12 @@ def _show_all(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None
 
 
 class Command(click.Command):
-    """A command whose help lists its own options and names the common ones once, at the end."""
+    """A command whose help lists its own options and names the common ones once, at the end. *reports_site*: it shows
+    mistakes in the site file, so that they do not end it."""
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
+    def __init__(self, *args: Any, reports_site: bool = False, **settings: Any) -> None:
         super().__init__(*args, **settings)
+        self.reports_site = reports_site
         for param in self.params:
             let_complete(param)
         self._help_all = CommonOption(
@@ -46,12 +49,16 @@ class Command(click.Command):
         return [*super().get_params(ctx), self._help_all]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments. An option without its value is an error that does not know its command; here it does."""
+        """Parse the arguments; what is not given is taken from the site file. An option without its value is an error
+        that does not know its command; here it does."""
+        ctx.default_map = cast("MutableMapping[str, Any]", SiteDefaults(ctx, self.reports_site))  # click only reads it
         try:
-            return super().parse_args(ctx, args)
+            rest = super().parse_args(ctx, args)
         except click.UsageError as error:
             error.ctx = error.ctx or ctx
             raise
+        refuse_unread_site(ctx)
+        return rest
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options: the command's own, then the common ones by section or only their names."""
@@ -85,9 +92,9 @@ class CommandGroup(Command, click.Group):
         self.format_commands(ctx, formatter)
 
 
-def command(name: str) -> Callable[[Callable[..., Any]], Command]:
-    """Return the decorator that makes a command of a function."""
-    return click.command(name, cls=Command)
+def command(name: str, reports_site: bool = False) -> Callable[[Callable[..., Any]], Command]:
+    """Return the decorator that makes a command of a function. *reports_site*: see `Command`."""
+    return click.command(name, cls=Command, reports_site=reports_site)
 
 
 def _write_section(

@@ -20,6 +20,7 @@ show_keys: Final = option("-K", "--show-keys", **_SHOW_KEYS)
 _backend: Final = shared(
     FABRIC,
     "--backend",
+    is_eager=True,  # the site file is not read for each backend
     default="umad",
     metavar="BACKEND",
     help="umad, or sim:FILE[,state=PATH][,...].  [default: umad]",
@@ -30,6 +31,15 @@ _passphrase: Final = shared(
     "--keystore-passphrase",
     metavar="@FILE|-",
     help="Passphrase of an encrypted key store: '-' asks, @FILE reads it.",
+)
+
+
+_site: Final = shared(
+    DEFAULTS,
+    "--site",
+    is_eager=True,  # other options may be in it
+    metavar="FILE|none",
+    help="Site file with values of options that are not given.  [default: /etc/ibkeys/ibkeys.toml, if there]",
 )
 
 
@@ -119,6 +129,7 @@ class Where:
     node_name_map: str | None = shared_field(
         DEFAULTS, "--node-name-map", metavar="FILE", help="Names for node GUIDs, in the format of infiniband-diags."
     )
+    site: str | None = taken(_site)
     config: str | None = shared_field(
         DEFAULTS, "-z", "--config", metavar="FILE", help="Defaults for CA, Port, timeout, m_key: an ibdiag.conf."
     )
@@ -147,13 +158,19 @@ class Store:
     backend: str = taken(_backend, "umad")
     keystore: str | None = taken(_keystore)
     keystore_passphrase: str | None = taken(_passphrase)
+    site: str | None = taken(_site)
 
 
 fabric: Final = group("where", Where, common)
 """For commands that talk to a fabric."""
 
 _snapshot: Final = shared(
-    FABRIC, "--from", "snapshot", metavar="SNAPSHOT", help="Read from a snapshot file instead of a fabric."
+    FABRIC,
+    "--from",
+    "snapshot",
+    is_eager=True,  # no site file is read for a snapshot
+    metavar="SNAPSHOT",
+    help="Read from a snapshot file instead of a fabric.",
 )
 
 

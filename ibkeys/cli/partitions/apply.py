@@ -143,7 +143,7 @@ def carry_out(request: ApplyRequest, confirm_within: int | None) -> int:
     where, consent = asked.where, asked.consent
     document = _read(request.path) if request.path is not None else None
     waits = confirm_within is not None and not consent.dry_run
-    guardian = _guardian(asked, confirm_within) if confirm_within is not None and waits else None
+    guardian = _guardian(request, confirm_within) if confirm_within is not None and waits else None
     try:
         with open_fabric(where, changing=True) as fabric:
             interrupts, bar = Interrupts(survive_hangup=waits), Bar(where.debug)
@@ -175,14 +175,16 @@ def _plan(request: ApplyRequest, writer: Writer, document: PartitionPlan | None,
     return plan_apply(writer, document, request.permissions, run, carrier)
 
 
-def _guardian(asked: AskedOfManyPorts, seconds: int) -> Guardian | None:
+def _guardian(request: ApplyRequest, seconds: int) -> Guardian | None:
     """Start the process that rolls back when this one dies; a journal in memory dies with it, so there is none."""
     from ibkeys.apply.confirm import guardian_of
 
+    asked = request.asked
     stores = stores_of(asked.where)
     if stores.journal is None:
         return None
-    return guardian_of(stores.journal, undo_command(asked.where, stores, asked.sm_hosts, asked.ufm), seconds)
+    command = [*undo_command(asked.where, stores, asked.sm_hosts, asked.ufm), f"--wait={request.through.sm_wait}"]
+    return guardian_of(stores.journal, command, seconds)
 
 
 def undo_command(where: Where, stores: StorePaths, sm_hosts: SmHosts, ufm: UfmOptions | None = None) -> list[str]:

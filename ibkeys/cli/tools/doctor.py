@@ -8,16 +8,18 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits, typed
+from ibkeys.cli.config import Config
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
-from ibkeys.cli.opening import is_simulated, journal_of, open_fabric, stores_of, what_host_knows
+from ibkeys.cli.opening import config_of, is_simulated, journal_of, open_fabric, stores_of, what_host_knows
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import write_data
+from ibkeys.cli.tools.doctor_settings import check_site, lines_of, settings_in_force
 from ibkeys.cli.tools.hardware import ReportOptions, made_report, report_options
-from ibkeys.errors import IbkeysError, StoreError
+from ibkeys.errors import FileFormatError, IbkeysError, StoreError
 from ibkeys.printable import counted, named
 
 if TYPE_CHECKING:
@@ -33,15 +35,16 @@ _COLUMNS: Final = ("name", "ok", "detail", "advice")
 _MISSING: Final = "does not exist yet: a changing command creates it"
 
 
-@command("doctor")
+@command("doctor", reports_site=True)
 @report_options
 def doctor(wanted: ReportOptions) -> int:
     """Check the local InfiniBand stack and suggest fixes.
 
     Checks the library, the kernel module, device files, channel adapters and their ports. Checks that the local port
-    can be opened and answers, and that its subnet manager answers. Checks key files and stores. Exits 1 when there is
-    a problem. With --report FILE it also compares this fabric with what ibkeys assumes, and writes an archive without
-    keys that can be sent to the developers. Changes nothing, except with --write-loopback.
+    can be opened and answers, and that its subnet manager answers. Checks key files, stores and the site file, and
+    shows where values of options come from. Exits 1 when there is a problem. With --report FILE it also compares this
+    fabric with what ibkeys assumes, and writes an archive without keys that can be sent to the developers. Changes
+    nothing, except with --write-loopback.
     """
     wanted.check()
     checks = [_without_keys(check) for check in _checks(wanted.where)]
@@ -50,10 +53,16 @@ def doctor(wanted: ReportOptions) -> int:
         {"name": check.name, "ok": check.ok, "detail": check.detail, "advice": check.advice or None} for check in checks
     ]
     reported = made_report(wanted, rows) if wanted.report is not None else None
-    document = {"checks": rows, "problems": problems, "report": reported.to_json() if reported else None}
+    settings = settings_in_force(_config(wanted.where))
+    document = {
+        "checks": rows,
+        "problems": problems,
+        "settings": settings,
+        "report": reported.to_json() if reported else None,
+    }
     all_rows = [*rows, *(reported.as_checks() if reported else ())]
     if not write_data(wanted.format, "doctor", lambda: document, _COLUMNS, all_rows):
-        _write_text(checks, problems)
+        _write_text(checks, settings, problems)
         if reported is not None:
             reported.write_text(whole=wanted.where.verbose > 0)
     code = exits.SAYS_NO if problems else exits.DONE
@@ -65,13 +74,23 @@ def _without_keys(check: Check) -> Check:
     return replace(check, detail=typed.without_keys(check.detail), advice=typed.without_keys(check.advice))
 
 
-def _write_text(checks: list[Check], problems: int) -> None:
+def _config(where: Where) -> Config:
+    """Return what ibdiag.conf says; nothing where it has a mistake, which the check of the local port names."""
+    try:
+        return config_of(where)
+    except FileFormatError:
+        return Config()
+
+
+def _write_text(checks: list[Check], settings: list[dict[str, Any]], problems: int) -> None:
     words = {True: "ok", False: "PROBLEM", None: "note"}
     width = max(len(check.name) for check in checks)
     for check in checks:
         write(exits.clean(f"{words[check.ok]:<7}  {check.name:<{width}}  {check.detail}"))
         if check.advice and not check.ok:
             write(exits.clean(f"{'':<7}  {'':<{width}}  -> {check.advice}"))
+    for line in lines_of(settings):
+        write(exits.clean(typed.without_keys(f"{'set':<7}  {line}")))
     write(counted(problems, "problem") if problems else "no problem found")
 
 
@@ -82,6 +101,7 @@ def _checks(where: Where) -> Iterator[Check]:
         yield Check("backend", True, f"a simulated subnet ({where.backend}); devices of this host are not examined")
     else:
         yield from probe()
+    yield from check_site()
     yield from _security_keys(where)
     folders = [Path(where.security_keys)] if where.security_keys else []
     yield from _host(where, folders)

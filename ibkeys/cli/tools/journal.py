@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write
+from ibkeys.cli.given import is_given
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import journal_of
 from ibkeys.cli.options import Where
@@ -45,7 +46,7 @@ def journal(where: Where, format: str, operation: int | None) -> int:
     from ibkeys.store.private_files import is_there
 
     path = journal_of(where)
-    if where.journal and not is_there(path, "journal"):
+    if where.journal and is_given("journal") and not is_there(path, "journal"):
         raise StoreError(f"{path}: there is no such journal; without --journal the default one is read")
     with Journal.read(path) as stored:
         records = stored.list_operations() if operation is None else [stored.find(operation)]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from ibkeys import files
 from ibkeys.cli import exits, options
+from ibkeys.cli.given import is_given
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric, sm_key_of
 from ibkeys.cli.options import AskSa, Where
@@ -96,7 +97,7 @@ def watch(where: Where, ufm: UfmOptions, sa: AskSa, asked: _Asked) -> int:
     # Mistakes show before anything is sent.
     read = read_accepted(asked.policy, ufm) if asked.policy is not None else None
     sm_key = sm_key_of(where)
-    if asked.opensm_log is not None and (where.smkey is not None or asked.all_traps):
+    if asked.opensm_log is not None and (is_given("smkey") or asked.all_traps):
         raise UsageError("--opensm-log replaces Reports: omit --smkey and --all-traps")
     settings = Settings(
         float(asked.interval), float(asked.repeats), asked.count, asked.seconds and float(asked.seconds), sa.pkey_idx

@@ -1,0 +1,9 @@
+"""The site file, ``ibkeys.toml``: values for options that are neither typed nor in the environment.
+
+It is read when the first option looks for such a value (`defaults`), and only for the real stack. Man page:
+ibkeys.toml(5).
+"""
+
+from ibkeys.cli.site.defaults import SiteDefaults as SiteDefaults
+from ibkeys.cli.site.defaults import refuse_other_subnet as refuse_other_subnet
+from ibkeys.cli.site.defaults import refuse_unread_site as refuse_unread_site

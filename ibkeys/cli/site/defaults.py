@@ -1,0 +1,130 @@
+"""What click takes for an option that is neither typed nor in the environment: the value of the site file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from click.core import ParameterSource
+
+from ibkeys.cli.site.settings import BY_PARAMETER, NO_FILE, SETTINGS
+from ibkeys.errors import FileFormatError, Refused, UsageError
+
+if TYPE_CHECKING:
+    from ibkeys.cli.site.file import Site
+
+_SITE: Final = "ibkeys.site"
+_PROBLEMS: Final = "ibkeys.site.problems"
+"""Where click's context keeps what was read, and of a command that reports mistakes in the file, these."""
+SUBNET_INTERLOCK: Final = "site-subnet"
+
+
+class SiteDefaults(Mapping[str, Any]):
+    """The ``default_map`` of a command's context. The file is read when click first looks for a value: the options that
+    say whether and which file (``--site``, ``--backend``, ``--from``) are eager, so that they are known by then; help
+    and completion look for none. *reports*: a mistake in the file is kept for `problems_of` instead of raised."""
+
+    def __init__(self, context: click.Context, reports: bool = False) -> None:
+        self._context = context
+        self._reports = reports
+
+    def __getitem__(self, parameter: str) -> Any:
+        name = BY_PARAMETER.get(parameter)
+        if name is None or self._context.resilient_parsing:
+            raise KeyError(parameter)
+        try:
+            return self._value(parameter, name)
+        except FileFormatError as error:
+            if not self._reports:
+                raise
+            self._context.meta.setdefault(_PROBLEMS, {})[str(error)] = error
+            raise KeyError(parameter) from None
+
+    def _value(self, parameter: str, name: str) -> Any:
+        site = site_of(self._context)
+        option = next((each for each in self._context.command.params if each.name == parameter), None)
+        if site is None or name not in site.values or not isinstance(option, click.Option):
+            raise KeyError(parameter)
+        value = site.typed(name)
+        if isinstance(option.type, click.Choice) and value not in option.type.choices:
+            raise KeyError(parameter)  # a method that this command does not have
+        try:
+            option.type_cast_value(self._context, value)
+        except click.BadParameter as error:
+            raise site.error(f"{name}: {error.message}") from None
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return (parameter for parameter in BY_PARAMETER if parameter in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def site_of(context: click.Context) -> Site | None:
+    """Return the site file of a command, which is read once; None where none is read. Raises FileFormatError."""
+    if _SITE not in context.meta:
+        context.meta[_SITE] = None  # a file with a mistake is not read again for the next option
+        context.meta[_SITE] = _read(context)
+    site: Site | None = context.meta[_SITE]
+    return site
+
+
+def problems_of(context: click.Context) -> list[FileFormatError]:
+    """Return the mistakes in the file that a command reports, which has ignored the values with mistakes."""
+    return list(context.meta.get(_PROBLEMS, {}).values())
+
+
+def refuse_unread_site(context: click.Context) -> None:
+    """Raise UsageError for a file that was typed after --site where no site file is read."""
+    why, is_typed = _why_not_read(context), context.get_parameter_source("site") is ParameterSource.COMMANDLINE
+    if why is not None and is_typed and _text_of(context, "site") != NO_FILE:
+        raise UsageError(f"{why}: omit --site")
+
+
+def refuse_other_subnet(port_guid: int) -> None:
+    """Raise Refused if what is used of the site file is of another subnet than that of the local port *port_guid*."""
+    context = click.get_current_context(silent=True)
+    site = site_of(context) if context is not None else None
+    if context is None or site is None or not site.subnet or port_guid in site.subnet:
+        return
+    used = {
+        name
+        for parameter, name in BY_PARAMETER.items()
+        if (SETTINGS[name].is_of_subnet or name == "smkey")  # that key would be sent to the other subnet's SA
+        and context.get_parameter_source(parameter) is ParameterSource.DEFAULT_MAP
+    }
+    if used:
+        raise Refused(
+            f"{site.path}: {', '.join(sorted(used))} of this file are for another subnet: the local port GUID is "
+            f"0x{port_guid:016x}, which is not in its list subnet",
+            SUBNET_INTERLOCK,
+        ).unchanged("choose a port of that subnet (-C, -P), name another file (--site), or add the GUID to the list")
+
+
+def _read(context: click.Context) -> Site | None:
+    if "site" not in context.params or _why_not_read(context) is not None:
+        return None
+    from ibkeys.cli.site import file
+
+    name = _text_of(context, "site")
+    if name == NO_FILE or (name is None and not os.path.lexists(file.DEFAULT_SITE)):
+        return None
+    return file.read_site(file.DEFAULT_SITE if name is None else Path(name))
+
+
+def _why_not_read(context: click.Context) -> str | None:
+    if _text_of(context, "snapshot") is not None:
+        return "--from reads a file, and no site file"
+    if (_text_of(context, "backend") or "").startswith("sim:"):
+        return "no site file is read for a simulated subnet"
+    return None
+
+
+def _text_of(context: click.Context, parameter: str) -> str | None:
+    """Return the value of an option; None where it has none, for which click has a mark of its own while it parses."""
+    value = context.params.get(parameter)
+    return value if isinstance(value, str) else None

@@ -1,0 +1,123 @@
+"""Reading a site file: who may write it, which names it has, and which files these name.
+
+It decides through which subnet manager a cluster is changed, so it has to be one's own or root's, and nobody else may
+write it, put another in its place, or do that to a file that it names. No message repeats a value.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from ibkeys import files
+from ibkeys.cli.site.settings import SETTINGS, SUBNET, Setting, why_never
+from ibkeys.errors import EncodeError, FileFormatError, UsageError
+from ibkeys.host.file_access import read_file_fact
+from ibkeys.host.trusted_toml import parse_trusted, refuse_what_others_decide
+from ibkeys.keys.guid import parse_guid
+from ibkeys.keys.number import quoted
+from ibkeys.near import did_you_mean
+
+DEFAULT_SITE: Final = Path("/etc/ibkeys/ibkeys.toml")
+MOST_BYTES: Final = 64 * files.KIB
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What a site file says. ``values``: by name, as TOML has them. ``subnet``: the GUIDs of local ports on the subnet
+    that its policy and stores are of, none where it has neither."""
+
+    path: Path
+    values: Mapping[str, Any]
+    subnet: frozenset[int]
+
+    def typed(self, name: str) -> Any:
+        """Return the value of *name* as it would be typed: a text, a list of texts, or True of an option without a
+        value. Raises FileFormatError if others decide what a file holds that it names."""
+        value = self.values[name]
+        for text in _texts(value):
+            file = SETTINGS[name].form(text)
+            if file is not None:
+                self._refuse_untrusted(name, Path(file))
+        return str(value) if type(value) is int else value
+
+    def error(self, message: str) -> FileFormatError:
+        """Return the error for a mistake in this file."""
+        return FileFormatError(message, str(self.path))
+
+    def _refuse_untrusted(self, name: str, file: Path) -> None:
+        try:
+            _refuse_links(file)
+            refuse_what_others_decide(file if read_file_fact(file) is not None else file.parent)
+        except UsageError as error:
+            raise self.error(f"{name}: {file}: {error}") from None
+
+
+def read_site(path: Path) -> Site:
+    """Read a site file. Raises FileFormatError: it cannot be read, others can write it, or there is a mistake in it."""
+    path = Path(os.path.abspath(path))
+    try:
+        _refuse_links(path)
+        with files.told_as(partial(FileFormatError, path=str(path)), "cannot read the site file"):
+            data, status = files.read_to_replace(path, MOST_BYTES)
+        document = parse_trusted(path, data, status)
+        subnet = _subnet(document.pop(SUBNET, None))
+        for name, value in document.items():
+            _check(name, value)
+            if SETTINGS[name].is_of_subnet and not subnet:
+                raise UsageError(
+                    f"{name} needs {SUBNET} in this file: the port GUIDs of this host on the subnet that it is of"
+                )
+        return Site(path, document, subnet)
+    except (UsageError, EncodeError) as error:
+        raise FileFormatError(str(error), str(path)) from None
+
+
+def _refuse_links(path: Path) -> None:
+    """Raise UsageError if a symbolic link is on the way to *path*: whoever made it may point it elsewhere."""
+    real = os.path.realpath(path)
+    if real != os.path.abspath(path):
+        raise UsageError(f"a symbolic link leads to it, so it is not used: name {real} itself")
+
+
+def _subnet(value: Any) -> frozenset[int]:
+    if value is None:
+        return frozenset()
+    if type(value) is not list or not value or not all(type(each) is str for each in value):
+        raise UsageError(f'{SUBNET} has to be a list of port GUIDs, such as ["0x0002c903000a1031"]')
+    return frozenset(map(parse_guid, value))
+
+
+def _check(name: str, value: Any) -> None:
+    why = why_never(name)
+    if why is not None:
+        raise UsageError(f"{name} {why}")
+    setting = SETTINGS.get(name)
+    if setting is None:
+        near = did_you_mean(name, (*SETTINGS, SUBNET))
+        raise UsageError(f"{quoted(name)} is not known{near or '; see ibkeys.toml(5)'}")
+    if not _is_of_kind(value, setting):
+        raise UsageError(f"{name} has to be {_KIND_WORDS[setting.kind]}")
+    for text in _texts(value):
+        if "\0" in text:
+            raise UsageError(f"{name} must not hold a NUL")
+        try:
+            setting.form(text)
+        except (UsageError, EncodeError) as error:
+            raise UsageError(f"{name}: {error}") from None
+
+
+def _is_of_kind(value: Any, setting: Setting) -> bool:
+    is_list_of_others = isinstance(value, list) and not all(type(each) is str for each in value)
+    return type(value) is setting.kind and not is_list_of_others
+
+
+def _texts(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else value if isinstance(value, list) else []
+
+
+_KIND_WORDS: Final = {str: "a text", int: "a number", bool: "true or false", list: "a list of texts"}

@@ -1,0 +1,87 @@
+"""Which values options have that a site file may set, and where each is from, for `ibkeys doctor`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from click.core import ParameterSource
+
+from ibkeys.cli.config import Config
+from ibkeys.cli.site.defaults import problems_of, site_of
+from ibkeys.cli.site.settings import SECRETS, SETTINGS
+from ibkeys.errors import FileFormatError
+from ibkeys.keys.number import NOT_SHOWN
+from ibkeys.printable import counted
+
+if TYPE_CHECKING:
+    from ibkeys.umad.probe import Check
+
+_DEFAULT: Final = "default"
+_SOURCES: Final = {
+    ParameterSource.COMMANDLINE: "command line",
+    ParameterSource.ENVIRONMENT: "environment",
+    ParameterSource.DEFAULT_MAP: "site file",
+}
+_IN_CONFIG: Final = {"ca": "ca", "port": "port", "timeout": "timeout", "smkey": "sa_key"}
+"""The field of `Config`, by the name of the setting."""
+
+
+def settings_in_force(config: Config) -> list[dict[str, Any]]:
+    """Return name, value and source of each setting, for the command that runs. Of a key only the name of its file is
+    shown. *config*: what ibdiag.conf says."""
+    rows = []
+    for name in SETTINGS:
+        value, source = _found(click.get_current_context(), name, config)
+        rows.append({"name": name, "value": _shown(name, value), "source": source})
+    return rows
+
+
+def lines_of(settings: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield a line for each setting that is not the default."""
+    for each in settings:
+        if each["source"] != _DEFAULT:
+            value = ", ".join(each["value"]) if isinstance(each["value"], list) else each["value"]
+            yield f"{each['name']} = {str(value).lower() if value is True else value} ({each['source']})"
+
+
+def check_site() -> Iterator[Check]:
+    """Yield the check of the site file where one is read: all of its values, also those that doctor has no use for."""
+    from ibkeys.umad.probe import Check
+
+    context = click.get_current_context()
+    problems = {str(each): each for each in problems_of(context)}
+    site = site_of(context)
+    for name in site.values if site is not None else ():
+        try:
+            site.typed(name)  # type: ignore[union-attr]
+        except FileFormatError as error:
+            problems[str(error)] = error
+    for text in problems:
+        yield Check("site file", False, text, "its value is not used: correct it, or give --site none")
+    if site is not None and not problems:
+        subnet = ", ".join(f"0x{guid:016x}" for guid in sorted(site.subnet))
+        of = f" of the subnet of {subnet}" if subnet else ""
+        yield Check("site file", True, f"{site.path}: {counted(len(site.values), 'value')}{of}")
+
+
+def _found(context: click.Context, name: str, config: Config) -> tuple[Any, str]:
+    if name in context.params:
+        source = context.get_parameter_source(name)
+        if source in _SOURCES:
+            return context.params[name], _SOURCES[source]
+        of_config = getattr(config, _IN_CONFIG[name]) if name in _IN_CONFIG else None
+        return (context.params[name], _DEFAULT) if of_config is None else (of_config, "ibdiag.conf")
+    variable = os.environ.get(f"IBKEYS_{name.upper()}") if SETTINGS[name].has_variable else None
+    if variable:
+        return variable, "environment"
+    site = site_of(context)
+    return (site.values[name], "site file") if site is not None and name in site.values else (None, _DEFAULT)
+
+
+def _shown(name: str, value: Any) -> Any:
+    """Return *value* as it may be shown: no key, and no URL with a password."""
+    is_secret = name in SECRETS and value is not None and not str(value).startswith("@")
+    return NOT_SHOWN if is_secret or (isinstance(value, str) and "://" in value and "@" in value) else value
