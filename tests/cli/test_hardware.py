@@ -96,7 +96,7 @@ def test_what_differs_is_whole_and_says_what_was_assumed(archive: Path, monkeypa
 
 def test_json_and_csv_have_the_findings(cli: Cli, archive: Path) -> None:
     document = cli("doctor", "-f", "json", "--report", archive, *FAST).json
-    assert list(document) == ["schema", "checks", "problems", "report"]
+    assert list(document) == ["schema", "checks", "problems", "settings", "report"]
     assert list(document["report"]) == ["file", "summary", "findings"]
     assert all(
         list(row) == ["id", "basis", "assumed", "outcome", "said", "values"] for row in document["report"]["findings"]
