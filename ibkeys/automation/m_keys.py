@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 
 from ibkeys.automation.making import Asked, NewKeys, Prepared, make_change
-from ibkeys.automation.methods import ThroughOpenSM, key_method
+from ibkeys.automation.methods import Method, ThroughOpenSM, key_method
 from ibkeys.automation.result import ChangeResult, PortOutcome
 from ibkeys.change.writer import Writer
 from ibkeys.errors import UsageError
@@ -47,6 +48,10 @@ class _Run(Prepared):
     def is_pending(self) -> bool:
         """Whether ports change, or only the key store learns something."""
         return self.run.pending
+
+    def notes(self) -> list[str]:
+        """Return the notes of the plan, and the method that was chosen."""
+        return [*([f"method: {self.run.choice}"] if self.run.choice is not None else []), *self.plan.notes]
 
     def make(self, writer: Writer) -> None:
         """Make the run, and let it be confirmed."""
@@ -98,7 +103,7 @@ def give_keys(command: Command, asked: Asked, keys: NewKeys) -> ChangeResult:
     return _change(
         command,
         asked,
-        options.first,
+        {"first=": options.first, "per_port=": per_port or None},
         lambda writer: plan_run(writer, command, options, key),
         lambda writer, through: planned.plan_keys(writer, command, options, through, key),
     )
@@ -109,7 +114,7 @@ def remove_keys(asked: Asked, first: int | None, *, leaves_open: bool) -> Change
     return _change(
         REMOVAL,
         asked,
-        first,
+        {"first=": first},
         lambda writer: plan_removal(writer, first=first, leaves_open=leaves_open),
         lambda writer, through: planned.plan_removal(writer, through, leaves_open=leaves_open),
     )
@@ -117,52 +122,62 @@ def remove_keys(asked: Asked, first: int | None, *, leaves_open: bool) -> Change
 
 def resume_keys(command: str, asked: Asked, first: int | None) -> ChangeResult:
     """Finish the last run, or its first ports, and *first* of those after them. Raises what `plan_rest` raises."""
-    return _change(command, asked, first, lambda writer: plan_rest(writer, first=first), planned.plan_rest)
+    direct = partial(plan_rest, first=first)
+    return _change(command, asked, {"first=": first}, direct, planned.plan_rest)
 
 
 def undo_keys(command: str, asked: Asked, *, leaves_open: bool = False) -> ChangeResult:
     """Give the ports of the last run what they had before it. Raises what `plan_return` raises."""
-    return _change(
-        command,
-        asked,
-        None,
-        lambda writer: plan_return(writer, leaves_open=leaves_open),
-        lambda writer, through: planned.plan_return(writer, through, leaves_open=leaves_open),
-    )
+    direct, through = (partial(plan, leaves_open=leaves_open) for plan in (plan_return, planned.plan_return))
+    return _change(command, asked, {}, direct, through)
 
 
 def _change(
     command: str,
     asked: Asked,
-    first: int | None,
+    of_direct: Mapping[str, object],
     direct: Callable[[Writer], PlannedRun],
     through_sm: Callable[[Writer, ViaOpensm], PlannedRun],
 ) -> ChangeResult:
-    if isinstance(asked.via, ThroughOpenSM) and first is not None:
-        raise UsageError("OpenSM sets all ports in one sweep: omit first=")
+    """Make a run by the one or the other method. *of_direct*: arguments that only the direct one has, by name."""
+    _through(asked, asked.via, None, of_direct)  # what makes no sense is refused before anything is asked
     with _awaiting(asked, asked.seconds) if asked.seconds is not None else nullcontext() as awaits:
 
         def prepare(writer: Writer) -> _Run:
-            through = _through(asked, awaits)
+            choice = None
+            if asked.via is None and asked.goes_on is None and not asked.fabric.is_simulated:
+                choice = planned.choose_for_keys(writer, ThroughOpenSM().sm_hosts())
+            is_through = choice is not None and choice.require() == "opensm"
+            asked.refuse_unseen(choice)
+            through = _through(asked, ThroughOpenSM() if is_through else asked.via, awaits, of_direct)
             run = direct(writer) if through is None else through_sm(writer, through)
+            run.choice = choice
             return _Run(run, asked, awaits)
 
         return make_change(command, asked, prepare)
 
 
-def _through(asked: Asked, awaits: Awaiting | None) -> ViaOpensm | None:
+def _through(
+    asked: Asked, method: Method | None, awaits: Awaiting | None, of_direct: Mapping[str, object]
+) -> ViaOpensm | None:
+    """Return how a run goes through OpenSM, None: directly. Raises UsageError for arguments that it lacks."""
+
     def began(operation: int, start: int) -> None:
         asked.begun = operation
         if awaits is not None:
             awaits.began(operation, start)
 
-    return key_method(asked.via, RunListener(asked.tell, asked.tell, began), asked.confirm_within is not None)
+    through = key_method(method, RunListener(asked.tell, asked.tell, began), asked.confirm_within is not None)
+    given = [name for name, value in of_direct.items() if value is not None]
+    if through is not None and given:
+        raise UsageError(f"OpenSM sets all ports in one sweep, to one key: omit {', '.join(given)}")
+    return through
 
 
 @contextmanager
 def _awaiting(asked: Asked, seconds: float) -> Iterator[Awaiting]:
     """Start the process that lowers the level when this one dies. Raises UsageError by own Sets."""
-    journal, through = asked.fabric.stores.journal, _through(asked, None)
+    journal, through = asked.fabric.stores.journal, _through(asked, asked.via, None, {})
     if through is None or journal is None or asked.fabric.is_simulated:
         raise UsageError("confirm_within= of M_Keys needs via=ThroughOpenSM(), and a simulated subnet has no OpenSM")
 

@@ -15,6 +15,7 @@ from ibkeys.automation.result import ChangeResult, Consenting, OnProgress, Progr
 from ibkeys.change.confirming.guardian import Guardian, own_program
 from ibkeys.change.consent import INTERLOCKS, Consent, Objection
 from ibkeys.change.interrupts import Interrupts
+from ibkeys.change.method import METHOD, Choice
 from ibkeys.change.open_operations import notes_on_open
 from ibkeys.change.plan import Plan
 from ibkeys.change.wanted import PlannedChange
@@ -27,8 +28,10 @@ from ibkeys.store.journal import Journal, Operation
 class How(TypedDict, total=False):
     """How a change of a whole subnet is made; all of it is optional.
 
-    ``via``: how it gets to the ports: `Direct` by default; an operation that goes on goes by the method that it began
-    with, and this only says how hosts or UFM are reached.
+    ``via``: how it gets to the ports. Without it the method is chosen as `ibkeys apply` does, by the subnet managers
+    that are found, and ``consent`` has to be a function, which sees it in `Proposal.method`; a simulated subnet has
+    only the direct one. An operation that goes on goes by the method that it began with, and this only says how hosts
+    or UFM are reached.
 
     ``consent``: the interlocks that are overridden, none by default; or a function that gets a `Proposal` and returns
     them, or None for no. Without such a function a change about which somebody has to be asked is refused.
@@ -98,6 +101,12 @@ class Asked:
             texts = "; ".join(f"{each.text}: {each.answer} says that it is meant" for each in proposal.questions)
             raise Refused(f"{texts}; or give consent=, a function that returns a Consent", "confirmation").unchanged()
         return self.given
+
+    def refuse_unseen(self, choice: Choice | None) -> None:
+        """Raise Refused (``method``) where a method was chosen, and neither ``via`` named it nor anybody consents."""
+        if choice is not None and not self.dry_run and not callable(self.consent):
+            text = f"the method has to be given with via=, or seen by consent=: now it would be {choice.method}: "
+            raise Refused(text + choice.found, METHOD).unchanged()
 
     def began(self, operation: Operation) -> None:
         """Take the operation of the journal."""
@@ -205,7 +214,7 @@ def make_change(command: str, asked: Asked, prepare: Callable[[Writer], Prepared
                 if refusal.interlock not in INTERLOCKS or not callable(asked.consent):
                     raise
                 seen = Proposal(command, objections=(Objection(refusal.interlock, refusal.message),))
-                wider = _together(given, asked.agreed(seen))
+                wider = _with(given, asked.agreed(seen), seen)
                 if not wider.covers(refusal.interlock) or wider == given:
                     raise
                 given = wider
@@ -219,7 +228,7 @@ def make_change(command: str, asked: Asked, prepare: Callable[[Writer], Prepared
             seen = Proposal(
                 command, change.method, change.changes(), tuple(plan.objections), tuple(plan.questions), notes
             )
-            wider = _together(given, asked.agreed(seen))
+            wider = _with(given, asked.agreed(seen), seen)
             if wider != given:
                 given = wider
                 continue
@@ -236,8 +245,11 @@ def make_change(command: str, asked: Asked, prepare: Callable[[Writer], Prepared
             return replace(result, proven=is_proven, notes=(*notes, *result.notes), problem=problem)
 
 
-def _together(one: Consent, other: Consent) -> Consent:
-    return Consent(one.force or other.force, one.overrides | other.overrides)
+def _with(given: Consent, answer: Consent, seen: Proposal) -> Consent:
+    """Return *given* with what the *answer* overrides of the interlocks that were *seen*, and of no other."""
+    triggered = {each.interlock for each in seen.objections}
+    force = given.force or (answer.force and "active-sm" in triggered)
+    return Consent(force, given.overrides | (answer.overrides & triggered))
 
 
 def _notes(writer: Writer, command: str, goes_on: int | None, change: Prepared) -> tuple[str, ...]:

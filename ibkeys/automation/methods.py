@@ -90,16 +90,17 @@ class ThroughUFM:
 Method = Direct | ThroughOpenSM | ThroughUFM
 
 
-def carrier_via(method: Method | None, goes_on: bool, *, breaks: bool = False, at_once: bool = False) -> carriers.Via:
-    """Return how a change of partitions gets to the ports; None: as the operation that *goes_on*, else directly.
-    *breaks*: pairs may temporarily lose connectivity; *at_once*: an undo goes back in one step."""
+def carrier_via(method: Method | None, *, has_hosts: bool, breaks: bool = False, at_once: bool = False) -> carriers.Via:
+    """Return how a change of partitions gets to the ports; None: as the operation that goes on, a new one as
+    `ibkeys.change.method` chooses. *has_hosts*: the subnet is no simulated one; *breaks*: pairs may temporarily lose
+    connectivity; *at_once*: an undo goes back in one step."""
     opensm = method if isinstance(method, ThroughOpenSM) else ThroughOpenSM()
     wait = method.wait if isinstance(method, ThroughUFM) else opensm.wait
     settings = Settings(wait, breaks, opensm.rewrite, at_once)
     name = method.name if method is not None else None
     if isinstance(method, ThroughUFM):
         return carriers.Via(name, settings, command=_COMMAND, url=method.url, open_ufm=method.open)
-    hosts = opensm.sm_hosts() if isinstance(method, ThroughOpenSM) or (method is None and goes_on) else []
+    hosts = opensm.sm_hosts() if has_hosts and not isinstance(method, Direct) else []
     return carriers.Via(name, settings, hosts, _COMMAND)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from ibkeys import files
 from ibkeys.apply.apply import Permissions, plan_apply, plan_resume
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
-from ibkeys.apply.carriers import Via, carrier_of
+from ibkeys.apply.carriers import Via, carrier_for
 from ibkeys.apply.confirm import ROLLS_BACK, guardian_of, let_be_confirmed
 from ibkeys.apply.undo import plan_undo
 from ibkeys.automation.making import Asked, Prepared, make_change
@@ -45,7 +45,9 @@ class _Partitions(Prepared):
 
     def notes(self) -> list[str]:
         """Return the notes of the plan, and who temporarily loses connectivity."""
-        return [*self.plan.notes, *(each.message for each in self.plan.breaks)]
+        choice = self.plan.carrier.choice
+        method = [f"method: {choice}"] if choice is not None else []
+        return [*method, *self.plan.notes, *(each.message for each in self.plan.breaks)]
 
     def make(self, writer: Writer) -> None:
         """Make it. Ports that could not be written are in the result."""
@@ -83,7 +85,9 @@ def apply_policy_plan(asked: Asked, plan: PartitionPlan | str | Path, permission
         document = plan if isinstance(plan, PartitionPlan) else read_plan(Path(plan))
 
     def prepare(writer: Writer, hooks: ApplyHooks) -> ApplyPlan:
-        return plan_apply(writer, document, permissions, hooks, carrier_of(writer, via))
+        carrier = carrier_for(writer, via, document)
+        asked.refuse_unseen(carrier.choice)
+        return plan_apply(writer, document, permissions, hooks, carrier)
 
     return _change("apply", asked, prepare)
 
@@ -101,8 +105,7 @@ def undo_partitions(asked: Asked, *, breaks: bool, at_once: bool) -> ChangeResul
 
 
 def _via(asked: Asked, breaks: bool, at_once: bool = False) -> Via:
-    goes_on = asked.goes_on is not None and not asked.fabric.is_simulated
-    return carrier_via(asked.via, goes_on, breaks=breaks, at_once=at_once)
+    return carrier_via(asked.via, has_hosts=not asked.fabric.is_simulated, breaks=breaks, at_once=at_once)
 
 
 def _change(command: str, asked: Asked, plan: Callable[[Writer, ApplyHooks], ApplyPlan]) -> ChangeResult:

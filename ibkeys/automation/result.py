@@ -35,8 +35,8 @@ class Proposal:
 
 
 Consenting = Callable[[Proposal], Consent | None]
-"""Called with a proposal; returns what is overridden, or None for no. With more overridden than before the change is
-planned again, and asked about again."""
+"""Called with a proposal; returns what is overridden, or None for no. Only interlocks that the proposal names count.
+With more overridden than before the change is planned again, and asked about again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ def test_who_consents_sees_the_interlock_and_decides(two: Site) -> None:
         with pytest.raises(Refused, match="stale"):
             fabric.apply(plan, allow_removals=True, consent=consent)
         assert two.operations() == ()
-        stale = ibkeys.Consent(overrides=frozenset({"stale"}))
+        stale = ibkeys.Consent(overrides=frozenset({"stale", "index-0"}))  # what is not triggered is not overridden
         answers = [stale, stale]
         seen.clear()
         assert fabric.apply(plan, allow_removals=True, consent=consent).proven

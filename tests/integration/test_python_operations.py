@@ -14,7 +14,7 @@ from tests.integration.crashes import run_to_a_point
 from tests.integration.enforcing import enforcement, open_fabric
 from tests.integration.hosted import left_over
 from tests.integration.ibsim import Ibsim
-from tests.integration.keyed_opensm import CONF, keyed
+from tests.integration.keyed_opensm import CONF, POLICY, keyed
 from tests.integration.scripted import run
 from tests.integration.ufmed import RED_AND_BLUE, policy, sets, stored, ufmed
 
@@ -38,6 +38,26 @@ with ibkeys.open() as fabric:
 """
 
 
+CHOSEN = """
+import sys, ibkeys
+
+def consent(proposal):
+    print(proposal.command, proposal.method, any(note.startswith("method: ") for note in proposal.notes))
+    return ibkeys.Consent(overrides=frozenset({"default-sa-key"}))
+
+with ibkeys.open() as fabric:
+    plan = fabric.plan(sys.argv[1])
+    apply = lambda **how: fabric.apply(plan, **how)
+    deploy = lambda **how: fabric.deploy_m_keys(same=True, protect=1, **how)
+    for act in (apply, deploy):
+        try:
+            act()
+        except ibkeys.errors.Refused as refused:
+            print(refused.interlock)
+        print(act(consent=consent).proven)
+"""
+
+
 def script(served: Ibsim, text: str) -> Path:
     path = served.folder / "script.py"
     path.write_text(text)
@@ -57,6 +77,17 @@ def killed(served: Ibsim, preloaded: str, point: str, *words: str) -> None:
 def states(served: Ibsim) -> list[OperationState]:
     with Journal.read(served.folder / "stores" / "journal.db") as journal:
         return [each.state for each in journal.list_operations()]
+
+
+def test_without_a_method_one_is_chosen_that_somebody_has_to_see() -> None:
+    with keyed(NET) as opensm:
+        wanted = opensm.served.folder / "new.conf"
+        wanted.write_text(f"{POLICY}tenant=0x10 : ALL=full ;\n")
+        said = run(opensm.served, script(opensm.served, CHOSEN), wanted)
+        assert said == "method\napply opensm True\nTrue\nmethod\nmkey-deploy opensm True\nTrue\n"
+        assert opensm.number_of_keys() == 1
+        assert {port.protect_bits for port in opensm.end_ports()} == {1}
+        assert "tenant=0x10" in opensm.running.policy.read_text()
 
 
 @pytest.mark.parametrize(
