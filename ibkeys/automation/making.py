@@ -160,7 +160,7 @@ class Asked:
                 "confirm_within= needs a fabric that another process can open: ibkeys.open with a backend by name, "
                 "node_names as a file, a key store that is not encrypted, and no keys of Keys.default or from_sa"
             )
-        return [*own_program(), *words, *options, *as_options(self.via)]
+        return [*own_program(), *words, "--site=none", *options, *as_options(self.via)]  # a script reads no site file
 
 
 class Prepared(ABC):
