@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import ibkeys
+from ibkeys.errors import StoreLocked
 from tests.corpus import DATA
 
 ROOT = DATA.parent.parent
@@ -47,8 +48,12 @@ def stage(tmp_path: Path) -> tuple[str, str | None]:
 
 
 def has_key(backend: str) -> bool:
-    with ibkeys.open(backend) as fabric:
-        return 0x8010 in fabric.find_port("node02 mlx4_0").read_p_keys()
+    while True:
+        try:
+            with ibkeys.open(backend) as fabric:
+                return 0x8010 in fabric.find_port("node02 mlx4_0").read_p_keys()
+        except StoreLocked:  # who rolled back has yet to end
+            time.sleep(0.05)  # polls a condition
 
 
 def test_another_process_confirms(backend: str, tmp_path: Path) -> None:
