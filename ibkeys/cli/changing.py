@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibkeys.cli import exits
 from ibkeys.cli.addresses import GivenPort
 from ibkeys.cli.exits import say, write
-from ibkeys.cli.given import given_options
+from ibkeys.cli.given import given_options, is_from_site
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import AskedChange, Changing
 from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
@@ -166,6 +166,14 @@ def require_typed_method(consent: Changing, choice: Choice | None) -> None:
     without a terminal. A dry run needs no answer. *choice*: None where the user chose."""
     if choice is not None and not consent.dry_run and (consent.yes or not is_a_terminal()):
         raise choice.refuse_untyped()
+
+
+def show_method(put: Callable[[str], None], method: str, choice: Choice | None) -> None:
+    """Write by which *method* a change is made, where that was not typed: with its *choice*, or from the site file."""
+    if choice is not None:
+        put(f"method: {choice}")
+    elif is_from_site("via"):
+        put(f"method: {method} (site file)")
 
 
 def end_overtaken(consent: Changing, why: str | None, close: Callable[[], str], otherwise: str) -> int:

@@ -36,6 +36,11 @@ def is_from_environment(name: str) -> bool:
     return click.get_current_context().get_parameter_source(name) is ParameterSource.ENVIRONMENT
 
 
+def is_from_site(name: str) -> bool:
+    """Whether the value of the option that click calls *name* is from the site file."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.DEFAULT_MAP
+
+
 def given_options() -> tuple[str, ...]:
     """Return the options of the command that runs, from the command line and the environment: ``--first 3``,
     ``--same``, ``--m_key`` without its value."""

@@ -7,6 +7,7 @@ tests leads to it.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -251,3 +252,27 @@ def test_an_option_of_opensm_where_the_method_is_direct(site: Site, words: Words
     site.plan()
     done = site.served.ibkeys(*words, "--dry-run")
     assert (done.returncode, words[-1] in done.stderr or "--confirm-within" in done.stderr) == (2, True), done.stderr
+
+
+def test_with_a_site_file_nothing_is_typed(site: Site) -> None:
+    opensm = site.start(FIRST)
+    policy, file = site.served.folder / "site.conf", site.served.folder / "ibkeys.toml"
+    policy.write_text(BY_GUID_GREEN)
+    ours = site.served.ibkeys("doctor", "-f", "json").stdout
+    [guid] = set(re.findall(r"port GUID (0x[0-9a-f]{16})", ours))
+    file.write_text(f'subnet = ["{guid}"]\nvia = "opensm"\npolicy = "{policy}"\n')
+    known = ("--site", file)
+    done = site.served.ibkeys("plan", "--out", site.served.folder / "plan.json", *SM, *known)
+    assert done.returncode == 1, done.stderr
+    done = site.apply("--yes", *BLUNT, *known)
+    assert (done.returncode, "method: opensm (site file)" in done.stdout) == (0, True), done.stderr
+    assert opensm.policy.read_text() == BY_GUID_GREEN
+    done = site.served.ibkeys("undo", "1", "--yes", *BLUNT, *known)
+    assert (done.returncode, opensm.policy.read_text()) == (0, BY_GUID), done.stderr
+    file.write_text(file.read_text().replace(guid, "0x0002c90300ffffff"))
+    done = site.served.ibkeys("plan", *SM, *known)
+    assert (done.returncode, "names another subnet for policy" in done.stderr, guid in done.stderr) == (
+        4,
+        True,
+        True,
+    ), done.stderr

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits
-from ibkeys.cli.changing import ShownChange, name_of
+from ibkeys.cli.changing import ShownChange, name_of, show_method
 from ibkeys.cli.exits import write
 from ibkeys.cli.listing.causes import lines_by_cause, say_by_cause
 from ibkeys.cli.listing.folding import indented
@@ -57,8 +57,7 @@ class ShownRun(ShownChange):
     def show(self, put: Callable[[str], None]) -> None:
         """Write how many ports would change, in which way, and which are skipped."""
         run = self.run
-        if run.choice is not None:
-            put(f"method: {run.choice}")
+        show_method(put, "direct" if run.method is None else run.method.name, run.choice)
         if not run.jobs and not run.already_set:
             put(
                 "nothing to change"

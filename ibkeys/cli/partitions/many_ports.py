@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.changing import ShownChange
+from ibkeys.cli.changing import ShownChange, show_method
 from ibkeys.cli.exits import write
 from ibkeys.cli.listing.causes import say_by_cause
 from ibkeys.cli.options import Folding
@@ -76,8 +76,7 @@ class ManyPortsChange(ShownChange):
         plan, document = self.plan, self.plan.to_json()
         if plan.digest is not None:
             put(f"plan digest: {plan.digest}")
-        if plan.carrier.choice is not None:
-            put(f"method: {plan.carrier.choice}")
+        show_method(put, plan.carrier.name, plan.carrier.choice)
         if plan.carrier.way:
             put(plan.carrier.way)
         put("to be done, in this order:" if document["phases"] else "nothing to change")

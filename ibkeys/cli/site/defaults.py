@@ -99,8 +99,8 @@ def refuse_other_subnet(port_guid: int) -> None:
     }
     if used:
         raise Refused(
-            f"{site.path}: {', '.join(sorted(used))} of this file are for another subnet: the local port GUID is "
-            f"0x{port_guid:016x}, which is not in its list subnet",
+            f"{site.path} names another subnet for {', '.join(sorted(used))}: the local port GUID 0x{port_guid:016x} "
+            "is not in its list subnet",
             SUBNET_INTERLOCK,
         ).unchanged("choose a port of that subnet (-C, -P), name another file (--site), or add the GUID to the list")
 
