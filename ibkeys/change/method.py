@@ -170,8 +170,8 @@ class Choice:
     def refuse_untyped(self) -> Refused:
         """Return the refusal for a command that could not ask whether this method is meant."""
         text = (
-            "with --yes or without a terminal the method has to be typed: now it would be "
-            f"`--via {self.require()}`: {self.found}"
+            "with --yes or without a terminal the method has to be typed, or fixed as via in the site file: now it "
+            f"would be `--via {self.require()}`: {self.found}"
         )
         return Refused(text, METHOD).unchanged()
 

@@ -489,6 +489,14 @@ def test_a_policy_of_another_subnet_is_refused(written: Written, tmp_path: Path)
 
 
 @pytest.mark.usefixtures("real")
+def test_a_plan_names_no_method_where_the_file_fixes_it(written: Written, tmp_path: Path) -> None:
+    (tmp_path / "p.conf").write_text("Default=0x7fff: ALL=full;\n")
+    for via, is_named in (("auto", True), ("opensm", False), ("ufm:https://ufm.example", False)):
+        made = run("plan", "--policy", tmp_path / "p.conf", "--site", written(via=via))
+        assert ("method of an apply now" in made.out) == is_named, made
+
+
+@pytest.mark.usefixtures("real")
 def test_hosts_and_ports_need_no_subnet(written: Written) -> None:
     assert run("pkey-show", "--site", written(sm_host=["sm1"], retries=0, subnet=["0x0002c903000a9999"])).code == 0
 

@@ -20,6 +20,7 @@ from ibkeys.cli.partitions.changed_ports import changed_ports
 from ibkeys.cli.render import IDENTITY, write_csv
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.showing import errors_of, finish, note_stops_between_switches, progress_bar, say_notes
+from ibkeys.cli.site import fixed_method
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.sm.policy import master_policy, read_accepted, require_file
 from ibkeys.cli.sm.ufm import AskedOfPolicies, asked_of_policies
@@ -150,11 +151,12 @@ def plan(asked: _Asked, by_hand: _ByHand, sm_hosts: SmHosts) -> int:
 
 
 def _method(source: Source, found: Topology, hosts: Sequence[SmHost]) -> Choice | None:
-    """Return by which method the plan would be applied, as the fabric is now; None of one that is not live."""
+    """Return by which method the plan would be applied, as the fabric is now; None of one that is not live, and where
+    the site file fixes the method."""
     from ibkeys.change.choosing import choose_from
     from ibkeys.fabric.live import Fabric
 
-    if not isinstance(source, Fabric) or source.is_simulated:
+    if not isinstance(source, Fabric) or source.is_simulated or fixed_method() is not None:
         return None
     return choose_from(found, hosts, source.own_guid)
 

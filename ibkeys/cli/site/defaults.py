@@ -73,6 +73,13 @@ def site_of(context: click.Context) -> Site | None:
     return site
 
 
+def fixed_method() -> str | None:
+    """Return the method of changes that the site file fixes, for a command without --via; None where it fixes none."""
+    site = site_of(click.get_current_context())
+    via = site.values.get("via") if site is not None else None
+    return via if via != "auto" else None
+
+
 def problems_of(context: click.Context) -> list[FileFormatError]:
     """Return the mistakes in the file that a command reports, which has ignored the values with mistakes."""
     return list(context.meta.get(_PROBLEMS, {}).values())
