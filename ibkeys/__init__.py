@@ -14,9 +14,9 @@
 
 Everything that talks to a fabric starts with `open`; `load` reads a snapshot in its place. A verb sends, a property or
 a noun never does: what a sweep returns is data. Errors are those of `ibkeys.errors`. `ibkeys.audit` runs rules,
-`ibkeys.mkeys` has the parts of which runs of M_Keys are made, `ibkeys.partitions` reads OpenSM's policy file. Public
-are the names of ``ibkeys.__all__`` and of these four modules; all else is internal and may change with any version.
-Each name is loaded when it is first used.
+`ibkeys.mkeys` recovers lost M_Keys, `ibkeys.partitions` reads OpenSM's policy file. Public are the names of
+``ibkeys.__all__`` and of these four modules; all else is internal and may change with any version. Each name is loaded
+when it is first used.
 """
 
 from __future__ import annotations

@@ -169,15 +169,12 @@ def test_interlocks_and_a_dry_run() -> None:
 
 def test_a_run_of_m_keys_and_the_way_back(tmp_path: Path) -> None:
     net = subnet("two-switch")
-    mkeys, port = ibkeys.mkeys, net.port("node02 mlx4_0", 1)
-    results: list[ibkeys.mkeys.PortResult] = []
-    with ibkeys.open(net, stores=ibkeys.Stores(tmp_path / "keys.db", tmp_path / "journal.db")) as fabric:
-        with fabric.change("test") as change:
-            run = mkeys.plan_run(change.writer, "mkey-deploy", mkeys.RunOptions(same=True, protect=1, lease=60))
-            assert change.refusals(run.plan) == []
-            mkeys.carry_out(change.writer, run, results.append)
-        assert [each.result for each in results] == ["done"] * run.account.done
-        assert (run.account.is_complete, port.m_key != 0, port.protect_bits, port.lease_period) == (True, True, 1, 60)
-        with fabric.change("test") as change:
-            mkeys.carry_out(change.writer, mkeys.plan_return(change.writer, leaves_open=True), results.append)
+    port = net.port("node02 mlx4_0", 1)
+    stores = ibkeys.Stores(tmp_path / "keys.db", tmp_path / "journal.db")
+    consent = {"consent": lambda proposal: ibkeys.Consent(), "via": ibkeys.Direct()}
+    with ibkeys.open(net, stores=stores) as fabric:
+        result = fabric.deploy_m_keys(same=True, protect=1, lease=60, **consent)
+        assert (result.proven, port.m_key != 0, port.protect_bits, port.lease_period) == (True, True, 1, 60)
+        [operation] = ibkeys.operations(stores)
+        assert operation.undo(fabric, leave_open=True, **consent).proven
     assert (port.m_key, port.protect_bits, port.lease_period) == (0, 0, 0)
