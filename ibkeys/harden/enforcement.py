@@ -25,6 +25,7 @@ from ibkeys.change.interlocks.unread_policy import (
     objections_to_unread_policy,
 )
 from ibkeys.change.open_operations import already_undone
+from ibkeys.change.subnets import KEPT_SUBNET, ports_that_stay
 from ibkeys.change.target import Target
 from ibkeys.change.through_sm import sms_for
 from ibkeys.change.writer import Writer
@@ -50,7 +51,7 @@ from ibkeys.sm.files.opensm_file import OpensmFile, merged
 from ibkeys.sm.files.options_files import options_file, where_it_may_be
 from ibkeys.sm.managers import managers_of
 from ibkeys.sm.options import Setting
-from ibkeys.sm.site import FoundSms, Running, reach, to_json
+from ibkeys.sm.site import KEPT_HOSTS, FoundSms, Running, reach, to_json
 from ibkeys.store.journal import Journal, OperationRecord
 from ibkeys.topology.enforcement import Enforcement, leaf_of
 
@@ -68,7 +69,7 @@ class EnforcementStep(Step):
     title = "leaf switch ports enforce partitions both ways"
 
     def is_due(self, writer: Writer, asked: HardenRequest) -> bool:
-        """Whether it, or its way back, was begun on these hosts and has not ended."""
+        """Whether it, or its way back, was begun on these hosts and this subnet, and has not ended."""
         return is_left_on(writer, {each.name for each in asked.hosts})
 
     def plan_change(self, writer: Writer, asked: HardenRequest) -> StepChange | None:
@@ -130,7 +131,7 @@ def plan_enforcement(writer: Writer, asked: HardenRequest, wanted: Callable[[Ope
     others = [each for each in left if goes_forth(each) != is_forth]
     plan.reverts = next((each.command for each in others), "")
     plan.ends = [each.id for each in left]
-    plan.hosts = to_json(reached)
+    plan.kept = {KEPT_HOSTS: to_json(reached), KEPT_SUBNET: ports_that_stay(writer, survey.topology)}
     plan.words = _in_words(plan, wanted, enforced)
     if plan.pending:
         plan.objections += [

@@ -24,7 +24,7 @@ from ibkeys.partitions.opensm_tables import packed
 from ibkeys.printable import counted, named
 from ibkeys.sm.files.journaled import remove_left_overs
 from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
-from ibkeys.sm.site import KEPT_HOSTS, FoundSms
+from ibkeys.sm.site import FoundSms
 from ibkeys.store.journal import Journal, Operation
 from ibkeys.store.origin import Origin
 from ibkeys.topology.enforcement import Enforcement
@@ -89,8 +89,8 @@ class EnforcementPlan(Plan):
     signalled again, and then given up; ``say``: called with files that somebody else left beside these; ``silent``:
     leaf ports that did not answer at the end; ``cut_off``: the operation of the journal that this one continues;
     ``undoes``: the one that it takes back; ``reverts``: the command of an unfinished change in the other direction,
-    which ends with this one, or ""; ``ends``: all changes that end with this one; ``hosts``: the other hosts, as the
-    journal keeps them.
+    which ends with this one, or ""; ``ends``: all changes that end with this one; ``kept``: what the journal keeps of a
+    new one, the other hosts and the ports by which its subnet is known.
     """
 
     seen: FoundSms
@@ -107,7 +107,7 @@ class EnforcementPlan(Plan):
     undoes: int | None = None
     reverts: str = ""
     ends: Sequence[int] = ()
-    hosts: Sequence[Mapping[str, Any]] = ()
+    kept: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def changing(self) -> list[OpensmFile]:
@@ -121,13 +121,12 @@ class EnforcementPlan(Plan):
         return is_open or bool(self.changing) or any(leaf.difference() for leaf in self.leaves)
 
     def begin(self, journal: Journal, origin: Origin) -> Operation:
-        """Return the undo that it is, or the operation that was interrupted, open again, or a new one, which keeps the
-        hosts."""
+        """Return the undo that it is, or the operation that was interrupted, open again, or a new one."""
         if self.undoes is not None:
             return journal.undo_of(self.undoes, origin)
         if self.cut_off is not None:
             return journal.reopen(self.cut_off, origin)
-        return journal.operation(COMMAND, origin, {KEPT_HOSTS: list(self.hosts)})
+        return journal.operation(COMMAND, origin, self.kept)
 
     def perform(self, writer: Writer, operation: Operation) -> None:
         """Replace the files, tell every OpenSM, and wait. Raises NotStored if leaf ports do not take it; Refused

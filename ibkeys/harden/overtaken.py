@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ibkeys.change.interlocks.overtaken import OVERTAKEN, changed_file, other_files, overtaken
+from ibkeys.change.subnets import is_elsewhere
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused
 from ibkeys.harden.enforcement_run import COMMANDS, ENFORCE, HARDENED
@@ -66,9 +67,12 @@ def files_of(journal: Journal, operation: int) -> set[FileKey]:
 
 
 def is_left_on(writer: Writer, hosts: Collection[str]) -> bool:
-    """Whether a change that has not ended wrote a file on one of *hosts*, or no file yet. Raises StoreError."""
+    """Whether a change that has not ended wrote a file on one of *hosts*, or none yet, and may be of this subnet, which
+    is swept where it was not. One of an earlier version of ibkeys may be of any subnet. Raises StoreError."""
     with Journal.read(writer.fabric.stores.journal) as journal:
-        wrote = [files_of(journal, each.id) for each in _not_ended(journal, None)]
+        left = _not_ended(journal, None)
+        here = {port.guid for port in (writer.fabric.swept or writer.fabric.sweep()).end_ports()} if left else set()
+        wrote = [files_of(journal, each.id) for each in left if not is_elsewhere(journal, each.id, here)]
     return any(not files or any(host in hosts for host, _ in files) for files in wrote)
 
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from ibkeys.change.opensm_files import OpensmFiles
+from ibkeys.change.subnets import KEPT_SUBNET
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileError, Refused, StoreError, UsageError
 from ibkeys.harden import enforcement
@@ -25,8 +26,8 @@ from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.machines.this_host import THIS
 from ibkeys.sm.reading import Reading
 from ibkeys.sm.site import KEPT_HOSTS
-from ibkeys.store.journal import FileImage, Journal
-from tests.fabricsim import subnet, tool
+from ibkeys.store.journal import FileImage, Journal, Operation
+from tests.fabricsim import replace_hca, subnet, tool
 
 ASKED = HardenRequest(())
 UNDO = "undo"
@@ -34,19 +35,35 @@ UNDO = "undo"
 
 class Site:
     """An OpenSM that works with an options file of this host; nothing is known of its process and ports. ``reading``:
-    whether it has read that file, as its times say."""
+    whether it has read that file, as its times say; ``step``: how far the GUIDs of its subnet are from those of another
+    one, which has the same journal."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.conf = folder / "opensm.conf"
         self.conf.write_text("part_enforce off\n")
         self.reading: Reading = "may-have-been-read"
+        self.step = 0
         self._stores = {"journal": folder / "journal.db", "keystore": folder / "keys.db"}
 
     @contextmanager
     def writer(self, command: str, goes_on: int | None = None) -> Iterator[Writer]:
-        with tool(subnet("two-switch"), **self._stores) as fabric, Writer(fabric, command, goes_on=goes_on) as writer:
+        net = subnet("two-switch")
+        for hardware in net.nodes:
+            replace_hca(hardware, step=self.step)
+        with tool(net, **self._stores) as fabric, Writer(fabric, command, goes_on=goes_on) as writer:
             yield writer
+
+    def go_to_the_other_port(self) -> None:
+        """Be the OpenSM of another subnet from now on, which is at the other port of the same HCA."""
+        self.conf, self.step = self.folder / "of-another-subnet.conf", 0x100000
+        self.conf.write_text("part_enforce off\n")
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the step of ``harden`` is made whatever the audit finds."""
+        with self.writer(COMMAND) as writer:
+            return ENFORCEMENT.is_due(writer, HardenRequest((SmHost(),)))
 
     def harden(self) -> bool:
         """Make the step of ``harden``; return whether there was anything to do."""
@@ -101,7 +118,9 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     instance = SimpleNamespace(name="OpenSM", process=None, files={}, faulty_policy="")
     master = SimpleNamespace(instance=instance, machine=THIS, verify_process=lambda advice: None)
     seen = SimpleNamespace(manager=None, master=master, others=list)
-    survey = SimpleNamespace(topology=SimpleNamespace(nodes=[]), targets={})
+
+    def look_at_all(writer: Writer, *given: Any, **named: Any) -> Any:
+        return SimpleNamespace(topology=writer.fabric.sweep(), targets={})
 
     def opensms(*given: Any, **named: Any) -> OpensmFiles:
         writer, _, _, _, files, _, asked_to_stop = given
@@ -109,7 +128,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
 
     monkeypatch.setattr("ibkeys.harden.enforcement_run.OpensmFiles", opensms)
     for name, value in {
-        "look_at_all": lambda *given, **named: survey,
+        "look_at_all": look_at_all,
         "reach": lambda enter, hosts: [],
         "site_of": lambda *given: SimpleNamespace(notes=[]),
         "managers_of": lambda found: [],
@@ -203,6 +222,42 @@ def test_one_that_is_open_on_another_subnet_is_left_alone(site: Site, monkeypatc
     assert site.states[:4] == ["1 harden undone", "2 harden undone", "3 undo done", "4 harden done"]
 
 
+def test_the_journal_has_none_before_it_has_a_file_of_it(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So by its files each is known to be of this subnet or of another one."""
+
+    def killed(*given: Any, **named: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Operation, "record_file", killed)
+    with pytest.raises(KeyboardInterrupt):
+        site.harden()
+    assert (site.value, site.states) == ("off", [])
+
+
+def test_one_that_is_open_on_another_subnet_makes_no_step_due(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One HCA may have its two ports on two subnets, and the OpenSMs of both run on this host."""
+    with full_disk(monkeypatch), pytest.raises(FileError):
+        site.harden()
+    assert site.is_due
+    site.go_to_the_other_port()
+    assert not site.is_due
+    with Journal(site.folder / "journal.db") as journal:
+        journal.keep_options(1, '{"sm_hosts": []}')  # as an earlier version, which did not keep its subnet
+    assert site.is_due
+
+
+def test_an_undo_that_was_cut_off_makes_the_step_due_on_its_own_subnet(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.harden()
+    assert not site.is_due
+    with full_disk(monkeypatch), pytest.raises(FileError):
+        site.undo()
+    assert site.is_due
+    site.go_to_the_other_port()
+    assert not site.is_due
+
+
 def test_one_whose_options_file_was_replaced_can_be_ended(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     with full_disk(monkeypatch), pytest.raises(FileError):
         site.harden()
@@ -233,11 +288,13 @@ def test_a_way_back_of_an_earlier_version_is_finished_as_it_was_begun(site: Site
     assert (site.value, site.states) == ("off", ["1 harden done", "2 harden --abort done"])
 
 
-def test_the_hosts_are_kept(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hosts_are_kept_and_the_switches_of_the_subnet(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(enforcement, "to_json", lambda reached: [{"name": "sm2"}])
     site.harden()
     with Journal.read(site.folder / "journal.db") as journal:
-        assert journal.options_of(1) == {KEPT_HOSTS: [{"name": "sm2"}]}
+        kept = journal.options_of(1)
+    switches = ["0x0002c90200401000", "0x0002c90200401040"]
+    assert kept == {KEPT_HOSTS: [{"name": "sm2"}], KEPT_SUBNET: [*switches, "0x0002c903000a1011"]}
 
 
 def test_a_hardening_after_an_undo_that_wrote_nothing_keeps_the_way_back(
