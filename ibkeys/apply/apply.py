@@ -19,7 +19,7 @@ from ibkeys.change.choosing import KEPT_CHOICE, verify_choice
 from ibkeys.change.consent import Objection
 from ibkeys.change.next_commands import KEEPS_IT, going_on, open_elsewhere
 from ibkeys.change.open_operations import not_open
-from ibkeys.change.subnets import KEPT_SUBNET, is_elsewhere, ports_that_stay
+from ibkeys.change.subnets import KEPT_SUBNET, is_elsewhere, ports_that_stay, refuse_elsewhere
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, Refused, StoreError, UsageError
 from ibkeys.keys.pkey import PKey
@@ -178,7 +178,7 @@ def plan_resume(
     the one by which it went, as *via* asks of it. *as_chosen* False: its method is not held against the fabric.
 
     Raises StoreError when there is nothing to resume, else as `plan_apply`, and Refused (``stale``) where its method
-    was chosen and would be another one now.
+    was chosen and would be another one now, and (``overtaken``) where it is of another subnet.
     """
     record = last_unfinished(writer, operation=operation)
     operation = record.id
@@ -199,6 +199,7 @@ def plan_resume(
     carrier = carrier or carrier_of(writer, via, memory)
     _refuse_first(carrier, permissions)
     survey = carrier.survey(list(dict.fromkeys([*ports_of(kept), *former.ports_of_tables])), by_port_guid=True)
+    refuse_elsewhere(writer, operation, survey.topology)
     if carrier.sends_sets and as_chosen:
         verify_choice(writer, operation, survey.topology, via.hosts or [SmHost()])
     remaining = carrier.state(kept, survey, former)

@@ -22,6 +22,7 @@ from ibkeys.change.next_commands import IF_GONE
 from ibkeys.change.plan import Plan
 from ibkeys.change.ranks import rank_of
 from ibkeys.change.runner import OnStep
+from ibkeys.change.subnets import refuse_elsewhere
 from ibkeys.change.writer import Writer, left_open
 from ibkeys.errors import IbkeysError, Incomplete, Refused
 from ibkeys.plan.model import Break, PartitionPlan
@@ -228,8 +229,10 @@ def undo_plan_of(
     is_undo: bool = False,
 ) -> ApplyPlan:
     """Return the plan that restores what *operation* overwrote. *is_open*: as in `apply_plan_of`; *is_undo*: the
-    operation is an undo itself. Raises MKeyNeeded, and what a sweep raises."""
+    operation is an undo itself. Raises MKeyNeeded, Refused (``overtaken``) where it is of another subnet, and what a
+    sweep raises."""
     survey = carrier.survey(former.ports)
+    refuse_elsewhere(writer, operation, survey.topology)
     remaining = carrier.state(former, survey)
     kept = "what somebody else wrote is kept, everything else is rolled back"
     advice = f"OpenSM would overwrite it; see `ibkeys journal {operation}`" if carrier.rewrites_tables else kept

@@ -16,6 +16,7 @@ from ibkeys.apply.former import record_of
 from ibkeys.apply.opensm.guards import end_guards
 from ibkeys.apply.remaining import in_words
 from ibkeys.apply.undo import plan_undo
+from ibkeys.change.interlocks.overtaken import OVERTAKEN
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileFormatError, IbkeysError, Refused, UsageError
 from ibkeys.printable import named
@@ -41,7 +42,7 @@ class Ending:
 
     def why_it_may_end(self) -> str | None:
         """Return why the operation can neither be finished nor undone: somebody else has changed one of its files or
-        ports, or the ports that are still to be changed are gone. None where it can.
+        ports, or the ports that are still to be changed are gone, or it is of another subnet. None where it can.
 
         Raises StoreError if there is none, and what `plan_resume` and `plan_undo` raise otherwise.
         """
@@ -57,6 +58,8 @@ class Ending:
             except (Refused, UsageError, FileFormatError) as error:
                 # What else hinders one way may be the work of somebody who is in the way of the other one.
                 hindered = hindered or error
+                if isinstance(error, Refused) and error.interlock == OVERTAKEN:
+                    return error.message
                 found = [error.message] if isinstance(error, Refused) and error.is_overtaken else []
             if found:
                 self._outcome = None

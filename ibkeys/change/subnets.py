@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
+from ibkeys.change.interlocks.overtaken import OVERTAKEN
 from ibkeys.change.writer import Writer
+from ibkeys.errors import Refused
 from ibkeys.store.journal import Journal
 from ibkeys.store.sqlite import guid_text
 from ibkeys.topology.model import Topology
@@ -33,3 +35,21 @@ def is_elsewhere(journal: Journal, operation: int, here: Collection[int]) -> boo
     kept = {guid for each in numbers for guid in journal.kept(each, KEPT_SUBNET)}
     wrote = {guid for each in numbers for guid in journal.port_guids(each)}
     return bool(kept) and kept.isdisjoint(map(guid_text, here)) and wrote.isdisjoint(here)
+
+
+def refuse_elsewhere(writer: Writer, operation: int, found: Topology) -> None:
+    """Raise Refused (``overtaken``) for an operation that is certainly of another subnet than the one that a sweep
+    *found*. Raises StoreError."""
+    here = {port.guid for port in found.end_ports()}
+    with Journal.read(writer.fabric.stores.journal) as journal:
+        if not is_elsewhere(journal, operation, here):
+            return
+    raise Refused(
+        f"operation {operation} is of another subnet: the sweep found neither one of its switches, nor the port "
+        "through which it was made, nor one that it wrote to",
+        OVERTAKEN,
+    ).unchanged(
+        "name the local port that leads to its own subnet (-C, -P)",
+        f"If all of these were replaced: `ibkeys resume {operation} --overtaken` only ends the record of an operation "
+        "that is open.",
+    )

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ibkeys.apply.apply import Permissions, plan_apply
+from ibkeys.apply.apply import Permissions, plan_apply, plan_resume
+from ibkeys.apply.closing import Ending
+from ibkeys.apply.undo import plan_undo
 from ibkeys.errors import MKeyNeeded, Refused
 from ibkeys.fabric.subnet_manager import SubnetManager
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.const import AttributeID, Method
 from ibkeys.plan.model import PartitionPlan
-from ibkeys.store.journal import Journal
+from ibkeys.store.journal import Journal, OperationState
 from ibkeys.store.paths import StorePaths
 from tests.apply.applying import MORE, apply, interrupted_at, opened, resume, state_of, undo
 from tests.apply.lab import ALL, Lab
@@ -185,6 +189,33 @@ def test_an_apply_on_another_subnet_may_be_open(
         work = apply(fabric, other.plan({2: entries(0xFFFF, 0x8001)}))
     assert "operation 1 (apply) is open on another subnet: `ibkeys resume 1` finishes it" in work.notes[0]
     assert [state_of(stores, number) for number in (1, 2)] == ["open", "done"]
+
+
+@pytest.mark.parametrize("state", ["open", "done"])
+def test_one_of_another_subnet_goes_neither_on_nor_back(lab: Lab, stores: StorePaths, state: OperationState) -> None:
+    with opened(lab, stores) as fabric:
+        apply(fabric, lab.plan({2: entries(0xFFFF, 0x8001)}))
+    with Journal(stores.journal) as journal:
+        journal.set_state(1, state)
+    other = Lab()
+    for node in other.net.nodes:
+        replace_hca(node, step=0x100000)
+    before = other.image()
+    with opened(other, stores) as fabric, writer(fabric) as w:
+        ways: list[Callable[[], object]] = [partial(plan_undo, w, 1)]
+        ways += [partial(plan_resume, w, operation=1)] if state == "open" else []
+        for way in ways:
+            with pytest.raises(Refused, match="operation 1 is of another subnet") as refused:
+                way()
+            assert refused.value.interlock == "overtaken"
+        if state == "open":
+            ending = Ending(w, operation=1)
+            why = ending.why_it_may_end()
+            assert why is not None
+            assert "operation 1 is of another subnet" in why
+            assert state_of(stores, 1) == "open"
+            ending.close()
+    assert (state_of(stores, 1), other.image()) == ("undone" if state == "open" else "done", before)
 
 
 @pytest.mark.parametrize("is_begun", [True, False])  # or it was killed before the first Set
