@@ -27,6 +27,7 @@ from ibkeys.host import facts
 from ibkeys.mad import offsets as at
 from ibkeys.mad.const import Method
 from ibkeys.store.journal import Journal, OperationState, Stage
+from tests.fabricsim import replace_hca
 from tests.recordings.recorder import Killed, Stop
 from tests.recordings.scenarios.beginning import SM_NODE, STANDBY_NODE, policies
 from tests.recordings.world import STANDBY_HOST, World
@@ -37,6 +38,7 @@ _IN_THE_WAIT: Final = 100
 _THEIRS: Final = "0x9c4e21d7b05a63f8"
 _FABRIC: Final = "two-switch"
 _PLAN: Final = "plan --policy {dir}/new.conf --out {dir}/plan.json"
+_HOST_FACTS: Final = facts.host_facts
 _OWN_KEYS: Final = "sa_key 0x5e11a7c0ffee\n"
 
 
@@ -93,30 +95,36 @@ class Scene:
     that it was to come to."""
 
     def __init__(self, way: Way, folder: Path, stack: ExitStack) -> None:
-        self.way, self.folder = way, folder
+        self.way, self.folder, self._stack = way, folder, stack
         self.operation = way.earlier + 1
         self.world = World(_FABRIC, folder)
         self.code: int | str = 0
         self.out = self.err = ""
         self._stop: Stop | None = None
         self._count = 0
-        if way.opensm is None:
-            policies(self.world, stack)
-        else:
-            self._start_opensms(way.opensm, stack)
-        self.world.seen = self._seen
-        stack.enter_context(self.world.entered())
-        patch = stack.enter_context(pytest.MonkeyPatch.context())
-        patch.setattr("ibkeys.umad.probe.probe", lambda: iter(()))
-        patch.setattr(facts, "host_facts", partial(facts.host_facts, **self.world.own_places()))
+        self._enter()
         for words in way.before:
             self.must(words)
 
-    def _start_opensms(self, more: str, stack: ExitStack) -> None:
+    def _enter(self) -> None:
+        """Let everything be in the world, where its OpenSMs run."""
+        if self.way.opensm is None:
+            policies(self.world, self._stack)
+        else:
+            self._start_opensms(self.way.opensm)
+        self.world.seen = self._seen
+        self._stack.enter_context(self.world.entered())
+        patch = self._stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setattr("ibkeys.umad.probe.probe", lambda: iter(()))
+        patch.setattr(facts, "host_facts", partial(_HOST_FACTS, **self.world.own_places()))
+        for name, store in {"JOURNAL": "journal", "KEYSTORE": "keys"}.items():
+            patch.setenv(f"IBKEYS_{name}", str(self.folder / f"{store}.db"))
+
+    def _start_opensms(self, more: str) -> None:
         """Start a master and a standby; the master has swept last."""
         master, _ = (self.world.add_opensm(node, more) for node in (SM_NODE[_FABRIC], STANDBY_NODE))
         master.begin_again()
-        policies(self.world, stack, master.policy.read_text())
+        policies(self.world, self._stack, master.policy.read_text())
 
     # --- commands -----------------------------------------------------------------------------------------------------
 
@@ -255,6 +263,17 @@ class Scene:
         rest = re.sub(rf"^{option.split()[0]} .*\n", "", opensm.conf.read_text(), flags=re.MULTILINE)
         opensm.conf.write_text(f"{rest}{option}\n")
 
+    def go_to_another_subnet(self) -> None:
+        """It dies in the middle, and what follows is typed on another subnet, with the same stores: an HCA may have its
+        other port there."""
+        self.interrupt()
+        (folder := self.folder / "other").mkdir(mode=0o700)
+        names, self.world = self.world.names, World(_FABRIC, folder)
+        self.world.names = names
+        for hardware in self.world.net.nodes:
+            replace_hca(hardware, step=0x100000)
+        self._enter()
+
     def lose(self, *stores: str) -> None:
         """Lose stores."""
         for path in (path for store in stores for path in self.folder.glob(f"{store}.db*")):
@@ -304,6 +323,7 @@ STATES: Final[dict[str, Callable[[Scene], None]]] = {
     "SM host away": Scene.lose_the_standby,
     "SM host back": partial(Scene.lose_the_standby, is_back=True),
     "overtaken": Scene.be_overtaken,
+    "other subnet": Scene.go_to_another_subnet,
     "keys lost": _lost("keys"),
     "journal lost": _lost("journal"),
     "restored": Scene.restore,
