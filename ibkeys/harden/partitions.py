@@ -13,6 +13,7 @@ from ibkeys.apply.opensm.carrier import OpensmCarrier
 from ibkeys.apply.opensm.site import Site, find_site
 from ibkeys.change.clock import REAL_TIME, look_until
 from ibkeys.change.interrupts import Interrupts
+from ibkeys.change.subnets import is_elsewhere
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import UsageError
@@ -49,7 +50,7 @@ class PartitionStep(Step):
         via = Via(OpensmCarrier.name, settings, asked.hosts)
         cut_off = _cut_off(writer)
         if cut_off is not None:
-            plan = plan_resume(writer, asked.permissions, hooks, via=via)
+            plan = plan_resume(writer, asked.permissions, hooks, via=via, operation=cut_off)
         else:
             plan = self._new(writer, asked, hooks, via)
         if not plan.pending:
@@ -84,9 +85,11 @@ def _site(writer: Writer, asked: HardenRequest, found: Topology) -> Site:
 
 
 def _cut_off(writer: Writer) -> int | None:
-    """Return the operation of an apply through OpenSM that did not end, None where there is none."""
+    """Return the operation of an apply through OpenSM that did not end on this subnet, or, of an earlier version of
+    ibkeys, on any; None where there is none."""
+    here = {port.guid for port in (writer.fabric.swept or writer.fabric.sweep()).end_ports()}
     with Journal.read(writer.fabric.stores.journal) as journal:
-        found = unfinished(journal)
+        found = [each for each in unfinished(journal) if not is_elsewhere(journal, each.id, here)]
         kept = journal.options_of(found[-1].id) if found else {}
     return found[-1].id if kept.get("carrier") == OpensmCarrier.name else None
 

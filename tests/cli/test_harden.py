@@ -1,13 +1,16 @@
-"""``ibkeys harden`` where there is nothing to go through."""
+"""``ibkeys harden`` where there is nothing to go through, and beside an apply that is open."""
 
 from __future__ import annotations
 
+import json
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from ibkeys.store.journal import FileImage, Journal, OperationState
 from tests.cli.conftest import TWO_SWITCH, Cli, run
+from tests.cli.scenes import WAYS, Scene
 
 
 @pytest.mark.parametrize(
@@ -61,3 +64,18 @@ def test_nothing_of_it_waits_for_a_confirmation(cli: Cli, tmp_path: Path) -> Non
     keep(tmp_path, "open")
     result = cli("confirm", 1)
     assert (result.code, result.error) == (3, "operation 1 (harden) is not waiting for a confirmation")
+
+
+@pytest.mark.parametrize("is_here", [True, False])
+def test_its_policy_finishes_an_apply_that_is_open_on_this_subnet_only(tmp_path: Path, is_here: bool) -> None:
+    with ExitStack() as stack:
+        scene = Scene(WAYS["apply"]["opensm"], tmp_path, stack)
+        if is_here:
+            scene.interrupt()
+        else:
+            scene.go_to_another_subnet()
+        words = "--policy {dir}/new.conf --allow-removals --override mkey-under-sm --sm-host sm2"
+        scene.type(f"harden --via opensm {words} --dry-run -f json")
+        [step] = [each for each in json.loads(scene.out)["steps"] if each["step"] == "partitions"]
+    assert step["refusals"] == []
+    assert (step["way_back"] == "ibkeys undo 1") == is_here
