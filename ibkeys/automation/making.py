@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -36,10 +36,13 @@ class How(TypedDict, total=False):
     ``consent``: the interlocks that are overridden, none by default; or a function that gets a `Proposal` and returns
     them, or None for no. Without such a function a change about which somebody has to be asked is refused.
 
-    ``progress``: a function that gets a `Progress` as the change goes on. ``dry_run``: nothing is written.
+    ``progress``: a function that gets a `Progress` as the change goes on, and which the change waits for: it has to
+    return soon. ``dry_run``: nothing is written.
 
     ``confirm_within``: it is rolled back, of M_Keys the level only, unless it is confirmed within so many seconds by
-    `ibkeys confirm` or `Operation.confirm`; also when this process has died. The call returns after that.
+    `ibkeys confirm` or `Operation.confirm`; also when this process has died. The call returns after that. ``progress``
+    gets the step with ``awaits_confirmation`` in a thread, in which it may wait, ask and confirm. The time runs on
+    meanwhile, also after an exception there, which `threading.excepthook` shows; KeyboardInterrupt is a no.
     """
 
     via: Method | None
@@ -112,26 +115,35 @@ class Asked:
         """Take the operation of the journal."""
         self.begun = operation.id
 
-    def tell(self, step: str, done: int = 0, whole: int = 0) -> None:
+    def tell(self, step: str, done: int = 0, whole: int = 0, awaits_confirmation: bool = False) -> None:
         """Tell the script how far it is."""
         if self.progress is not None:
-            self.progress(Progress(step, done, whole, self.begun))
+            self.progress(Progress(step, done, whole, self.begun, awaits_confirmation))
 
     def waiting(self, interrupts: Interrupts) -> Callable[[float], bool]:
-        """Return what waits for a confirmation from elsewhere: see `await_confirmation`."""
-        is_told = False
+        """Return what waits for a confirmation from elsewhere: see `await_confirmation`. The script is told in a
+        thread: a function that does not return, such as a request over a network that was cut off, stops no clock.
+        """
+        is_told, says_no = False, threading.Event()
+
+        def tell() -> None:
+            try:
+                self.tell(f"ibkeys confirm {self.begun}", awaits_confirmation=True)
+            except KeyboardInterrupt:
+                says_no.set()
 
         def wait(seconds: float) -> bool:
             nonlocal is_told
-            if not is_told and self.progress is not None:
-                self.progress(Progress(f"ibkeys confirm {self.begun}", 0, 0, self.begun, awaits_confirmation=True))
+            if not is_told:
+                threading.Thread(target=tell, name="ibkeys-awaits-confirmation", daemon=True).start()
             is_told = True
             try:
                 interrupts.check()
             except KeyboardInterrupt:
                 interrupts.forget()  # it says no to the change; rolling back is not to be cut short by a second one
                 raise
-            time.sleep(seconds)
+            if says_no.wait(seconds):
+                raise KeyboardInterrupt
             return False
 
         return wait

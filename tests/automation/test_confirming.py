@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from tests.corpus import DATA
 
 ROOT = DATA.parent.parent
 NET = DATA / "fabrics" / "two-switch.net"
+Told = Callable[[ibkeys.Fabric, ibkeys.Progress], None]
 SCRIPT = """
 import os, signal, sys, ibkeys
 backend, ending, seconds = sys.argv[1:]
@@ -77,3 +80,55 @@ def test_a_script_that_died_is_rolled_back_by_the_process_that_it_left(backend: 
     while stage(tmp_path)[0] != "undone":
         time.sleep(0.05)  # polls a condition
     assert not has_key(backend)
+
+
+def applied(backend: str, seconds: int, progress: Told) -> ibkeys.ChangeResult:
+    """Apply the policy; *progress* is told when it waits to be confirmed."""
+    with ibkeys.open(backend) as fabric:
+        plan = fabric.plan(ibkeys.partitions.parse_policy("Default=0x7fff : ALL=full ;\nt=0x10 : ALL=full ;\n"))
+
+        def told(step: ibkeys.Progress) -> None:
+            if step.awaits_confirmation:
+                progress(fabric, step)
+
+        return fabric.apply(plan, confirm_within=seconds, progress=told)
+
+
+def test_time_runs_out_while_progress_does_not_return(backend: str, tmp_path: Path) -> None:
+    cut_off, returned = threading.Event(), threading.Event()
+
+    def post(fabric: ibkeys.Fabric, step: ibkeys.Progress) -> None:
+        cut_off.wait(30)  # a server that the change itself has made unreachable
+        returned.set()
+
+    try:
+        result = applied(backend, 1, post)
+        assert (result.gone_back, result.proven, returned.is_set()) == (True, False, False)
+    finally:
+        cut_off.set()
+    assert (stage(tmp_path)[0], has_key(backend)) == ("undone", False)
+
+
+def test_progress_may_wait_and_confirm(backend: str, tmp_path: Path) -> None:
+    def confirm(fabric: ibkeys.Fabric, step: ibkeys.Progress) -> None:
+        [operation] = fabric.operations(open_only=True)
+        assert (operation.id, operation.confirm().is_fresh) == (step.operation, True)
+
+    result = applied(backend, 600, confirm)
+    assert (result.gone_back, result.proven) == (False, True)
+    assert (stage(tmp_path), has_key(backend)) == (("done", "confirmed"), True)
+
+
+def test_what_progress_raises_while_it_waits_is_shown_and_the_time_runs(
+    backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: shown.append(args.exc_value))
+    no_answer = OSError("no answer")
+
+    def post(fabric: ibkeys.Fabric, step: ibkeys.Progress) -> None:
+        raise no_answer
+
+    assert applied(backend, 1, post).gone_back
+    assert shown == [no_answer]
+    assert (stage(tmp_path)[0], has_key(backend)) == ("undone", False)
