@@ -53,6 +53,11 @@ class ThroughOpenSM:
     standby_wait: float = STANDBY_WAIT
     name = "opensm"
 
+    def __post_init__(self) -> None:
+        """Raises UsageError for a text in place of a list, which would be one host for each letter."""
+        if isinstance(self.hosts, str):
+            raise UsageError(f"hosts is a list of texts: write [{self.hosts!r}]")
+
     def sm_hosts(self) -> list[SmHost]:
         """Return this host and the others. Raises UsageError, FileFormatError, StoreError."""
         return settings_or_default(self.sm_config).chosen(self.hosts, self.sudo, self.ssh_config)

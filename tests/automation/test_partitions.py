@@ -153,6 +153,11 @@ def test_what_no_other_process_could_roll_back_is_refused(two: Site) -> None:
     assert (two.members(), two.operations()) == ([], ())
 
 
+def test_one_host_as_a_text_is_not_taken_for_one_host_per_letter() -> None:
+    with pytest.raises(UsageError, match=r"hosts is a list of texts: write \['sm1'\]"):
+        ibkeys.ThroughOpenSM("sm1")
+
+
 def test_a_mistake_is_an_error_before_anything_is_asked(two: Site, tmp_path: Path) -> None:
     (tmp_path / "bad.conf").write_text("Broken\n")
     with two.fabric() as fabric:
