@@ -88,8 +88,8 @@ class UfmAccess:
             raise UsageError("UFM needs a login: give --ufm-token @FILE, or --ufm-cert FILE")
         if self.private_key is not None and self.certificate is None:
             raise UsageError("--ufm-key requires --ufm-cert")
-        parts = _split(self.url.removeprefix(PREFIX), "UFM's URL", f"{PREFIX}https://HOST[:PORT]")
-        through = _split(self.proxy, "--ufm-proxy", "http://HOST:PORT") if self.proxy is not None else parts
+        parts = split_url(self.url)
+        through = split_proxy(self.proxy) if self.proxy is not None else parts
         hosts = parts.hostname or "", through.hostname or ""
         if parts.scheme == "http" and self.verifies and not all(map(_is_loopback, hosts)):
             raise UsageError(
@@ -130,6 +130,16 @@ def is_ufm(name: str | None) -> bool:
 def via_of(policy: str) -> str:
     """Return the option by which a plan of the *policy* of this name lasts: through the UFM that it is, or OpenSM."""
     return f"--via {policy if is_ufm(policy) else 'opensm'}"
+
+
+def split_url(url: str) -> SplitResult:
+    """Take UFM's URL apart, with or without ``ufm:`` before it. Raises UsageError, which repeats none of it."""
+    return _split(url.removeprefix(PREFIX), "UFM's URL", f"{PREFIX}https://HOST[:PORT]")
+
+
+def split_proxy(proxy: str) -> SplitResult:
+    """Take the URL of a proxy apart. Raises UsageError, which repeats none of it."""
+    return _split(proxy, "--ufm-proxy", "http://HOST:PORT")
 
 
 def _split(text: str, what: str, form: str) -> SplitResult:

@@ -42,9 +42,11 @@ def _secret(value: str) -> str | None:
     return _path(value[1:])
 
 
-def _url(value: str) -> str | None:
-    if "@" in value:
-        raise UsageError("must not hold a user name or password")
+def _proxy(value: str) -> str | None:
+    from ibkeys.ufm.access import split_proxy
+
+    _refuse_login(value)
+    split_proxy(value)
     return None
 
 
@@ -54,7 +56,17 @@ def _policy(value: str) -> str | None:
 
 def _ufm(value: str) -> str | None:
     Via().read(value)
-    return _url(value)
+    if value.startswith("ufm:"):
+        from ibkeys.ufm.access import split_url
+
+        _refuse_login(value)
+        split_url(value)
+    return None
+
+
+def _refuse_login(url: str) -> None:
+    if "@" in url:
+        raise UsageError("must not hold a user name or password")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +110,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "ufm_cert": _FILE,
     "ufm_key": _FILE,
     "ufm_ca": _FILE,
-    "ufm_proxy": Setting(str, _url, has_variable=False),
+    "ufm_proxy": Setting(str, _proxy, has_variable=False),
 }
 SECRETS: Final = frozenset(name for name, setting in SETTINGS.items() if setting is _SECRET)
 """The names whose value is @FILE; on the command line some may be a key."""

@@ -74,6 +74,8 @@ class SshHost:
 
     def __post_init__(self) -> None:
         """Raises UsageError for a name that is none, or that ssh would take for an option."""
+        if ":" in self.name.rpartition("@")[0]:
+            raise UsageError("a host name must not hold a password: write USER@HOST, and give the user an ssh key")
         if not _HOST.fullmatch(self.name):
             hint = "it begins with '-'" if self.name.startswith("-") else "write HOST or USER@HOST, as in ssh_config"
             raise UsageError(f"{self.name!r} is not a valid host name: {hint}")
