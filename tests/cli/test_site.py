@@ -446,6 +446,19 @@ def test_a_file_that_it_names_is_looked_at_like_itself(written: Written, shared:
             [parsed(command, "--site", site) for command in ("apply", "audit")]
 
 
+@pytest.mark.parametrize("name", ["ssh_config", "policy"])
+def test_a_file_that_it_names_is_a_regular_file(written: Written, tmp_path: Path, name: str) -> None:
+    named = tmp_path / "named"
+    os.mkfifo(named, 0o600)  # ssh would wait for somebody who writes to it
+    site = written(**{name: str(named)}, subnet=[LOCAL_PORT])
+    with pytest.raises(FileFormatError, match=f"{name}: {named}: is a FIFO, not a regular file"):
+        [parsed(command, "--site", site) for command in ("apply", "audit")]
+    named.unlink()
+    named.mkdir()
+    with pytest.raises(FileFormatError, match=f"{name}: {named}: is a directory, not a regular file"):
+        [parsed(command, "--site", site) for command in ("apply", "audit")]
+
+
 def test_of_a_store_that_is_not_there_yet_its_folder_is_looked_at(written: Written, shared: Path) -> None:
     site = written(journal=str(shared / "journal.db"), subnet=[LOCAL_PORT])
     assert parsed("apply", "--site", site).params["journal"] == str(shared / "journal.db")

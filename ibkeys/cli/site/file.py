@@ -52,7 +52,12 @@ class Site:
     def _refuse_untrusted(self, name: str, file: Path) -> None:
         try:
             _refuse_links(file)
-            refuse_what_others_decide(file if read_file_fact(file) is not None else file.parent)
+            is_there = read_file_fact(file) is not None
+            refuse_what_others_decide(file if is_there else file.parent)
+            if is_there:
+                files.refuse_what_is_no_file(file)  # ssh would wait for whoever writes to a FIFO
+        except OSError as error:
+            raise self.error(f"{name}: {file}: {error.strerror}") from None
         except UsageError as error:
             raise self.error(f"{name}: {file}: {error}") from None
 
