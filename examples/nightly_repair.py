@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Each night: look whether the fabric is as the policy says, and put back what is not, if that takes nothing away.
 
-    nightly_repair.py POLICY [--via opensm|direct] [--sm-host HOST ...] [--backend umad]
+    nightly_repair.py POLICY [--via opensm|direct] [--sm-host HOST ...] [--sudo] [--backend umad]
 
 A change that removes a P_Key, disconnects somebody for a moment, or that an interlock refuses is left to a person, and
 so is an operation that is open. Exit status: 0 all is as the policy says, 1 a person has to look, 3 it is not known.
@@ -21,9 +21,10 @@ def main() -> int:
     parser.add_argument("policy")
     parser.add_argument("--via", choices=["opensm", "direct"], default="opensm")
     parser.add_argument("--sm-host", action="append", default=[], help="another host with an OpenSM; repeatable")
+    parser.add_argument("--sudo", action="store_true", help="become root there by sudo")
     parser.add_argument("--backend", default="umad")
     args = parser.parse_args()
-    via = ibkeys.Direct() if args.via == "direct" else ibkeys.ThroughOpenSM(args.sm_host)
+    via = ibkeys.Direct() if args.via == "direct" else ibkeys.ThroughOpenSM(args.sm_host, args.sudo)
     with ibkeys.open(args.backend) as fabric:
         for operation in fabric.operations(open_only=True):
             print(f"operation {operation.id} ({operation.command}) is open: {operation.next_command}")

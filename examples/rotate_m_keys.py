@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Rotate the M_Keys of all ports through OpenSM; somebody else has to confirm that in time, in a shell of his own.
 
-    rotate_m_keys.py [--sm-host HOST ...] [--protect LEVEL] [--lease S] [--within S] [--backend umad]
+    rotate_m_keys.py [--sm-host HOST ...] [--sudo] [--protect LEVEL] [--lease S] [--within S] [--backend umad]
 
 A level that was raised is lowered again without `ibkeys confirm ID` in time, also if this script dies; the new keys
 stay, in the key store too. Where no level is raised, nobody is waited for. Exit status: 0 all ports have the new key
@@ -17,7 +17,8 @@ import ibkeys
 
 
 def tell(step: ibkeys.Progress) -> None:
-    """Tell who watches how far it is; here whoever is on duty could be called."""
+    """Tell who watches how far it is. While it waits this is a thread of its own: whoever is on duty could be called
+    here, and what he says waited for and confirmed (`Operation.confirm`)."""
     if step.awaits_confirmation:
         print(f"waiting for: ibkeys confirm {step.operation}", flush=True)
     else:
@@ -35,6 +36,7 @@ def main() -> int:
     """Rotate the keys, print what was proven, return the exit status."""
     parser = argparse.ArgumentParser(description="Rotate the M_Keys of all ports through OpenSM.")
     parser.add_argument("--sm-host", action="append", default=[], help="another host with an OpenSM; repeatable")
+    parser.add_argument("--sudo", action="store_true", help="become root there by sudo")
     parser.add_argument("--protect", type=int)
     parser.add_argument("--lease", type=int)
     parser.add_argument("--within", type=int, default=600)
@@ -44,7 +46,7 @@ def main() -> int:
         result = fabric.rotate_m_keys(
             protect=args.protect,
             lease=args.lease,
-            via=ibkeys.ThroughOpenSM(args.sm_host),
+            via=ibkeys.ThroughOpenSM(args.sm_host, args.sudo),
             confirm_within=args.within,
             consent=consent,
             progress=tell,

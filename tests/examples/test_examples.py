@@ -97,6 +97,16 @@ def test_host_into_partition(backend: str, policy: Path) -> None:
     assert "removes 2 P_Keys" in taken
 
 
+def test_a_second_host_without_a_subnet_manager_leaves_the_first_one_in(backend: str, policy: Path) -> None:
+    with ibkeys.open(backend) as fabric:
+        guid = fabric.sweep().port_of("node02").guid
+    policy.write_text(f"{policy.read_text()}own=0x1 : ALL=limited, 0x{guid:016x}=full ;\n")
+    words = ("--policy", policy, "--backend", backend, "--direct")
+    for host in ("node04 mlx4_0", "node05 mlx4_0"):
+        assert f"'{host}'" in run("host_into_partition", host, "0x8010", *words, "--yes")
+    assert run("nightly_repair", policy, "--via", "direct", "--backend", backend) == ""
+
+
 def test_nightly_repair(backend: str, policy: Path) -> None:
     words = ("nightly_repair", policy, "--via", "direct", "--backend", backend)
     assert "left to a person (removals)" in run(*words, code=1)
