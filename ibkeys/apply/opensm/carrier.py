@@ -74,7 +74,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         Refused where a file cannot be replaced or OpenSM not be signalled, and FileError, HostNotReached.
         """
         if self._writer.fabric.is_simulated:
-            raise UsageError("a simulated subnet has no OpenSM on any host; omit --via")
+            raise UsageError("a simulated subnet has no OpenSM on any host: omit --via (in Python: via=Direct())")
         self._site = site = find_site(self._writer, self._reached, survey.topology)
         files = distinct(site.policy_files())
         self._refuse_hindered(files)

@@ -202,7 +202,7 @@ def plan_return(
 def _reach_hosts(writer: Writer, hosts: Sequence[SmHost]) -> list[Reached]:
     """Connect to the hosts of the OpenSMs. Raises UsageError for a simulated subnet, HostNotReached."""
     if writer.fabric.is_simulated:
-        raise UsageError("a simulated subnet has no OpenSM on any host; omit --via")
+        raise UsageError("a simulated subnet has no OpenSM on any host: omit --via (in Python: via=Direct())")
     return reach(writer.enter, hosts)
 
 
