@@ -9,6 +9,8 @@ from types import FrameType
 from typing import Any, Self
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_OF_TERMINAL = (signal.SIGHUP, signal.SIGTSTP)
+"""It goes away, and Ctrl-Z: a process that is stopped watches no time."""
 
 
 class ExplainedInterrupt(KeyboardInterrupt):
@@ -28,8 +30,8 @@ class ExplainedInterrupt(KeyboardInterrupt):
 class Interrupts:
     """While this context is open SIGINT, SIGTERM and SIGHUP are remembered, and `check` raises KeyboardInterrupt.
 
-    A second SIGINT raises at once. *survive_hangup*: SIGHUP, which comes when the terminal goes away, is passed over.
-    Signals that were ignored stay so, and outside the main thread all are left as they are.
+    A second SIGINT raises at once. *survive_hangup*: SIGHUP, which comes when the terminal goes away, and Ctrl-Z
+    are passed over. Signals that were ignored stay so, and outside the main thread all are left as they are.
     """
 
     def __init__(self, survive_hangup: bool = False) -> None:
@@ -56,10 +58,10 @@ class Interrupts:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            for each in _STOPPING:
+            for each in {*_STOPPING, *(_OF_TERMINAL if self._survive_hangup else ())}:
                 if signal.getsignal(each) == signal.SIG_IGN:
                     continue  # nohup, or a shell that runs this in the background
-                passed_over = each == signal.SIGHUP and self._survive_hangup
+                passed_over = each in _OF_TERMINAL and self._survive_hangup
                 self._before[each] = signal.signal(each, signal.SIG_IGN if passed_over else self._remember)
         return self
 

@@ -38,6 +38,15 @@ def test_what_was_ignored_stays_ignored() -> None:
     assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
 
 
+def test_nothing_from_the_terminal_stops_the_time_to_confirm() -> None:
+    before = signal.getsignal(signal.SIGTSTP)
+    with Interrupts(survive_hangup=True):
+        assert {signal.getsignal(each) for each in (signal.SIGHUP, signal.SIGTSTP)} == {signal.SIG_IGN}
+    assert signal.getsignal(signal.SIGTSTP) == before
+    with Interrupts():
+        assert signal.getsignal(signal.SIGTSTP) == before
+
+
 def test_a_second_interrupt_does_not_wait() -> None:
     with Interrupts():
         os.kill(os.getpid(), signal.SIGINT)
