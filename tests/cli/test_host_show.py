@@ -264,7 +264,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, error: TransportError) -> None:
     def opened(*args: object, **settings: object) -> NoReturn:
         raise error
 
-    monkeypatch.setattr(ibkeys, "open", opened)
+    monkeypatch.setattr(ibkeys, "open_port", opened)
 
 
 @pytest.mark.parametrize(
