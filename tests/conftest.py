@@ -11,6 +11,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -45,7 +46,7 @@ SLOW_FOLDERS = {"integration", "recordings", "matrix", "examples", "store"}
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let two of the processes that share the tests begin with slow ones, so that only quick ones are left at the end.
+    """Let each of the processes that share the tests begin with slow ones, so that quick ones are left at the end.
 
     xdist gives each process one piece of the list, all of the same size, and lets it take from others later.
     """
@@ -53,10 +54,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if count == 1:
         return
     slow = [item for item in items if SLOW_FOLDERS & set(item.path.parts)]
-    quick = [item for item in items if not SLOW_FOLDERS & set(item.path.parts)]
-    middle, size = len(slow) // 2, len(items) // 2
-    first = slow[:middle] + quick[: size - middle]
-    items[:] = first + slow[middle:] + quick[size - middle :]
+    quick = iter([item for item in items if not SLOW_FOLDERS & set(item.path.parts)])
+    size = len(items) // count
+    dealt: list[pytest.Item] = []
+    for piece in range(count):
+        first = slow[len(slow) * piece // count : len(slow) * (piece + 1) // count]
+        dealt += [*first, *islice(quick, max(0, size - len(first)))]
+    items[:] = [*dealt, *quick]
 
 
 # A shell lets what it runs in the background ignore SIGINT, and nohup SIGHUP; what tests start would inherit that.

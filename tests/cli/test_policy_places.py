@@ -29,7 +29,7 @@ TAKEN: dict[tuple[str, str], tuple[object, ...]] = {
 }
 EDITED = "UFM's partitions change by `ibkeys plan` and `ibkeys apply PLAN --via ufm:URL`"
 REFUSED: dict[tuple[str, str], tuple[tuple[object, ...], str]] = {
-    ("harden", "policy"): (
+    ("harden", "policy_to_reach"): (
         ("harden", "--policy", "UFM"),
         "UFM would overwrite that; use `ibkeys plan --policy ufm:URL`",
     ),

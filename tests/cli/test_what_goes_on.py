@@ -13,6 +13,7 @@ import pytest
 
 from tests.cli.scenes import OF_OPENSM, OF_OWN_SETS, STATES, WAYS, Scene
 from tests.recordings.recorder import Stop
+from tests.sample import one_in
 
 PAGE = Path(__file__).parents[2] / "man" / "ibkeys-journal.1"
 ENDS = {
@@ -112,7 +113,7 @@ def said_by_doctor(scene: Scene) -> set[str]:
     return {"problem", "*"} if False in found else {"note", "*"} if found else {"-"}
 
 
-@pytest.mark.parametrize(("kind", "way", "state", "cells"), ROWS)
+@pytest.mark.parametrize(("kind", "way", "state", "cells"), one_in(2, ROWS))
 def test_they_do_what_the_page_says(folder: Folder, kind: str, way: str, state: str, cells: list[str]) -> None:
     resume, undo, confirm, journal, doctor = cells
     with folder.scene(kind, way, state) as scene:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.crashpoints.shim import compiled, drive, folder_in_memory
+from tests.sample import one_in
 
 DRIVER = Path(__file__).with_name("crash_driver.py")
 SAMPLE = 3
@@ -57,7 +58,7 @@ def points(shim: Path) -> Iterator[Points]:
 ROWS = [(what, drop) for what in ("deploy", "rotate", "remove", "abort", "resume") for drop in ("0", "0.1")]
 
 
-@pytest.mark.parametrize(("what", "drop"), ROWS)
+@pytest.mark.parametrize(("what", "drop"), one_in(2, ROWS))
 def test_after_a_kill_at_a_point_of_the_sample_the_run_is_finished(points: Points, what: str, drop: str) -> None:
     points.break_at(what, "kill", drop, points.sample(what, drop))
 
