@@ -14,13 +14,16 @@ from typing import Any
 
 import pytest
 
+import ibkeys
 from ibkeys.cli import exits, main
+from ibkeys.errors import NoDevice
 from ibkeys.plan.document import write_plan
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.sim.state.file import StateFile
 from ibkeys.sim.subnet import Subnet
 from tests import documents
 from tests.apply.lab import Lab
+from tests.cli.sites import Written, toml
 from tests.client.sasim import SA_KEY
 from tests.corpus import DATA
 from tests.fabricsim import subnet
@@ -169,3 +172,29 @@ def taken(cli: Cli, tmp_path: Path, key_file: Path) -> Path:
         "M_Keys as fingerprints\n"
     )
     return file
+
+
+@pytest.fixture
+def site_file(tmp_path: Path) -> Written:
+    """Write a site file, and return its path."""
+
+    def write(text: str = "", **values: Any) -> Path:
+        path = tmp_path / "ibkeys.toml"
+        path.write_text(text or toml(**values))
+        path.chmod(0o644)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ibkeys.Local]]:
+    """The local ports that commands try to open; there is none."""
+    tried: list[tuple[str, ibkeys.Local]] = []
+
+    def open_port(backend: str, local: ibkeys.Local) -> None:
+        tried.append((backend, local))
+        raise NoDevice("no such device")
+
+    monkeypatch.setattr(ibkeys, "open_port", open_port)
+    return tried
