@@ -7,9 +7,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
-from ibkeys.automation.fabric import OpenFabric
 from ibkeys.errors import StoreError
 from ibkeys.fabric.handle import PortHandle
+from ibkeys.fabric.live import Fabric as OpenFabric
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import PKey
 from ibkeys.topology.nodes import Port

@@ -10,6 +10,7 @@ from functools import partial
 from ibkeys.automation.making import Asked, NewKeys, Prepared, make_change
 from ibkeys.automation.methods import Method, ThroughOpenSM, key_method
 from ibkeys.automation.result import ChangeResult, PortOutcome
+from ibkeys.change.method import Choice
 from ibkeys.change.writer import Writer
 from ibkeys.errors import UsageError
 from ibkeys.mkeys.confirming import Awaiting, guardian_of, rolls_back
@@ -49,9 +50,10 @@ class _Run(Prepared):
         """Whether ports change, or only the key store learns something."""
         return self.run.pending
 
-    def notes(self) -> list[str]:
-        """Return the notes of the plan, and the method that was chosen."""
-        return [*([f"method: {self.run.choice}"] if self.run.choice is not None else []), *self.plan.notes]
+    @property
+    def choice(self) -> Choice | None:
+        """Why this method, where ibkeys chose it."""
+        return self.run.choice
 
     def make(self, writer: Writer) -> None:
         """Make the run, and let it be confirmed."""

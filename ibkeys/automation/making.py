@@ -1,4 +1,4 @@
-"""Making a change for a script: plan it, let somebody consent, make it, and return what was proven."""
+"""Making a change for a script: plan it, ask for consent, make it, and return its result."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypedDict
 
-from ibkeys.automation.fabric import OpenFabric
 from ibkeys.automation.methods import Method, as_options
 from ibkeys.automation.result import ChangeResult, Consenting, OnProgress, Progress, Proposal
 from ibkeys.change.confirming.guardian import Guardian, own_program
@@ -21,6 +20,7 @@ from ibkeys.change.plan import Plan
 from ibkeys.change.wanted import PlannedChange
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, Incomplete, Refused, UsageError
+from ibkeys.fabric.live import Fabric
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.journal import Journal, Operation
 
@@ -73,7 +73,7 @@ class Asked:
     """What a script asks of a change of *fabric*, see `How`. ``goes_on``: the operation that goes on or back.
     ``begun``: the operation, once it has begun."""
 
-    fabric: OpenFabric
+    fabric: Fabric
     via: Method | None = None
     consent: Consent | Consenting | None = None
     progress: OnProgress | None = None
@@ -83,7 +83,7 @@ class Asked:
     begun: int | None = None
 
     @classmethod
-    def of(cls, fabric: OpenFabric, how: How, operation: int | None = None) -> Self:
+    def of(cls, fabric: Fabric, how: How, operation: int | None = None) -> Self:
         """Return what *how* asks of a change, which goes on with *operation* where that is one of the journal."""
         given: Any = {name: how[name] for name in How.__annotations__ if name in how}  # type: ignore[literal-required]
         return cls(fabric, **given, goes_on=operation, begun=operation)
@@ -94,7 +94,7 @@ class Asked:
         return self.consent if isinstance(self.consent, Consent) else Consent()
 
     def agreed(self, proposal: Proposal) -> Consent:
-        """Return what is overridden for *proposal*. Raises Refused (``confirmation``) for a no."""
+        """Return the overrides for *proposal*. Raises Refused (``confirmation``) if consent is not given."""
         if callable(self.consent):
             answer = self.consent(proposal)
             if answer is None:
@@ -164,8 +164,8 @@ class Asked:
         return None if self.dry_run else self.confirm_within
 
     def command_for_child(self, words: Sequence[str]) -> list[str]:
-        """Return the command by which a child takes back what nobody has confirmed. Raises UsageError where the fabric
-        was not opened in a way that a command can repeat."""
+        """Return the command by which a child process rolls back an unconfirmed change. Raises UsageError if no command
+        can open the fabric in the same way."""
         options = self.fabric.as_options()
         if options is None:
             raise UsageError(
@@ -185,6 +185,11 @@ class Prepared(ABC):
     def method(self) -> str:
         """``direct``, ``opensm`` or ``ufm``."""
         return "direct"
+
+    @property
+    def choice(self) -> Choice | None:
+        """Why this method, where ibkeys chose it."""
+        return None
 
     @property
     def is_pending(self) -> bool:
@@ -207,7 +212,7 @@ class Prepared(ABC):
 
     @abstractmethod
     def result(self, is_made: bool) -> ChangeResult:
-        """Return what was proven, or where it was not made, what is left."""
+        """Return the result: the ports that are proven, failed or left; all are left if the change was not made."""
 
 
 def make_change(command: str, asked: Asked, prepare: Callable[[Writer], Prepared]) -> ChangeResult:
@@ -265,5 +270,6 @@ def _with(given: Consent, answer: Consent, seen: Proposal) -> Consent:
 
 
 def _notes(writer: Writer, command: str, goes_on: int | None, change: Prepared) -> tuple[str, ...]:
+    method = [f"method: {change.choice}"] if change.choice is not None else []
     with Journal.read(writer.fabric.stores.journal) as journal:
-        return (*notes_on_open(journal, command, goes_on), *change.notes())
+        return (*notes_on_open(journal, command, goes_on), *method, *change.notes())

@@ -8,7 +8,6 @@ from typing import Unpack
 
 from ibkeys.apply.apply import Permissions
 from ibkeys.automation.confirming import Confirmed, confirm_operation
-from ibkeys.automation.fabric import OpenFabric
 from ibkeys.automation.files import finish_files, take_back_files
 from ibkeys.automation.m_keys import resume_keys, undo_keys
 from ibkeys.automation.making import Asked, How
@@ -26,6 +25,7 @@ from ibkeys.change.open_operations import (
     to_undo,
 )
 from ibkeys.errors import UsageError
+from ibkeys.fabric.live import Fabric
 from ibkeys.store.journal import Journal, OperationRecord
 from ibkeys.store.journal.records import StepRecord
 from ibkeys.store.journal.runs import Run
@@ -69,7 +69,7 @@ class Operation:
 
     def resume(
         self,
-        fabric: OpenFabric,
+        fabric: Fabric,
         *,
         first: int | None = None,
         allow_removals: bool = False,
@@ -93,7 +93,7 @@ class Operation:
 
     def undo(
         self,
-        fabric: OpenFabric,
+        fabric: Fabric,
         *,
         allow_break: bool = False,
         at_once: bool = False,
@@ -114,7 +114,7 @@ class Operation:
             raise UsageError("a journal in memory has nothing to confirm")
         return confirm_operation(self.stores.journal, self.id)
 
-    def _find(self, fabric: OpenFabric, meant: Callable[[Journal, int | None], Target]) -> tuple[Target, Run | None]:
+    def _find(self, fabric: Fabric, meant: Callable[[Journal, int | None], Target]) -> tuple[Target, Run | None]:
         if fabric.stores.journal != self.stores.journal:
             raise UsageError(f"operation {self.id} is in {self.stores.journal}: open the fabric with these stores")
         target, run = find_target(fabric.stores, self.id, meant)

@@ -19,6 +19,7 @@ from ibkeys.automation.methods import carrier_via
 from ibkeys.automation.result import ChangeResult, PortOutcome, outcomes
 from ibkeys.change.confirming.guardian import Guardian
 from ibkeys.change.interrupts import Interrupts
+from ibkeys.change.method import Choice
 from ibkeys.change.wanted import PlannedChange, planned_changes
 from ibkeys.change.writer import Writer
 from ibkeys.errors import UsageError
@@ -39,15 +40,18 @@ class _Partitions(Prepared):
         """The carrier's name."""
         return self.plan.carrier.name
 
+    @property
+    def choice(self) -> Choice | None:
+        """Why this method, where ibkeys chose it."""
+        return self.plan.carrier.choice
+
     def changes(self) -> tuple[PlannedChange, ...]:
-        """Return what is left to do of the plan, also what a later run does."""
+        """Return the changes of the plan that are not made yet, those of later runs included."""
         return planned_changes(self.plan.remaining.tables, self.plan.remaining.enforcement)
 
     def notes(self) -> list[str]:
         """Return the notes of the plan, and who temporarily loses connectivity."""
-        choice = self.plan.carrier.choice
-        method = [f"method: {choice}"] if choice is not None else []
-        return [*method, *self.plan.notes, *(each.message for each in self.plan.breaks)]
+        return [*self.plan.notes, *(each.message for each in self.plan.breaks)]
 
     def make(self, writer: Writer) -> None:
         """Make it. Ports that could not be written are in the result."""

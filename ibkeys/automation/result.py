@@ -1,4 +1,4 @@
-"""What a script sees of a change: before it is made, while it goes on, and what was proven at its end."""
+"""The values that a script gets of a change: the proposal before it, the progress during it, the result after it."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Proposal:
 
 
 Consenting = Callable[[Proposal], Consent | None]
-"""Called with a proposal; returns what is overridden, or None for no. Only interlocks that the proposal names count.
-With more overridden than before the change is planned again, and asked about again."""
+"""A function that gets a proposal and returns the overrides, or None for no. Overrides count only for interlocks that
+the proposal names. If there are more than before, the change is planned again, and the function is called again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ OnProgress = Callable[[Progress], None]
 
 @dataclass(frozen=True, slots=True)
 class PortOutcome:
-    """What became of one port. ``port`` is None for what is not a port, such as a file; ``reason``: why it failed or is
+    """The outcome at one port. ``port`` is None for anything else, such as a file; ``reason``: why it failed or is
     left, "" for one that is done."""
 
     port: PortId | None
@@ -72,7 +72,7 @@ class PortOutcome:
 
 @dataclass(frozen=True, slots=True)
 class ChangeResult:
-    """What a change has done, and what of it was proven by fresh reads.
+    """The result of a change: what became of each port, and whether fresh reads have proven all of it.
 
     ``operation``: its number in the journal, None where nothing was to be done or written. ``changed``: whether
     anything was, or may have been, written. ``proven``: whether everything is as it was wanted, by a fresh read of

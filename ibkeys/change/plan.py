@@ -8,7 +8,7 @@ from typing import Any
 from ibkeys.change.consent import Objection, Question
 from ibkeys.change.engine import Engine
 from ibkeys.change.pending_set import PendingSet
-from ibkeys.change.wanted import Value, value_in_words
+from ibkeys.change.wanted import Value, change_in_words
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError
 from ibkeys.store.cut_off import close_cut_off, is_any_cut_off
@@ -33,8 +33,7 @@ class Change:
     after: Value
 
     def __str__(self) -> str:
-        what = f"{self.kind}[{self.index}]" if self.index is not None else self.kind
-        return f"{what}: {value_in_words(self.before)} -> {value_in_words(self.after)}"
+        return change_in_words(self.kind, self.index, self.before, self.after)
 
 
 class StepNote(str):

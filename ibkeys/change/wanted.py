@@ -52,6 +52,12 @@ def value_in_words(value: Value) -> str:
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
+def change_in_words(kind: str, index: int | None, before: Value, after: Value) -> str:
+    """Return a change of one value for people, without its port."""
+    what = f"{kind}[{index}]" if index is not None else kind
+    return f"{what}: {value_in_words(before)} -> {value_in_words(after)}"
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
     """One value of one port, before and after. ``kind``: ``pkey``, with its index, or a field's JSON name; the values
@@ -64,8 +70,7 @@ class PlannedChange:
     after: Value
 
     def __str__(self) -> str:
-        what = f"{self.kind}[{self.index}]" if self.index is not None else self.kind
-        return f"{self.port}: {what}: {value_in_words(self.before)} -> {value_in_words(self.after)}"
+        return f"{self.port}: {change_in_words(self.kind, self.index, self.before, self.after)}"
 
 
 def planned_changes(

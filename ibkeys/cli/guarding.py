@@ -16,7 +16,9 @@ from ibkeys.cli.sm.ufm import UfmOptions
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
+    from ibkeys.change.confirming.guardian import Guardian
     from ibkeys.change.interrupts import Interrupts
+    from ibkeys.fabric.live import Fabric
     from ibkeys.store.paths import StorePaths
 
 _OF_A_PROCESS: Final = "/dev/stdin", "/dev/fd", "/proc"
@@ -33,6 +35,7 @@ def command_for_child(
 ) -> list[str]:
     """Return the command line of a command of ours, *words*, on the fabric, stores, hosts and UFM that the user asked
     for.
+
     Secrets are in it as names of files only: an M_Key that was typed is left out. Raises UsageError for a file that
     can be read only once."""
     values = {
@@ -97,3 +100,9 @@ def wait_for_enter(interrupts: Interrupts) -> Callable[[float], bool]:
         return b"\n" in typed
 
     return wait
+
+
+def keep_typed_key(guardian: Guardian, where: Where, fabric: Fabric) -> None:
+    """Let *guardian* have the M_Key that was typed; one in a file is read again."""
+    if where.m_key and not where.m_key.startswith("@"):
+        guardian.keep_key(fabric.ring.for_all)

@@ -53,6 +53,8 @@ class Fabric(OpenPort):
     ``stores``: the files that changing commands use (in memory unless `ibkeys.open` says otherwise). ``warnings``: what
     the user should know about the files that were read, and of a lock that a change could not remove.
     ``is_simulated``: no real device is used. ``reload_keys``: reads the key store and key files again.
+    ``as_options``: returns the options of a command that opens the same fabric, names of files and no secret; None if
+    no command can.
     """
 
     holds_m_keys = True
@@ -72,6 +74,7 @@ class Fabric(OpenPort):
         self.warnings: list[str] = []
         self.is_simulated = False
         self.reload_keys: Callable[[], None] = lambda: None
+        self.as_options: Callable[[], Sequence[str] | None] = lambda: None
         self._last_sweep: Callable[[], SweepCost] | None = None
         self._link_check: LinkCheck | None = None
         self._own_was_asked = False

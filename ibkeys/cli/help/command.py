@@ -49,8 +49,8 @@ class Command(click.Command):
         return [*super().get_params(ctx), self._help_all]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments; what is not given is taken from the site file. An option without its value is an error
-        that does not know its command; here it does."""
+        """Parse the arguments. An option that is not given gets its value from the site file. The error for an option
+        without its value does not know its command; here it learns it."""
         ctx.default_map = cast("MutableMapping[str, Any]", SiteDefaults(ctx, self.reports_site))  # click only reads it
         try:
             rest = super().parse_args(ctx, args)

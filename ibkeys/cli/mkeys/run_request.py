@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ibkeys.cli.changing import require_typed_method, writer_of
+from ibkeys.cli.guarding import keep_typed_key
 from ibkeys.cli.mkeys.confirming import awaiting
 from ibkeys.cli.mkeys.rollout_options import OpensmOptions
 from ibkeys.cli.mkeys.rollout_output import run_listener
@@ -67,8 +68,8 @@ class RunRequest:
         asked = self.asked
         awaited = awaiting(asked, self.opensm.sm_wait, self.confirm_within, self.through)
         with awaited as awaits, self.open_writer() as writer:
-            if awaits is not None and asked.where.m_key and not asked.where.m_key.startswith("@"):
-                awaits.guardian.keep_key(writer.fabric.ring.for_all)
+            if awaits is not None:
+                keep_typed_key(awaits.guardian, asked.where, writer.fabric)
             with progress_bar(asked.where) as progress:
                 choice = self._choose(writer, progress)
                 if self.is_through_opensm or (choice is not None and choice.method == "opensm"):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _SITE: Final = "ibkeys.site"
 _PROBLEMS: Final = "ibkeys.site.problems"
-"""Where click's context keeps what was read, and of a command that reports mistakes in the file, these."""
+"""Under these names click's context keeps the site file, and its mistakes for a command that reports them."""
 SUBNET_INTERLOCK: Final = "site-subnet"
 
 
@@ -93,7 +93,8 @@ def refuse_unread_site(context: click.Context) -> None:
 
 
 def refuse_other_subnet(port_guid: int) -> None:
-    """Raise Refused if what is used of the site file is of another subnet than that of the local port *port_guid*."""
+    """Raise Refused if the site file names another subnet than that of the local port *port_guid*, and a value is used
+    that depends on it."""
     context = click.get_current_context(silent=True)
     site = site_of(context) if context is not None else None
     if context is None or site is None or not site.subnet or port_guid in site.subnet:
