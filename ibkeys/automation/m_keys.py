@@ -100,7 +100,7 @@ def give_keys(command: Command, asked: Asked, keys: NewKeys) -> ChangeResult:
     """Give ports their first M_Keys, or new ones. Raises what `plan_run` and `plan_keys` raise."""
     per_port, key = keys.get("per_port", False), keys.get("new_key")
     if per_port is (keys.get("same", False) or isinstance(asked.via, ThroughOpenSM)):
-        raise UsageError("give same=True, which OpenSM needs, or per_port=True, which no OpenSM of upstream keeps")
+        raise UsageError("give either same=True, which OpenSM needs, or per_port=True, which stock OpenSM cannot keep")
     options = RunOptions(not per_port, keys.get("protect"), keys.get("lease"), first=keys.get("first"))
     return _change(
         command,
