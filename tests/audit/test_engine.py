@@ -27,7 +27,7 @@ from ibkeys.store.journal.runs import NewRunPort, RunOptions, Runs
 from ibkeys.store.keys.keystore import KeyStore
 from tests.audit.cases import CASES, LAST, half_rolled_out, protected, ruled, silent, stored, two_switch
 from tests.audit.looking import KEY, by_id, enforce, host, key_file, look, policy, protect, result_of
-from tests.fabricsim import set_enforcement_caps
+from tests.fabricsim import set_enforcement_caps, subnet
 
 NEEDS_NO_NODE = {"KF001", "QK003", "HY001", "SM002", "SM003", "SM004", "PK014"}
 """Rules that a silent node keeps nothing from: they ask the host, the SA or the policy."""
@@ -127,6 +127,20 @@ def test_four_keys_of_random_holes_among_few_are_low_and_among_many_are_chance()
     assert (result.result, result.severity, len(result.subjects)) == ("fail", "low", 4)
     ends[0].m_key = ends[0].m_key | 1 << 63
     assert result_of("MK007", look(net)).result == "pass"
+
+
+def test_among_many_ports_more_of_them_may_be_chance() -> None:
+    """Of 50 good keys 9 or more have that shape in one of 300 fabrics, 12 or more in one of 20,000."""
+    net = subnet("dualport64")
+    protect(net, 0, key=None)
+    ends = [port for node in net.nodes for port in node.end_ports]
+    for port in ends[50:]:
+        port.m_key = ends[49].m_key
+    for count, result in ((9, "pass"), (11, "pass"), (12, "fail")):
+        for port in ends[:count]:
+            port.m_key = port.m_key & ~(1 << 15 | 1 << 31 | 1 << 47 | 1 << 63)
+        found = result_of("MK007", look(net))
+        assert (found.result, found.severity if found.subjects else "low") == (result, "low")
 
 
 def test_the_exit_code_depends_on_the_worst_failure_only() -> None:
