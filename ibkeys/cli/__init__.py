@@ -124,6 +124,8 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
 }
 """The commands by what they are for, in the order of the help."""
 COMMANDS: Final = {name: entry for group in GROUPS.values() for name, entry in group.items()}
+_FIRST_WORD: Final = f"{__name__}.first_word"
+"""In a context's ``meta``, while a shell completes: how the commands begin whose first part was typed as a word."""
 
 
 def function_of(command: str) -> str:
@@ -157,23 +159,29 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that the first word names. Raises click.UsageError, with names that are near it."""
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            from ibkeys.near import did_you_mean
+        """Find the command that the first word names, or the first two with a hyphen between them: ``pkey show``.
 
-            near = did_you_mean(args[0], COMMANDS)
-            if not near:
-                raise
-            raise click.UsageError(f"{error.message.rstrip('.')}{near}", ctx) from None
+        Raises UsageError: for a name that a command had before, with its new one; else with names that are near it.
+        """
+        joined = args[0] if args[1:2] == [] or args[1].startswith("-") else f"{args[0]}-{args[1]}"
+        if args[0] not in COMMANDS:
+            if joined in COMMANDS:
+                args = [joined, *args[2:]]
+            elif ctx.resilient_parsing:
+                ctx.meta[_FIRST_WORD] = f"{joined}-"
+            else:
+                raise _unknown(args[0], joined)
+        return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
-        """Complete a command's name without importing any."""
+        """Complete a command's name, or its second part after the first as a word, without importing any."""
         from click.shell_completion import CompletionItem
 
+        first = ctx.meta.get(_FIRST_WORD, "")
         names = [
-            CompletionItem(name, help=entry.summary) for name, entry in COMMANDS.items() if name.startswith(incomplete)
+            CompletionItem(name.removeprefix(first), help=entry.summary)
+            for name, entry in COMMANDS.items()
+            if name.startswith(first + incomplete)
         ]
         return names + click.Command.shell_complete(self, ctx, incomplete)
 
@@ -217,6 +225,21 @@ class Commands(click.Group):
         with self.make_context(PROG_NAME, args, **extra) as ctx:
             code = self.invoke(ctx)
         return int(code or 0)
+
+
+def _unknown(first: str, joined: str) -> Exception:
+    """Return the error for a first word that names no command, alone or *joined* to the second."""
+    from ibkeys.cli.renamed import RENAMED
+    from ibkeys.errors import UsageError
+    from ibkeys.near import did_you_mean, did_you_mean_one_of
+
+    for old in (first, joined):
+        if old in RENAMED:
+            return UsageError(f"{old} is now: ibkeys {RENAMED[old]}")
+    begin = [name for name in COMMANDS if name.startswith(f"{first}-")]
+    near = joined != first and did_you_mean(joined, COMMANDS)
+    near = near or did_you_mean_one_of(begin, len(begin)) or did_you_mean(first, COMMANDS)
+    return click.UsageError(f"No such command {first!r}{near or '.'}")
 
 
 def _leave_no_core() -> None:

@@ -95,7 +95,7 @@ def named(shown: Shown) -> tuple[click.Command, list[str]]:
     rest = list(shown.words)
     with click.Context(main) as context:
         while isinstance(found, click.Group) and rest:
-            inner = found.get_command(context, rest[0])
-            assert inner is not None, f"there is no command {rest[0]!r}"
-            found, rest = inner, rest[1:]
+            _, inner, rest = found.resolve_command(context, rest)
+            assert inner is not None
+            found = inner
     return found, rest

@@ -1,0 +1,9 @@
+"""Names that commands had before: each answers with the command that took its place, and does nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+RENAMED: Final[Mapping[str, str]] = {}
+"""What is typed now, without ``ibkeys``, by the old name."""
