@@ -45,7 +45,6 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
         ),
         "host-show": Entry("local.host", "Show this host's keys as the kernel reports them, without root."),
         "discover": Entry("tools.discover", "Show nodes, ports and links of the whole subnet."),
-        "names": Entry("tools.names", "Show GUID, name, LID and switch port of end ports."),
         "sm-show": Entry(
             "sm.show",
             "Show the subnet managers, each OpenSM's files and options, and dangerous settings.",

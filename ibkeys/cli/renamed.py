@@ -5,5 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-RENAMED: Final[Mapping[str, str]] = {}
+RENAMED: Final[Mapping[str, str]] = {
+    "names": "discover --names",
+}
 """What is typed now, without ``ibkeys``, by the old name."""

@@ -99,7 +99,7 @@ class _Place:
         yield "classkey-show one", at("classkey-show", 2, "--class", "cc")
         yield "classkey-show", at("classkey-show", "--all", "--class", "vs", "--class", "n2n")
         yield "discover", at("discover")
-        yield "names", at("names")
+        yield "discover names", at("discover", "--names")
         yield "sm-show", at("sm-show")
         yield "matrix", at("matrix", "--policy", self.policy)
         yield "matrix pairs", at("matrix", "--pairs")

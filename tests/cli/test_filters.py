@@ -104,17 +104,17 @@ def silent(tmp_path: Path) -> Path:
 
 def every_port_of(command: str) -> tuple[str, ...]:
     """Return what asks *command* about every port."""
-    return () if command in ("discover", "names") else ("--all",)
+    return {"discover": (), "discover --names": ("--names",)}.get(command, ("--all",))
 
 
-@pytest.mark.parametrize("command", [*SHOWING, "discover", "names"])
+@pytest.mark.parametrize("command", [*SHOWING, "discover", "discover --names"])
 @pytest.mark.parametrize(
     "words", [("--hosts",), ("--switch",), ("--node", "node0*"), ("--node", "node01", "--node", "node0?")]
 )
 def test_who_did_not_answer_may_fit_what_names_nobody(
     cli: Cli, silent: Path, command: str, words: tuple[str, ...]
 ) -> None:
-    result = cli(command, *every_port_of(command), *words, "--from", silent, "-f", "json")
+    result = cli(command.split()[0], *every_port_of(command), *words, "--from", silent, "-f", "json")
     assert (result.code, [each["port"] for each in result.json["errors"]]) == (3, [2])
     assert "port 2, LID 8: nothing answers behind it" in result.err
 
@@ -125,12 +125,12 @@ def test_nor_is_it_known_of_a_pattern_after_N(cli: Cli, silent: Path, command: s
     assert cli(command, "-N", "node0[1-4]", "--from", silent).code == 0
 
 
-@pytest.mark.parametrize("command", [*SHOWING, "discover", "names"])
+@pytest.mark.parametrize("command", [*SHOWING, "discover", "discover --names"])
 @pytest.mark.parametrize("names", [("node01",), ("node01", "node0[2-3]")])
 def test_where_each_is_named_nobody_else_matters(cli: Cli, silent: Path, command: str, names: tuple[str, ...]) -> None:
     asked = [word for name in names for word in ("--node", name)]
     for hosts in ([], ["--hosts"]):
-        result = cli(command, *every_port_of(command), *asked, *hosts, "--from", silent, "-f", "json")
+        result = cli(command.split()[0], *every_port_of(command), *asked, *hosts, "--from", silent, "-f", "json")
         assert (result.code, result.json["errors"]) == (0, [])
 
 
@@ -182,7 +182,7 @@ def test_discover_lists_nodes_of_which_a_port_fits(cli: Cli, tmp_path: Path) -> 
 
 def test_names_of_those_that_fit(cli: Cli) -> None:
     cli("pkey-add", 2, "0x8010", "--yes")
-    assert cli("names", "--partition", "0x8010", "--only", "host").out == "node02\n"
-    assert cli("names", "node0[1-3]", "--hosts", "--only", "host").out == "node01\nnode02\nnode03\n"
-    assert cli("names", "node01", "--switch", "--only", "host").out == ""
-    assert cli("names", "--switch", "-f", "csv").out.count("\n") == 3
+    assert cli("discover", "--names", "--partition", "0x8010", "--only", "host").out == "node02\n"
+    assert cli("discover", "--names", "node0[1-3]", "--hosts", "--only", "host").out == "node01\nnode02\nnode03\n"
+    assert cli("discover", "--names", "node01", "--switch", "--only", "host").out == ""
+    assert cli("discover", "--names", "--switch", "-f", "csv").out.count("\n") == 3

@@ -103,6 +103,7 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--reach",
     "--pairs",
     "--only",
+    "--names",
     "--limited",
     "--members",
 }

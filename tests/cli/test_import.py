@@ -58,7 +58,7 @@ OFFLINE = (
     ("enforce-show", "--all"),
     ("caps-show", "--all"),
     ("discover",),
-    ("names",),
+    ("discover", "--names"),
     ("matrix",),
     ("matrix", "--pairs"),
     ("why", "node02", "node03"),

@@ -58,7 +58,7 @@ def test_a_guid_is_taken_as_sysfs_has_it(guid: str) -> None:
     ],
 )
 def test_names_takes_it_too_and_the_port_of_a_switch_after_it(who: str, found: str) -> None:
-    assert run("names", "--backend", TWO_SWITCH, "--only", "host", who).out == f"{found}\n"
+    assert run("discover", "--names", "--backend", TWO_SWITCH, "--only", "host", who).out == f"{found}\n"
 
 
 def test_a_guid_that_nobody_has_is_shown_in_the_form_of_every_message() -> None:

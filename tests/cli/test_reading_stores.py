@@ -21,11 +21,9 @@ POLICY = "Default=0x7fff, ipoib : ALL=full ;\nblue=0x21 : 0x0002c903000a1021=ful
 LEVEL = ("--protect", "2", "--lease", "60")
 READING = (
     *((command, "--all") for command in ("pkey-show", "mkey-show", "enforce-show", "caps-show", "counters-show")),
-    *(
-        (command,)
-        for command in ("discover", "names", "sm-show", "matrix", "audit", "policy-from", "doctor", "journal")
-    ),
+    *((command,) for command in ("discover", "sm-show", "matrix", "audit", "policy-from", "doctor", "journal")),
     ("classkey-show", "2", "--class", "cc"),
+    ("discover", "--names"),
     ("why", "node02 mlx4_0", "node03 mlx4_0"),
     ("journal", "1"),
     ("mkey-list",),

@@ -95,7 +95,7 @@ SHOWN = [
     "host-show --sysfs @sys",
     "host-show --sysfs @sys --each --partition 0x0033",
     "discover",
-    "names",
+    "discover --names",
     "sm-show",
     "matrix",
     "matrix --pairs",

@@ -116,7 +116,8 @@ def test_zeros_of_an_ibsim_switch_are_not_taken_for_no_key() -> None:
     with Ibsim(NET) as ibsim:
         ibsim.opensm()
         lids = {
-            each["node_type"]: each["lid"] for each in json.loads(ibsim.ibkeys("names", "-f", "json").stdout)["ports"]
+            each["node_type"]: each["lid"]
+            for each in json.loads(ibsim.ibkeys("discover", "--names", "-f", "json").stdout)["ports"]
         }
         printed, said = asked_by_ibccquery(ibsim, lids["switch"]), row(ibsim, lids["switch"])
         assert printed == dict.fromkeys(FIELDS.values(), 0)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import click
+
 from ibkeys.cli import options
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
@@ -13,6 +15,7 @@ from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Filters, Where
 from ibkeys.cli.render import IDENTITY, NOTHING, Column, write_columns, write_data
 from ibkeys.cli.showing import PEER_COLUMNS, errors_of, finish, peer_document, sweep_for, write_unreached
+from ibkeys.cli.tools.names import VALUES, show_names
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
@@ -23,17 +26,31 @@ _CSV_COLUMNS: Final = (*IDENTITY, "num_ports", "state", "phys_state", *PEER_COLU
 
 
 @command("discover")
+@click.argument("words", nargs=-1, metavar="[WHO]...")
+@options.flag("--names", "by_name", help="Show only the end ports: GUID, name, LID and switch port.")
+@options.option(
+    "--only", env=False, type=click.Choice(list(VALUES)), help="With --names: print only this, a line for each port."
+)
 @options.format
 @options.filters
 @options.reading
-def discover(where: Where, filters: Filters, format: str) -> int:
+def discover(
+    where: Where, by_name: bool, words: tuple[str, ...], only: str | None, filters: Filters, format: str
+) -> int:
     """Show nodes, ports and links of the whole subnet.
 
     The subnet is discovered by directed routes from the local port, so no subnet manager is needed. JSON and CSV
-    have PortState and PortPhysicalState as the standard's numbers.
+    have PortState and PortPhysicalState as the standard's numbers. With --names, WHO is a GUID, a LID, a name such as
+    node07, 'stage[1-48]' or 'tank*', or SWITCH:3 for the port that is linked to port 3 of a switch; without WHO every
+    end port is listed.
     """
     from ibkeys.discovery.wanted import Wanted
+    from ibkeys.errors import UsageError
 
+    if by_name:
+        return show_names(where, words, only, filters, format)
+    if words or only is not None:
+        raise UsageError(f"{'WHO' if words else '--only'} goes with --names")
     chosen = PortFilter(filters)
     with open_source(where) as source:
         found = sweep_for(source, where, chosen, Wanted())

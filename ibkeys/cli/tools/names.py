@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
-from ibkeys.cli import options, typed
+from ibkeys.cli import typed
 from ibkeys.cli.exits import clean, write_exact
-from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Filters, Where
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
     from ibkeys.topology.directory import Directory
     from ibkeys.topology.nodes import Port
 
-_ONE: Final[dict[str, Callable[[Directory, Port], Any]]] = {
+VALUES: Final[dict[str, Callable[[Directory, Port], Any]]] = {
     "name": lambda _, port: port.node.description,
     "host": lambda _, port: _host(port),
     "port-guid": lambda _, port: guid_of(port),
@@ -37,22 +34,11 @@ _ONE: Final[dict[str, Callable[[Directory, Port], Any]]] = {
     "lid": lambda _, port: port.lid,
     "switch-port": lambda directory, port: directory.switch_port(port),
 }
+"""What ``--only`` can print of a port."""
 
 
-@command("names")
-@click.argument("words", nargs=-1, metavar="[WHO]...")
-@options.option(
-    "--only", env=False, type=click.Choice(list(_ONE)), help="Print only this, one line for each port, for scripts."
-)
-@options.format
-@options.filters
-@options.reading
-def names(where: Where, words: tuple[str, ...], only: str | None, filters: Filters, format: str) -> int:
-    """Show GUID, name, LID and switch port of end ports.
-
-    WHO is a GUID, a LID, a name such as node07, 'stage[1-48]' or 'tank*', or SWITCH:3 for the port that is linked to
-    port 3 of a switch. Without WHO every end port is listed; filters select among them.
-    """
+def show_names(where: Where, words: tuple[str, ...], only: str | None, filters: Filters, format: str) -> int:
+    """Show the end ports that *words* name, all without any, and return the exit code. *only*: one of `VALUES`."""
     from ibkeys.discovery.wanted import Wanted
     from ibkeys.errors import UsageError
     from ibkeys.topology.directory import Directory
@@ -67,11 +53,11 @@ def names(where: Where, words: tuple[str, ...], only: str | None, filters: Filte
     errors = errors_of(found, chosen.concerns)
     if only is not None:
         for port in ports:
-            value = _ONE[only](directory, port)
+            value = VALUES[only](directory, port)
             write_exact(NOTHING if value in (None, "") else clean(str(value)))
     elif not write_data(
         format,
-        "names",
+        "discover-names",
         lambda: {"ports": [*map(_document, ports)], "errors": errors, "unreached": found.unreached},
         [*IDENTITY, "host", *PEER_COLUMNS],
         map(_document, ports),

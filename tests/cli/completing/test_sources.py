@@ -54,7 +54,7 @@ def test_names_of_the_last_sweep(complete: Complete, cli: Cli) -> None:
     assert complete("ibkeys pkey-show -N node03\\ ") == ["node03\\ mlx4_0"]
     assert complete("ibkeys why -N node01\\ mlx4_0 node06") == ["node06\\ mlx4_0"]
     assert complete("ibkeys pkey-show --node node05") == ["node05"]
-    assert complete("ibkeys names Inf") == ["Infiniscale-IV"]
+    assert complete("ibkeys discover --names Inf") == ["Infiniscale-IV"]
     assert complete("ibkeys policy-add f p --full node05") == ["node05"]
 
 

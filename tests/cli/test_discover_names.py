@@ -1,4 +1,4 @@
-"""names: what a port is called, both ways, for people and for scripts."""
+"""discover --names: what a port is called, both ways, for people and for scripts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.fattree import fat_tree
 
 
 def names(*args: object, backend: str = TWO_SWITCH) -> Result:
-    return run("names", "--backend", backend, *args)
+    return run("discover", "--names", "--backend", backend, *args)
 
 
 def test_a_port_is_found_by_each_of_its_names() -> None:
@@ -46,7 +46,7 @@ def test_for_scripts_one_value_stands_on_each_line_in_the_order_of_the_words(onl
 
 def test_without_words_every_end_port_is_listed_and_json_has_all_of_each() -> None:
     document = names("-f", "json", backend=DUAL_HOME).json
-    assert document["schema"] == "ibkeys.names/1"
+    assert document["schema"] == "ibkeys.discover-names/1"
     assert len(document["ports"]) == 18
     assert document["unreached"] == 1
     [second] = [port for port in document["ports"] if (port["node_desc"], port["port"]) == ("db01 mlx5_0", 2)]
@@ -73,9 +73,11 @@ def test_hosts_come_before_switches_and_names_stand_in_natural_order(tmp_path: P
     for number, node in enumerate(hosts):
         node.description_bytes = f"n{len(hosts) - number} mlx5_0".encode()
     file = save(net, tmp_path / "a.db")
-    found = run("names", "--from", file, "--only", "name").out.splitlines()
+    found = run("discover", "--names", "--from", file, "--only", "name").out.splitlines()
     assert found[: len(hosts)] == [f"n{number} mlx5_0" for number in range(1, 13)]
-    assert run("names", "--from", file, "n[2-10]", "--only", "host").out.split() == [f"n{at}" for at in range(2, 11)]
+    assert run("discover", "--names", "--from", file, "n[2-10]", "--only", "host").out.split() == [
+        f"n{at}" for at in range(2, 11)
+    ]
 
 
 def test_csv_has_the_same() -> None:
@@ -95,3 +97,10 @@ def test_what_is_not_there_is_wrong_usage_with_names_that_are_near() -> None:
 
 def test_one_line_for_scripts_or_a_document() -> None:
     assert names("--only", "lid", "-f", "json").code == 2
+
+
+@pytest.mark.parametrize(("args", "said"), [(("node03",), "WHO goes with --names"), (("--only", "lid"), "--only goes")])
+def test_without_names_nothing_is_chosen(args: tuple[str, ...], said: str) -> None:
+    result = run("discover", "--backend", TWO_SWITCH, *args)
+    assert (result.code, result.out) == (2, "")
+    assert result.error.startswith(said)
