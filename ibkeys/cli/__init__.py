@@ -87,9 +87,6 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
         "policy-move": Entry("policies.edit", "Move ports from one partition to another in a policy file."),
         "policy-from": Entry("policies.from_fabric", "Write a policy that describes the current fabric."),
         "policy-diff": Entry("policies.diff", "Compare what two policies mean for the fabric."),
-        "ipoib-check": Entry(
-            "partitions.ipoib", "Check the IPoIB multicast groups in the SA against a partition policy."
-        ),
     },
     "M_Keys of the whole fabric": {
         "mkey-deploy": Entry("mkeys.rollout", "Give every port of the subnet its first M_Key."),

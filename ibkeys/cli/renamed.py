@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 RENAMED: Final[Mapping[str, str]] = {
+    "ipoib-check": "compare --ipoib --policy FILE",
     "names": "discover --names",
 }
 """What is typed now, without ``ibkeys``, by the old name."""

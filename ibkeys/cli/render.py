@@ -26,7 +26,7 @@ def schema(command: str) -> str:
 SHAPES: Final[Mapping[str, int]] = {
     **dict.fromkeys(("mkey-show", "enforce-show", "caps-show", "sm-show", "matrix"), 2),
     **dict.fromkeys(("audit", "diff", "history", "compare", "snapshot", "watch", "doctor", "harden"), 2),
-    **dict.fromkeys(("enforce-set", "counters-clear", "mkey-set", "journal", "ipoib-check"), 2),
+    **dict.fromkeys(("enforce-set", "counters-clear", "mkey-set", "journal"), 2),
     **dict.fromkeys(("mkey-deploy", "mkey-rotate", "mkey-remove", "mkey-list"), 2),
 }
 """The number of each document's shape that is no longer the first; ibkeys(1) says what changed with it. The document of

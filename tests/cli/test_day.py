@@ -49,7 +49,7 @@ COMMANDS = [
     ("mkey-show", "5"),
     ("mkey-show", "-D", "0,1,2"),
     ("counters-show", "-G", "0x0002c90200401040"),
-    ("ipoib-check", "{folder}/partitions.conf"),
+    ("compare", "--ipoib", "--policy", "{folder}/partitions.conf"),
 ]
 
 

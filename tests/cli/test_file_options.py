@@ -38,7 +38,7 @@ TEXTS: Final[dict[str, str]] = {
     "audit --policy {}": "Default=0x7fff: ALL=full;\n",
     "compare --policy {} -t 10": "Default=0x7fff: ALL=full;\n",
     "matrix --policy {}": "Default=0x7fff: ALL=full;\n",
-    "ipoib-check {}": "Default=0x7fff: ALL=full;\n",
+    "compare --ipoib --policy {}": "Default=0x7fff: ALL=full;\n",
     "discover --node-name-map {}": '0x0002c90200401000 "leaf"\n',
     "discover --config {}": "timeout=100\n",
     "audit --registry {}": "0x8001 tenant\n",

@@ -104,6 +104,7 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--pairs",
     "--only",
     "--names",
+    "--ipoib",
     "--limited",
     "--members",
 }

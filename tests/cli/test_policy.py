@@ -274,7 +274,7 @@ def test_a_plan_from_a_snapshot_is_the_plan_from_the_fabric(cli: Cli, policy: Pa
 # --- the master's policy ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("words", [["plan", "--policy"], ["audit", "--policy"], ["ipoib-check"]])
+@pytest.mark.parametrize("words", [["plan", "--policy"], ["audit", "--policy"], ["compare", "--ipoib", "--policy"]])
 def test_a_simulated_subnet_has_no_opensm_whose_policy_could_be_meant(words: list[str]) -> None:
     result = run(*words, "opensm", "--backend", TWO_SWITCH)
     assert (result.code, "a simulated subnet has no OpenSM on this host" in result.error) == (2, True)

@@ -25,7 +25,6 @@ TAKEN: dict[tuple[str, str], tuple[object, ...]] = {
     ("policy-check", "file"): ("policy-check", "UFM"),
     ("policy-diff", "a"): ("policy-diff", "UFM", "POLICY"),
     ("policy-diff", "b"): ("policy-diff", "POLICY", "UFM"),
-    ("ipoib-check", "file"): ("ipoib-check", "UFM", *WAIT),
 }
 EDITED = "UFM's partitions change by `ibkeys plan` and `ibkeys apply PLAN --via ufm:URL`"
 REFUSED: dict[tuple[str, str], tuple[tuple[object, ...], str]] = {
@@ -58,7 +57,7 @@ def places() -> Iterator[tuple[str, str]]:
             if isinstance(each, click.Option):
                 is_one = "polic" in (each.help or "").lower() and "FILE" in (each.metavar or "")
             else:
-                is_one = ("polic" in about or name == "ipoib-check") and each.name in ("file", "a", "b")
+                is_one = "polic" in about and each.name in ("file", "a", "b")
             if is_one or (each.name or "").startswith("policy"):
                 yield name, each.name or ""
 
@@ -82,9 +81,9 @@ def words_of(words: tuple[object, ...], mock: Mock, folder: Path) -> list[object
     return [meant.get(str(word), word) for word in words]
 
 
-@pytest.mark.parametrize("place", TAKEN, ids=" ".join)
-def test_a_policy_may_be_a_ufm(cli: Cli, mock: Mock, tmp_path: Path, place: tuple[str, str]) -> None:
-    result = cli(*words_of(TAKEN[place], mock, tmp_path), "--ufm-token", f"@{token_file(tmp_path)}")
+@pytest.mark.parametrize("words", [*TAKEN.values(), ("compare", "--ipoib", "--policy", "UFM", *WAIT)], ids=str)
+def test_a_policy_may_be_a_ufm(cli: Cli, mock: Mock, tmp_path: Path, words: tuple[object, ...]) -> None:
+    result = cli(*words_of(words, mock, tmp_path), "--ufm-token", f"@{token_file(tmp_path)}")
     assert result.code in (0, 1, 3), result.err  # 3: a simulated fabric has no SA to ask
     assert [path for _, path, _, _ in mock.log] == ["/ufmRestV3/resources/pkeys?guids_data=true"]
     assert "Traceback" not in result.err

@@ -34,7 +34,7 @@ READING = (
     ("report", "{out}/report"),
     ("export",),
     ("compare", "--policy", "{policy}", "--smkey", "{sa_key}"),
-    ("ipoib-check", "{policy}"),
+    ("compare", "--ipoib", "--policy", "{policy}"),
     ("policy-check", "{policy}"),
     ("policy-diff", "{policy}", "{policy}"),
     ("policy-add", "{policy}", "blue", "--full", "node04*"),

@@ -120,7 +120,7 @@ SHOWN = [
     "policy-check @a.conf",
     "policy-diff @a.conf @b.conf",
     "policy-diff @a.conf @b.conf --each",
-    "ipoib-check @a.conf",
+    "compare --ipoib --policy @a.conf",
     "journal",
     "journal 1",
     "apply @plan.json --dry-run",

@@ -1,4 +1,4 @@
-"""ipoib-check against a real OpenSM that read the same policy, or another one."""
+"""compare --ipoib against a real OpenSM that read the same policy, or another one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Nobodys=0x23, ipoib : 0xdeadbeef=full ;
 
 def check(fabric: Ibsim, policy: Path, preload: dict[str, str]) -> tuple[int, dict[str, Any]]:
     done = subprocess.run(
-        [sys.executable, "-m", "ibkeys", "ipoib-check", str(policy), "-f", "json", "-t", "500"],
+        [sys.executable, "-m", "ibkeys", "compare", "--ipoib", "--policy", str(policy), "-f", "json", "-t", "500"],
         cwd=fabric.folder,
         env={**fabric.environment, **preload},
         stdin=subprocess.DEVNULL,
@@ -143,7 +143,9 @@ def test_opensm_refuses_the_ports_that_are_said_to_be_kept_out(
         )
 
     with running_opensm(fabric, preload=preload(), partitions=policy):
-        done = run("-m", "ibkeys", "ipoib-check", str(policy), "--members", "-f", "json", "-t", "500")
+        done = run(
+            "-m", "ibkeys", "compare", "--ipoib", "--policy", str(policy), "--members", "-f", "json", "-t", "500"
+        )
         joined = run("-c", _JOIN, "=33", "=34", "=35", "=36", "+34", "+35", "+36")
     assert done.stdout, done.stderr
     kept_out = {each["partition"]: each["keeps_out"] for each in json.loads(done.stdout)["joins"]}

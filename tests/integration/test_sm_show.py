@@ -169,7 +169,7 @@ def test_commands_take_the_policy_that_the_master_uses(fabric: Served) -> None:
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["policy"] == hidden
         assert fabric.ibkeys("policy-check", "opensm", "-f", "json").returncode in (0, 1)
-        done = fabric.ibkeys("ipoib-check", "opensm", "-f", "json")
+        done = fabric.ibkeys("compare", "--ipoib", "--policy", "opensm", "-f", "json")
         assert f"the policy is {hidden}" in done.stderr
         elsewhere = fabric.ibkeys("plan", "--policy", "opensm", sim_host="H-0002c903000a1020")
         assert elsewhere.returncode == 2

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write
+from ibkeys.cli.given import refuse_given
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import is_folded, write_folded
@@ -20,6 +21,7 @@ from ibkeys.cli.showing import NAMING, errors_of, finish, naming, progress_bar, 
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.sm.policy import is_opensm, read_accepted, refuse_with_a_file
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
+from ibkeys.errors import UsageError
 from ibkeys.printable import counted
 from ibkeys.topology.names.folded import FoldedNames
 
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 _VALUE: Final = ("what", "partition", "policy", "sm_file", "sa", "node", "state", "apart", "causes")
 _TITLES: Final = ("Value", "Policy", "SM's file", "SA", "Node says", "Cause")
 _SHOWN: Final = ("what", "policy", "sm_file", "sa", "node", "causes")
+_OF_PORTS: Final = ("--allow-both-pkeys", "--full", "--wait", "--each", "--fold", "--sm-host", "--sudo")
+"""Options that say nothing about multicast groups."""
 _WITHOUT_SA: Final = "the snapshot was taken without --sa, so it has no answers of the SA"
 
 
@@ -47,6 +51,10 @@ class _Asked:
         "--allow-both-pkeys", help="The policy is for an OpenSM with allow_both_pkeys."
     )
     full: bool = options.flag_field("--full", help="List all values, not only those that differ or are unknown.")
+    ipoib: bool = options.flag_field(
+        "--ipoib", help="Compare only the IPoIB multicast groups of the policy with those in the SA."
+    )
+    members: bool = options.flag_field("--members", help="With --ipoib: show too which members can join each group.")
     wait: int | None = options.number_field("--wait", 1, 86_400, "S", "Look again for S seconds until all agree.")
 
 
@@ -65,11 +73,15 @@ def compare(
 
     Compares four sources: the policy (--policy), the master SM's own files, its SA, and the node. Compared are each
     P_Key, enforcement, and level and lease of M_Keys. Where they differ, it shows which source differs and why. Reads
-    only. Exits 1 when anything differs, 3 when a value that should be known is not.
+    only. Exits 1 when anything differs, 3 when a value that should be known is not. With --ipoib it compares the
+    multicast groups of the policy with those that the SA has.
     """
     from ibkeys.agreement.looking import Look, wait_until_whole
     from ibkeys.change.clock import REAL_TIME
 
+    if asked.ipoib:
+        return _compare_ipoib(where, ufm, sa, asked, listing, format)
+    refuse_given(["--members"], "{} goes with --ipoib")
     folded, chosen = is_folded(listing, format), PortFilter(listing)
     wanted = read_accepted(asked.policy, ufm) if asked.policy is not None else None
     if where.snapshot is not None:
@@ -85,6 +97,19 @@ def compare(
             else:
                 seen = wait_until_whole(lambda: _only(look.once(progress), chosen), asked.wait, REAL_TIME)
     return _show(seen, asked.full, folded, format, chosen)
+
+
+def _compare_ipoib(where: Where, ufm: UfmOptions, sa: AskSa, asked: _Asked, listing: Listing, format: str) -> int:
+    from ibkeys.cli.partitions.ipoib import compare_groups_of_ipoib
+
+    if asked.policy is None:
+        raise UsageError("--ipoib needs the policy: --policy FILE, opensm or ufm:URL")
+    if where.snapshot is not None:
+        raise UsageError("a snapshot has no multicast groups: --ipoib and --from exclude each other")
+    if PortFilter(listing).is_given:
+        raise UsageError("--ipoib compares groups, not ports: omit the filters")
+    refuse_given(_OF_PORTS, "--ipoib and {} exclude each other")
+    return compare_groups_of_ipoib(where, ufm, sa, asked.policy, asked.members, format)
 
 
 def _only(seen: Agreement, chosen: PortFilter) -> Agreement:

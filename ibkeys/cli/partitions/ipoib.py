@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
-import click
-
-from ibkeys.cli import exits, options
+from ibkeys.cli import exits
 from ibkeys.cli.exits import clean, write
-from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import AskSa, Where
 from ibkeys.cli.render import NOTHING, write_data, write_table
 from ibkeys.cli.showing import sweep
 from ibkeys.cli.sm.policy import master_policy, read_accepted
-from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
+from ibkeys.cli.sm.ufm import UfmOptions
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
@@ -39,22 +36,9 @@ _WORDS: Final = {
 }
 
 
-@command("ipoib-check")
-@click.argument("file")
-@options.flag("--members", help="Read the fabric too, and show which members can join and which cannot.")
-@options.sa
-@ufm_options
-@options.format
-@options.fabric
-def ipoib_check(where: Where, ufm: UfmOptions, sa: AskSa, file: str, members: bool, format: str) -> int:
-    """Check the IPoIB multicast groups in the SA against a partition policy.
-
-    FILE is a partitions.conf; opensm: the one that the master on this host uses; ufm:URL: UFM's partitions. Shows, for
-    each partition that the policy marks ipoib and each additional group that it defines, the MGID, whether the SA knows
-    the group, and whether MTU, rate, SL and Q_Key match the policy. Broadcast groups of other partitions are reported.
-    With --members it says which ports can join each broadcast group, and whether drivers are kept from joining in
-    partitions without IPoIB. Reads only. Exits 1 with problems, 3 when the SA does not answer.
-    """
+def compare_groups_of_ipoib(where: Where, ufm: UfmOptions, sa: AskSa, file: str, members: bool, format: str) -> int:
+    """Compare the groups of the policy *file* with those of the SA, and return the exit code. *members*: read the
+    fabric too, and show who can join them."""
     from ibkeys.keys.pkey import PARTITION_MASK
     from ibkeys.partitions.ipoib import count_states
     from ibkeys.partitions.joining.joins import find_joins
@@ -76,7 +60,7 @@ def ipoib_check(where: Where, ufm: UfmOptions, sa: AskSa, file: str, members: bo
         "asked_from": [f"0x{base:04x}" for base in own],
         "error": error,
     }
-    if not write_data(format, "ipoib-check", lambda: document, _COLUMNS, (each.to_json() for each in findings)):
+    if not write_data(format, "compare-ipoib", lambda: document, _COLUMNS, (each.to_json() for each in findings)):
         _write_words(policy, findings, "gave no answer" if error is not None else "shows no broadcast group")
         for each in joins or ():
             name = f" {each.name}" if each.name else ""

@@ -1,4 +1,4 @@
-"""ipoib-check on simulated subnets: output, exit codes, and what it asks."""
+"""compare --ipoib on simulated subnets: output, exit codes, and what it asks."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def policy(tmp_path: Path) -> Path:
 def test_groups_as_the_policy_says(net: Subnet, policy: Path) -> None:
     net.nodes[0].end_ports[0].p_keys = [0xFFFF, 0x0012]
     groups_of(net).append(group(0x12, mtu=5, rate=7))
-    result = run("ipoib-check", policy)
+    result = run("compare", "--ipoib", "--policy", policy)
     assert (result.code, result.err) == (0, "")
     assert result.out == (
         "Partition  Name     MGID                       MTU         Rate     SL  Q_Key       SA\n"
@@ -72,7 +72,7 @@ def test_groups_as_the_policy_says(net: Subnet, policy: Path) -> None:
 def test_what_is_wrong_stands_first_and_exits_1(net: Subnet, policy: Path) -> None:
     net.nodes[0].end_ports[0].p_keys = [0xFFFF, 0x8012, 0x8013]
     groups_of(net)[:] = [group(0x12, q_key=0x80010000, rate=7, mtu=5), group(0x13)]
-    result = run("ipoib-check", policy)
+    result = run("compare", "--ipoib", "--policy", policy)
     assert (result.code, result.err) == (1, "")
     assert result.out.splitlines()[:4] == [
         "MISSING: ff12:401b:ffff::ffff:ffff (Default, partition 0x7fff): the SA does not know it: the partition has no "
@@ -88,7 +88,7 @@ def test_what_is_wrong_stands_first_and_exits_1(net: Subnet, policy: Path) -> No
 @pytest.mark.parametrize("format", ["table", "json", "csv"])
 def test_a_port_outside_the_partition_cannot_tell(net: Subnet, policy: Path, format: str) -> None:
     groups_of(net).append(group(0x12, mtu=5, rate=7))
-    result = run("ipoib-check", policy, "-f", format)
+    result = run("compare", "--ipoib", "--policy", policy, "-f", format)
     assert result.code == 3
     assert result.error == "the result is partial: the SA does not show this port every group"
     assert "MISSING" not in result.out
@@ -97,7 +97,7 @@ def test_a_port_outside_the_partition_cannot_tell(net: Subnet, policy: Path, for
 
 @pytest.mark.parametrize("format", ["table", "json", "csv"])
 def test_a_silent_sa_is_no_missing_group(policy: Path, format: str) -> None:
-    result = run("ipoib-check", policy, "--backend", TWO_SWITCH, "-t", "1", "-f", format)
+    result = run("compare", "--ipoib", "--policy", policy, "--backend", TWO_SWITCH, "-t", "1", "-f", format)
     assert result.code == 3
     assert "no reply after 3 attempts" in result.error
     assert "ff12:401b:8012::ffff:ffff" in result.out, "what the policy says is known all the same"
@@ -109,7 +109,7 @@ def test_a_silent_sa_is_no_missing_group(policy: Path, format: str) -> None:
 
 def test_a_refusal_is_no_missing_group(net: Subnet, policy: Path) -> None:
     net.carrier.sa_data_limit = 8
-    result = run("ipoib-check", policy)
+    result = run("compare", "--ipoib", "--policy", policy)
     assert result.code == 3
     assert "status 0x0100 (no resources)" in result.error
     assert "2 groups: 2 not known" in result.out
@@ -117,9 +117,9 @@ def test_a_refusal_is_no_missing_group(net: Subnet, policy: Path) -> None:
 
 def test_the_fabric_is_swept_only_where_a_group_is_not_there(net: Subnet, policy: Path) -> None:
     policy.write_text("Default, ipoib : ALL=full ;\n")
-    assert run("ipoib-check", policy).code == 0
+    assert run("compare", "--ipoib", "--policy", policy).code == 0
     policy.write_text("Default, ipoib : ALL=full ;\nGone=0x12, ipoib : 0xdeadbeef=full ;\n")
-    result = run("ipoib-check", policy)
+    result = run("compare", "--ipoib", "--policy", policy)
     assert (result.code, result.err) == (0, "")
     assert "no member, so no group: ff12:401b:8012::ffff:ffff" in result.out
     alone, swept = (fabric.client.statistics.sent for fabric in OPENED)
@@ -129,16 +129,16 @@ def test_the_fabric_is_swept_only_where_a_group_is_not_there(net: Subnet, policy
 
 def test_csv_has_a_line_for_each_group_and_json_the_same_values(net: Subnet, policy: Path) -> None:
     net.nodes[0].end_ports[0].p_keys = [0xFFFF, 0x8012]
-    rows = list(csv.DictReader(io.StringIO(run("ipoib-check", policy, "-f", "csv").out)))
+    rows = list(csv.DictReader(io.StringIO(run("compare", "--ipoib", "--policy", policy, "-f", "csv").out)))
     assert [(row["mgid"], row["state"], row["planned_mtu"], row["found_mtu"]) for row in rows] == [
         ("ff12:401b:ffff::ffff:ffff", "as-planned", "4", "4"),
         ("ff12:401b:8012::ffff:ffff", "missing", "5", ""),
     ]
-    result = run("ipoib-check", policy, "-f", "json")
+    result = run("compare", "--ipoib", "--policy", policy, "-f", "json")
     assert result.code == 1
     document = result.json
     assert list(document) == ["schema", "policy", "groups", "summary", "joins", "asked_from", "error"]
-    assert document["schema"] == "ibkeys.ipoib-check/2"
+    assert document["schema"] == "ibkeys.compare-ipoib/1"
     assert document["error"] is None
     default, blue = document["groups"]
     assert (
@@ -159,7 +159,7 @@ def test_csv_has_a_line_for_each_group_and_json_the_same_values(net: Subnet, pol
 
 def test_a_policy_that_opensm_refuses_is_refused_before_anything_is_asked(policy: Path) -> None:
     policy.write_text("X=5 : 0xzz ;\n")
-    result = run("ipoib-check", policy, "--backend", "umad")
+    result = run("compare", "--ipoib", "--policy", policy, "--backend", "umad")
     assert result.code == 2
     assert "MAKE EVERY PORT A FULL MEMBER" in result.error
 
@@ -167,7 +167,7 @@ def test_a_policy_that_opensm_refuses_is_refused_before_anything_is_asked(policy
 def test_without_any_group_that_is_said(net: Subnet, policy: Path) -> None:
     groups_of(net).clear()
     policy.write_text("Default : ALL=full ;\n")
-    result = run("ipoib-check", policy)
+    result = run("compare", "--ipoib", "--policy", policy)
     assert result.code == 0
     assert (
         result.out == f"{policy} marks no partition ipoib and defines no group, and the SA shows no broadcast group\n"
@@ -176,7 +176,7 @@ def test_without_any_group_that_is_said(net: Subnet, policy: Path) -> None:
 
 def test_without_any_group_and_without_an_answer_nothing_is_claimed(policy: Path) -> None:
     policy.write_text("Default : ALL=full ;\n")
-    result = run("ipoib-check", policy, "--backend", TWO_SWITCH, "-t", "1")
+    result = run("compare", "--ipoib", "--policy", policy, "--backend", TWO_SWITCH, "-t", "1")
     assert result.code == 3
     assert result.out == f"{policy} marks no partition ipoib and defines no group, and the SA gave no answer\n"
 
@@ -184,19 +184,23 @@ def test_without_any_group_and_without_an_answer_nothing_is_claimed(policy: Path
 def test_partitions_whose_groups_this_port_is_not_shown_are_named(net: Subnet, policy: Path) -> None:
     policy.write_text("Default, ipoib : ALL=full ;\nA=5 : ALL_CAS=full ;\nB=6 : ALL_CAS=full ;\n")
     groups_of(net).append(group(5))
-    result = run("ipoib-check", policy)
+    result = run("compare", "--ipoib", "--policy", policy)
     assert result.code == 0
     assert result.err == (
         "ibkeys: note: it is not known whether partitions 0x0005, 0x0006 have a broadcast group that should not exist: "
         "OpenSM shows it only to a port with a P_Key of its partition\n"
     )
     net.nodes[0].end_ports[0].p_keys = [0xFFFF, 0x0005, 0x8006]
-    result = run("ipoib-check", policy)
+    result = run("compare", "--ipoib", "--policy", policy)
     assert (result.code, result.err) == (1, "")
     assert result.out.startswith(
         "UNEXPECTED: ff12:401b:8005::ffff:ffff (A, partition 0x0005): the policy does not mark"
     )
-    assert run("ipoib-check", policy, "-f", "json").json["asked_from"] == ["0x0005", "0x0006", "0x7fff"]
+    assert run("compare", "--ipoib", "--policy", policy, "-f", "json").json["asked_from"] == [
+        "0x0005",
+        "0x0006",
+        "0x7fff",
+    ]
 
 
 def test_members_says_who_is_kept_out(net: Subnet, policy: Path) -> None:
@@ -205,7 +209,7 @@ def test_members_says_who_is_kept_out(net: Subnet, policy: Path) -> None:
     )
     net.nodes[0].end_ports[0].p_keys = [0xFFFF, 0x8012, 0x8013]
     groups_of(net).append(group(0x12, mtu=5, rate=3))
-    result = run("ipoib-check", policy, "--members")
+    result = run("compare", "--ipoib", "--policy", policy, "--members")
     assert (result.code, result.err) == (0, "")
     assert result.out.splitlines()[-3:] == [
         "0x7fff Default: all of 6 members can join its group",
@@ -215,7 +219,7 @@ def test_members_says_who_is_kept_out(net: Subnet, policy: Path) -> None:
         "0x0013 Red: no broadcast group, so no interface runs; but a member can have the SA make one. A group that "
         "none of them can join prevents this: ipoib, mtu=5 in the policy",
     ]
-    joins = run("ipoib-check", policy, "--members", "-f", "json").json["joins"]
+    joins = run("compare", "--ipoib", "--policy", policy, "--members", "-f", "json").json["joins"]
     assert [(each["partition"], each["ipoib"], each["members"], each["keeps_out"]) for each in joins] == [
         ("0x7fff", True, 6, False),
         ("0x0012", True, 1, True),
@@ -225,12 +229,38 @@ def test_members_says_who_is_kept_out(net: Subnet, policy: Path) -> None:
 
 
 def test_members_without_an_answer_of_the_sa_claims_nothing(policy: Path) -> None:
-    result = run("ipoib-check", policy, "--members", "--backend", TWO_SWITCH, "-t", "1", "-f", "json")
+    result = run(
+        "compare", "--ipoib", "--policy", policy, "--members", "--backend", TWO_SWITCH, "-t", "1", "-f", "json"
+    )
     assert (result.code, result.json["joins"]) == (3, None)
 
 
 def test_on_a_backend_by_name(policy: Path) -> None:
     policy.write_text("Default : ALL=full ;\n")
-    result = run("ipoib-check", policy, "--backend", f"{TWO_SWITCH},{SM}")
+    result = run("compare", "--ipoib", "--policy", policy, "--backend", f"{TWO_SWITCH},{SM}")
     assert result.code == 1
     assert result.out.startswith("UNEXPECTED: ff12:401b:ffff::ffff:ffff (Default, partition 0x7fff): ")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--ipoib",), "--ipoib needs the policy: --policy FILE, opensm or ufm:URL"),
+        (("--members",), "--members goes with --ipoib"),
+        (("--ipoib", "--policy", "a.conf", "--wait", 5), "--ipoib and --wait exclude each other"),
+        (
+            ("--ipoib", "--policy", "a.conf", "--fold", "--sm-host", "sm2"),
+            "--ipoib and --fold, --sm-host exclude each other",
+        ),
+        (("--ipoib", "--policy", "a.conf", "--hosts"), "--ipoib compares groups, not ports"),
+    ],
+)
+def test_what_means_nothing_together_is_refused(words: tuple[object, ...], said: str) -> None:
+    result = run("compare", *words)
+    assert (result.code, result.out) == (2, "")
+    assert result.error.startswith(said)
+
+
+def test_a_snapshot_has_no_groups(policy: Path) -> None:
+    result = run("compare", "--ipoib", "--policy", policy, "--from", "monday.db")
+    assert (result.code, "a snapshot has no multicast groups" in result.error) == (2, True)
