@@ -41,7 +41,7 @@ def tree(tmp_path: Path) -> Tree:
     """Two ports with IPoIB on each, one child made by sysfs and one by netlink."""
     tree = trees.connectx(tmp_path / "sys", ports=2)
     tree.child_by_sysfs("ib0", GUID, 0x8010)
-    tree.child_by_netlink("storage", GUID + 0x10, 0x0010)
+    tree.child_by_netlink("storage", GUID + 0x10, 0x0010, "ib1")
     return tree
 
 
@@ -62,7 +62,7 @@ def test_a_port_with_its_table_and_who_takes_which_entry(tree: Tree) -> None:
         "ib0       -       0xffff  mlx5_0 port 1      0  datagram  running\n"
         "ib0.8010  ib0     0x8010  mlx5_0 port 1      1  datagram  running\n"
         "ib1       -       0xffff  mlx5_1 port 1      0  datagram  running\n"
-        "storage   -       0x8010  mlx5_1 port 1      1  ?         running\n"
+        "storage   ib1     0x8010  mlx5_1 port 1      1  ?         running\n"
         "\n"
         "For what they take by default (-f env prints it for a job script):\n"
         "  NCCL: NCCL_IB_PKEY=0\n"
@@ -163,7 +163,7 @@ def test_ports_that_say_the_same_are_one_on_a_terminal(tmp_path: Path) -> None:
 def test_the_documents_have_what_the_table_has(tree: Tree) -> None:
     document = run("host-show", "--sysfs", tree.root, "--partition", "0x10", "-f", "json").json
     assert document["schema"] == "ibkeys.host-show/1"
-    assert (document["partition"], document["errors"], document["netlink_error"]) == ("0x0010", [], None)
+    assert (document["partition"], document["errors"]) == ("0x0010", [])
     port = document["ports"][0]
     assert (port["device"], port["port"], port["capacity"], port["virtual_function"]) == ("mlx5_0", 1, 128, False)
     assert port["pkeys"][1] == {"index": 1, "pkey": "0x8010", "partition": "0x0010", "membership": "full"}

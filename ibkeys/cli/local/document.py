@@ -36,7 +36,6 @@ def document_of(
             "checks_pkeys": view.selinux.checks_p_keys,
             "checks_smps": view.selinux.checks_smps,
         },
-        "netlink_error": view.netlink_error,
         "errors": [{"file": each.path, "error": each.error} for each in view.troubles],
     }
 

@@ -46,7 +46,7 @@ def host_show(
 
     Shows each port's P_Keys by index, and which of them NCCL, UCX, Open MPI, MVAPICH2, GASNet, NVSHMEM and Mooncake
     use. Also shows each IPoIB interface and its P_Key, counters, virtual functions, and whether SELinux restricts
-    access. Reads sysfs and netlink: no MAD is sent. With --partition or -f env, the exit status is 1 if a program finds
+    access. Reads sysfs: no MAD is sent. With --partition or -f env, the exit status is 1 if a program finds
     no P_Key for the job.
     """
     from ibkeys.host.kernel.ports import chosen_ports, job_ports
@@ -90,8 +90,6 @@ def _no_port(view: HostView, ca: str | None, port: int | None) -> NoDevice:
 def _say_unread(view: HostView, format: str) -> bool:
     """Say on standard error what could not be read; return whether there was anything."""
     troubles = view.troubles
-    if view.netlink_error is not None:
-        exits.note(f"netlink did not list the interfaces ({view.netlink_error}): only sysfs was read")
     most = LISTED if format == "table" else len(troubles)
     lines = first_lines([*map(str, troubles)], most, "and {} more (all of them: -f json)".format)
     exits.warn_each(lines, "not read")

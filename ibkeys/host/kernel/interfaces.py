@@ -1,28 +1,31 @@
-"""IPoIB interfaces of this host with their P_Keys, parents first of all from sysfs, else from netlink.
+"""IPoIB interfaces of this host with their P_Keys, from sysfs.
 
-Source: Linux drivers/infiniband/ulp/ipoib (vlan.c, netlink.c). A child that ``ip link add type
-ipoib`` made has no pkey, parent or mode file: its P_Key is in netlink, and, in a copy of /sys, in bytes 8 and 9 of its
-broadcast address.
+Source: Linux drivers/infiniband/ulp/ipoib (ipoib_main.c, ipoib_vlan.c). A child that ``ip link add type ipoib`` made
+has no file ``pkey``, ``parent``, ``mode`` or ``umcast``. The driver writes its P_Key into bytes 8 and 9 of its
+broadcast address, and ``iflink`` has the index of its parent. Its mode and umcast are in netlink alone.
+
+/sys/class/net has the interfaces of the network namespace in which /sys was mounted. ``ip netns exec`` mounts it anew;
+after ``nsenter --net`` or ``unshare --net`` alone it is still the one from before.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from ibkeys.host.kernel.links import Link
 from ibkeys.host.kernel.ports import KernelPort
 from ibkeys.host.kernel.sysfs import Sysfs
 from ibkeys.keys.pkey import PKey
 
 CLASS: Final = "class/net"
 ARPHRD_INFINIBAND: Final = "32"
-Source = Literal["pkey", "netlink", "broadcast"]
-"""Where a P_Key was seen: the file ``pkey``, netlink, or the address of the broadcast group."""
+Source = Literal["pkey", "broadcast"]
+"""Where a P_Key was seen: the file ``pkey``, or the address of the broadcast group."""
 
 _IFF_UP: Final = 1
+_MOST_INDEX: Final = 0x7FFF_FFFF
 _ADDRESS: Final = re.compile("[0-9a-f]{2}(?::[0-9a-f]{2}){19}")
 _P_KEY_BYTES: Final = slice(8, 10)
 _GUID_BYTES: Final = slice(12, 20)
@@ -30,9 +33,10 @@ _GUID_BYTES: Final = slice(12, 20)
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """One IPoIB interface. ``port``: the port it is on, None where no port has the GUID of its address. ``index``:
-    where that port's table has its partition, None where it has not, or was not read. ``is_up``: somebody set it up;
-    ``is_running``: it works; None: not known."""
+    """One IPoIB interface. ``parent``: None for a parent, and for a child whose parent is in another network
+    namespace. ``port``: the port it is on, None where no port has the GUID of its address. ``index``: where that port's
+    table has its partition, None where it has not, or was not read. ``mode``, ``umcast``: None for a child without
+    these files. ``is_up``: somebody set it up; ``is_running``: it works; None: not known."""
 
     name: str
     p_key: PKey | None
@@ -67,21 +71,44 @@ def interface_names(sysfs: Sysfs) -> list[str]:
     return [name for name in sysfs.names(CLASS) or () if sysfs.text(f"{CLASS}/{name}/type") == ARPHRD_INFINIBAND]
 
 
-def read_interfaces(
-    sysfs: Sysfs, names: Iterable[str], links: Mapping[str, Link], ports: Iterable[KernelPort]
-) -> tuple[Interface, ...]:
-    """Return the IPoIB interfaces *names*, each parent before its children. *links*: what netlink says, {} where it
-    was not asked."""
-    by_guid = {port.id.port_guid: port for port in ports if port.is_infiniband and port.id.port_guid is not None}
-    found = [_interface(sysfs, name, links.get(name), by_guid) for name in names]
+def read_interfaces(sysfs: Sysfs, names: Sequence[str], ports: Iterable[KernelPort]) -> tuple[Interface, ...]:
+    """Return the IPoIB interfaces *names*, each parent before its children."""
+    by_guid: dict[int | None, KernelPort] = {port.id.port_guid: port for port in ports if port.is_infiniband}
+    by_guid.pop(None, None)
+    guids = {name: _guid(sysfs, f"{CLASS}/{name}") for name in names}
+    parents = _parents(sysfs, guids)
+    found = [_interface(sysfs, name, parents.get(name), by_guid.get(guid)) for name, guid in guids.items()]
     return tuple(sorted(found, key=lambda each: (each.parent or each.name, each.parent is not None, each.name)))
 
 
-def _interface(sysfs: Sysfs, name: str, link: Link | None, by_guid: Mapping[int, KernelPort]) -> Interface:
-    folder = f"{CLASS}/{name}"
+def _guid(sysfs: Sysfs, folder: str) -> int | None:
     address = sysfs.parsed(f"{folder}/address", _address)
-    port = by_guid.get(int.from_bytes(address[_GUID_BYTES])) if address is not None else None
-    p_key, source = _p_key(sysfs, folder, link)
+    return None if address is None else int.from_bytes(address[_GUID_BYTES])
+
+
+def _parents(sysfs: Sysfs, guids: Mapping[str, int | None]) -> dict[str, str]:
+    """Return the parent of each child: by its file, else by the index of the interface below it.
+
+    That index may be one of another network namespace, where a child was moved from. So only an interface on the same
+    port that has none below it is taken for the parent.
+    """
+    below = {name: sysfs.number(f"{CLASS}/{name}/iflink", 10, _MOST_INDEX) for name in guids}
+    tops: dict[tuple[int | None, int | None], str] = {}
+    for name, guid in guids.items():
+        index = sysfs.number(f"{CLASS}/{name}/ifindex", 10, _MOST_INDEX)
+        if index is not None and index == below[name] and guid is not None:
+            tops[index, guid] = name
+    by_link = {name: tops.get((below[name], guid)) for name, guid in guids.items()}
+    return {
+        name: parent
+        for name, top in by_link.items()
+        if (parent := sysfs.text(f"{CLASS}/{name}/parent") or top) is not None and parent != name
+    }
+
+
+def _interface(sysfs: Sysfs, name: str, parent: str | None, port: KernelPort | None) -> Interface:
+    folder = f"{CLASS}/{name}"
+    p_key, source = _p_key(sysfs, folder)
     flags = sysfs.number(f"{folder}/flags", 16, 0xFFFF_FFFF)
     is_up = None if flags is None else bool(flags & _IFF_UP)
     umcast = sysfs.text(f"{folder}/umcast")
@@ -89,9 +116,9 @@ def _interface(sysfs: Sysfs, name: str, link: Link | None, by_guid: Mapping[int,
         name,
         p_key,
         source,
-        sysfs.text(f"{folder}/parent") or (link.parent if link is not None else None),
-        sysfs.text(f"{folder}/mode") or (link.mode if link is not None else None),
-        umcast == "1" if umcast in ("0", "1") else link.umcast if link is not None else None,
+        parent,
+        sysfs.text(f"{folder}/mode") or None,
+        umcast == "1" if umcast in ("0", "1") else None,
         is_up,
         sysfs.text(f"{folder}/carrier") == "1" if is_up else None,
         port,
@@ -99,12 +126,10 @@ def _interface(sysfs: Sysfs, name: str, link: Link | None, by_guid: Mapping[int,
     )
 
 
-def _p_key(sysfs: Sysfs, folder: str, link: Link | None) -> tuple[PKey | None, Source | None]:
+def _p_key(sysfs: Sysfs, folder: str) -> tuple[PKey | None, Source | None]:
     of_file = sysfs.number(f"{folder}/pkey", 16, 0xFFFF)
     if of_file is not None:
         return PKey(of_file), "pkey"
-    if link is not None and link.p_key is not None:
-        return PKey(link.p_key), "netlink"
     group = sysfs.parsed(f"{folder}/broadcast", _address)
     if group is not None:
         return PKey(int.from_bytes(group[_P_KEY_BYTES])), "broadcast"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import pytest
+
 from ibkeys.host.kernel.interfaces import interface_names, read_interfaces
-from ibkeys.host.kernel.links import Link
 from ibkeys.host.kernel.ports import COUNTERS, choose_port, job_ports, read_ports
 from ibkeys.host.kernel.selinux import read_policy
 from ibkeys.host.kernel.sysfs import Sysfs
@@ -87,24 +89,50 @@ def test_the_first_active_port_is_the_default(tmp_path: Path) -> None:
     assert [port.num for port in job_ports(ports)] == [2]
 
 
-def test_interfaces_have_their_p_key_from_the_file_else_netlink_else_the_broadcast_address(tmp_path: Path) -> None:
+def test_interfaces_have_their_p_key_from_the_file_else_the_broadcast_address(tmp_path: Path) -> None:
     tree = trees.connectx(tmp_path)
     tree.child_by_sysfs("ib0", GUID, 0x0010, "ib0.0010")  # a newer kernel: named as it was written
-    tree.child_by_netlink("storage", GUID, 0x0010)
+    tree.child_by_netlink("storage", GUID, 0x0010, "ib0")
     sysfs = Sysfs(tree.root)
-    links = {"storage": Link("storage", 0x8010, "ib0", "datagram", False)}
-    for answer, source, parent in ((links, "netlink", "ib0"), ({}, "broadcast", None)):
-        found = {each.name: each for each in read_interfaces(sysfs, interface_names(sysfs), answer, read_ports(sysfs))}
-        assert set(found) == {"ib0", "ib0.0010", "storage"}
-        assert {name: (each.p_key, each.index) for name, each in found.items()} == {
-            "ib0": (0xFFFF, 0),
-            "ib0.0010": (0x8010, 1),
-            "storage": (0x8010, 1),
-        }
-        assert (found["ib0.0010"].source, found["ib0.0010"].parent) == ("pkey", "ib0")
-        assert (found["storage"].source, found["storage"].parent) == (source, parent)
-        assert not any(each.problem for each in found.values())
+    found = {each.name: each for each in read_interfaces(sysfs, interface_names(sysfs), read_ports(sysfs))}
+    assert {name: (each.p_key, each.index, each.source, each.parent) for name, each in found.items()} == {
+        "ib0": (0xFFFF, 0, "pkey", None),
+        "ib0.0010": (0x8010, 1, "pkey", "ib0"),
+        "storage": (0x8010, 1, "broadcast", "ib0"),
+    }
+    assert {name: (each.mode, each.umcast) for name, each in found.items()} == {
+        "ib0": ("datagram", False),
+        "ib0.0010": ("datagram", False),
+        "storage": (None, None),
+    }
+    assert not any(each.problem for each in found.values())
     assert sysfs.troubles == []
+
+
+@pytest.mark.parametrize("below", [*"2345678", "-1", ""])
+def test_an_index_that_may_be_of_another_network_namespace_names_no_parent(tmp_path: Path, below: str) -> None:
+    tree = trees.connectx(tmp_path, ports=2)
+    tree.ethernet("eth1")
+    tree.child_by_netlink("child", GUID, 0x0011, "ib0")
+    tree.child_by_netlink("moved", GUID, 0x0010)
+    index = {name: tree.index(name) for name in ("ib0", "ib1", "eth0", "eth1", "child", "moved")}
+    assert sorted(index.values()) == [2, 3, 4, 5, 6, 7]
+    if int(below or 0) == index["ib0"]:
+        tree.write("class/net/moved/address", "zz")
+    tree.write("class/net/moved/iflink", below)
+    sysfs = Sysfs(tree.root)
+    parents = {each.name: each.parent for each in read_interfaces(sysfs, interface_names(sysfs), read_ports(sysfs))}
+    assert parents == {"ib0": None, "moved": None, "child": "ib0", "ib1": None}
+
+
+def test_a_parent_may_have_any_bytes_for_a_name(tmp_path: Path) -> None:
+    tree = trees.connectx(tmp_path)
+    place = tree.root / "class/net/ib0"
+    place.rename(os.fsdecode(os.fsencode(place.parent) + b"/ib\xfe\x1b"))
+    tree.child_by_netlink("storage", GUID, 0x0010, "ib\udcfe\x1b")
+    sysfs = Sysfs(tree.root)
+    parents = {each.name: each.parent for each in read_interfaces(sysfs, interface_names(sysfs), read_ports(sysfs))}
+    assert parents == {"ib\udcfe\x1b": None, "storage": "ib\udcfe\x1b"}
 
 
 def test_an_interface_that_cannot_work_says_why(tmp_path: Path) -> None:
@@ -113,7 +141,7 @@ def test_an_interface_that_cannot_work_says_why(tmp_path: Path) -> None:
     tree.child_by_netlink("deaf", GUID, 0x0010, carrier="0")
     tree.child_by_netlink("strange", 0x1234, 0x0010)
     sysfs = Sysfs(tree.root)
-    found = read_interfaces(sysfs, interface_names(sysfs), {}, read_ports(sysfs))
+    found = read_interfaces(sysfs, interface_names(sysfs), read_ports(sysfs))
     problems = {each.name: each.problem for each in found}
     assert problems.pop("ib0") is None
     assert problems["absent"] == "partition 0x0033 is not in the P_Key table of mlx5_0 port 1"

@@ -95,29 +95,30 @@ class Tree:
         files = {"pkey": f"0x{p_key | 0x8000:04x}", "mode": "datagram", "umcast": "0", "parent": parent}
         self.write_all(f"class/net/{name}", files)
 
-    def child_by_netlink(self, name: str, guid: int, p_key: int, carrier: str = "1") -> None:
-        """Make a child as `ip link add type ipoib` does: without pkey, parent, mode and umcast."""
+    def child_by_netlink(self, name: str, guid: int, p_key: int, parent: str | None = None, carrier: str = "1") -> None:
+        """Make a child as `ip link add type ipoib` does: without pkey, parent, mode and umcast. Without a *parent* it
+        has that in another network namespace."""
         self._interface(name, guid, p_key | 0x8000, carrier)
+        self.write(f"class/net/{name}/iflink", str(99 if parent is None else self.index(parent)))
+
+    def index(self, name: str) -> int:
+        """Return the index of an interface."""
+        return int((self.root / "class/net" / name / "ifindex").read_text())
 
     def _interface(self, name: str, guid: int, p_key: int, carrier: str) -> None:
         address = bytes([0x80, 0, 1, 0x48]) + bytes.fromhex("fe80000000000000") + guid.to_bytes(8)
         group = bytes.fromhex("00ffffffff12401b") + (p_key | 0x8000).to_bytes(2) + bytes(6) + b"\xff" * 4
-        self.write_all(
-            f"class/net/{name}",
-            {
-                "type": "32",
-                "flags": "0x1003",
-                "carrier": carrier,
-                "address": address.hex(":"),
-                "broadcast": group.hex(":"),
-            },
-        )
+        self._net(name, "32", carrier, address, broadcast=group.hex(":"))
+
+    def _net(self, name: str, kind: str, carrier: str, address: bytes, **more: str) -> None:
+        folder = self.root / "class/net"
+        index = str(2 + (len(list(folder.iterdir())) if folder.exists() else 0))  # 1 is lo
+        values = {"type": kind, "flags": "0x1003", "carrier": carrier, "address": address.hex(":"), **more}
+        self.write_all(f"class/net/{name}", {**values, "ifindex": index, "iflink": index})
 
     def ethernet(self, name: str = "eth0") -> None:
         """Make an interface that is none of IPoIB."""
-        self.write_all(
-            f"class/net/{name}", {"type": "1", "flags": "0x1003", "carrier": "1", "address": "02:00:00:00:00:01"}
-        )
+        self._net(name, "1", "1", bytes.fromhex("020000000001"))
 
     def selinux(self, enforce: str, classes: Iterable[str] = ("infiniband_pkey", "infiniband_endport")) -> None:
         """Make what selinuxfs shows."""
