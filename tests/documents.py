@@ -43,9 +43,14 @@ def file_of(schema: str) -> Path:
 def validator(path: Path) -> Draft202012Validator:
     """Return the validator by the closed form of a schema."""
     assert path.is_file(), f"there is no docs/published/schemas/{path.name}: CONTRIBUTING.md says how to add it"
+    return validator_of(closed(path.name))
+
+
+def validator_of(schema: Any) -> Draft202012Validator:
+    """Return the validator by *schema*, which may name what common.json has."""
     common = Resource.from_contents(closed("common.json"), default_specification=DRAFT202012)
     registry: Registry[Any] = Registry().with_resource("common.json", common)
-    return Draft202012Validator(closed(path.name), registry=registry)
+    return Draft202012Validator(schema, registry=registry)
 
 
 def closed(name: str) -> Any:

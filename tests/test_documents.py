@@ -1,12 +1,29 @@
-"""The published schemas: each is one, has the number that its command writes, and would find a wrong document."""
+"""The published schemas and the lists of fields in the man pages: as declared, and they would find a wrong document."""
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator, Sequence
 
 import pytest
 from jsonschema import Draft202012Validator
 
+from docs import made
+from docs.made.documents import declared, file_of, man_fields, schema_of
+from ibkeys.cli.documents.field import (
+    NUMBER,
+    TEXT,
+    Document,
+    Field,
+    Kind,
+    by_name,
+    listed,
+    maybe,
+    object_of,
+    one_of,
+)
+from ibkeys.cli.documents.shared import P_KEY, PORT
 from ibkeys.cli.render import SHAPES, schema
 from tests import documents
 from tests.cli.conftest import run
@@ -26,6 +43,77 @@ def test_each_file_is_a_schema_and_says_whose() -> None:
 @pytest.mark.parametrize("command", SHAPES)
 def test_a_number_above_1_is_that_of_a_file(command: str) -> None:
     assert documents.file_of(schema(command)).is_file()
+
+
+def test_what_is_made_of_the_declarations_is_in_the_tree() -> None:
+    old = [str(path.relative_to(made.ROOT)) for path, text in made.in_tree() if path.read_text() != text]
+    assert not old, "run `make docs`, which writes them"
+
+
+@pytest.mark.parametrize("document", declared(), ids=file_of)
+def test_each_document_is_listed_in_its_man_page(document: Document) -> None:
+    page = made.MAN_PAGES / f"ibkeys-{document.page or document.name}.1"
+    heads = re.findall(r"made from ibkeys/cli/documents: (.+)", page.read_text())
+    assert file_of(document).removesuffix(".json") in ", ".join(heads).split(", ")
+
+
+@pytest.mark.parametrize("document", declared(), ids=file_of)
+def test_each_field_says_what_it_is(document: Document) -> None:
+    silent = [path for path, field in fields_of(document.fields) if not (field.about or field.kind.about)]
+    assert not silent
+    assert bool(document.rows) == bool(document.each)
+
+
+def fields_of(fields: Sequence[Field], prefix: str = "") -> Iterator[tuple[str, Field]]:
+    """Yield each field, also those of objects in it, with its path."""
+    for field in fields:
+        yield prefix + field.name, field
+        for kind in kinds_of(field.kind):
+            yield from fields_of(kind.fields, f"{prefix}{field.name}.")
+
+
+def kinds_of(kind: Kind) -> Iterator[Kind]:
+    """Yield a kind and those of which it is made."""
+    yield kind
+    for inner in filter(None, (kind.items, kind.others, *kind.either)):
+        yield from kinds_of(inner)
+
+
+def test_a_schema_is_as_strict_as_the_declaration() -> None:
+    kind = object_of(
+        Field("level", one_of(0, 1), "A number."),
+        Field("key", maybe(P_KEY), "A P_Key."),
+        Field("names", listed(maybe(TEXT)), "Names.", optional=True),
+        Field("counts", by_name(NUMBER), "Counts."),
+    )
+    found = schema_of(Document("test", 3, kind.fields))
+    held = documents.validator_of(found)
+    right = {"schema": "ibkeys.test/3", "level": 1, "key": "0x8001", "names": ["a", None], "counts": {"b": 2}}
+    held.validate(right)
+    held.validate({**right, "key": None})
+    for wrong in (
+        {"schema": "ibkeys.test/2"},
+        {"level": 2},
+        {"key": "0x801"},
+        {"key": 0x8001},
+        {"names": None},
+        {"names": [1]},
+        {"counts": {"b": "2"}},
+    ):
+        assert not held.is_valid({**right, **wrong}), wrong
+    assert not held.is_valid({"schema": "ibkeys.test/3", "level": 1, "key": None})
+
+
+def test_a_list_of_fields_says_what_each_is() -> None:
+    ports = Field("ports", listed(object_of(*PORT, Field("m_key", maybe(TEXT), "The key; see ibkeys-a-b(1)."))), "All.")
+    assert man_fields(Document("test", 1, (ports,), rows=(*PORT,), each="port")) == (
+        ".TP\n\\fBports\\fR (list of objects)\nAll.\n"
+        ".TP\n\\fBports[].node_guid\\fR, \\fBport_guid\\fR, \\fBnode_desc\\fR, \\fBnode_type\\fR, \\fBport\\fR, "
+        "\\fBlid\\fR\nThe port. \\fBibkeys\\fR(1) says what these are.\n"
+        ".TP\n\\fBports[].m_key\\fR (text or null)\nThe key; see \\fBibkeys\\-a\\-b\\fR(1).\n"
+        ".PP\nWith \\fB\\-f csv\\fR there is one row for each port: \\fBnode_guid\\fR, \\fBport_guid\\fR, "
+        "\\fBnode_desc\\fR, \\fBnode_type\\fR, \\fBport\\fR, \\fBlid\\fR.\n"
+    )
 
 
 def test_a_document_with_a_name_that_no_schema_has_is_found() -> None:

@@ -1,37 +1,50 @@
-"""The reference pages of the documentation site, made from what they describe each time the site is built."""
+"""What is made from what it describes each time the site is built: the reference pages of the site, and in the tree the
+JSON Schema files and the lists of fields in the man pages.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
-from docs.made import api, commands, fields, man, rules, schemas
+from docs.made import api, commands, documents, fields, man, rules, schemas
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "reference"
+MAN_PAGES = ROOT / "man"
+SCHEMAS = ROOT / "docs" / "published" / "schemas"
 
 
 def write() -> None:
-    """Write every page into docs/reference, and remove those that are no longer made.
-
-    A page that says the same is not written again, so that Sphinx builds only what changed.
-    """
+    """Write what is in the tree, then every page into docs/reference, and remove those that are no longer made."""
+    for path, text in in_tree():
+        _write(path, text)
     pages = dict(_pages())
     for name, text in pages.items():
-        path = FOLDER / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.is_file() or path.read_text() != text:
-            path.write_text(text)
+        _write(FOLDER / name, text)
     for path in FOLDER.glob("**/*.*"):
         if str(path.relative_to(FOLDER)) not in pages:
             path.unlink()
 
 
+def in_tree() -> Iterator[tuple[Path, str]]:
+    """Yield each file of the tree that has something made, and what it should be."""
+    yield from ((SCHEMAS / name, text) for name, text in documents.schemas())
+    yield from documents.man_pages(MAN_PAGES)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file, unless it says the same already: so Sphinx builds only what changed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.is_file() or path.read_text() != text:
+        path.write_text(text)
+
+
 def _pages() -> Iterator[tuple[str, str]]:
     """Yield the path of each page below docs/reference, and its text."""
-    yield from man.pages(ROOT / "man")
+    yield from man.pages(MAN_PAGES)
     yield from commands.pages()
-    yield "documents.md", schemas.page(ROOT / "docs" / "published" / "schemas")
+    yield "documents.md", schemas.page(SCHEMAS)
     yield "rules.md", rules.page()
     yield "fields.md", fields.page()
     yield "python.md", api.page()

@@ -17,7 +17,7 @@ use. Every document that the tests produce is held against its schema, up to a s
 - **A later version may add names without a new number.** So the schemas permit names that they do not list. The tests
   do not.
 - null means that a value could not be read or does not exist. Names in *required* are always there.
-- What a name means is in the man page of the command.
+- What a name means is in the man page of the command, and as *description* in the schema.
 
 """
 _MAN_PAGE: Final = re.compile(r"(ibkeys[\w-]*)\((\d)\)")
@@ -31,10 +31,14 @@ def page(folder: Path) -> str:
         about = _MAN_PAGE.sub(r"{doc}`man/\1.\2`", schema["description"])
         text += f"## {schema['title']}\n\n{about} "
         text += f'Schema: <a href="../schemas/{path.name}">{path.name}</a>.\n\n'
-        text += "".join(f"- `{name}`: {_type(each)}\n" for name, each in schema.get("properties", {}).items())
+        text += "".join(f"- `{name}`: {_of(each)}\n" for name, each in schema.get("properties", {}).items())
         text += "".join(f"- {_words(name)}: {_of_common(each)}\n" for name, each in schema.get("$defs", {}).items())
         text += "\n"
     return text
+
+
+def _of(schema: dict[str, Any]) -> str:
+    return _type(schema) + (f". {schema['description']}" if "description" in schema else "")
 
 
 def _of_common(schema: dict[str, Any]) -> str:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
 from ibkeys.cli.addresses import GivenPort
+from ibkeys.cli.documents.field import Document
 from ibkeys.cli.exits import say, write
 from ibkeys.cli.given import given_options, is_from_site
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import AskedChange, Changing
-from ibkeys.cli.render import IDENTITY, heading_of, write_csv, write_json
+from ibkeys.cli.render import heading_of, names_of, write_csv, write_json
 from ibkeys.cli.screen.colour import paint, role_of_change
 from ibkeys.errors import Refused, UsageError
 
@@ -214,28 +215,28 @@ class Missing:
 
 
 def change_port(
-    command: str, asked: AskedChange, given: GivenPort, make_plan: Callable[[Writer, PortHandle], Plan]
+    document: Document, asked: AskedChange, given: GivenPort, make_plan: Callable[[Writer, PortHandle], Plan]
 ) -> int:
     """Carry out a command that changes the port that was *given*, as `change`."""
     with open_fabric(asked.where, changing=True) as fabric:
-        return change(fabric, command, asked, lambda writer: make_plan(writer, fabric.find_port(*given)))
+        return change(fabric, document, asked, lambda writer: make_plan(writer, fabric.find_port(*given)))
 
 
 def change(
     fabric: Fabric,
-    command: str,
+    document: Document,
     asked: AskedChange,
     make_plan: Callable[[Writer], Plan],
     missing: Missing | None = None,
 ) -> int:
-    """Carry out one changing command and return its exit code: 0 done or nothing to do; of a dry run 1 with changes,
-    and 4 where they would be refused.
+    """Carry out the command that writes *document*, and return its exit code: 0 done or nothing to do; of a dry run 1
+    with changes, and 4 where they would be refused.
 
     Raises Refused (exit 4) for an interlock, and if nobody confirmed; and whatever planning and applying raise.
     """
-    with writer_of(fabric, command, asked.consent) as writer:
+    with writer_of(fabric, document.name, asked.consent) as writer:
         plan = make_plan(writer)
-        code = _ListedChange(writer, plan, asked.consent, asked.format, missing).carry_out()
+        code = _ListedChange(writer, plan, asked.consent, asked.format, document, missing).carry_out()
         plan.close_if_complete(writer)
         return code
 
@@ -244,18 +245,19 @@ def change(
 class _ListedChange(ShownChange):
     """A change of which each value is shown, before and after."""
 
+    document: Document
     missing: Missing | None
 
     def __post_init__(self) -> None:
-        self._document = self.plan.to_json()
+        self._content = self.plan.to_json()
 
     def show(self, put: Callable[[str], None]) -> None:
         """Write each port with its values."""
         from ibkeys.change.wanted import value_in_words
 
-        if not self._document["ports"]:
+        if not self._content["ports"]:
             put("nothing to change")
-        for port in self._document["ports"]:
+        for port in self._content["ports"]:
             put(heading_of(port))
             for each in port["changes"]:
                 what = f"{name_of(each)}: {value_in_words(each['before'])} -> {value_in_words(each['after'])}"
@@ -263,21 +265,20 @@ class _ListedChange(ShownChange):
 
     def report(self, applied: bool) -> int:
         """Say that it is done, and return 1 for a dry run with changes, else 0."""
-        document, dry_run = self._document, self.consent.dry_run
+        content, dry_run = self._content, self.consent.dry_run
         if self.missing is not None:
             self.missing.errors += [{**each.port.identity(), "error": each.error} for each in self.plan.troubles]
-            document |= {"errors": self.missing.errors, "unreached": self.missing.unreached}
+            content |= {"errors": self.missing.errors, "unreached": self.missing.unreached}
         if self.format == "json":
-            write_json(self.writer.command, {"dry_run": dry_run, "applied": applied, **document})
+            write_json(self.document, {"dry_run": dry_run, "applied": applied, **content})
         elif self.format == "csv":
-            columns = ("kind", "index", "before", "after")
-            rows = [{**port, **each} for port in document["ports"] for each in port["changes"]]
-            write_csv([*IDENTITY, *columns], rows)
-        elif applied and not document.get("errors"):
+            rows = [{**port, **each} for port in content["ports"] for each in port["changes"]]
+            write_csv(names_of(self.document.rows), rows)
+        elif applied and not content.get("errors"):
             write("done, verified by a fresh read")
         elif applied:
             write("done and verified by a fresh read, except for the ports listed below")
-        elif dry_run and document["ports"]:
+        elif dry_run and content["ports"]:
             write("dry run: nothing was changed")
         return exits.SAYS_NO if dry_run and self.plan.pending else exits.DONE
 

@@ -6,38 +6,53 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
+from ibkeys.cli.documents import field as fields
+from ibkeys.cli.documents.field import Document, Field, Kind
 from ibkeys.cli.exits import clean, write, write_each, write_exact
 from ibkeys.cli.screen.lines import keep_whole, width_of
 from ibkeys.cli.screen.tables import JOINED, Cell, Line, laid_out
 
 Row = Mapping[str, Any]
+NOTHING: Final = fields.NOTHING
 IDENTITY: Final = ("node_guid", "port_guid", "node_desc", "node_type", "port", "lid")
 UNREADABLE: Final = "?"
-NOTHING: Final = "-"
 
 
-def schema(command: str) -> str:
-    """Return the name of a command's JSON document, with the number of its shape."""
-    return f"ibkeys.{command}/{SHAPES.get(command, 1)}"
+def schema(document: str | Document) -> str:
+    """Return what a document says of itself: its name, with the number of its shape."""
+    return document.schema if isinstance(document, Document) else f"ibkeys.{document}/{SHAPES.get(document, 1)}"
 
 
 SHAPES: Final[Mapping[str, int]] = {
-    **dict.fromkeys(("mkey-show", "enforce-show", "caps-show", "sm-show", "matrix"), 2),
+    **dict.fromkeys(("enforce-show", "caps-show", "sm-show", "matrix"), 2),
     **dict.fromkeys(("audit", "diff", "history", "compare", "snapshot", "watch", "doctor", "harden"), 2),
-    **dict.fromkeys(("enforce-set", "counters-clear", "mkey-set", "journal"), 2),
+    "journal": 2,
     **dict.fromkeys(("mkey-deploy", "mkey-rotate", "mkey-remove", "mkey-list"), 2),
 }
-"""The number of each document's shape that is no longer the first; ibkeys(1) says what changed with it. The document of
-`plan`, which is read back, has its own (`ibkeys.plan.document`)."""
+"""The number of each shape that is no longer the first, of documents that are not declared in ibkeys/cli/documents yet.
+The document of `plan`, which is read back, has its own (`ibkeys.plan.document`)."""
 
 
-def write_json(command: str, document: Mapping[str, Any]) -> None:
+def write_json(document: str | Document, content: Mapping[str, Any]) -> None:
     """Write a document with its schema."""
     from ibkeys.jsonfile import dumps
 
-    write_exact(dumps({"schema": schema(command), **document}))
+    write_exact(dumps({"schema": schema(document), **content}))
+
+
+def write_document(
+    format: str, document: Document, content: Callable[[], Mapping[str, Any]], rows: Iterable[Row]
+) -> bool:
+    """Write for a program what a command has found, and return True: *content* as JSON, or *rows* as CSV, with the
+    columns that the document has. Any other *format* is for people: write nothing, and return False."""
+    return write_data(format, document, content, names_of(document.rows), rows)
+
+
+def names_of(fields: Iterable[Field]) -> list[str]:
+    """Return the columns of CSV that *fields* are."""
+    return [field.name for field in fields]
 
 
 def write_json_items(items: Iterable[Mapping[str, Any]]) -> None:
@@ -51,12 +66,16 @@ def write_json_items(items: Iterable[Mapping[str, Any]]) -> None:
 
 
 def write_data(
-    format: str, command: str, document: Callable[[], Mapping[str, Any]], columns: Sequence[str], rows: Iterable[Row]
+    format: str,
+    document: str | Document,
+    content: Callable[[], Mapping[str, Any]],
+    columns: Sequence[str],
+    rows: Iterable[Row],
 ) -> bool:
-    """Write for a program what a command has found, and return True: *document* as JSON, or *rows* as CSV. Any other
+    """Write for a program what a command has found, and return True: *content* as JSON, or *rows* as CSV. Any other
     *format* is for people: write nothing, and return False."""
     if format == "json":
-        write_json(command, document())
+        write_json(document, content())
     elif format == "csv":
         write_csv(columns, rows)
     return format in ("json", "csv")
@@ -130,34 +149,33 @@ def write_table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     write_each(table_lines(titles, rows))
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A value of a document: its JSON key, its title for people, and how it reads for them.
+class Column(Field):
+    """A field of a document that is not declared yet."""
 
-    ``empty``: how None reads, where it is not unreadable. ``short``: the title where many ports are in one table.
-    ``folded``: how it reads where one row is of many ports.
-    """
+    __slots__ = ()
 
-    key: str
-    title: str
-    text: Callable[[Row], Any] | None = None
-    short: str = ""
-    folded: Callable[[Row], Any] | None = None
-    empty: str | None = None
+    def __new__(
+        cls,
+        key: str,
+        title: str,
+        text: Callable[[Row], Any] | None = None,
+        short: str = "",
+        folded: Callable[[Row], Any] | None = None,
+        empty: str | None = None,
+    ) -> Self:
+        """Return a field of any kind."""
+        return super().__new__(cls, key, Kind(), "", title, text, short, None, folded, empty)
 
-    def cell(self, row: Row) -> Any:
-        """Return the value for people."""
-        value = self.text(row) if self.text else row[self.key]
-        return self.empty if value is None else value
-
-    def folded_cell(self, row: Row) -> Any:
-        """Return the value for people that all ports of a folded row have."""
-        return self.folded(row) if self.folded else self.cell(row)
+    @property
+    def key(self) -> str:
+        """Its JSON name."""
+        return self.name
 
 
-def write_columns(columns: Sequence[Column], rows: Iterable[Row]) -> None:
-    """Write a table of *columns*."""
-    write_table([column.title for column in columns], ([column.cell(row) for column in columns] for row in rows))
+def write_columns(fields: Sequence[Field], rows: Iterable[Row]) -> None:
+    """Write a table of those *fields* that have a title."""
+    shown = [field for field in fields if field.title]
+    write_table([field.short_title for field in shown], ([field.cell(row) for field in shown] for row in rows))
 
 
 def table_lines(

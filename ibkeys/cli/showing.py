@@ -7,18 +7,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from dataclasses import field as made
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
 from ibkeys.cli.addresses import GivenPort, given_port
+from ibkeys.cli.documents.field import Document, Field
 from ibkeys.cli.exits import write
 from ibkeys.cli.listing.causes import say_by_cause
 from ibkeys.cli.listing.filters import PortFilter, is_set_of_names
 from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import load, open_source
 from ibkeys.cli.options import ShownPorts, Where
-from ibkeys.cli.render import IDENTITY, Column, Row, heading_of, write_csv, write_details, write_json, write_table
+from ibkeys.cli.render import IDENTITY, Row, heading_of, names_of, write_csv, write_details, write_json, write_table
 from ibkeys.cli.screen.colour import bar_console
 from ibkeys.cli.screen.lines import keep_whole
 from ibkeys.errors import IbkeysError, UsageError
@@ -46,8 +48,8 @@ class Sheet:
     reaches. ``fabric``: what a sweep found.
     """
 
-    ports: list[dict[str, Any]] = field(default_factory=list)
-    errors: list[dict[str, Any]] = field(default_factory=list)
+    ports: list[dict[str, Any]] = made(default_factory=list)
+    errors: list[dict[str, Any]] = made(default_factory=list)
     unreached: int = 0
     is_sweep: bool = False
     fabric: Topology | None = None
@@ -188,35 +190,36 @@ def finish(errors: Sequence[dict[str, Any]], format: str, names: FoldedNames | N
 
 
 def show(
-    command: str,
+    document: str | Document,
     sheet: Sheet,
-    columns: Sequence[Column],
+    fields: Sequence[Field],
     asked: ShownPorts,
     in_table: Callable[[Row], bool] = lambda row: True,
 ) -> int:
-    """Render a sheet and return the exit code. *in_table*: what a sweep's table lists; ports of which all columns say
-    the same are one row of it where that was asked for.
+    """Render a sheet and return the exit code. *fields*: those of a port, without its identity. *in_table*: what the
+    table of a sweep lists; ports of which all columns say the same are one row of it where that was asked for.
 
     Raises UsageError for a folding that does not go with the format.
     """
     format, folded = asked.format, is_folded(asked.listing, asked.format)
     names = FoldedNames([*sheet.ports, *sheet.errors], sheet.fabric)
+    shown = [field for field in fields if field.title]
     if format == "json":
-        write_json(command, sheet.document())
+        write_json(document, sheet.document())
     elif format == "csv":
-        write_csv([*IDENTITY, *(column.key for column in columns)], sheet.ports)
+        write_csv([*IDENTITY, *names_of(fields)], sheet.ports)
     elif sheet.is_sweep:
         rows = [row for row in sheet.ports if in_table(row)]
-        titles = [column.short or column.title for column in columns]
+        titles = [field.short_title for field in shown]
         if folded:
-            write_folded(names, rows, titles, lambda row: [column.folded_cell(row) for column in columns])
+            write_folded(names, rows, titles, lambda row: [field.folded_cell(row) for field in shown])
         else:
-            cells = ([*naming(row), *(column.cell(row) for column in columns)] for row in rows)
+            cells = ([*naming(row), *(field.cell(row) for field in shown)] for row in rows)
             write_table([*NAMING, *titles], cells)
         write_unreached(sheet.unreached)
     else:
         for row in sheet.ports:
-            write_details(heading_of(row), ((column.title, column.cell(row)) for column in columns))
+            write_details(heading_of(row), ((field.title, field.in_words(row)) for field in shown))
     return finish(sheet.errors, format, names, asked.listing.each)
 
 

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.addresses import given_port
 from ibkeys.cli.changing import change_port
+from ibkeys.cli.documents.m_key import M_KEY_VALUES, MKEY_SET, MKEY_SHOW
 from ibkeys.cli.exits import write_exact
 from ibkeys.cli.help.command import command
 from ibkeys.cli.mkeys import key_options
 from ibkeys.cli.options import AskedChange, Kind, ShownPorts
-from ibkeys.cli.render import Column, Row, write_data
+from ibkeys.cli.render import write_data
 from ibkeys.cli.showing import read_sheet, show, values_of
 from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
-from ibkeys.keys.mkey import PROTECTION_TEXT, MKey
+from ibkeys.keys.mkey import MKey
 
 if TYPE_CHECKING:
     from ibkeys.topology.nodes import Port
-
-_STATE_TEXT: Final = {
-    "zero": "not set (0): the port is not protected",
-    "set": "set",
-    "hidden": "hidden: the port shows it only to requests with the key",
-    "unreadable": "not readable",
-}
 
 
 @command("mkey-show")
@@ -46,17 +40,7 @@ def mkey_show(asked: ShownPorts) -> int:
     sheet = read_sheet(asked, lambda handle: handle.read_port_info(), values)
     if sheet.is_sweep and not (asked.listing.each and asked.format != "table"):
         sheet.ports = [row for row in sheet.ports if row["node_type"] != "switch" or row["port"] == 0]
-    brief = sheet.is_sweep and asked.format == "table"
-    columns = [
-        Column("m_key_state", "M_Key", _key if brief else _key_in_words),
-        Column("m_key", "M_Key value"),
-        Column("m_key_protect_bits", "ProtectBits", None if brief else _protection),
-        Column("m_key_lease_period", "Lease (s)" if brief else "LeasePeriod", None if brief else _lease),
-        Column("m_key_violations", "Violations"),
-    ]
-    if asked.format == "table":
-        del columns[1]
-    return show("mkey-show", sheet, columns, asked)
+    return show(MKEY_SHOW, sheet, M_KEY_VALUES, asked)
 
 
 def _values(port: Port, show_keys: bool) -> dict[str, Any]:
@@ -68,31 +52,6 @@ def _values(port: Port, show_keys: bool) -> dict[str, Any]:
         "m_key": f"0x{info.m_key:016x}" if shown and info is not None else None,
         **values_of(info, ("m_key_protect_bits", "m_key_lease_period", "m_key_violations")),
     }
-
-
-def _key(row: Row) -> str:
-    return row["m_key"] or str(row["m_key_state"])
-
-
-def _key_in_words(row: Row) -> str:
-    text = _STATE_TEXT[row["m_key_state"]]
-    return f"{text}, {row['m_key']}" if row["m_key"] else text
-
-
-def _protection(row: Row) -> str | None:
-    bits = row["m_key_protect_bits"]
-    if bits is None:
-        return None
-    if row["m_key_state"] == "zero":
-        return f"{bits} (no effect while M_Key is 0)"
-    return f"{bits} ({PROTECTION_TEXT[bits]})"
-
-
-def _lease(row: Row) -> str | None:
-    seconds = row["m_key_lease_period"]
-    if seconds is None:
-        return None
-    return "0 (never expires)" if seconds == 0 else f"{seconds} s"
 
 
 @command("mkey-set")
@@ -120,7 +79,7 @@ def mkey_set(
         raise UsageError("nothing to set: give --new-m-key, --protect or --lease")
     given = given_port(words, kind)
     key = key_options.read_new_m_key(new_m_key)
-    return change_port("mkey-set", asked, given, lambda writer, port: plan_mkey_set(writer, port, key, protect, lease))
+    return change_port(MKEY_SET, asked, given, lambda writer, port: plan_mkey_set(writer, port, key, protect, lease))
 
 
 @command("mkey-gen")

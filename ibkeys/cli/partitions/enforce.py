@@ -9,6 +9,7 @@ import click
 from ibkeys.cli import options
 from ibkeys.cli.addresses import given_port
 from ibkeys.cli.changing import change_port
+from ibkeys.cli.documents.switch_port import ENFORCE_SET
 from ibkeys.cli.help.command import command
 from ibkeys.cli.options import AskedChange, Kind, ShownPorts
 from ibkeys.cli.render import NOTHING, Column, Row
@@ -102,7 +103,7 @@ def enforce_set(
     if given.portnum is None:
         raise UsageError("PORTNUM is missing: enforcement belongs to one external port of a switch")
     bits = _bit(inbound), _bit(outbound)
-    return change_port("enforce-set", asked, given, lambda writer, port: plan_enforce(writer, port, *bits))
+    return change_port(ENFORCE_SET, asked, given, lambda writer, port: plan_enforce(writer, port, *bits))
 
 
 def _bit(word: str | None) -> bool | None:

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 from ibkeys.cli import options
 from ibkeys.cli.addresses import GivenPort, given_port, parse_address, parse_portnum
 from ibkeys.cli.changing import change_port
+from ibkeys.cli.documents.p_key import PKEY_ADD, PKEY_REMOVE, PKEY_SET, PKEY_SHOW
+from ibkeys.cli.documents.shared import P_KEY_ENTRY
 from ibkeys.cli.exits import clean, write, write_each
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.entries import entry_documents
 from ibkeys.cli.listing.folding import fold_rows, indented, is_folded, width_of_output
 from ibkeys.cli.local.fallback import table_of_kernel
 from ibkeys.cli.options import AskedChange, Kind, ShownPorts
-from ibkeys.cli.render import IDENTITY, UNREADABLE, Row, heading_of, write_data, write_table
+from ibkeys.cli.render import UNREADABLE, Row, heading_of, write_columns, write_document, write_table
 from ibkeys.cli.screen.lines import folded
 from ibkeys.cli.showing import NAMING, Sheet, finish, naming, read_sheet, write_unreached
 from ibkeys.cli.types import parse_p_key
@@ -54,8 +56,7 @@ def pkey_show(asked: ShownPorts) -> int:
             raise
         given = given_port(asked.words, asked.kind)
         sheet, source = table_of_kernel(asked.where, given, error), {"source": "sysfs"}
-    columns = (*IDENTITY, "capacity", "index", "pkey", "partition", "membership")
-    if not write_data(format, "pkey-show", lambda: {**sheet.document(), **source}, columns, _entries(sheet)):
+    if not write_document(format, PKEY_SHOW, lambda: {**sheet.document(), **source}, _entries(sheet)):
         _write_tables(sheet, folded)
         _say_virtual_ports(sheet)
     return finish(sheet.errors, format, each=asked.listing.each)
@@ -73,7 +74,7 @@ def _write_tables(sheet: Sheet, folded: bool) -> None:
     for row in sheet.ports:
         write(f"{heading_of(row)}: {len(row['pkeys'])} of {row['capacity']} P_Key entries in use")
         if keys := row["pkeys"]:
-            write_table(["Index", "P_Key", "Partition", "Membership"], ([*key.values()] for key in keys))
+            write_columns(P_KEY_ENTRY.fields, keys)
 
 
 def _read(handle: ReadablePort) -> None:
@@ -166,7 +167,7 @@ def pkey_set(asked: AskedChange, kind: Kind, words: tuple[str, ...]) -> int:
     missing = "nothing to write: INDEX=PKEY is missing after ADDR and PORTNUM (as in 3=0x8010)"
     given, rest = split_words(words, kind, lambda word: "=" in word, missing)
     entries = parse_entries(rest)
-    return change_port("pkey-set", asked, given, lambda writer, port: plan_set(writer, port, entries))
+    return change_port(PKEY_SET, asked, given, lambda writer, port: plan_set(writer, port, entries))
 
 
 @command("pkey-add")
@@ -182,7 +183,7 @@ def pkey_add(asked: AskedChange, kind: Kind, words: tuple[str, ...]) -> int:
     from ibkeys.change.pkeys import plan_add
 
     given, keys = _port_and_keys(words, kind, "add")
-    return change_port("pkey-add", asked, given, lambda writer, port: plan_add(writer, port, keys))
+    return change_port(PKEY_ADD, asked, given, lambda writer, port: plan_add(writer, port, keys))
 
 
 @command("pkey-remove")
@@ -198,7 +199,7 @@ def pkey_remove(asked: AskedChange, kind: Kind, words: tuple[str, ...]) -> int:
     from ibkeys.change.pkeys import plan_remove
 
     given, keys = _port_and_keys(words, kind, "remove")
-    return change_port("pkey-remove", asked, given, lambda writer, port: plan_remove(writer, port, keys))
+    return change_port(PKEY_REMOVE, asked, given, lambda writer, port: plan_remove(writer, port, keys))
 
 
 def _port_and_keys(words: Sequence[str], kind: Kind, verb: str) -> tuple[GivenPort, list[PKey]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibkeys.cli import exits, options
 from ibkeys.cli.addresses import given_port
 from ibkeys.cli.changing import Missing, change
+from ibkeys.cli.documents.counters import COUNTERS_CLEAR
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import AskedChange, Kind, ShownPorts
@@ -127,7 +128,7 @@ def counters_clear(asked: AskedChange, kind: Kind, words: tuple[str, ...], every
             clear = [port for port in ports if not _counts(port)]
             return plan_clear(writer, [fabric.handle(port) for port in ports if _counts(port)], clear)
 
-        code = change(fabric, "counters-clear", asked, make_plan, missing if every_port else None)
+        code = change(fabric, COUNTERS_CLEAR, asked, make_plan, missing if every_port else None)
     return finish(missing.errors, asked.format) or code
 
 

@@ -1,0 +1,214 @@
+"""The JSON Schema files and the man pages' lists of fields, made from the declarations in ibkeys/cli/documents."""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from ibkeys.cli import documents
+from ibkeys.cli.documents import shared
+from ibkeys.cli.documents.field import Document, Field, Kind
+from ibkeys.cli.documents.shared import PORT
+
+_DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
+_WIDTH: Final = 118
+
+
+def declared() -> list[Document]:
+    """Return every document that is declared, by the name of its schema file."""
+    modules = [import_module(f"{documents.__name__}.{each.name}") for each in pkgutil.iter_modules(documents.__path__)]
+    found = {file_of(each): each for module in modules for each in vars(module).values() if isinstance(each, Document)}
+    return [document for _, document in sorted(found.items())]
+
+
+def file_of(document: Document) -> str:
+    """Return the name of a document's schema file: ``audit-2.json``, and for a line before it ``audit-2-line.json``."""
+    return f"{document.name}-{document.number}{'-line' if document.is_line else ''}.json"
+
+
+# --- JSON Schema ------------------------------------------------------------------------------------------------------
+
+
+def schemas() -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each schema file."""
+    yield "common.json", _text(_common())
+    for document in declared():
+        yield file_of(document), _text(schema_of(document))
+
+
+def _common() -> dict[str, Any]:
+    kinds = [each for each in vars(shared).values() if isinstance(each, Kind) and each.shared]
+    kinds += [each.kind for each in vars(shared).values() if isinstance(each, Field) and each.kind.shared]
+    return {
+        "$schema": _DRAFT,
+        "title": "common",
+        "description": "What the documents have in common.",
+        "$defs": {kind.shared: {"description": kind.about, **_value(kind._replace(shared=""))} for kind in kinds},
+    }
+
+
+def schema_of(document: Document) -> dict[str, Any]:
+    """Return the schema of a document."""
+    found = _value(Kind(("object",), fields=document.fields))
+    if not document.is_line:
+        found["properties"] = {"schema": {"const": document.schema}, **found["properties"]}
+        found["required"] = ["schema", *found.get("required", ())]
+    title = document.schema + (" (a line)" if document.is_line else "")
+    return {"$schema": _DRAFT, "title": title, "description": f"{_about(document)} describes it.", **found}
+
+
+def _about(document: Document) -> str:
+    command = f"`ibkeys {document.name} -f json`"
+    what = document.about or f"What {command} writes"
+    if document.is_line:
+        what = f"A line of {command}, one for each port, before the last line"
+    return f"{what}; ibkeys-{_page(document)}(1)"
+
+
+def _page(document: Document) -> str:
+    return document.page or document.name
+
+
+def _value(kind: Kind) -> dict[str, Any]:
+    """Return the schema of a value."""
+    if kind.shared:
+        return {"$ref": f"common.json#/$defs/{kind.shared}"}
+    if kind.either:
+        return {"anyOf": list(map(_value, kind.either))}
+    if kind.values:
+        return {"enum": list(kind.values)}
+    found: dict[str, Any] = {}
+    if kind.types:
+        found["type"] = kind.types[0] if len(kind.types) == 1 else list(kind.types)
+    if kind.pattern:
+        found["pattern"] = kind.pattern
+    if kind.items is not None:
+        found["items"] = _value(kind.items)
+    if kind.fields:
+        found["properties"] = {each.name: _property(each) for each in kind.fields}
+        found["required"] = [each.name for each in kind.fields if not each.optional]
+    if kind.others is not None:
+        found["additionalProperties"] = _value(kind.others) or True
+    return {key: value for key, value in found.items() if key != "required" or value}
+
+
+def _property(field: Field) -> dict[str, Any]:
+    return {**({"description": field.about} if field.about else {}), **_value(field.kind)}
+
+
+def _text(schema: dict[str, Any]) -> str:
+    return _lines(schema, 0, 0) + "\n"
+
+
+def _lines(value: Any, indent: int, before: int) -> str:
+    """Return JSON, an object on one line where that fits behind the *before* characters that stand there, a list of
+    names on one line."""
+    flat = json.dumps(value)
+    is_list_of_names = isinstance(value, list) and not any(isinstance(each, dict | list) for each in value)
+    if is_list_of_names or not isinstance(value, dict | list) or (indent and indent + before + len(flat) < _WIDTH):
+        return flat
+    inner = indent + 2
+    if isinstance(value, dict):
+        items = [f"{json.dumps(key)}: {_lines(each, inner, len(key) + 4)}" for key, each in value.items()]
+    else:
+        items = [_lines(each, inner, 0) for each in value]
+    blanks = " " * inner
+    ends = "{}" if isinstance(value, dict) else "[]"
+    return f"{ends[0]}\n{blanks}" + f",\n{blanks}".join(items) + f"\n{' ' * indent}{ends[1]}"
+
+
+# --- man pages --------------------------------------------------------------------------------------------------------
+
+_MADE: Final = re.compile(
+    r'(?P<head>\.\\" made from ibkeys/cli/documents: (?P<names>.+)\n)(?:.*\n)*?(?P<end>\.\\" end\n)'
+)
+_REFERENCE: Final = re.compile(r"\b(ibkeys(?:\\-\w+)*(?:\.\w+)?)\((\d)\)")
+_WORDS: Final = {
+    "string": "text",
+    "integer": "number",
+    "number": "number",
+    "boolean": "true or false",
+    "object": "object",
+    "array": "list",
+    "null": "null",
+}
+_OF: Final = {"string": " of text", "integer": " of numbers", "object": " of objects", "array": " of lists"}
+
+
+def man_pages(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Yield each page in *folder* that lists fields, with its text, in which these are as declared.
+
+    Raises KeyError for a page that names a document that is not declared.
+    """
+    named = {file_of(document).removesuffix(".json"): document for document in declared()}
+    for path in sorted(folder.glob("*.[1-8]")):
+        text = path.read_text()
+        made = _MADE.sub(lambda found: _listed(found, named), text)
+        if _MADE.search(text):
+            yield path, made
+
+
+def _listed(found: re.Match[str], named: dict[str, Document]) -> str:
+    documents = [named[name] for name in found["names"].split(", ")]
+    return found["head"] + "".join(map(man_fields, documents)) + found["end"]
+
+
+def man_fields(document: Document) -> str:
+    """Return the list of a document's fields as a man page has it, and the columns of CSV."""
+    text = "".join(_entries(document.fields, ""))
+    if document.rows:
+        columns = ", ".join(f"\\fB{_roff(each.name)}\\fR" for each in document.rows)
+        text += f".PP\nWith \\fB\\-f csv\\fR there is one row for each {_roff(document.each)}: {columns}.\n"
+    return text
+
+
+def _entries(fields: tuple[Field, ...], prefix: str) -> Iterator[str]:
+    if fields[: len(PORT)] == PORT:
+        names = ", ".join(f"\\fB{_roff(prefix if not at else '')}{each.name}\\fR" for at, each in enumerate(PORT))
+        yield f".TP\n{names}\nThe port. \\fBibkeys\\fR(1) says what these are.\n"
+        fields = fields[len(PORT) :]
+    for field in fields:
+        about = field.about or field.kind.about
+        missing = ", not always there" if field.optional else ""
+        yield f".TP\n\\fB{_roff(prefix + field.name)}\\fR ({_words(field.kind)}{missing})\n{_roff(about)}\n"
+        inner, path = _object_in(field.kind, prefix + field.name)
+        yield from _entries(inner.fields, f"{path}.")
+
+
+def _object_in(kind: Kind, path: str) -> tuple[Kind, str]:
+    """Return the object whose fields are those of a value, which may be a list of such or null, and its path."""
+    while kind.items is not None:
+        kind, path = kind.items, f"{path}[]"
+    found = next((each for each in kind.either if each.fields or each.items), None)
+    return _object_in(found, path) if found is not None else (kind, path)
+
+
+def _words(kind: Kind) -> str:
+    """Return in words what a value may be."""
+    if kind.word:
+        return kind.word
+    if kind.values:
+        return _choice([str(each) if each is not None else "null" for each in kind.values])
+    if kind.either:
+        return _choice(list(map(_words, kind.either)))
+    words = [_WORDS[each] for each in kind.types] or ["any value"]
+    if kind.items is not None and kind.items.types:
+        words[0] += _OF.get(kind.items.types[0], "")
+    return _choice(words)
+
+
+def _choice(words: list[str]) -> str:
+    parts = list(dict.fromkeys(part for each in words for part in each.split(" or ")))
+    return " or ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
+
+
+def _roff(text: str) -> str:
+    """Return *text* as a man page has it: names in backticks and other pages in bold."""
+    text = text.replace("\\", "\\e").replace("-", "\\-")
+    text = _REFERENCE.sub(r"\\fB\1\\fR(\2)", re.sub("`([^`]*)`", r"\\fB\1\\fR", text))
+    return f"\\&{text}" if text.startswith((".", "'")) else text

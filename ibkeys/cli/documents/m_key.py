@@ -1,0 +1,93 @@
+"""The documents about the M_Key of a port: mkey-show, mkey-set."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import Final
+
+from ibkeys.cli.documents.field import NUMBER, TEXT, Document, Field, Row, listed, maybe, object_of
+from ibkeys.cli.documents.shared import ERRORS, M_KEY_STATE, PORT, UNREACHED, changed_ports
+from ibkeys.keys.mkey import PROTECTION_TEXT
+
+_STATE_TEXT: Final = {
+    "zero": "not set (0): the port is not protected",
+    "set": "set",
+    "hidden": "hidden: the port shows it only to requests with the key",
+    "unreadable": "not readable",
+}
+
+
+def _key(row: Row) -> str:
+    return row["m_key"] or str(row["m_key_state"])
+
+
+def _key_in_words(row: Row) -> str:
+    text = _STATE_TEXT[row["m_key_state"]]
+    return f"{text}, {row['m_key']}" if row["m_key"] else text
+
+
+def _protection(row: Row) -> str | None:
+    bits = row["m_key_protect_bits"]
+    if bits is None:
+        return None
+    if row["m_key_state"] == "zero":
+        return f"{bits} (no effect while M_Key is 0)"
+    return f"{bits} ({PROTECTION_TEXT[bits]})"
+
+
+def _lease(row: Row) -> str | None:
+    seconds = row["m_key_lease_period"]
+    if seconds is None:
+        return None
+    return "0 (never expires)" if seconds == 0 else f"{seconds} s"
+
+
+_PROTECT_BITS: Final = "m_key_protect_bits"
+_LEASE_PERIOD: Final = "m_key_lease_period"
+M_KEY_VALUES: Final = (
+    Field(
+        "m_key_state",
+        M_KEY_STATE,
+        "Whether the port has an M_Key, and shows it.",
+        title="M_Key",
+        text=_key_in_words,
+        brief=_key,
+    ),
+    Field("m_key", maybe(TEXT), "The M_Key, 0x and 16 digits. Null: without -K, or the port did not show it."),
+    Field(
+        _PROTECT_BITS,
+        maybe(NUMBER),
+        "M_KeyProtectBits, the level, 0 to 3. Null: not read.",
+        title="ProtectBits",
+        text=_protection,
+        brief=itemgetter(_PROTECT_BITS),
+    ),
+    Field(
+        _LEASE_PERIOD,
+        maybe(NUMBER),
+        "M_KeyLeasePeriod in seconds; 0: the lease never expires. Null: not read.",
+        title="LeasePeriod",
+        text=_lease,
+        short="Lease (s)",
+        brief=itemgetter(_LEASE_PERIOD),
+    ),
+    Field(
+        "m_key_violations",
+        maybe(NUMBER),
+        "M_KeyViolations: how many SMPs with a wrong M_Key the port has counted, up to 65535. Null: not read.",
+        title="Violations",
+    ),
+)
+
+MKEY_SHOW: Final = Document(
+    "mkey-show",
+    2,
+    (
+        Field("ports", listed(object_of(*PORT, *M_KEY_VALUES)), "The ports that were asked for."),
+        ERRORS,
+        UNREACHED,
+    ),
+    rows=(*PORT, *M_KEY_VALUES),
+    each="port",
+)
+MKEY_SET: Final = changed_ports("mkey-set", 2)

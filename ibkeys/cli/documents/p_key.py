@@ -1,0 +1,43 @@
+"""The documents about the P_Key table of a port: pkey-show, pkey-set, pkey-add, pkey-remove."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.cli.documents.field import NUMBER, TEXT, Document, Field, listed, maybe, object_of
+from ibkeys.cli.documents.shared import ERRORS, P_KEY_ENTRY, PORT, UNREACHED, changed_ports
+
+_CAPACITY: Final = Field("capacity", maybe(NUMBER), "How many entries the table can have. Null: not read.")
+_VIRTUAL_PORTS: Final = maybe(
+    object_of(
+        Field("state", TEXT, "Whether they are on: on, off or unknown."),
+        Field("possible", maybe(NUMBER), "VPortCap: how many virtual ports the port can have. Null unless on."),
+        Field("top_index", maybe(NUMBER), "VPortIndexTop: the highest index of a virtual port. Null unless on."),
+    )
+)
+_VALUES: Final = (
+    _CAPACITY,
+    Field("pkeys", maybe(listed(P_KEY_ENTRY)), "The entries that are not empty. Null: the table was not read."),
+    Field(
+        "virtual_ports",
+        _VIRTUAL_PORTS,
+        "The virtual ports behind the port; their P_Key tables cannot be read. Null: it cannot have any, or the table "
+        "is from sysfs.",
+    ),
+)
+
+PKEY_SHOW: Final = Document(
+    "pkey-show",
+    1,
+    (
+        Field("ports", listed(object_of(*PORT, *_VALUES)), "The ports that were asked for."),
+        ERRORS,
+        UNREACHED,
+        Field("source", TEXT, "sysfs: the table is what the driver has, not read from the port.", optional=True),
+    ),
+    rows=(*PORT, _CAPACITY, *P_KEY_ENTRY.fields),
+    each="entry; a port without entries has none",
+)
+PKEY_SET: Final = changed_ports("pkey-set", 1)
+PKEY_ADD: Final = changed_ports("pkey-add", 1)
+PKEY_REMOVE: Final = changed_ports("pkey-remove", 1)
