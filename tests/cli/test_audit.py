@@ -74,6 +74,7 @@ def test_the_table_says_first_what_is_wrong(cli: Cli) -> None:
         "",
         "2 rules: 0 pass, 1 fail, 1 unknown, 0 not applicable, 0 waived",
         "8 nodes, 24 ports: 24 read, 0 partly read, 0 with no answer behind them",
+        "next: `ibkeys mkey-deploy --same --protect 2 --lease 60 --dry-run` (MK001)",
     ]
     assert "Remedy" not in cli("audit", "--check", "MK001", "--no-remedy").out
 

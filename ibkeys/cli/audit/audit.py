@@ -20,7 +20,7 @@ from ibkeys.cli.audit.formats import (
     write_for_checks,
 )
 from ibkeys.cli.audit.shared_options import DEFAULT_FAIL_ON, DEFAULT_PROFILE, FAIL_ON, PROFILE, WAIVERS, FailOn
-from ibkeys.cli.exits import write_exact
+from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import is_folded
@@ -112,11 +112,21 @@ def audit(where: Where, compared: Compare, choice: Choice, listing: Listing, for
         write_exact(text.rstrip("\n"))
     else:
         _write(report, data, format, not choice.no_remedy, folded)
+        if format == "table" and not choice.no_remedy:
+            _write_next(report, data, compared.policy, where.snapshot)
     finish(errors_of(data.fabric, part.concerns) if part is not None else errors_of(data.fabric), format)
     for question, probe in data.snapshot.sa_probes.items():
         if probe.answer == "failed":
             exits.warn(f"the SA could not be queried ({question}): {probe.detail}", "error")
     return code
+
+
+def _write_next(report: Report, data: AuditInput, policy: str | None, recorded: str | None) -> None:
+    from ibkeys.cli.audit.next_step import next_step
+
+    step = next_step(report, data, policy, recorded)
+    if step is not None:
+        write(f"next: {step}")
 
 
 def _part_of(data: AuditInput, chosen: PortFilter) -> Part | None:

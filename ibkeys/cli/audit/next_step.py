@@ -1,0 +1,59 @@
+"""What to do after an audit: the one command that shows more of the gravest finding, or what would mend it."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from ibkeys.audit.findings import SEVERITIES, Report, RuleResult
+from ibkeys.cli.audit.shared_options import DEFAULT_PROFILE
+from ibkeys.topology.subnet_manager import shown_subnet_manager
+
+if TYPE_CHECKING:
+    from ibkeys.audit.inputs import AuditInput
+
+_HARDENED = SEVERITIES[:2]
+"""What `ibkeys harden` mends by default."""
+
+
+def next_step(report: Report, data: AuditInput, policy: str | None, recorded: str | None) -> str | None:
+    """Return the command for the gravest finding, the first one of the catalogue where several are; None without any.
+
+    It changes nothing as it stands. *policy*: what ``--policy`` said; *recorded*: the snapshot that ``--from`` named.
+    """
+    failed = [each for each in report.results if each.result == "fail"]
+    if not failed:
+        return None
+    gravest = min(failed, key=lambda each: SEVERITIES.index(each.severity))
+    words = _words(gravest, report, data, policy)
+    from_file = ["--from", recorded] if recorded is not None and words[0] in ("why", "plan") else []
+    return f"`{shlex.join(['ibkeys', *words, *from_file])}` ({gravest.rule})"
+
+
+def _words(found: RuleResult, report: Report, data: AuditInput, policy: str | None) -> list[str]:
+    from ibkeys.harden.findings import MENDED_BY
+
+    pair = _pair(found) if found.rule == "PK005" else None
+    if pair is not None:
+        return ["why", "-G", *pair]
+    step = MENDED_BY.get(found.rule)
+    if step == "partitions" and policy is not None:
+        return ["plan", "--policy", policy]
+    if step not in (None, "partitions") and found.severity in _HARDENED and _sm_may_run(data):
+        return ["harden", *([] if report.profile == DEFAULT_PROFILE else ["--profile", report.profile]), "--dry-run"]
+    if found.rule == "MK001" and not _sm_may_run(data):
+        return ["mkey-deploy", "--same", "--protect", "2", "--lease", "60", "--dry-run"]
+    return ["audit", "--explain", found.rule]
+
+
+def _pair(found: RuleResult) -> tuple[str, str] | None:
+    """Return the port GUIDs of a pair that a rule about pairs found."""
+    for subject in found.subjects:
+        partners = subject.evidence.get("partners")
+        if subject.result == "fail" and partners:
+            return subject.identity["port_guid"], next(iter(partners))
+    return None
+
+
+def _sm_may_run(data: AuditInput) -> bool:
+    return shown_subnet_manager(data.fabric).may_be_master
