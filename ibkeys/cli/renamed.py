@@ -8,5 +8,8 @@ from typing import Final
 RENAMED: Final[Mapping[str, str]] = {
     "ipoib-check": "compare --ipoib --policy FILE",
     "names": "discover --names",
+    "policy-add": "partition-add PARTITION --policy FILE",
+    "policy-move": "partition-add TO --out-of FROM --policy FILE",
+    "policy-remove": "partition-remove PARTITION WHO... --policy FILE",
 }
 """What is typed now, without ``ibkeys``, by the old name."""

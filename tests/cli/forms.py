@@ -114,9 +114,12 @@ class _Place:
         yield "policy-check bad", _plain("policy-check", self._file("bad.conf", "x=0x21 : nonsense ;\n"))
         yield "policy-from", at("policy-from")
         yield "policy-diff", at("policy-diff", self.policy, self.wished)
-        yield "policy-add", at("policy-add", self.edited, "blue", "--full", "node04*")
-        yield "policy-move", at("policy-move", self.edited, "blue", "red=0x22", "node04*")
-        yield "policy-remove", at("policy-remove", self.edited, "blue", "node03*")
+        yield "partition-add", at("partition-add", "--policy", self.edited, "blue", "--full", "node04*")
+        yield (
+            "partition-add move",
+            at("partition-add", "--policy", self.edited, "red=0x22", "--out-of", "blue", "node04*"),
+        )
+        yield "partition-remove", at("partition-remove", "--policy", self.edited, "blue", "node03*")
         plan = self.folder / "plan.json"
         yield "plan", at("plan", "--policy", self.wished, "--out", plan, "--full")
         yield "apply dry", at("apply", plan, "--dry-run", *yes, *over)

@@ -36,12 +36,16 @@ REFUSED: dict[tuple[str, str], tuple[tuple[object, ...], str]] = {
         ("plan", "--policy", "POLICY", "--script", "opensm", "--present", "UFM"),
         "a copy of the policy that OpenSM reads on its own host",
     ),
-    ("policy-add", "file"): (("policy-add", "UFM", "a=0x10", "--full", "ALL"), EDITED),
-    ("policy-remove", "file"): (("policy-remove", "UFM", "a", "node02"), EDITED),
-    ("policy-move", "file"): (("policy-move", "UFM", "a", "b", "node02"), EDITED),
-    ("policy-add", "out"): (("policy-add", "POLICY", "b=0x10", "--full", "ALL", "--out", "UFM"), EDITED),
-    ("policy-remove", "out"): (("policy-remove", "POLICY", "lustre", "node02", "--out", "UFM"), EDITED),
-    ("policy-move", "out"): (("policy-move", "POLICY", "lustre", "b", "node02", "--out", "UFM"), EDITED),
+    ("partition-add", "file"): (("partition-add", "--policy", "UFM", "a=0x10", "--full", "ALL"), EDITED),
+    ("partition-remove", "file"): (("partition-remove", "--policy", "UFM", "a", "node02"), EDITED),
+    ("partition-add", "out"): (
+        ("partition-add", "--policy", "POLICY", "b=0x10", "--full", "ALL", "--out", "UFM"),
+        EDITED,
+    ),
+    ("partition-remove", "out"): (
+        ("partition-remove", "--policy", "POLICY", "lustre", "node02", "--out", "UFM"),
+        EDITED,
+    ),
     ("policy-from", "out"): (("policy-from", "--out", "UFM"), EDITED),
 }
 

@@ -28,7 +28,7 @@ _BY_WORD: Final[dict[str, Source]] = {
     "NODE": sources.simulated_nodes,
     "ADDR": sources.address,
     "WHAT": sources.address_or_directory,
-    **dict.fromkeys(("PARTITION", "FROM", "TO"), sources.partitions),
+    "PARTITION": sources.partitions,
     "COMMAND...": sources.steering,
 }
 """By the first word for the value: ``FILE`` of ``FILE|opensm``, ``ADDR`` of ``[ADDR] [PORTNUM]``, ``ID`` of

@@ -25,11 +25,19 @@ M = TypeVar("M")
 
 @dataclass(frozen=True, slots=True)
 class Editing:
-    """Which fabric knows the names, where an edited policy goes, what the user agrees to, and how it is shown."""
+    """Which policy is edited, which fabric knows the names, where the edited policy goes, what the user agrees to, and
+    how it is shown.
+
+    ``file`` is never from the site file or the environment: those name the policy that is in force, and whoever forgets
+    to name a draft would edit that one.
+    """
 
     where: Where
+    file: str = options.field(
+        "--policy", "file", env=False, required=True, metavar="FILE", help="The policy file to edit."
+    )
     out: str | None = options.field(
-        "--out", env=False, metavar="FILE", help="Write the edited policy to this file, and leave FILE unchanged."
+        "--out", env=False, metavar="FILE", help="Write the edited policy to this file, and leave the other unchanged."
     )
     dry_run: bool = options.flag_field("--dry-run", help="Show what would change, write nothing.")
     force: bool = options.flag_field("--force", help="Edit a policy that an OpenSM on this host reads.")
@@ -62,39 +70,53 @@ class Memberships:
 _members = options.group("members", Memberships)
 
 
-@command("policy-add")
-@click.argument("file")
+@command("partition-add")
 @click.argument("partition")
+@click.argument("words", nargs=-1, metavar="[WHO]...")
 @_members
+@options.option("--out-of", env=False, metavar="PARTITION", help="Remove the ports from this partition, too.")
 @_editing
-def policy_add(file: str, partition: str, members: Memberships, editing: Editing) -> int:
-    """Add ports to a partition in a policy file.
+def partition_add(
+    partition: str, words: tuple[str, ...], members: Memberships, out_of: str | None, editing: Editing
+) -> int:
+    """Add ports to a partition in a policy file, or move them.
 
     PARTITION is a name, a P_Key such as 0x21, or both (lustre=0x21). The last form creates the partition if it does not
-    exist. WHO is a name such as 'stage[1-48]' or 'tank*', a GUID, a LID, SWITCH:3, or a word such as ALL or SELF.
-    Comments, order and every other byte are kept.
+    exist. WHO is a name such as 'stage[1-48]' or 'tank*', a GUID, a LID, SWITCH:3, or a word such as ALL or SELF. With
+    --out-of, a WHO without --full or --limited keeps its membership. Comments, order and every other byte are kept.
     """
     from ibkeys.cli.policies.members import keywords_of, parse_partition
-    from ibkeys.partitions.editing.changes import add_members
+    from ibkeys.partitions.editing.changes import add_members, move_members
     from ibkeys.partitions.model import Rule
 
     target = parse_partition(partition)
-    memberships = members.by_word()
+    source = parse_partition(out_of) if out_of is not None else None
+    if words and source is None:
+        raise UsageError(
+            f"{words[0]}: give its membership, --full WHO or --limited WHO; it keeps one with --out-of only"
+        )
+    given = members.by_word(required=not words)
+    kept: dict[str, MemberWord | None] = dict.fromkeys(words)
+    if twice := given.keys() & kept:
+        raise UsageError(f"{', '.join(sorted(twice))}: named with a membership and without one")
+    if source is not None:
+        _refuse_keywords([*given, *words])
 
     def edit(policy: Policy, meant: Meant) -> EditedPolicy:
-        rules: list[Rule] = [Rule(each, 0, memberships[each]) for each in keywords_of(memberships)]
-        rules += [Rule("GUID", guid, how) for guid, how in _by_guid(meant, memberships).items()]
+        if source is not None:
+            return move_members(policy, source, target, _by_guid(meant, {**given, **kept}), meant.known)
+        rules: list[Rule] = [Rule(each, 0, given[each]) for each in keywords_of(given)]
+        rules += [Rule("GUID", guid, how) for guid, how in _by_guid(meant, given).items()]
         return add_members(policy, target, rules, meant.known)
 
-    return _carry_out("policy-add", file, list(memberships), editing, edit)
+    return _carry_out("partition-add", [*given, *words], editing, edit)
 
 
-@command("policy-remove")
-@click.argument("file")
+@command("partition-remove")
 @click.argument("partition")
 @click.argument("words", nargs=-1, required=True, metavar="WHO...")
 @_editing
-def policy_remove(file: str, partition: str, words: tuple[str, ...], editing: Editing) -> int:
+def partition_remove(partition: str, words: tuple[str, ...], editing: Editing) -> int:
     """Remove ports from a partition in a policy file.
 
     Refused for a port that is a member through a keyword such as ALL. A line without any port left is removed with
@@ -110,38 +132,7 @@ def policy_remove(file: str, partition: str, words: tuple[str, ...], editing: Ed
         guids = dict.fromkeys(guid for each in meant.guids.values() for guid in each)
         return remove_members(policy, source, list(guids), meant.known)
 
-    return _carry_out("policy-remove", file, words, editing, edit)
-
-
-@command("policy-move")
-@click.argument("file")
-@click.argument("source", metavar="FROM")
-@click.argument("target", metavar="TO")
-@click.argument("words", nargs=-1, metavar="[WHO]...")
-@_members
-@_editing
-def policy_move(
-    file: str, source: str, target: str, words: tuple[str, ...], members: Memberships, editing: Editing
-) -> int:
-    """Move ports from one partition to another in a policy file.
-
-    WHO keeps its present membership; --full WHO and --limited WHO set it. TO is created if it is given as
-    lustre=0x21 and does not exist.
-    """
-    from ibkeys.cli.policies.members import parse_partition
-    from ibkeys.partitions.editing.changes import move_members
-
-    places = parse_partition(source), parse_partition(target)
-    memberships: dict[str, MemberWord | None] = dict(members.by_word(required=not words))
-    if words and (twice := set(words) & memberships.keys()):
-        raise UsageError(f"{', '.join(sorted(twice))}: named with a membership and without one")
-    memberships.update(dict.fromkeys(words))
-    _refuse_keywords(list(memberships))
-
-    def edit(policy: Policy, meant: Meant) -> EditedPolicy:
-        return move_members(policy, *places, _by_guid(meant, memberships), meant.known)
-
-    return _carry_out("policy-move", file, list(memberships), editing, edit)
+    return _carry_out("partition-remove", words, editing, edit)
 
 
 def _by_guid(meant: Meant, memberships: Mapping[str, M]) -> dict[int, M]:
@@ -168,7 +159,7 @@ def _refuse_keywords(words: Sequence[str]) -> None:
 
 
 def _carry_out(
-    command: str, file: str, words: Sequence[str], editing: Editing, edit: Callable[[Policy, Meant], EditedPolicy]
+    command: str, words: Sequence[str], editing: Editing, edit: Callable[[Policy, Meant], EditedPolicy]
 ) -> int:
     """Read the file, look the words up, edit, show, write. Nothing is written if one step is refused."""
     from ibkeys.cli.opening import open_source
@@ -177,7 +168,7 @@ def _carry_out(
     from ibkeys.cli.showing import sweep
     from ibkeys.discovery.wanted import Wanted
 
-    given = PolicyFile.read(file)
+    given = PolicyFile.read(editing.file)
     given.policy.require_accepted()
     place = PolicyFile.look(editing.out) if editing.out is not None else given
     with open_source(editing.where) as source:

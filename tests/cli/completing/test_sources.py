@@ -55,7 +55,7 @@ def test_names_of_the_last_sweep(complete: Complete, cli: Cli) -> None:
     assert complete("ibkeys why -N node01\\ mlx4_0 node06") == ["node06\\ mlx4_0"]
     assert complete("ibkeys pkey-show --node node05") == ["node05"]
     assert complete("ibkeys discover --names Inf") == ["Infiniscale-IV"]
-    assert complete("ibkeys policy-add f p --full node05") == ["node05"]
+    assert complete("ibkeys partition-add --policy f p --full node05") == ["node05"]
 
 
 def test_names_where_no_name_is_meant(complete: Complete, cli: Cli) -> None:
@@ -86,10 +86,10 @@ def test_operations_of_the_journal(complete: Complete, cli: Cli) -> None:
 def test_partitions_of_a_policy(complete: Complete, tmp_path: Path) -> None:
     path = tmp_path / "partitions.conf"
     path.write_text(POLICY)
-    assert complete(f"ibkeys policy-add {path} l") == ["lab", "lustre"]
-    assert complete(f"ibkeys policy-move {path} lab lu") == ["lustre"]
+    assert complete(f"ibkeys partition-add --policy {path} l") == ["lab", "lustre"]
+    assert complete(f"ibkeys partition-add --policy {path} lab --out-of lu") == ["lustre"]
     assert complete(f"ibkeys plan --policy {path} --allow-index-moves ") == ["Default", "lab", "lustre"]
-    assert complete(f"ibkeys policy-remove {tmp_path}/none l") == [""]
+    assert complete(f"ibkeys partition-remove --policy {tmp_path}/none l") == [""]
 
 
 def test_steering_completes_every_command_of_its_grammar(complete: Complete) -> None:

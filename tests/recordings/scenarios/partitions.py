@@ -147,12 +147,12 @@ SCENARIOS: Final = [
     Scenario(
         "policy-edits",
         [
-            Command("policy-add {dir}/new.conf lustre --full 'node05*' --dry-run"),
-            Command("policy-add {dir}/new.conf lustre --full 'node05*' --limited 'node06*'"),
-            Command("policy-add {dir}/new.conf tank=0x44 --full 'node0[1-2]*' --out {dir}/out.conf"),
-            Command("policy-remove {dir}/new.conf lustre 'node05*'"),
-            Command("policy-move {dir}/new.conf lustre gpu 'node06*'"),
-            Command("policy-add {dir}/new.conf none --full 'node05*'"),
+            Command("partition-add --policy {dir}/new.conf lustre --full 'node05*' --dry-run"),
+            Command("partition-add --policy {dir}/new.conf lustre --full 'node05*' --limited 'node06*'"),
+            Command("partition-add --policy {dir}/new.conf tank=0x44 --full 'node0[1-2]*' --out {dir}/out.conf"),
+            Command("partition-remove --policy {dir}/new.conf lustre 'node05*'"),
+            Command("partition-add --policy {dir}/new.conf gpu --out-of lustre 'node06*'"),
+            Command("partition-add --policy {dir}/new.conf none --full 'node05*'"),
             Command("policy-from --out {dir}/from.conf"),
         ],
         begin=policies,
@@ -160,8 +160,8 @@ SCENARIOS: Final = [
     Scenario(
         "policy-edits-of-a-running-opensm",
         [
-            Command("policy-add {dir}/opensm/partitions.conf lustre=0x21 --full 'node05*'"),
-            Command("policy-add {dir}/opensm/partitions.conf lustre=0x21 --full 'node05*' --force"),
+            Command("partition-add --policy {dir}/opensm/partitions.conf lustre=0x21 --full 'node05*'"),
+            Command("partition-add --policy {dir}/opensm/partitions.conf lustre=0x21 --full 'node05*' --force"),
             Command("policy-from --out {dir}/opensm/partitions.conf"),
         ],
         begin=opensm(),

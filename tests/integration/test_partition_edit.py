@@ -38,9 +38,9 @@ def test_opensm_makes_of_an_edited_policy_what_it_made_before_and_the_change(nam
         fabric.opensm("", Path(path))
         before = tables(fabric)
         steps = [
-            ("policy-add", path, "X", "--full", "node05", "--limited", "node0[2,6]"),
-            ("policy-remove", path, "X", "node0[2-3]"),
-            ("policy-move", path, "X", "Z=0x33", "node05"),
+            ("partition-add", "--policy", path, "X", "--full", "node05", "--limited", "node0[2,6]"),
+            ("partition-remove", "--policy", path, "X", "node0[2-3]"),
+            ("partition-add", "--policy", path, "Z=0x33", "--out-of", "X", "node05"),
         ]
         for step in steps:
             done = fabric.ibkeys(*step)

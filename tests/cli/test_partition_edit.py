@@ -1,4 +1,4 @@
-"""policy-add, policy-remove, policy-move: names to GUIDs, what is written where, and what is not."""
+"""partition-add and partition-remove: names to GUIDs, what is written where, and what is not."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ibkeys.sm.instance import NOTHING_NAMED
 from tests.change.policyhost import host
 from tests.cli.conftest import DUAL_HOME, TWO_SWITCH, Result, run
 from tests.cli.saved import save
+from tests.cli.sites import LOCAL_PORT, toml
 from tests.fabricsim import subnet
 
 TEXT = (
@@ -35,12 +36,12 @@ def policy(tmp_path: Path) -> Path:
     return path
 
 
-def edit(command: str, *args: object, backend: str = TWO_SWITCH) -> Result:
-    return run(command, "--backend", backend, *args)
+def edit(command: str, policy: Path, *args: object, backend: str = TWO_SWITCH) -> Result:
+    return run(command, "--backend", backend, "--policy", policy, *args)
 
 
 def test_hosts_join_by_their_names_and_every_other_byte_stays(policy: Path) -> None:
-    result = edit("policy-add", policy, "lustre=0x21", "--limited", "node[01-02]", "--full", "node04")
+    result = edit("partition-add", policy, "lustre=0x21", "--limited", "node[01-02]", "--full", "node04")
     assert (result.code, result.err) == (0, "")
     assert policy.read_text() == (
         "# our policy\n"
@@ -56,22 +57,22 @@ def test_hosts_join_by_their_names_and_every_other_byte_stays(policy: Path) -> N
     assert os.listdir(policy.parent) == ["partitions.conf"]
     assert "-    0x0002c903000a1041=limited ;  # node04\n+    0x0002c903000a1041=full,  # node04\n" in result.out
     assert result.out.endswith(f"written: {policy}; what it changes on the fabric: ibkeys plan --policy {policy}\n")
-    again = edit("policy-add", policy, "lustre", "--limited", "node[01-02]", "--full", "node0[3-4]")
+    again = edit("partition-add", policy, "lustre", "--limited", "node[01-02]", "--full", "node0[3-4]")
     assert (again.code, again.out) == (0, "4 ports are already as requested\nnothing to change\n")
 
 
 def test_a_dry_run_shows_the_difference_and_writes_nothing(policy: Path) -> None:
-    result = edit("policy-remove", policy, "lustre", "node04", "--dry-run")
+    result = edit("partition-remove", policy, "lustre", "node04", "--dry-run")
     assert result.code == 1
     assert "-    0x0002c903000a1041=limited ;  # node04\n" in result.out
     assert result.out.endswith("dry run: nothing was written\n")
     assert policy.read_text() == TEXT
-    assert edit("policy-remove", policy, "lustre", "node05", "--dry-run").code == 0
+    assert edit("partition-remove", policy, "lustre", "node05", "--dry-run").code == 0
 
 
 def test_elsewhere_is_a_new_file_with_the_same_mode(policy: Path, tmp_path: Path) -> None:
     out = tmp_path / "new.conf"
-    assert edit("policy-move", policy, "lustre", "gpu=0x30", "node04", "--out", out).code == 0
+    assert edit("partition-add", policy, "gpu=0x30", "--out-of", "lustre", "node04", "--out", out).code == 0
     assert policy.read_text() == TEXT
     assert stat.S_IMODE(out.stat().st_mode) == 0o640
     assert out.read_text() == TEXT.replace(
@@ -80,7 +81,7 @@ def test_elsewhere_is_a_new_file_with_the_same_mode(policy: Path, tmp_path: Path
 
 
 def test_of_names_that_are_not_there_none_is_written(policy: Path) -> None:
-    result = edit("policy-add", policy, "lustre", "--limited", "node[05-08]", "--full", "node01")
+    result = edit("partition-add", policy, "lustre", "--limited", "node[05-08]", "--full", "node01")
     assert (result.code, result.out) == (2, "")
     assert "'node[07-08]': nothing that was read has this name; did you mean node0" in result.error
     assert policy.read_text() == TEXT
@@ -90,7 +91,7 @@ def test_who_does_not_answer_is_named_and_one_thing_is_not_many(policy: Path, tm
     net = subnet("two-switch")
     net.silence("node05 mlx4_0")
     file = save(net, tmp_path / "a.db")
-    result = run("policy-add", policy, "lustre", "--limited", "node[01-06]", "--from", file)
+    result = run("partition-add", "--policy", policy, "lustre", "--limited", "node[01-06]", "--from", file)
     assert result.code == 2
     first, error = result.err.splitlines()
     assert first == "ibkeys: warning: 1 thing could not be read, so a name may belong to more ports: see discover"
@@ -99,7 +100,7 @@ def test_who_does_not_answer_is_named_and_one_thing_is_not_many(policy: Path, tm
 
 
 def test_both_ports_of_a_host_join_and_that_is_said(policy: Path) -> None:
-    result = edit("policy-add", policy, "lustre", "--full", "db01", "--full", "db02 mlx5_0", backend=DUAL_HOME)
+    result = edit("partition-add", policy, "lustre", "--full", "db01", "--full", "db02 mlx5_0", backend=DUAL_HOME)
     assert result.code == 0
     assert result.err == (
         "ibkeys: note: db01: hosts with several ports; all their ports are selected: db01 mlx5_0 port 1-2\n"
@@ -109,7 +110,7 @@ def test_both_ports_of_a_host_join_and_that_is_said(policy: Path) -> None:
 
 
 def test_switches_are_meant_by_port_0_and_a_guid_may_be_still_to_come(policy: Path) -> None:
-    result = edit("policy-add", policy, "lustre", "--full", "MF0*", "--full", "0x0002c903000a9999")
+    result = edit("partition-add", policy, "lustre", "--full", "MF0*", "--full", "0x0002c903000a9999")
     assert result.code == 0
     assert "note: 1 of them switches: MF0;switch-a:IS5023/U1 port 0" in result.err
     assert "warning: 0x0002c903000a9999: no port that was read has this GUID" in result.err
@@ -122,7 +123,9 @@ def test_names_come_from_a_snapshot_and_a_map(policy: Path, tmp_path: Path) -> N
     snapshot, names = tmp_path / "monday.db", tmp_path / "names"
     assert run("snapshot", "--backend", TWO_SWITCH, snapshot).code == 0
     names.write_text('0x0002c903000a1050 "tank1 mlx4_0"\n')
-    added = run("policy-add", policy, "lustre", "--full", "tank*", "--from", snapshot, "--node-name-map", names)
+    added = run(
+        "partition-add", "--policy", policy, "lustre", "--full", "tank*", "--from", snapshot, "--node-name-map", names
+    )
     assert added.code == 0
     assert "    0x0002c903000a1051=full ;  # tank1 mlx4_0\n" in policy.read_text()
 
@@ -130,23 +133,26 @@ def test_names_come_from_a_snapshot_and_a_map(policy: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("policy-add", "lustre"), "--full WHO or --limited WHO"),
-        (("policy-add", "lustre", "--full", "node01", "--limited", "node01"), "with --full and with --limited"),
-        (("policy-add", "lustre", "--full", "node01", "--limited", "node0*"), "two names select it"),
+        (("partition-add", "lustre"), "--full WHO or --limited WHO"),
+        (("partition-add", "lustre", "--full", "node01", "--limited", "node01"), "with --full and with --limited"),
+        (("partition-add", "lustre", "--full", "node01", "--limited", "node0*"), "two names select it"),
         (
-            ("policy-add", "lustr", "--full", "node01"),
+            ("partition-add", "lustr", "--full", "node01"),
             "(to make one, give its P_Key too: lustr=0x21); did you mean lustre?",
         ),
-        (("policy-add", "lustre", "--full", "ALL"), "exists already"),
-        (("policy-add", "0x8000", "--full", "node01"), "P_Key"),
-        (("policy-add", "lustre=", "--full", "node01"), "is not a partition"),
-        (("policy-add", "lustre=0x22", "--full", "node01"), "has the number 0x0021 there"),
-        (("policy-remove", "Default", "node01"), "by ALL in line 2"),
-        (("policy-remove", "lustre", "SELF"), "stands for a group of ports"),
-        (("policy-move", "lustre", "gpu=0x30"), "--full WHO or --limited WHO"),
-        (("policy-move", "lustre", "gpu=0x30", "node01"), "no member of partition lustre"),
-        (("policy-move", "lustre", "0x21", "node04"), "the same partition"),
-        (("policy-add", "lustre", "--full", "node[1-"), "is not a set of names"),
+        (("partition-add", "lustre", "--full", "ALL"), "exists already"),
+        (("partition-add", "0x8000", "--full", "node01"), "P_Key"),
+        (("partition-add", "lustre=", "--full", "node01"), "is not a partition"),
+        (("partition-add", "lustre=0x22", "--full", "node01"), "has the number 0x0021 there"),
+        (("partition-remove", "Default", "node01"), "by ALL in line 2"),
+        (("partition-remove", "lustre", "SELF"), "stands for a group of ports"),
+        (("partition-add", "gpu=0x30", "--out-of", "lustre"), "--full WHO or --limited WHO"),
+        (("partition-add", "gpu=0x30", "--out-of", "lustre", "node01"), "no member of partition lustre"),
+        (("partition-add", "0x21", "--out-of", "lustre", "node04"), "the same partition"),
+        (("partition-add", "lustre", "node04"), "node04: give its membership, --full WHO or --limited WHO"),
+        (("partition-add", "gpu=0x30", "--out-of", "lustre", "node04", "--full", "node04"), "and without one"),
+        (("partition-add", "gpu=0x30", "--out-of", "lustre", "ALL"), "stands for a group of ports"),
+        (("partition-add", "lustre", "--full", "node[1-"), "is not a set of names"),
     ],
 )
 def test_wrong_usage_writes_nothing(policy: Path, args: tuple[str, ...], said: str) -> None:
@@ -158,31 +164,31 @@ def test_wrong_usage_writes_nothing(policy: Path, args: tuple[str, ...], said: s
 
 def test_a_policy_that_opensm_would_refuse_or_that_is_not_there_is_not_edited(policy: Path, tmp_path: Path) -> None:
     policy.write_bytes(TEXT.replace("\n", "\r\n").encode())
-    result = edit("policy-add", policy, "lustre", "--full", "node01")
+    result = edit("partition-add", policy, "lustre", "--full", "node01")
     assert result.code == 2
     assert "FULL MEMBER OF THE DEFAULT PARTITION" in result.error
-    assert "there is no such policy" in edit("policy-add", tmp_path / "none.conf", "x=0x5", "--full", "node01").error
-    assert edit("policy-add", tmp_path / "none" / "p.conf", "x=0x5", "--full", "node01").code == 2
-    assert edit("policy-add", tmp_path, "x=0x5", "--full", "node01").code == 2
+    assert "there is no such policy" in edit("partition-add", tmp_path / "none.conf", "x=0x5", "--full", "node01").error
+    assert edit("partition-add", tmp_path / "none" / "p.conf", "x=0x5", "--full", "node01").code == 2
+    assert edit("partition-add", tmp_path, "x=0x5", "--full", "node01").code == 2
 
 
 def test_a_link_of_the_users_own_leads_to_the_file_that_is_replaced(policy: Path) -> None:
     link = policy.parent / "link.conf"
     link.symlink_to(policy)
-    assert edit("policy-remove", link, "lustre", "node04").code == 0
+    assert edit("partition-remove", link, "lustre", "node04").code == 0
     assert link.is_symlink()
     assert "node04" not in policy.read_text()
 
 
 def test_what_cannot_be_written_is_said_and_the_policy_stays(policy: Path, tmp_path: Path) -> None:
-    result = edit("policy-remove", policy, "lustre", "node04", "--out", tmp_path / "none" / "p.conf")
+    result = edit("partition-remove", policy, "lustre", "node04", "--out", tmp_path / "none" / "p.conf")
     assert (result.code, policy.read_text()) == (3, TEXT)
-    assert edit("policy-remove", policy, "lustre", "node04", "--out", "/dev/stdout").code == 3
+    assert edit("partition-remove", policy, "lustre", "node04", "--out", "/dev/stdout").code == 3
 
 
 def test_json_and_csv_have_each_port(policy: Path) -> None:
-    document = edit("policy-add", policy, "lustre", "--full", "node0[3-4]", "--dry-run", "-f", "json").json
-    assert document["schema"] == "ibkeys.policy-add/1"
+    document = edit("partition-add", policy, "lustre", "--full", "node0[3-4]", "--dry-run", "-f", "json").json
+    assert document["schema"] == "ibkeys.partition-add/1"
     assert (document["written"], document["out"]) == (False, str(policy))
     [change] = document["changes"]
     assert (change["node_desc"], change["port_guid"]) == ("node04 mlx4_0", "0x0002c903000a1041")
@@ -190,7 +196,7 @@ def test_json_and_csv_have_each_port(policy: Path) -> None:
     assert (change["before"], change["after"]) == ("limited", "full")
     assert [port["node_desc"] for port in document["unchanged"]] == ["node03 mlx4_0"]
     assert "+    0x0002c903000a1041=full ;  # node04" in document["diff"].split("\n")
-    rows = csv.DictReader(io.StringIO(edit("policy-remove", policy, "lustre", "3", "4", "-f", "csv").out))
+    rows = csv.DictReader(io.StringIO(edit("partition-remove", policy, "lustre", "3", "4", "-f", "csv").out))
     assert [(row["node_desc"], row["before"], row["after"]) for row in rows] == [
         ("node03 mlx4_0", "full", ""),
         ("node04 mlx4_0", "limited", ""),
@@ -198,7 +204,7 @@ def test_json_and_csv_have_each_port(policy: Path) -> None:
 
 
 def test_what_is_to_be_remarked_from_now_on_is_said(policy: Path) -> None:
-    result = edit("policy-add", policy, "new=0x33", "--limited", "node01", "--limited", "node02")
+    result = edit("partition-add", policy, "new=0x33", "--limited", "node01", "--limited", "node02")
     assert "partition 0x0033 has only limited members: none may talk to another [limited-only]" in result.err
     assert "note: partition new=0x0033 is new" in result.err
 
@@ -207,13 +213,13 @@ def test_the_policy_of_a_running_opensm_needs_force(policy: Path, monkeypatch: p
     running = host("-P", str(policy))
     real = policy_file.look_at_host
     monkeypatch.setattr(policy_file, "look_at_host", lambda *_: real(running, NOTHING_NAMED))
-    dry = edit("policy-add", policy, "lustre", "--full", "node01", "--dry-run")
+    dry = edit("partition-add", policy, "lustre", "--full", "node01", "--dry-run")
     assert dry.code == 4
     assert "would be refused: by interlock active-sm" in dry.err
-    refused = edit("policy-add", policy, "lustre", "--full", "node01")
+    refused = edit("partition-add", policy, "lustre", "--full", "node01")
     assert refused.code == 4
     assert policy.read_text() == TEXT
-    assert edit("policy-add", policy, "lustre", "--full", "node01", "--force").code == 0
+    assert edit("partition-add", policy, "lustre", "--full", "node01", "--force").code == 0
     assert policy.read_text() != TEXT
 
 
@@ -223,7 +229,7 @@ def test_the_policy_of_a_running_opensm_needs_force_as_out_too(policy: Path, mon
     monkeypatch.setattr(policy_file, "look_at_host", lambda *_: real(running, NOTHING_NAMED))
     mine = policy.with_name("mine.conf")
     mine.write_text(TEXT)
-    words = ("policy-add", mine, "lustre", "--full", "node01")
+    words = ("partition-add", mine, "lustre", "--full", "node01")
     assert edit(*words).code == 0
     assert edit(*words, "--dry-run").code == 0, "nothing is left to be changed"
     assert edit(*words, "--out", policy, "--dry-run").code == 4
@@ -235,5 +241,22 @@ def test_the_policy_of_a_running_opensm_needs_force_as_out_too(policy: Path, mon
 
 def test_a_file_that_another_program_makes_needs_an_override(policy: Path) -> None:
     policy.write_text("# Ansible managed\n" + TEXT)
-    assert edit("policy-remove", policy, "lustre", "node04").code == 4
-    assert edit("policy-remove", policy, "lustre", "node04", "--override", "file-managed").code == 0
+    assert edit("partition-remove", policy, "lustre", "node04").code == 4
+    assert edit("partition-remove", policy, "lustre", "node04", "--override", "file-managed").code == 0
+
+
+@pytest.mark.parametrize(
+    "words", [("partition-add", "lustre", "--full", "node01"), ("partition-remove", "lustre", "3")]
+)
+def test_the_policy_is_typed(
+    tmp_path: Path, policy: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The site file and the environment name the policy that is in force: a forgotten --policy must not edit that."""
+    monkeypatch.setenv("IBKEYS_POLICY", str(policy))
+    site = tmp_path / "site.toml"
+    site.write_text(toml(subnet=[LOCAL_PORT], policy=str(policy)))
+    for more in ((), ("--site", site)):
+        result = run(*words, *more)
+        assert (result.code, result.out) == (2, "")
+        assert result.error.startswith("Missing option '--policy'")
+        assert policy.read_text() == TEXT
