@@ -4,7 +4,6 @@ exit code.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -21,8 +20,8 @@ from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import load, open_source
 from ibkeys.cli.options import ShownPorts, Where
 from ibkeys.cli.render import IDENTITY, Row, heading_of, names_of, write_csv, write_details, write_json, write_table
-from ibkeys.cli.screen.colour import bar_console
 from ibkeys.cli.screen.lines import keep_whole
+from ibkeys.cli.screen.progress import Progress
 from ibkeys.errors import IbkeysError, UsageError
 from ibkeys.printable import counted, first_lines
 from ibkeys.topology.names.folded import FoldedNames
@@ -305,12 +304,7 @@ def write_unreached(unreached: int) -> None:
 @contextmanager
 def progress_bar(where: Where) -> Iterator[OnFound | None]:
     """Yield what a sweep tells its progress to; None if nobody watches."""
-    if where.debug or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=bar_console(), transient=True) as bar:
-        task = bar.add_task("reading the fabric", total=None)
-        yield lambda nodes, ports: bar.update(task, description=f"{nodes} nodes, {ports} ports")
+    with Progress(not where.debug) as progress:
+        progress.show("reading the fabric")
+        told = progress.is_drawing
+        yield (lambda nodes, ports: progress.show(f"reading: {nodes} nodes, {ports} ports")) if told else None

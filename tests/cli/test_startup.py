@@ -39,17 +39,17 @@ def imported_by(*args: str, **variables: str) -> set[str]:
 @pytest.mark.parametrize("args", [["--version"], ["--help"]])
 def test_version_and_help_import_little(args: list[str]) -> None:
     modules = imported_by(*args)
-    assert modules.isdisjoint({"rich", "sqlite3", "json", "cffi", "ibkeys.fabric", "ibkeys.mad", "ibkeys.cli.options"})
+    assert modules.isdisjoint({"sqlite3", "json", "cffi", "ibkeys.fabric", "ibkeys.mad", "ibkeys.cli.options"})
 
 
 def test_what_needs_no_fabric_imports_none() -> None:
     modules = imported_by("pkey-check", "0x8001", "0x1")
-    assert modules.isdisjoint({"rich", "sqlite3", "json", "cffi", "ibkeys.fabric", "ibkeys.sim"})
+    assert modules.isdisjoint({"sqlite3", "json", "cffi", "ibkeys.fabric", "ibkeys.sim"})
 
 
-def test_showing_on_a_pipe_imports_neither_rich_nor_a_database() -> None:
+def test_showing_on_a_pipe_imports_no_database() -> None:
     modules = imported_by("pkey-show", "--backend", TWO_SWITCH)
-    assert modules.isdisjoint({"rich", "sqlite3"})
+    assert modules.isdisjoint({"sqlite3"})
 
 
 def test_the_simulated_backend_needs_no_extension() -> None:
@@ -60,10 +60,10 @@ def test_the_simulated_backend_needs_no_extension() -> None:
     ("line", "never"),
     [
         ("ibkeys pkey-s", {"sqlite3", "json", "ibkeys.cli.options"}),
-        ("ibkeys pkey-show -N ", {"sqlite3", "rich", "cffi", "ibkeys.audit", "ibkeys.sim", "ibkeys.fabric.live"}),
-        ("ibkeys pkey-add --override ", {"sqlite3", "rich", "cffi", "ibkeys.audit", "ibkeys.fabric.live"}),
-        ("ibkeys audit --check ", {"rich", "cffi", "ibkeys.sim.subnet", "ibkeys.umad._libibumad"}),
-        ("ibkeys sim ctl ", {"sqlite3", "rich", "cffi", "ibkeys.audit"}),
+        ("ibkeys pkey-show -N ", {"sqlite3", "cffi", "ibkeys.audit", "ibkeys.sim", "ibkeys.fabric.live"}),
+        ("ibkeys pkey-add --override ", {"sqlite3", "cffi", "ibkeys.audit", "ibkeys.fabric.live"}),
+        ("ibkeys audit --check ", {"cffi", "ibkeys.sim.subnet", "ibkeys.umad._libibumad"}),
+        ("ibkeys sim ctl ", {"sqlite3", "cffi", "ibkeys.audit"}),
     ],
 )
 def test_a_completion_imports_what_it_offers(line: str, never: set[str]) -> None:

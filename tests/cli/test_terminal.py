@@ -16,13 +16,12 @@ from ibkeys.fabric.snapshot import take_snapshot
 from ibkeys.fabric.snapshot_file import save_snapshot
 from ibkeys.keys.fingerprint import Fingerprints
 from tests.cli.conftest import Result, Terminal, on_terminal, run
+from tests.cli.screen.screen import shown_lines
 from tests.corpus import DATA
 from tests.fabricsim import subnet, tool
 from tests.host.kernel.trees import connectx
 
 WIDTH = 80
-BAR = re.compile(r"\x1b\[(?![0-9;]*m)[0-9;?]*[a-zA-Z]")
-"""What moves the cursor: bars of progress do, on standard error."""
 HOST = "-gpu-cluster-west-rack07-chassis-b.example.org mlx5_0"
 
 
@@ -146,8 +145,7 @@ def test_every_command_that_shows_or_checks_is_here() -> None:
 
 def lines_of(result: Result) -> list[str]:
     """Return the lines of a result as they stand on the terminal; a bar of progress is gone at the end."""
-    err = [line for line in BAR.sub("\n", result.err).splitlines() if "reading the fabric" not in plain(line)]
-    return [plain(line) for line in (*result.out.splitlines(), *err)]
+    return [plain(line) for line in (*result.out.splitlines(), *shown_lines(result.err))]
 
 
 @pytest.mark.parametrize("words", SHOWN)

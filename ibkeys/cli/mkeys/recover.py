@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +16,7 @@ from ibkeys.cli.mkeys.rollout_output import ResultRows
 from ibkeys.cli.opening import load, open_fabric
 from ibkeys.cli.options import AskedChange, Where
 from ibkeys.cli.render import UNREADABLE, heading_of, write_data
-from ibkeys.cli.screen.colour import bar_console
+from ibkeys.cli.screen.progress import Progress
 from ibkeys.cli.secrets import read_m_keys
 from ibkeys.errors import UsageError
 
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from ibkeys.mkeys.recovery.outlook import Outlook
     from ibkeys.mkeys.recovery.recover import Recovery
     from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
-    from ibkeys.mkeys.recovery.result import OnStatus, RecoveryResult, Status
+    from ibkeys.mkeys.recovery.result import RecoveryResult, Status
 from ibkeys.printable import counted
 from ibkeys.topology.nodes import LinkEnd
 
@@ -174,8 +172,16 @@ def _run(where: Where, recovery: Recovery, format: str) -> int:
             write(f"{result.result}: {_heading(result)}: {result.reason}")
         exits.flush()
 
-    with _progress(where) as on_status:
-        summary = recovery.run(on_result, on_status)
+    with Progress(not where.debug) as progress:
+
+        def on_status(status: Status) -> None:
+            left = status.next_opening
+            when = "no lease is known yet" if left is None else f"next lease ends in about {left:.0f} s"
+            text = f"{status.waiting} silent or hiding; {when}"
+            progress.show(text, status.back, status.back + status.waiting)
+
+        progress.show("waiting for leases")
+        summary = recovery.run(on_result, on_status if progress.is_drawing else None)
     if summary.done and not recovery.options.sets_something:
         exits.note("ports at ProtectBits 0 show their keys to everyone: protect them again (mkey-rotate)")
     return _finish(recovery, rows)
@@ -207,28 +213,3 @@ def _finish(recovery: Recovery, rows: ResultRows) -> int:
     elif is_cut:
         exits.warn("the subnet was not fully read: a limit was reached", "error")
     return exits.NOT_COMPLETED if summary.failed or is_cut else exits.DONE
-
-
-@contextmanager
-def _progress(where: Where) -> Iterator[OnStatus | None]:
-    """Yield what a recovery tells its progress to; None if nobody watches."""
-    if where.debug or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=bar_console(), transient=True) as bars:
-        task = bars.add_task("waiting for leases", total=None)
-
-        def show(status: Status) -> None:
-            left = status.next_opening
-            when = "no lease is known yet" if left is None else f"next lease ends in about {left:.0f} s"
-            bars.update(
-                task,
-                description=f"{status.waiting} silent or hiding; {when}",
-                completed=status.back,
-                total=status.back + status.waiting,
-            )
-
-        yield show

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +15,7 @@ from ibkeys.cli.listing.folding import indented
 from ibkeys.cli.mkeys.rollout_output import ResultRows
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import heading_of
-from ibkeys.cli.screen.colour import bar_console
+from ibkeys.cli.screen.progress import Progress
 from ibkeys.cli.showing import LISTED_TROUBLES, say_notes
 from ibkeys.grouping import grouped
 from ibkeys.printable import counted
@@ -137,13 +135,18 @@ class ShownRun(ShownChange):
     def _make(self) -> None:
         from ibkeys.mkeys.rollout.planned_run import carry_out
 
-        with _bar(self.where, self.run) as step:
+        run, done = self.run, 0
+        total = len(run.jobs) + len(run.already_set) + len(run.skipped)
+        with Progress(not self.where.debug) as progress:
 
             def report(result: PortResult) -> None:
+                nonlocal done
+                done += 1
                 self._add(result)
-                step()
+                progress.show("ports", done, total)
 
-            carry_out(self.writer, self.run, report)
+            progress.show("ports", 0, total)
+            carry_out(self.writer, run, report)
 
     def report(self, applied: bool) -> int:
         """Say what a dry run would do to each port, or whether the run is complete."""
@@ -269,17 +272,3 @@ class ShownRun(ShownChange):
         if run.account.overtaken and last is not None and not run.goes_back:
             ways += f"; to keep what is there, when no other port is left: `{command_that_closes(last)}`"
         return ways
-
-
-@contextmanager
-def _bar(where: Where, run: PlannedRun) -> Iterator[Callable[[], None]]:
-    """Yield what is called for each port; on a terminal it moves a bar."""
-    if where.debug or not sys.stderr.isatty():
-        yield lambda: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("ports"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=bar_console(), transient=True) as bar:
-        task = bar.add_task("", total=len(run.jobs) + len(run.already_set) + len(run.skipped))
-        yield lambda: bar.advance(task)

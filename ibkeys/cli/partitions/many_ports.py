@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,15 +14,13 @@ from ibkeys.cli.options import Folding
 from ibkeys.cli.options.declaring import F
 from ibkeys.cli.partitions.changed_ports import changed_ports
 from ibkeys.cli.render import write_csv, write_json
-from ibkeys.cli.screen.colour import bar_console
+from ibkeys.cli.screen.progress import Progress
 from ibkeys.cli.sm.asked import AskedOfHosts
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.errors import IbkeysError, Refused
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
-    from rich import progress
-
     from ibkeys.apply.apply_plan import ApplyPlan
     from ibkeys.change.interrupts import Interrupts
 
@@ -163,41 +159,18 @@ class ManyPortsChange(ShownChange):
 
 
 class Bar:
-    """A bar on a terminal while steps are made, nothing elsewhere: the `OnStep` of a run.
-
-    It appears with the first step and must be removed (`stop`) before any prompt or message.
-    """
+    """A bar on a terminal while steps are made, nothing elsewhere: the `OnStep` of a run. It appears with the first
+    step and must be removed (`stop`) before any prompt."""
 
     def __init__(self, debug: bool) -> None:
-        self._is_wanted = not debug and sys.stderr.isatty()
-        self._bar: progress.Progress | None = None
+        self._progress = Progress(not debug)
 
     def __call__(self, phase: str, done: int, whole: int) -> None:
         """Show how far a phase is."""
-        if not self._is_wanted:
-            return
-        try:
-            self._bar = self._bar or _started_bar()
-            from ibkeys.plan.order import PHASES
+        from ibkeys.plan.order import PHASES
 
-            self._bar.update(self._bar.task_ids[0], description=PHASES[phase], completed=done, total=whole)
-        except (OSError, ValueError):  # the terminal is gone: the change goes on without it
-            self._is_wanted, self._bar = False, None
+        self._progress.show(PHASES[phase], done, whole)
 
     def stop(self) -> None:
         """Remove the bar. May be called twice."""
-        if self._bar is not None:
-            with suppress(OSError, ValueError):
-                self._bar.stop()
-            self._bar = None
-
-
-def _started_bar() -> progress.Progress:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    console = bar_console()
-    bar = Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
-    bar.add_task("", total=None)
-    bar.start()
-    return bar
+        self._progress.stop()

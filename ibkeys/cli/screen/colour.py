@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
+from typing import Any, Final, Literal, TextIO
 
 import click
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 Wish = Literal["auto", "always", "never"]
 WISHES: Final[tuple[Wish, ...]] = ("auto", "always", "never")
@@ -59,14 +56,6 @@ def choose(context: click.Context, wish: Wish = "auto") -> None:
     """Let what *context* writes have colour: ``auto`` on a terminal, unless NO_COLOR or TERM=dumb are set."""
     refused = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
     context.color = {"always": True, "never": False, "auto": False if refused else None}[wish]
-
-
-def bar_console() -> Console:
-    """Return where a bar of progress is drawn: standard error, in colour where `choose` allows it."""
-    from rich.console import Console
-
-    context = click.get_current_context(silent=True)
-    return Console(stderr=True, no_color=True if context is not None and context.color is False else None)
 
 
 def _is_wanted(stream: TextIO) -> bool:

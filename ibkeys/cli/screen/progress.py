@@ -1,0 +1,88 @@
+"""How far something is: one line on standard error, on a terminal, that is written over and removed at the end.
+
+Whoever writes a line on the same terminal hides it first (`hide`); the next step draws it again.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from time import monotonic
+from typing import Final, Self
+
+from ibkeys.cli.screen.lines import columns, width_of
+from ibkeys.cli.streams import takes_more
+
+EVERY: Final = 0.1
+"""Seconds between two drawings at least."""
+_CLEAR: Final = "\r\x1b[K"
+_BAR: Final = 30
+_LEAST_BAR: Final = 8
+_is_drawn = False
+
+
+class Progress:
+    """The line of one task; a context manager that removes it. *is_wanted*: False draws nothing, as every stream does
+    that is no terminal, or one that cannot clear a line (TERM=dumb)."""
+
+    def __init__(self, is_wanted: bool = True) -> None:
+        self.is_drawing = is_wanted and sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
+        self._began: float | None = None
+        self._next = 0.0
+
+    def show(self, text: str, done: int = 0, total: int = 0) -> None:
+        """Draw *text*, how many of *total* (0: not known) are *done*, and the time since the first call, if it is time
+        to. Draws nothing on a terminal that takes nothing, so that nobody waits for it."""
+        if not self.is_drawing:
+            return
+        now = monotonic()
+        if self._began is None:
+            self._began = now
+        if now < self._next or not takes_more(sys.stderr, 0):
+            return
+        self._next = now + EVERY
+        self._write(_CLEAR + _line(text, done, total, int(now - self._began)), is_drawn=True)
+
+    def stop(self) -> None:
+        """Remove the line. May be called twice; `show` draws it again."""
+        self._next = 0.0
+        hide()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def _write(self, text: str, is_drawn: bool) -> None:
+        try:
+            _put(text, is_drawn)
+        except (OSError, ValueError):  # the terminal is gone: what is done goes on without it
+            self.is_drawing = False
+
+
+def hide() -> None:
+    """Remove the line of progress from the terminal, if there is one, so that another can be written in its place."""
+    if _is_drawn:
+        with suppress(OSError, ValueError):
+            _put(_CLEAR, is_drawn=False)
+
+
+def _put(text: str, is_drawn: bool) -> None:
+    global _is_drawn
+    _is_drawn = is_drawn
+    sys.stderr.write(text)
+    sys.stderr.flush()
+
+
+def _line(text: str, done: int, total: int, seconds: int) -> str:
+    """Return the line, in as many columns as there are. On a narrow one the bar is left out, then the text is cut."""
+    most = (width_of(sys.stderr) or 0) - 1  # with all of them some terminals begin a new line
+    minutes, second = divmod(seconds, 60)
+    end = f"{f'  {done}/{total}' if total else ''}  {minutes // 60}:{minutes % 60:02}:{second:02}"
+    room = min(_BAR, most - columns(text) - len(end) - len("  []"))
+    if total and room >= _LEAST_BAR:
+        filled = room * done // total
+        return f"{text}  [{'#' * filled}{'-' * (room - filled)}]{end}"
+    return f"{text[: max(0, most - len(end))]}{end}"[:most]
