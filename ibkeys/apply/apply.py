@@ -199,7 +199,7 @@ def plan_resume(
     carrier = carrier or carrier_of(writer, via, memory)
     _refuse_first(carrier, permissions)
     survey = carrier.survey(list(dict.fromkeys([*ports_of(kept), *former.ports_of_tables])), by_port_guid=True)
-    refuse_elsewhere(writer, operation, survey.topology)
+    refuse_elsewhere(writer, operation, survey.topology, lambda: kept.peers)
     if carrier.sends_sets and as_chosen:
         verify_choice(writer, operation, survey.topology, via.hosts or [SmHost()])
     remaining = carrier.state(kept, survey, former)

@@ -232,7 +232,7 @@ def undo_plan_of(
     operation is an undo itself. Raises MKeyNeeded, Refused (``overtaken``) where it is of another subnet, and what a
     sweep raises."""
     survey = carrier.survey(former.ports)
-    refuse_elsewhere(writer, operation, survey.topology)
+    refuse_elsewhere(writer, operation, survey.topology, former.peers)
     remaining = carrier.state(former, survey)
     kept = "what somebody else wrote is kept, everything else is rolled back"
     advice = f"OpenSM would overwrite it; see `ibkeys journal {operation}`" if carrier.rewrites_tables else kept

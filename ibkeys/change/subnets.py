@@ -6,7 +6,7 @@ its subnet, and that of the port through which ibkeys saw it.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from ibkeys.change.interlocks.overtaken import OVERTAKEN
@@ -15,6 +15,7 @@ from ibkeys.errors import Refused
 from ibkeys.store.journal import Journal
 from ibkeys.store.sqlite import guid_text
 from ibkeys.topology.model import Topology
+from ibkeys.topology.port_id import PortKey
 
 KEPT_SUBNET: Final = "subnet"
 """Under this name the journal keeps them."""
@@ -31,18 +32,31 @@ def is_elsewhere(journal: Journal, operation: int, here: Collection[int]) -> boo
     """Whether an operation is certainly of another subnet than that of the ports *here*, by their GUIDs: it kept ports
     of its own, and neither one of them is here nor one that it wrote to. An undo has what it undoes kept. Raises
     StoreError."""
-    numbers = [operation, *journal.relatives(operation)]
-    kept = {guid for each in numbers for guid in journal.kept(each, KEPT_SUBNET)}
-    wrote = {guid for each in numbers for guid in journal.port_guids(each)}
+    kept = _kept(journal, operation)
+    wrote = {guid for each in (operation, *journal.relatives(operation)) for guid in journal.port_guids(each)}
     return bool(kept) and kept.isdisjoint(map(guid_text, here)) and wrote.isdisjoint(here)
 
 
-def refuse_elsewhere(writer: Writer, operation: int, found: Topology) -> None:
-    """Raise Refused (``overtaken``) for an operation that is certainly of another subnet than the one that a sweep
-    *found*. Raises StoreError."""
+def _kept(journal: Journal, operation: int) -> set[str]:
+    numbers = (operation, *journal.relatives(operation))
+    return {guid for each in numbers for guid in journal.kept(each, KEPT_SUBNET)}
+
+
+def _is_any_of(ports: Iterable[PortKey], found: Topology) -> bool | None:
+    """Whether a sweep *found* at least one of these *ports*; None if there are none."""
+    wanted = set(ports)
+    return any((port.node.guid, port.num) in wanted for port in found.ports()) if wanted else None
+
+
+def refuse_elsewhere(writer: Writer, operation: int, found: Topology, planned: Callable[[], Iterable[PortKey]]) -> None:
+    """Raise Refused (``overtaken``) for an operation that is of another subnet than the one that a sweep *found*: it
+    certainly is, or an earlier version of ibkeys began it, which kept nothing of the subnet, and not one of the
+    *planned* ports is here. Raises StoreError."""
     here = {port.guid for port in found.end_ports()}
     with Journal.read(writer.fabric.stores.journal) as journal:
-        if not is_elsewhere(journal, operation, here):
+        if not is_elsewhere(journal, operation, here) and (
+            _kept(journal, operation) or _is_any_of(planned(), found) is not False
+        ):
             return
     raise Refused(
         f"operation {operation} is of another subnet: the sweep found neither one of its switches, nor the port "

@@ -192,11 +192,17 @@ def test_an_apply_on_another_subnet_may_be_open(
 
 
 @pytest.mark.parametrize("state", ["open", "done"])
-def test_one_of_another_subnet_goes_neither_on_nor_back(lab: Lab, stores: StorePaths, state: OperationState) -> None:
+@pytest.mark.parametrize("is_known", [True, False])
+def test_one_of_another_subnet_goes_neither_on_nor_back(
+    lab: Lab, stores: StorePaths, state: OperationState, is_known: bool
+) -> None:
+    """An earlier version kept nothing of its subnet: there the ports of its plan tell."""
     with opened(lab, stores) as fabric:
         apply(fabric, lab.plan({2: entries(0xFFFF, 0x8001)}))
     with Journal(stores.journal) as journal:
         journal.set_state(1, state)
+        if not is_known:
+            journal.database.execute("UPDATE plans SET options = json_remove(options, '$.subnet')")
     other = Lab()
     for node in other.net.nodes:
         replace_hca(node, step=0x100000)

@@ -50,7 +50,7 @@ def test_each_goes_on_and_back_by_its_number(on: Typed, word: str) -> None:
     several = on("one", word, "--yes")
     assert (several.code, "operation 1 (mkey-deploy), operation 2 (mkey-deploy)" in several.error) == (2, True)
     elsewhere = on("one", word, 2, "--yes")
-    assert (elsewhere.code, "that run was on a different one" in elsewhere.err) == (2, True)
+    assert (elsewhere.code, "that run was on a different one" in elsewhere.err) == (4, True)
     went = on("one", word, 1, "--yes")
     assert (went.code, "note: operation 2 (mkey-deploy) is open: `ibkeys resume 2`" in went.err) == (0, True), went.err
     assert "operation 1 (mkey-deploy) is open" not in went.err

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ibkeys.change.interlocks.overtaken import overtaken
+from ibkeys.change.interlocks.overtaken import OVERTAKEN, overtaken
 from ibkeys.change.next_commands import next_commands_of, open_elsewhere
 from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
@@ -177,15 +177,15 @@ def refuse_while_open(writer: Writer, store: KeyStore, here: Collection[int]) ->
 
 
 def refuse_strange_ports(writer: Writer, run: PlannedRun) -> None:
-    """Raise what keeps an earlier run from going on or back with the ports that its sweep found: UsageError where they
-    are of another subnet, Refused (``overtaken``) where somebody else has changed them."""
+    """Raise Refused (``overtaken``) where the ports that its sweep found keep an earlier run from going on or back:
+    they are, or may be, of another subnet, or somebody else has changed them."""
     _refuse_another_subnet(writer, run.found)
     _refuse_overtaken(run)
 
 
 def _refuse_another_subnet(writer: Writer, found: Topology) -> None:
-    """Raise UsageError if the sweep found no port of the last run: on another subnet nothing of it can go on or back,
-    and through OpenSM its key would go to one that sets what its options file says on every port.
+    """Raise Refused (``overtaken``) if the sweep found no port of the last run: on another subnet nothing of it can go
+    on or back, and through OpenSM its key would go to one that sets what its options file says on every port.
 
     Where the own adapter was swapped the subnet is the right one, and its ports are not found because no key goes over
     a link that nobody knows. The SA may name what is behind it.
@@ -199,9 +199,11 @@ def _refuse_another_subnet(writer: Writer, found: Topology) -> None:
     behind = {each.named[0] for each in found.unasked if each.named is not None}
     is_swapped = not behind or any(port.port_guid in behind for port in ports)
     if not (found.troubles and is_swapped):
-        raise UsageError(f"{none} is on this subnet, so that run was on a different one: {another}").unchanged()
+        different = f"{none} is on this subnet, so that run was on a different one"
+        raise Refused(different, OVERTAKEN).unchanged(another)
     first = found.troubles[0]
-    raise UsageError(f"{none} was found by the sweep, which ended at {first.port}: {first.error}").explained(
+    ended = f"{none} was found by the sweep, which ended at {first.port}: {first.error}"
+    raise Refused(ended, OVERTAKEN).explained(
         "If the adapter of this host was replaced, follow what the error says about that port.",
         f"If this is another subnet, {another}; nothing was changed.",
     )

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from ibkeys.errors import FileChanged, NotStored, Refused, StoreError, UsageError
+from ibkeys.errors import FileChanged, NotStored, Refused, StoreError
 from ibkeys.sim.nodes import Port
 from tests.mkeys.opensm.madeup import CONF, Bench
 from tests.mkeys.opensm.stopping import RUNS, THEN, bench_in, go_back, stop_at
@@ -180,9 +180,10 @@ def test_a_run_goes_on_after_the_adapter_of_its_host_was_swapped(bench: Bench) -
     port.guid, port.m_key, port.protect_bits, port.lease_period = 0x5001, 0, 0, 0
     for way_on in (bench.resume, bench.abort):
         with pytest.raises(
-            UsageError, match=r"(?s)was found by the sweep.*mkey-list --settle.*another subnet.*\(-C, -P\)"
-        ):
+            Refused, match=r"(?s)was found by the sweep.*mkey-list --settle.*another subnet.*\(-C, -P\)"
+        ) as refused:
             way_on()
+        assert refused.value.interlock == "overtaken"
     bench.settle()
     bench.resume()
     assert bench.run_state() == "failed"
