@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from ibkeys.cli import COMMANDS
+
 _SECTION: Final = re.compile(
     r'<section class="Sh">\s*<h1 class="Sh" id="(?P<id>[^"]+)">(?P<title>.*?)</h1>(?P<body>.*?)'
     r'(?=</section>\s*(?:<section class="Sh">|</div>))',
@@ -22,7 +24,11 @@ def pages(folder: Path) -> Iterator[tuple[str, str]]:
 
     Raises CalledProcessError if mandoc refuses one, and ValueError if one names a page that there is not.
     """
-    files = sorted(folder.glob("ibkeys*.[1-8]"))
+    order = ("ibkeys", *(f"ibkeys-{name}" for name in COMMANDS))
+    files = sorted(
+        folder.glob("ibkeys*.[1-8]"),
+        key=lambda file: (file.suffix, order.index(file.stem) if file.suffix == ".1" else 0, file.name),
+    )
     names = {file.name for file in files}
     for file in files:
         yield f"man/{file.name}.md", _page(file, names)

@@ -49,14 +49,13 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
             "sm.show",
             "Show the subnet managers, each OpenSM's files and options, and dangerous settings.",
         ),
-        "matrix": Entry("partitions.matrix", "Show the members of every partition, and who can talk to whom."),
-        "why": Entry(
-            "partitions.why", "Show whether two ports can talk, by which P_Key, or which switch port blocks them."
-        ),
+        "why": Entry("partitions.why", "Show whether two ports can talk, or what blocks them."),
+        "matrix": Entry("partitions.matrix", "Show each partition's members, and who can talk to whom."),
     },
     "Check": {
-        "audit": Entry("audit.audit", "Check the keys of a whole fabric, or of a snapshot, against a set of rules."),
-        "report": Entry("audit.report", "Write a folder of web pages: audit, matrix and map, changes, journal."),
+        "doctor": Entry("tools.doctor", "Check the local InfiniBand stack and suggest fixes."),
+        "audit": Entry("audit.audit", "Check all keys of a fabric, or of a snapshot, by rules."),
+        "report": Entry("audit.report", "Write web pages: audit, matrix, map, changes, journal."),
         "compare": Entry("partitions.compare", "Compare policy, SM policy file, SA and nodes for every port."),
         "diff": Entry("comparing.diff", "Show what changed between two snapshots."),
         "history": Entry("comparing.history", "Show when the keys of a port or the members of a partition changed."),
@@ -64,7 +63,6 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
         "import": Entry("audit.import_files", "Make a snapshot from files that other tools wrote."),
         "watch": Entry("watch.watch", "Show who tries a wrong key, and on which port, as it happens."),
         "export": Entry("audit.export", "Write metrics of the fabric's keys for Prometheus."),
-        "doctor": Entry("tools.doctor", "Check the local InfiniBand stack and suggest fixes."),
     },
     "Change a port": {
         "pkey-set": Entry("partitions.pkey", "Write entries of a P_Key table by index."),
@@ -75,17 +73,13 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
         "mkey-set": Entry("mkeys.mkey", "Set M_Key, ProtectBits or lease of one port."),
     },
     "Partitions of the whole fabric": {
-        "plan": Entry("partitions.plan", "Plan the changes that a partition policy makes on the fabric."),
-        "apply": Entry("partitions.apply", "Apply a plan to the fabric."),
-        "undo": Entry("operations.undo", "Restore what an operation overwrote."),
-        "resume": Entry("operations.resume", "Finish an operation that was interrupted or stopped."),
-        "confirm": Entry("operations.confirm", "Confirm a change that was begun with --confirm-within."),
-        "journal": Entry("tools.journal", "Show what changing commands did."),
         "policy-check": Entry("partitions.policy", "Check a partition policy, the partitions.conf of OpenSM."),
         "partition-add": Entry("policies.edit", "Add ports to a partition in a policy file, or move them."),
         "partition-remove": Entry("policies.edit", "Remove ports from a partition in a policy file."),
         "policy-from": Entry("policies.from_fabric", "Write a policy that describes the current fabric."),
         "policy-diff": Entry("policies.diff", "Compare what two policies mean for the fabric."),
+        "plan": Entry("partitions.plan", "Plan what a partition policy changes on the fabric."),
+        "apply": Entry("partitions.apply", "Apply a plan to the fabric."),
     },
     "M_Keys of the whole fabric": {
         "mkey-deploy": Entry("mkeys.rollout", "Give every port of the subnet its first M_Key."),
@@ -103,22 +97,36 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
         "mkey-encrypt": Entry("mkeys.keystore", "Encrypt the keys of the key store with a passphrase, or change it."),
         "keystore": Entry("mkeys.backup", "Save key store and journal in one file, and restore them."),
     },
+    "Changes that were made": {
+        "journal": Entry("tools.journal", "Show what changing commands did."),
+        "undo": Entry("operations.undo", "Restore what an operation overwrote."),
+        "resume": Entry("operations.resume", "Finish an operation that was interrupted or stopped."),
+        "confirm": Entry("operations.confirm", "Confirm a change that was begun with --confirm-within."),
+    },
     "With OpenSM": {
         "harden": Entry("audit.harden", "Fix what an audit finds, through OpenSM while it runs."),
         "smkey-rotate": Entry("sm.smkey_rotate", "Set a new sm_key and sa_key for every OpenSM of the subnet."),
         "sm-repair": Entry("sm.repair", "Rebuild OpenSM's key files after a crash during a change of M_Keys."),
     },
     "Explain and simulate": {
+        "help": Entry("tools.help", "Show the help of a command, or list the commands."),
         "pkey-check": Entry("tools.explain", "Show whether ports with these two P_Keys can talk, and by which rule."),
         "pkey-explain": Entry("tools.explain", "Explain a P_Key."),
         "qkey-explain": Entry("tools.explain", "Explain what a Q_Key can be used for."),
         "decode": Entry("tools.decode", "Decode a MAD or a bare attribute, given in hex."),
         "sim": Entry("tools.sim", "Serve a simulated subnet to any libibumad program, and control it."),
-        "completion": Entry("tools.completion", "Print the completion script of a shell."),
     },
 }
-"""The commands by what they are for, in the order of the help."""
-COMMANDS: Final = {name: entry for group in GROUPS.values() for name, entry in group.items()}
+"""The commands by what they are for. Their order is that of every list: help, completion, ibkeys(1), the site."""
+LISTED: Final = {name: entry for group in GROUPS.values() for name, entry in group.items()}
+COMMANDS: Final = {**LISTED, "completion": Entry("tools.completion", "Print the completion script of a shell.")}
+"""Also what is typed once, or by a package, and stands in no list."""
+FIRST: Final[Mapping[str, Sequence[str]]] = {
+    "start": ("doctor", "audit", "report"),
+    "ask": ("pkey-show", "mkey-show", "why", "matrix", "diff"),
+    "change": ("plan", "apply", "mkey-rotate", "undo"),
+}
+"""The commands to begin with, which ``ibkeys`` alone shows."""
 _FIRST_WORD: Final = f"{__name__}.first_word"
 """In a context's ``meta``, while a shell completes: how the commands begin whose first part was typed as a word."""
 
@@ -134,7 +142,7 @@ class Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the order of the help."""
-        return list(COMMANDS)
+        return list(LISTED)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
@@ -145,11 +153,13 @@ class Commands(click.Group):
         command: click.Command = getattr(module, function_of(cmd_name))
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands by group, without importing them."""
-        for title, group in GROUPS.items():
-            with formatter.section(title):
-                formatter.write_dl([(name, entry.summary) for name, entry in group.items()])
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands to begin with, and where the others are."""
+        formatter.write(f"{self.help}\n\n")
+        for purpose, names in FIRST.items():
+            for name in names:
+                formatter.write(f"{purpose if name == names[0] else '':8}{name:13}{COMMANDS[name].summary}\n")
+        formatter.write("\nAll commands: ibkeys help -a    One of them: ibkeys help COMMAND\n")
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -175,7 +185,7 @@ class Commands(click.Group):
         first = ctx.meta.get(_FIRST_WORD, "")
         names = [
             CompletionItem(name.removeprefix(first), help=entry.summary)
-            for name, entry in COMMANDS.items()
+            for name, entry in LISTED.items()
             if name.startswith(first + incomplete)
         ]
         return names + click.Command.shell_complete(self, ctx, incomplete)
@@ -234,7 +244,7 @@ def _unknown(first: str, joined: str) -> Exception:
     begin = [name for name in COMMANDS if name.startswith(f"{first}-")]
     near = joined != first and did_you_mean(joined, COMMANDS)
     near = near or did_you_mean_one_of(begin, len(begin)) or did_you_mean(first, COMMANDS)
-    return click.UsageError(f"No such command {first!r}{near or '.'}")
+    return UsageError(f"No such command {first!r}{near or ''} (see ibkeys help -a)")
 
 
 def _leave_no_core() -> None:
@@ -255,7 +265,4 @@ HELP_NAMES: Final = {"help_option_names": ["-h", "--help"]}
 @click.group(cls=Commands, context_settings=HELP_NAMES, no_args_is_help=False)
 @click.version_option(__version__, "-V", "--version", prog_name=PROG_NAME, message="%(prog)s %(version)s")
 def main() -> None:
-    """Show, set and check the keys of an InfiniBand subnet.
-
-    `ibkeys COMMAND --help` says more about each command, and so do the man pages ibkeys(1) and ibkeys-COMMAND(1).
-    """
+    """Show, set and check the keys of an InfiniBand subnet."""

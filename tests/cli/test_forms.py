@@ -35,7 +35,7 @@ OF_ITS_OWN = {"audit explain", "compare ipoib", "discover names"}
 MAPS = {"evidence", "before", "after", "causes", "summary", "severity", "sa"}
 """What holds names of the standard, words of the contract or indexes, and no keys of ibkeys' own."""
 WITHOUT = {
-    "a document": {"export", "report", "completion", "sim", "mkey-encrypt", "keystore", "confirm"},
+    "a document": {"export", "report", "completion", "help", "sim", "mkey-encrypt", "keystore", "confirm"},
     "a document of its own": {"resume"},
     "an end": {"watch"},
     "an OpenSM": {"harden", "smkey-rotate", "sm-repair"},

@@ -13,7 +13,7 @@ import pytest
 
 from ibkeys import __version__
 from ibkeys.change.consent import INTERLOCKS
-from ibkeys.cli import COMMANDS, GROUPS, main
+from ibkeys.cli import COMMANDS, FIRST, GROUPS, LISTED, main
 from ibkeys.cli.help.common import GENERAL, SECTIONS, by_section, section_of, short_name
 from tests.cli.conftest import run
 from tests.corpus import DATA
@@ -124,11 +124,65 @@ def options_of(name: str) -> list[click.Option]:
     return [param for param in command_named(name).params if isinstance(param, click.Option) and not param.hidden]
 
 
-@pytest.mark.parametrize("flag", ["-h", "--help"])
-def test_help_lists_every_command(flag: str) -> None:
-    result = run(flag)
-    assert result.code == 0
-    assert re.findall(r"^  ([a-z]+(?:-[a-z]+)?)  ", result.out, re.MULTILINE) == list(COMMANDS)
+@pytest.mark.parametrize("words", [(), ("-h",), ("--help",), ("help",)])
+def test_the_commands_to_begin_with_fit_one_screen(words: tuple[str, ...]) -> None:
+    result = run(*words)
+    lines = result.out.splitlines()
+    assert (result.code, result.err) == (0, "")
+    assert len(lines) <= 16
+    assert max(map(len, lines)) <= 80
+    assert lines[-1] == "All commands: ibkeys help -a    One of them: ibkeys help COMMAND"
+    found = [(line[:8].strip(), *line[8:].split(maxsplit=1)) for line in lines[2:-2]]
+    assert found == [
+        (purpose if name == names[0] else "", name, COMMANDS[name].summary)
+        for purpose, names in FIRST.items()
+        for name in names
+    ]
+
+
+@pytest.mark.parametrize("option", ["-a", "--all"])
+def test_help_lists_the_commands_in_groups(option: str) -> None:
+    result = run("help", option)
+    assert (result.code, result.err) == (0, "")
+    assert re.findall(r"^  ([a-z]+(?:-[a-z]+)?)  ", result.out, re.MULTILINE) == list(LISTED)
+    for title, group in GROUPS.items():
+        section = f"\n{result.out}".partition(f"\n{title}:\n")[2].partition("\n\n")[0]
+        assert [line.split()[0] for line in section.splitlines() if line[2] != " "] == list(group)
+    assert sum(map(len, GROUPS.values())) == len(LISTED)
+    assert COMMANDS.keys() - LISTED == {"completion"}
+
+
+@pytest.mark.parametrize(
+    ("words", "same"),
+    [
+        ("pkey-show", "pkey-show --help"),
+        ("pkey show", "pkey-show --help"),
+        ("-a pkey-show", "pkey-show --help-all"),
+        ("sim serve", "sim serve --help"),
+        ("sim", "sim --help"),
+        ("completion", "completion --help"),
+        ("help", "help --help"),
+    ],
+)
+def test_help_of_a_command_is_that_of_its_option(words: str, same: str) -> None:
+    result = run("help", *words.split())
+    assert (result.code, result.err) == (0, "")
+    assert result.out == run(*same.split()).out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("pkey", "No such command 'pkey'; did you mean pkey-show, "),
+        ("names", "names is now: ibkeys discover --names"),
+        ("pkey-show 14", "ibkeys pkey-show has no command '14'"),
+        ("sim start", "No such command 'start'"),
+    ],
+)
+def test_help_of_what_is_no_command_is_refused(words: str, said: str) -> None:
+    result = run("help", *words.split())
+    assert (result.code, result.out) == (2, "")
+    assert result.error.startswith(said)
 
 
 @pytest.mark.parametrize("args", [["-V"], ["--version"], ["pkey-show", "-V"], ["mkey-gen", "--version"]])
@@ -235,7 +289,7 @@ def test_there_is_no_man_page_too_many() -> None:
 
 def test_main_man_page_names_commands_and_interlocks() -> None:
     page = (MAN / "ibkeys.1").read_text().replace("\\-", "-")
-    for name in [*COMMANDS, *INTERLOCKS]:
+    for name in [*LISTED, *INTERLOCKS]:
         assert f"\\fB{name}\\fR" in page
 
 
@@ -273,18 +327,13 @@ def test_completion(words: str, at: int, expected: list[str]) -> None:
     assert done.stdout.split() == [f"plain,{word}" for word in expected], done.stderr
 
 
-def test_ibkeys_alone_lists_the_commands_in_groups() -> None:
-    result = run()
-    assert (result.code, result.out) == (0, run("--help").out)
-    for title, group in GROUPS.items():
-        section = result.out.partition(f"\n{title}:\n")[2].partition("\n\n")[0]
-        assert [line.split()[0] for line in section.splitlines() if line[2] != " "] == list(group)
-    assert sum(map(len, GROUPS.values())) == len(COMMANDS)
-
-
 @pytest.mark.parametrize(
     ("word", "near"),
-    [("pkey-shw", "; did you mean pkey-show"), ("rotate", "; did you mean mkey-rotate or "), ("zzz", ". (see ")],
+    [
+        ("pkey-shw", "; did you mean pkey-show"),
+        ("rotate", "; did you mean mkey-rotate or "),
+        ("zzz", " (see ibkeys help -a)"),
+    ],
 )
 def test_a_command_that_is_not_there_names_those_that_are_near(word: str, near: str) -> None:
     result = run(word)

@@ -71,7 +71,7 @@ ROWS = [
     for version in VERSIONS
 ]
 WITHOUT_STORES = {
-    *("pkey-check", "pkey-explain", "qkey-explain", "decode", "sim", "completion", "mkey-gen"),
+    *("pkey-check", "pkey-explain", "qkey-explain", "decode", "sim", "completion", "help", "mkey-gen"),
     *("diff", "history", "import"),  # files that are named
 }
 WRITE_THEM = {"mkey-import", "mkey-encrypt", "keystore", "confirm"}

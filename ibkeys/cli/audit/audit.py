@@ -77,7 +77,7 @@ class Choice:
 @options.listing
 @options.reading
 def audit(where: Where, compared: Compare, choice: Choice, listing: Listing, format: str) -> int:
-    """Check the keys of a whole fabric, or of a snapshot, against a set of rules.
+    """Check all keys of a fabric, or of a snapshot, by rules.
 
     Each rule passes, fails, is unknown, does not apply or is waived. Unknown never counts as a pass: data that
     could not be read makes every rule that needs it unknown. Exit status 1: a rule fails at the severity of

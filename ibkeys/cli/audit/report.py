@@ -43,7 +43,7 @@ class Page(NamedTuple):
 @WAIVERS
 @options.reading
 def report(where: Where, folder: str, compared: Compare, profile: Profile, fail_on: FailOn, waivers: str | None) -> int:
-    """Write a folder of web pages: audit, matrix and map, changes, journal.
+    """Write web pages: audit, matrix, map, changes, journal.
 
     DIR is created, or an earlier report in it is replaced in one step. If DIR holds anything else, nothing is
     written and the command ends. The pages load nothing from elsewhere and hold no key. With --baseline they show

@@ -18,6 +18,12 @@ _LARGEST_POLICY: Final = 1 << 18
 """Bytes: a larger one takes longer to read than a shell should wait."""
 
 
+def commands(ctx: click.Context, incomplete: str) -> list[Item]:
+    """The commands, in the order of their help."""
+    root = ctx.find_root()
+    return root.command.shell_complete(root, incomplete)
+
+
 def files(ctx: click.Context, incomplete: str) -> list[Item]:
     """Files, by the shell."""
     return [CompletionItem(incomplete, type="file")]

@@ -29,6 +29,7 @@ _BY_WORD: Final[dict[str, Source]] = {
     "ADDR": sources.address,
     "WHAT": sources.address_or_directory,
     "PARTITION": sources.partitions,
+    "COMMAND": sources.commands,
     "COMMAND...": sources.steering,
 }
 """By the first word for the value: ``FILE`` of ``FILE|opensm``, ``ADDR`` of ``[ADDR] [PORTNUM]``, ``ID`` of

@@ -13,13 +13,13 @@ from ibkeys.cli.exits import WRONG_USAGE
 from ibkeys.cli.help.common import GENERAL, CommonOption, by_section, named, section_of
 from ibkeys.cli.site import SiteDefaults, refuse_unread_site
 
-_ALL: Final = f"{__name__}.all"
+SHOWS_ALL: Final = f"{__name__}.all"
 """In a context's ``meta``: whether the help lists the common options too."""
 
 
 def _show_all(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        ctx.meta[_ALL] = True
+        ctx.meta[SHOWS_ALL] = True
         click.echo(ctx.get_help(), color=ctx.color)
         ctx.exit()
 
@@ -65,7 +65,7 @@ class Command(click.Command):
         params = self.get_params(ctx)
         _write_section(ctx, formatter, "Options", [each for each in params if section_of(each) in (None, GENERAL)])
         common = by_section(params)
-        if ctx.meta.get(_ALL):
+        if ctx.meta.get(SHOWS_ALL):
             for section, options in common.items():
                 _write_section(ctx, formatter, section, options)
         elif common:

@@ -81,7 +81,7 @@ def matrix(
     format: str,
     color_by: Colouring,
 ) -> int:
-    """Show the members of every partition, and who can talk to whom.
+    """Show each partition's members, and who can talk to whom.
 
     The result is computed from the current P_Key tables and from the enforcement of the leaf switch ports; a policy
     file only adds names. A port with the full and the limited P_Key of a partition is in both lists and acts as a full

@@ -95,7 +95,7 @@ class _ByHand:
 @command("plan")
 @asked_of_policies(_Asked, options.group("by_hand", _ByHand), options.sm_hosts)
 def plan(asked: _Asked, by_hand: _ByHand, sm_hosts: SmHosts) -> int:
-    """Plan the changes that a partition policy makes on the fabric.
+    """Plan what a partition policy changes on the fabric.
 
     Reads the whole fabric and writes nothing to it. Every P_Key that a port keeps stays at its index. Exits 1 when
     there is something to change.

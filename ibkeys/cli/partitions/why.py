@@ -38,7 +38,7 @@ _COLUMNS: Final = ("a_pkey", "b_pkey", "stopped", "a_to_b", "b_to_a")
 @options.format
 @options.reading
 def why(where: Where, kind: Kind, a: str, b: str, inbound_check: InboundCheck, format: str) -> int:
-    """Show whether two ports can talk, by which P_Key, or which switch port blocks them.
+    """Show whether two ports can talk, or what blocks them.
 
     Shows the P_Keys by which they can talk, or the port that stops them. A and B are each a LID, a directed route, a
     GUID or a node's name; -L, -D, -G or -N sets the kind of both. For a node with several ports, add the port after a

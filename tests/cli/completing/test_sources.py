@@ -12,7 +12,7 @@ import pytest
 from ibkeys.audit.catalogue import CATALOGUE
 from ibkeys.audit.findings import GROUPS
 from ibkeys.change.consent import INTERLOCKS
-from ibkeys.cli import COMMANDS, main
+from ibkeys.cli import LISTED, main
 from ibkeys.cli.completing import names
 from ibkeys.sim.steering.commands import GRAMMAR
 from tests.cli.completing.conftest import Complete
@@ -146,4 +146,9 @@ def test_an_error_is_silent_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPat
 
 
 def test_every_command_is_there() -> None:
-    assert {words.split()[1] for words, _ in LEAVES} == set(COMMANDS)
+    assert {words.split()[1] for words, _ in LEAVES} == set(LISTED)
+
+
+def test_commands_stand_in_the_order_of_the_help(complete: Complete) -> None:
+    assert complete("ibkeys ") == complete("ibkeys help ") == list(LISTED)
+    assert complete("ibkeys help snap") == ["snapshot"]

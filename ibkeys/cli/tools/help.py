@@ -1,0 +1,40 @@
+"""The commands to begin with, all of them, or the help of one."""
+
+from __future__ import annotations
+
+import click
+
+from ibkeys.cli import GROUPS, exits, options
+from ibkeys.cli.exits import write_exact
+from ibkeys.cli.help.command import SHOWS_ALL, command
+from ibkeys.errors import UsageError
+
+
+@command("help")
+@click.argument("words", nargs=-1, metavar="[COMMAND]...")
+@options.flag("-a", "--all", "every", help="List all commands; of a COMMAND: all its options, the common ones too.")
+@options.common
+def help(words: tuple[str, ...], every: bool) -> int:
+    """Show the help of a command, or list the commands.
+
+    Without COMMAND: the commands to begin with, with -a all of them. COMMAND is a name, also with a blank for its
+    hyphen, such as pkey show; or one within a command, such as sim serve.
+    """
+    context = click.get_current_context().find_root()
+    if every and not words:
+        formatter = context.make_formatter()
+        for title, group in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, entry.summary) for name, entry in group.items()])
+        write_exact(formatter.getvalue().strip())
+        return exits.DONE
+    context.meta[SHOWS_ALL] = every
+    rest = list(words)
+    while rest:
+        if not isinstance(context.command, click.Group):
+            raise UsageError(f"{context.command_path} has no command {rest[0]!r}")
+        name, found, rest = context.command.resolve_command(context, rest)
+        assert found is not None, "one that is not found is an error"
+        context = click.Context(found, context, name)
+    write_exact(context.get_help())
+    return exits.DONE
