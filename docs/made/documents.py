@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pkgutil
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -125,7 +125,7 @@ def _lines(value: Any, indent: int, before: int) -> str:
 # --- man pages --------------------------------------------------------------------------------------------------------
 
 _MADE: Final = re.compile(
-    r'(?P<head>\.\\" made from ibkeys/cli/documents: (?P<names>.+)\n)(?:.*\n)*?(?P<end>\.\\" end\n)'
+    r'(?P<head>\.\\" made from ibkeys/cli/documents: (?P<name>.+)\n)(?:.*\n)*?(?P<end>\.\\" end\n)'
 )
 _REFERENCE: Final = re.compile(r"\b(ibkeys(?:\\-\w+)*(?:\.\w+)?)\((\d)\)")
 _WORDS: Final = {
@@ -154,30 +154,44 @@ def man_pages(folder: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _listed(found: re.Match[str], named: dict[str, Document]) -> str:
-    documents = [named[name] for name in found["names"].split(", ")]
-    return found["head"] + "".join(map(man_fields, documents)) + found["end"]
+    head = "" if found.string[: found.start()].endswith(".SH JSON\n") else ".PP\n"
+    return found["head"] + head + man_fields(named[found["name"]]) + found["end"]
 
 
 def man_fields(document: Document) -> str:
     """Return the list of a document's fields as a man page has it, and the columns of CSV."""
-    text = "".join(_entries(document.fields, ""))
-    if document.rows:
-        columns = ", ".join(f"\\fB{_roff(each.name)}\\fR" for each in document.rows)
-        text += f".PP\nWith \\fB\\-f csv\\fR there is one row for each {_roff(document.each)}: {columns}.\n"
+    entries = "".join(_entries(document.fields, ""))
+    head = "Each line before the last" if document.is_line else f"\\fB{_roff(document.schema)}\\fR"
+    keys = _names(each.name for each in PORT)
+    if _is_port(document.fields):
+        head += f" has the keys of a port ({keys}) and:"
+    elif re.search(r"\((list of )?port", entries):
+        head += f" has the following; a port is an object with {keys}."
+    else:
+        head += " has:"
+    text = f"{head}\n{entries}"
+    for rows in (each for each in (document.rows, document.other_rows) if each.fields):
+        text += f".PP\nCSV has a row for each {_roff(rows.each)}. Its columns: {_names(rows.columns)}.\n"
     return text
 
 
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(f"\\fB{_roff(name)}\\fR" for name in names)
+
+
 def _entries(fields: tuple[Field, ...], prefix: str) -> Iterator[str]:
-    if fields[: len(PORT)] == PORT:
-        names = ", ".join(f"\\fB{_roff(prefix if not at else '')}{each.name}\\fR" for at, each in enumerate(PORT))
-        yield f".TP\n{names}\nThe port. \\fBibkeys\\fR(1) says what these are.\n"
-        fields = fields[len(PORT) :]
-    for field in fields:
-        about = field.about or field.kind.about
+    """Yield the entry of each field, and after it those of the fields in it, without those that every port has."""
+    for field in fields[len(PORT) :] if _is_port(fields) else fields:
         missing = ", not always there" if field.optional else ""
-        yield f".TP\n\\fB{_roff(prefix + field.name)}\\fR ({_words(field.kind)}{missing})\n{_roff(about)}\n"
+        head = f".TP\n\\fB{_roff(prefix + field.name)}\\fR ({_words(field.kind)}{missing})\n"
+        yield f"{head}{_roff(field.about or field.kind.about)}\n"
         inner, path = _object_in(field.kind, prefix + field.name)
-        yield from _entries(inner.fields, f"{path}.")
+        if not inner.word:
+            yield from _entries(inner.fields, f"{path}.")
+
+
+def _is_port(fields: tuple[Field, ...]) -> bool:
+    return fields[: len(PORT)] == PORT
 
 
 def _object_in(kind: Kind, path: str) -> tuple[Kind, str]:
@@ -197,8 +211,10 @@ def _words(kind: Kind) -> str:
     if kind.either:
         return _choice(list(map(_words, kind.either)))
     words = [_WORDS[each] for each in kind.types] or ["any value"]
+    if kind.fields and _is_port(kind.fields):
+        words[0] = "port"
     if kind.items is not None and kind.items.types:
-        words[0] += _OF.get(kind.items.types[0], "")
+        words[0] += " of ports" if _is_port(kind.items.fields) else _OF.get(kind.items.types[0], "")
     return _choice(words)
 
 

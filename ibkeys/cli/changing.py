@@ -15,7 +15,7 @@ from ibkeys.cli.exits import say, write
 from ibkeys.cli.given import given_options, is_from_site
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import AskedChange, Changing
-from ibkeys.cli.render import heading_of, names_of, write_csv, write_json
+from ibkeys.cli.render import heading_of, write_json, write_rows
 from ibkeys.cli.screen.colour import paint, role_of_change
 from ibkeys.errors import Refused, UsageError
 
@@ -273,7 +273,7 @@ class _ListedChange(ShownChange):
             write_json(self.document, {"dry_run": dry_run, "applied": applied, **content})
         elif self.format == "csv":
             rows = [{**port, **each} for port in content["ports"] for each in port["changes"]]
-            write_csv(names_of(self.document.rows), rows)
+            write_rows(self.document.rows, rows)
         elif applied and not content.get("errors"):
             write("done, verified by a fresh read")
         elif applied:

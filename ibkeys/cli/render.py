@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from ibkeys.cli.documents import field as fields
-from ibkeys.cli.documents.field import Document, Field, Kind
+from ibkeys.cli.documents.field import Document, Field, Kind, Rows
 from ibkeys.cli.exits import clean, write, write_each, write_exact
 from ibkeys.cli.screen.lines import keep_whole, width_of
 from ibkeys.cli.screen.tables import JOINED, Cell, Line, laid_out
@@ -26,7 +26,7 @@ def schema(document: str | Document) -> str:
 
 
 SHAPES: Final[Mapping[str, int]] = {
-    **dict.fromkeys(("enforce-show", "caps-show", "sm-show", "matrix"), 2),
+    **dict.fromkeys(("enforce-show", "caps-show"), 2),
     **dict.fromkeys(("audit", "diff", "history", "compare", "snapshot", "watch", "doctor", "harden"), 2),
     "journal": 2,
     **dict.fromkeys(("mkey-deploy", "mkey-rotate", "mkey-remove", "mkey-list"), 2),
@@ -47,12 +47,11 @@ def write_document(
 ) -> bool:
     """Write for a program what a command has found, and return True: *content* as JSON, or *rows* as CSV, with the
     columns that the document has. Any other *format* is for people: write nothing, and return False."""
-    return write_data(format, document, content, names_of(document.rows), rows)
-
-
-def names_of(fields: Iterable[Field]) -> list[str]:
-    """Return the columns of CSV that *fields* are."""
-    return [field.name for field in fields]
+    if format == "json":
+        write_json(document, content())
+    elif format == "csv":
+        write_rows(document.rows, rows)
+    return format in ("json", "csv")
 
 
 def write_json_items(items: Iterable[Mapping[str, Any]]) -> None:
@@ -79,6 +78,11 @@ def write_data(
     elif format == "csv":
         write_csv(columns, rows)
     return format in ("json", "csv")
+
+
+def write_rows(declared: Rows, rows: Iterable[Row]) -> None:
+    """Write *rows* as CSV, with the columns that are *declared*."""
+    write_csv(declared.columns, rows)
 
 
 def write_csv(columns: Sequence[str], rows: Iterable[Row]) -> None:

@@ -19,7 +19,7 @@ from ibkeys.cli.listing.filters import PortFilter, is_set_of_names
 from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import load, open_source
 from ibkeys.cli.options import ShownPorts, Where
-from ibkeys.cli.render import IDENTITY, Row, heading_of, names_of, write_csv, write_details, write_json, write_table
+from ibkeys.cli.render import IDENTITY, Row, heading_of, write_csv, write_details, write_json, write_table
 from ibkeys.cli.screen.lines import keep_whole
 from ibkeys.cli.screen.progress import Progress
 from ibkeys.errors import IbkeysError, UsageError
@@ -206,7 +206,7 @@ def show(
     if format == "json":
         write_json(document, sheet.document())
     elif format == "csv":
-        write_csv([*IDENTITY, *names_of(fields)], sheet.ports)
+        write_csv([*IDENTITY, *(each.name for each in fields)], sheet.ports)
     elif sheet.is_sweep:
         rows = [row for row in sheet.ports if in_table(row)]
         titles = [field.short_title for field in shown]

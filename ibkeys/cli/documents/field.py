@@ -15,7 +15,7 @@ class Kind(NamedTuple):
     ``types``: the names of JSON Schema. ``values``: all that there are. ``pattern``: the regular expression of a text.
     ``items``: of a list. ``fields``: of an object; ``others``: what an object has under names that are no fields.
     ``either``: it is of one of these kinds. ``shared``: its name in common.json, where ``about`` says what it is.
-    ``word``: what the man pages call it, where that is not its type.
+    ``word``: what the man pages call it, where that is not its type; they list no fields of it then.
     """
 
     types: tuple[str, ...] = ()
@@ -72,20 +72,35 @@ class Field(NamedTuple):
         return self.empty if value is None else value
 
 
+class Rows(NamedTuple):
+    """The rows of CSV: what there is one for, and its columns."""
+
+    each: str
+    fields: tuple[Field, ...]
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return [field.name for field in self.fields]
+
+
+NO_ROWS: Final = Rows("", ())
+
+
 class Document(NamedTuple):
     """A document: its name, the number of its shape, which increases when scripts that read it may have to change, its
-    fields, and those of a row of CSV.
+    fields, and its rows as CSV.
 
-    ``each``: what CSV has a row for. ``about``: what the document is, where it is not what the command of its name
-    writes. ``page``: the man page that lists its fields, where that is not the command's. ``is_line``: it comes before
-    the document of its name, once for each port, and does not name its schema.
+    ``other_rows``: those with another option. ``about``: what the document is, where it is not what the command of its
+    name writes. ``page``: the man page that lists its fields, where that is not the command's. ``is_line``: it comes
+    before the document of its name, once for each port, and does not name its schema.
     """
 
     name: str
     number: int
     fields: tuple[Field, ...]
-    rows: tuple[Field, ...] = ()
-    each: str = ""
+    rows: Rows = NO_ROWS
+    other_rows: Rows = NO_ROWS
     about: str = ""
     page: str = ""
     is_line: bool = False

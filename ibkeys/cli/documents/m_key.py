@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Final
 
-from ibkeys.cli.documents.field import NUMBER, TEXT, Document, Field, Row, listed, maybe, object_of
+from ibkeys.cli.documents.field import NUMBER, TEXT, Document, Field, Row, Rows, listed, maybe, object_of
 from ibkeys.cli.documents.shared import ERRORS, M_KEY_STATE, PORT, UNREACHED, changed_ports
 from ibkeys.keys.mkey import PROTECTION_TEXT
 
@@ -87,7 +87,6 @@ MKEY_SHOW: Final = Document(
         ERRORS,
         UNREACHED,
     ),
-    rows=(*PORT, *M_KEY_VALUES),
-    each="port",
+    Rows("port", (*PORT, *M_KEY_VALUES)),
 )
 MKEY_SET: Final = changed_ports("mkey-set", 2)

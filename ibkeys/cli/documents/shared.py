@@ -12,6 +12,7 @@ from ibkeys.cli.documents.field import (
     Document,
     Field,
     Kind,
+    Rows,
     either,
     listed,
     maybe,
@@ -71,8 +72,9 @@ NOT_ACTIVE: Final = shared(
 )
 FAR_END: Final = shared(
     "far_end",
-    "The port at the other end of the cable. Null: none, or not known.",
+    "The other end of the link: `node_guid`, `node_desc`, `node_type` and `port`. Null: none, or not known.",
     maybe(object_of(*(each for each in PORT if each.name not in ("port_guid", "lid")))),
+    "object or null",
 )
 ERROR: Final = shared(
     "error",
@@ -149,7 +151,7 @@ def changed_ports(name: str, number: int, *more: Field) -> Document:
         INTERLOCKS,
         *more,
     )
-    return Document(name, number, fields, rows=(*PORT, *CHANGE), each="value that changes")
+    return Document(name, number, fields, Rows("value that changes", (*PORT, *CHANGE)))
 
 
 RUN_SUMMARY: Final = shared(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli.listing.entries import entry_documents
-from ibkeys.cli.render import IDENTITY
 from ibkeys.cli.showing import values_of
 
 if TYPE_CHECKING:
@@ -15,11 +14,6 @@ if TYPE_CHECKING:
     from ibkeys.host.kernel.ports import KernelPort
     from ibkeys.host.kernel.programs import Choice, Setting
     from ibkeys.host.kernel.view import HostView
-
-COLUMNS: Final = (
-    *("device", *IDENTITY, "link_layer", "state", "capacity"),
-    *("index", "pkey", "partition", "membership"),
-)
 
 
 def document_of(

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ibkeys.cli import exits, options
+from ibkeys.cli.documents.host import HOST_SHOW
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import is_folded
-from ibkeys.cli.local.document import COLUMNS, document_of, rows_of
+from ibkeys.cli.local.document import document_of, rows_of
 from ibkeys.cli.local.job_script import write_lines
 from ibkeys.cli.local.text import write_text
 from ibkeys.cli.options import Folding
-from ibkeys.cli.render import write_data
+from ibkeys.cli.render import write_document
 from ibkeys.cli.types import Number, parse_p_key
 from ibkeys.errors import NoDevice
 from ibkeys.printable import first_lines
@@ -63,7 +64,7 @@ def host_show(
     found = settings(job_ports(ports), base)
     if format == "env":
         write_lines(found, job_ports(ports), base)
-    elif not write_data(format, "host-show", lambda: document_of(view, ports, found, base), COLUMNS, rows_of(ports)):
+    elif not write_document(format, HOST_SHOW, lambda: document_of(view, ports, found, base), rows_of(ports)):
         write_text(view, ports, found, base, folded)
     if _say_unread(view, format):
         return exits.NOT_COMPLETED

@@ -7,10 +7,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import options
+from ibkeys.cli.documents.class_key import CLASS_KEY_VALUES, CLASSKEY_SHOW
 from ibkeys.cli.help.command import command
 from ibkeys.cli.mkeys.asking_class_keys import ASK_UNKEYED, say_cost, say_not_asked
 from ibkeys.cli.options import ShownPorts
-from ibkeys.cli.render import NOTHING, Column, Row
 from ibkeys.cli.showing import read_sheet, show, values_of
 from ibkeys.cli.types import NearChoice
 from ibkeys.errors import IbkeysError, UsageError
@@ -23,17 +23,6 @@ if TYPE_CHECKING:
     from ibkeys.mad.classes.gmp import KeyClass
     from ibkeys.source import Source
     from ibkeys.topology.nodes import Port
-
-_STATE_TEXT: Final = {
-    "set": "set",
-    "zero": "not set (0): the class is not protected",
-    "hidden": "set, and not shown",
-    "absent": "the port does not have this class",
-    "silent": "unknown: no answer",
-    "refused": "unknown: refused",
-    "unconfirmed": "unknown: zeros of a port that may not have this class",
-    "not-asked": "unknown: not queried",
-}
 
 _CLASSES: Final = options.option(
     "--class",
@@ -76,18 +65,8 @@ def classkey_show(asked: ShownPorts, classes: tuple[str, ...], ask_unkeyed: bool
     sheet.errors += [{**row, "error": reading.detail} for row, reading in readings if reading.is_unread]
     say_not_asked(reading for _, reading in readings)
     sheet.is_sweep = brief = sheet.is_sweep or len(readings) > 1  # several classes of one port are a table too
-    columns = [
-        Column("class", "Class"),
-        Column("class_key_state", "Key", _key if brief else _key_in_words),
-        Column("protect_bit", "Protect bit", short="Protect", empty=NOTHING),
-        Column("lease_period", "Lease (s)", empty=NOTHING),
-        Column("violations", "Violations", empty=NOTHING),
-        Column("known_key", "Known key", _known),
-        Column("detail", "Answer"),
-    ]
-    if brief and asked.format == "table":
-        del columns[-1]
-    return show("classkey-show", sheet, columns, asked)
+    fields = CLASS_KEY_VALUES[:-1] if brief and asked.format == "table" else CLASS_KEY_VALUES
+    return show(CLASSKEY_SHOW, sheet, fields, asked)
 
 
 _ROWS: Final = "class_keys"
@@ -122,18 +101,3 @@ def _values_of(reading: ClassKeyReading, show_keys: bool) -> dict[str, Any]:
         "key_info": info.to_json(show_keys) if info is not None else None,
         "detail": reading.detail,
     }
-
-
-def _key(row: Row) -> str:
-    shown = next(iter((row["key_info"] or {}).values()), None)
-    return shown if shown is not None and row["class_key_state"] == "set" else str(row["class_key_state"])
-
-
-def _key_in_words(row: Row) -> str:
-    shown = _key(row)
-    text = _STATE_TEXT[row["class_key_state"]]
-    return f"{text}, {shown}" if shown != row["class_key_state"] else text
-
-
-def _known(row: Row) -> str:
-    return NOTHING if row["known_key"] is None else "the port's" if row["known_key"] else "another"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ibkeys.cli import exits, options
+from ibkeys.cli.documents.reach import MATRIX
 from ibkeys.cli.exits import write, write_each, write_exact
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
@@ -16,7 +17,7 @@ from ibkeys.cli.listing.folding import indented
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Filters, Where
 from ibkeys.cli.partitions.matrix_pairs import Part, looked_at, missing, write_pairs
-from ibkeys.cli.render import IDENTITY, table_lines, write_data
+from ibkeys.cli.render import table_lines, write_document
 from ibkeys.cli.showing import errors_of, finish, note_stops_between_switches, stop_document, sweep_for
 from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_names, ufm_options
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from ibkeys.reach.reach import Membership, Reach
     from ibkeys.topology.model import Topology
 
-_COLUMNS: Final = (*IDENTITY, "partition", "name", "membership")
 _LISTED: Final = 8
 """Lines with members that a partition has in a table of all of them."""
 
@@ -110,7 +110,7 @@ def matrix(
         write_exact(_PICTURES[format](shown).rstrip("\n"))
     elif pairs:
         write_pairs(found, reach, chosen, part, format)
-    elif not write_data(format, "matrix", lambda: _document(shown), _COLUMNS, _csv_rows(shown)):
+    elif not write_document(format, MATRIX, lambda: _document(shown), _csv_rows(shown)):
         _write_table(shown)
     empty = sorted(chosen - {each.partition for each in memberships})
     who = "no port" if part is None else "no port that the filter selects"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits
+from ibkeys.cli.documents.reach import MATRIX
 from ibkeys.cli.exits import write, write_exact
-from ibkeys.cli.render import schema, write_csv, write_json_items
+from ibkeys.cli.render import write_json_items, write_rows
 from ibkeys.cli.showing import errors_of, not_active_document, stop_document
 from ibkeys.topology.names.folded import FoldedNames
 from ibkeys.topology.port_id import LookedAt
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from ibkeys.topology.model import Topology
     from ibkeys.topology.nodes import Port
 
-_COLUMNS: Final = ("a_port_guid", "a_node_desc", "b_port_guid", "b_node_desc", "a_pkey", "b_pkey", "way")
 Pair = tuple["Port", "Port", list["Match"]]
 
 
@@ -64,7 +64,7 @@ def write_pairs(found: Topology, reach: Reach, chosen: set[int], part: Part | No
     unknown = named(reach.unknown_pairs(chosen), lambda match: None in (match.gets_there, match.gets_back))
     if format == "json":
         seen = json.dumps(looked_at(part))
-        write_exact(f'{{"schema": "{schema("matrix")}", "looked_at": {seen}, "pairs": [')
+        write_exact(f'{{"schema": "{MATRIX.schema}", "looked_at": {seen}, "pairs": [')
         write_json_items(map(_document, talking))
         write_exact('], "one_way": [')
         write_json_items(map(_document, one_way))
@@ -72,7 +72,7 @@ def write_pairs(found: Topology, reach: Reach, chosen: set[int], part: Part | No
         write_json_items(map(_document, unknown))
         write_exact(f'], "inbound_check": "{reach.inbound_check}", ' + json.dumps(missing(found, reach, chosen))[1:])
     elif format == "csv":
-        write_csv(_COLUMNS, _csv_rows({"both": talking, "a_to_b": one_way, "unknown": unknown}))
+        write_rows(MATRIX.other_rows, _csv_rows({"both": talking, "a_to_b": one_way, "unknown": unknown}))
     else:
         names = FoldedNames(port.identity() for port in found.ports())
         if part is not None:

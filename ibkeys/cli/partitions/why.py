@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.addresses import parse_address, parse_portnum
+from ibkeys.cli.documents.reach import WHY
 from ibkeys.cli.exits import write, write_each
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Kind, Where
-from ibkeys.cli.render import heading_of, write_data
+from ibkeys.cli.render import heading_of, write_document
 from ibkeys.cli.showing import MAY_STOP_LISTED, not_active_document, short_name, stop_document, sweep
 from ibkeys.errors import UsageError
 from ibkeys.printable import counted, first_lines
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from ibkeys.reach.why import Check, Connectivity, Match, Verdict
     from ibkeys.topology.model import Topology
     from ibkeys.topology.nodes import Port
-
-_COLUMNS: Final = ("a_pkey", "b_pkey", "stopped", "a_to_b", "b_to_a")
 
 
 @command("why")
@@ -83,7 +82,7 @@ def _show(reach: Reach, one: Port, other: Port, format: str) -> int:
     """Show the verdict about two ports and return the exit code."""
     verdict = reach.why(one, other)
     rows = (_by(match, verdict) for match in verdict.matches)
-    if not write_data(format, "why", lambda: _why_document(reach, one, other, verdict), _COLUMNS, rows):
+    if not write_document(format, WHY, lambda: _why_document(reach, one, other, verdict), rows):
         _write_proof(reach, one, other, verdict)
     for port in verdict.unread:
         exits.warn(f"{port}: its P_Key table or its enforcement state could not be read", "not read")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ibkeys.cli import exits, options
+from ibkeys.cli.documents.managers import SM_SHOW
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import SmHosts, Where
@@ -47,7 +48,7 @@ def sm_show(where: Where, sm_hosts: SmHosts, dry_run: bool, format: str) -> int:
     errors = errors_of(found) if found is not None else []
     if format == "json":
         unreached = found.unreached if found is not None else None
-        write_json("sm-show", {**to_json(report, dangers), "errors": errors, "unreached": unreached})
+        write_json(SM_SHOW, {**to_json(report, dangers), "errors": errors, "unreached": unreached})
     else:
         write_words(report, dangers)
     return _finish(report, finish(errors, format))

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ibkeys.cli import options
+from ibkeys.cli.documents.fabric import DISCOVER, LISTED_PORT
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Filters, Where
-from ibkeys.cli.render import IDENTITY, NOTHING, Column, write_columns, write_data
-from ibkeys.cli.showing import PEER_COLUMNS, errors_of, finish, peer_document, sweep_for, write_unreached
+from ibkeys.cli.render import write_columns, write_document
+from ibkeys.cli.showing import errors_of, finish, peer_document, sweep_for, write_unreached
 from ibkeys.cli.tools.names import VALUES, show_names
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
     from ibkeys.topology.model import Topology
     from ibkeys.topology.nodes import Node, Port
-
-_CSV_COLUMNS: Final = (*IDENTITY, "num_ports", "state", "phys_state", *PEER_COLUMNS)
 
 
 @command("discover")
@@ -65,7 +64,7 @@ def discover(
         return {"nodes": listed, "errors": errors, "unreached": found.unreached}
 
     rows = (_row(port) for ports in nodes.values() for port in ports)
-    if not write_data(format, "discover", document, _CSV_COLUMNS, rows):
+    if not write_document(format, DISCOVER, document, rows):
         _write_table(found, nodes, chosen.is_given)
     return finish(errors, format)
 
@@ -104,7 +103,7 @@ def _write_table(found: Topology, chosen: Mapping[Node, Sequence[Port]], is_part
     wanted = {port for some in chosen.values() for port in some}
     known = [port for port in ports if port in wanted]
     listed = [port for port in known if port.is_end_port or port.is_linked or port.info is None]
-    write_columns(_columns(), map(_row, listed))
+    write_columns(LISTED_PORT, map(_row, listed))
     kinds = [node.type_name for node in found.nodes]
     links = sum(port.peer is not None for port in ports) // 2
     counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
@@ -113,27 +112,3 @@ def _write_table(found: Topology, chosen: Mapping[Node, Sequence[Port]], is_part
     if len(listed) < len(known):
         write(f"({counted(len(known) - len(listed), 'switch port')} without a link not listed; -f json has all)")
     write_unreached(found.unreached)
-
-
-def _columns() -> list[Column]:
-    from ibkeys.mad.const import PORT_PHYSICAL_STATE_NAMES, PORT_STATE_NAMES
-
-    # An IntEnum member is equal to its number, so numbers find their names, and unknown ones stay numbers.
-    states: Mapping[Any, str] = PORT_STATE_NAMES
-    links: Mapping[Any, str] = PORT_PHYSICAL_STATE_NAMES
-    return [
-        Column("node_desc", "Node"),
-        Column("node_guid", "GUID"),
-        Column("node_type", "Type"),
-        Column("port", "Port"),
-        Column("lid", "LID"),
-        Column("state", "State", lambda row: states.get(row["state"], row["state"])),
-        Column("phys_state", "Link", lambda row: links.get(row["phys_state"], row["phys_state"])),
-        _of_peer("node_desc", "Peer"),
-        _of_peer("node_guid", "Peer GUID"),
-        _of_peer("port", "Peer port"),
-    ]
-
-
-def _of_peer(part: str, title: str) -> Column:
-    return Column("peer", title, lambda row: NOTHING if row["peer"] is None else row["peer"][part])

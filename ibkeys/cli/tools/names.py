@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import typed
+from ibkeys.cli.documents.fabric import DISCOVER_NAMES
 from ibkeys.cli.exits import clean, write_exact
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Filters, Where
-from ibkeys.cli.render import IDENTITY, NOTHING, write_data, write_table
+from ibkeys.cli.render import NOTHING, write_document, write_table
 from ibkeys.cli.showing import (
-    PEER_COLUMNS,
     errors_of,
     finish,
     guid_of,
@@ -55,11 +55,10 @@ def show_names(where: Where, words: tuple[str, ...], only: str | None, filters: 
         for port in ports:
             value = VALUES[only](directory, port)
             write_exact(NOTHING if value in (None, "") else clean(str(value)))
-    elif not write_data(
+    elif not write_document(
         format,
-        "discover-names",
+        DISCOVER_NAMES,
         lambda: {"ports": [*map(_document, ports)], "errors": errors, "unreached": found.unreached},
-        [*IDENTITY, "host", *PEER_COLUMNS],
         map(_document, ports),
     ):
         titles = ("Name", "Port", "LID", "Port GUID", "Switch port")

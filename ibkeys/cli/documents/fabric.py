@@ -1,0 +1,95 @@
+"""The documents about nodes, ports and links: discover, discover --names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ibkeys.cli.documents.field import (
+    NOTHING,
+    NUMBER,
+    TEXT,
+    Document,
+    Field,
+    Row,
+    Rows,
+    listed,
+    maybe,
+    object_of,
+    parts_of,
+)
+from ibkeys.cli.documents.shared import ERRORS, FAR_END, GUID, LID, NODE_DESC, NODE_TYPE, PORT, PORT_NUMBER, UNREACHED
+from ibkeys.mad.const import PORT_PHYSICAL_STATE_NAMES, PORT_STATE_NAMES
+
+
+def _state(row: Row) -> Any:
+    return PORT_STATE_NAMES.get(row["state"], row["state"])
+
+
+def _phys_state(row: Row) -> Any:
+    return PORT_PHYSICAL_STATE_NAMES.get(row["phys_state"], row["phys_state"])
+
+
+def _of_peer(part: str) -> Callable[[Row], Any]:
+    return lambda row: NOTHING if row["peer"] is None else row["peer"][part]
+
+
+_STATE: Final = Field(
+    "state", maybe(NUMBER), "PortState: 1 Down, 2 Initialize, 3 Armed, 4 Active. Null: not read.", "State", _state
+)
+_PHYS_STATE: Final = Field(
+    "phys_state", maybe(NUMBER), "PortPhysicalState as in IBA; 5 is LinkUp. Null: not read.", "Link", _phys_state
+)
+_PEER: Final = Field("peer", FAR_END)
+_NUM_PORTS: Final = Field("num_ports", NUMBER, "NumPorts: how many ports the node has, without port 0 of a switch.")
+
+DISCOVER: Final = Document(
+    "discover",
+    1,
+    (
+        Field(
+            "nodes",
+            listed(
+                object_of(
+                    *PORT,
+                    _NUM_PORTS,
+                    Field(
+                        "ports",
+                        listed(object_of(Field("port", PORT_NUMBER), Field("lid", LID), _STATE, _PHYS_STATE, _PEER)),
+                        "Its ports, port 0 of a switch first.",
+                    ),
+                )
+            ),
+            "The nodes in the order in which they were found, each named by its first port that was reached.",
+        ),
+        ERRORS,
+        UNREACHED,
+    ),
+    Rows("port", (*PORT, _NUM_PORTS, _STATE, _PHYS_STATE, *parts_of(_PEER))),
+)
+LISTED_PORT: Final = (
+    Field("node_desc", NODE_DESC, title="Node"),
+    Field("node_guid", GUID, title="GUID"),
+    Field("node_type", NODE_TYPE, title="Type"),
+    Field("port", PORT_NUMBER, title="Port"),
+    Field("lid", LID, title="LID"),
+    _STATE,
+    _PHYS_STATE,
+    Field("peer", FAR_END, title="Peer", text=_of_peer("node_desc")),
+    Field("peer", FAR_END, title="Peer GUID", text=_of_peer("node_guid")),
+    Field("peer", FAR_END, title="Peer port", text=_of_peer("port")),
+)
+"""The columns of the table."""
+
+_NAMED: Final = (
+    Field("host", maybe(TEXT), "The name of the host, without the device. Null: not read."),
+    _PEER,
+)
+DISCOVER_NAMES: Final = Document(
+    "discover-names",
+    1,
+    (Field("ports", listed(object_of(*PORT, *_NAMED)), "The end ports."), ERRORS, UNREACHED),
+    Rows("port", (*PORT, _NAMED[0], *parts_of(_PEER))),
+    about="What `ibkeys discover --names -f json` writes",
+    page="discover",
+)

@@ -1,0 +1,161 @@
+"""The documents about who can talk to whom: matrix, why."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.cli.documents.field import (
+    FLAG,
+    NUMBER,
+    TEXT,
+    Document,
+    Field,
+    Kind,
+    Rows,
+    listed,
+    maybe,
+    object_of,
+    one_of,
+    parts_of,
+)
+from ibkeys.cli.documents.shared import (
+    ERRORS,
+    LOOKED_AT,
+    MEMBERSHIP,
+    NOT_ACTIVE,
+    P_KEY,
+    PORT,
+    PORT_IDENTITY,
+    UNREACHED,
+)
+
+INBOUND_CHECK: Final = Field(
+    "inbound_check", TEXT, "What switches are taken to check of packets that come in: partition or membership."
+)
+_A: Final = Field("a", PORT_IDENTITY, "The first port.")
+_B: Final = Field("b", PORT_IDENTITY, "The second port.")
+_KEYS: Final = (
+    Field("a_pkey", P_KEY, "The P_Key of the first port."),
+    Field("b_pkey", P_KEY, "The P_Key of the second port that matches it."),
+)
+_STOP: Final = (
+    *PORT,
+    Field("direction", TEXT, "inbound: packets that enter the switch; outbound: those that leave it."),
+    Field("pkey", P_KEY, "The P_Key of the packets."),
+)
+_UNREAD: Final = Field("unread", listed(PORT_IDENTITY), "The ports whose P_Key table or enforcement was not read.")
+_NOT_ACTIVE: Final = Field("not_active", listed(NOT_ACTIVE), "The ends of end ports' links that are not Active.")
+
+
+# --- matrix -----------------------------------------------------------------------------------------------------------
+
+
+def _pairs(name: str, about: str) -> Field:
+    """Return a field with pairs of ports: their number, or each with --pairs."""
+    pair = object_of(_A, _B, Field("by", listed(object_of(*_KEYS)), "The P_Keys by which they do."))
+    return Field(name, Kind(("array", "integer"), items=pair), f"{about} Their number; with --pairs each of them.")
+
+
+def _named(side: Field) -> list[Field]:
+    """Return the columns of CSV that name one port of a pair."""
+    return [each for each in parts_of(side) if each.name.endswith(("port_guid", "node_desc"))]
+
+
+_PARTITION: Final = Field("partition", P_KEY, "The partition, without its membership bit.")
+_NAME: Final = Field("name", maybe(TEXT), "Its name in the policy. Null: it has none, or without --policy.")
+
+MATRIX: Final = Document(
+    "matrix",
+    2,
+    (
+        LOOKED_AT,
+        Field(
+            "partitions",
+            listed(
+                object_of(
+                    _PARTITION,
+                    _NAME,
+                    Field("full", listed(PORT_IDENTITY), "Its full members; a port with both P_Keys is in both lists."),
+                    Field("limited", listed(PORT_IDENTITY), "Its limited members."),
+                    Field("stopped", listed(object_of(*_STOP)), "The switch ports that block its packets."),
+                )
+            ),
+            "The partitions; not with --pairs.",
+            optional=True,
+        ),
+        _pairs("pairs", "Pairs of ports that can talk."),
+        _pairs("one_way", "Pairs of which packets get through only from the first to the second."),
+        _pairs("unknown", "Pairs for which the route decides."),
+        INBOUND_CHECK,
+        Field(
+            "ports_depending_on_inbound_check",
+            NUMBER,
+            "How many end ports could send more or less with the other assumption; not with --pairs.",
+            optional=True,
+        ),
+        Field(
+            "may_be_stopped_by", listed(object_of(*_STOP)), "The ports on links between switches that block a P_Key."
+        ),
+        _UNREAD,
+        Field("virtualized", listed(PORT_IDENTITY), "The ports with virtual ports, whose P_Keys cannot be read."),
+        _NOT_ACTIVE,
+        ERRORS,
+        UNREACHED,
+    ),
+    Rows("member", (*PORT, _PARTITION, _NAME, Field("membership", MEMBERSHIP))),
+    Rows(
+        "P_Key of a pair, with --pairs",
+        (*_named(_A), *_named(_B), *_KEYS, Field("way", one_of("both", "a_to_b", "unknown"), "The direction.")),
+    ),
+)
+
+# --- why --------------------------------------------------------------------------------------------------------------
+
+_CAN_TALK: Final = (
+    Field("can_talk", maybe(FLAG), "Whether the two can talk. Null: it depends on the route or on what was not read."),
+    Field("a_to_b", maybe(FLAG), "Whether packets from A get to B. Null: not known."),
+    Field("b_to_a", maybe(FLAG), "Whether packets from B get to A. Null: not known."),
+)
+_MATCH: Final = (
+    *_KEYS,
+    Field("stopped", maybe(FLAG), "Whether switch ports keep the two from talking with these. Null: not known."),
+    Field("a_to_b", maybe(FLAG), "Whether packets from A get to B with these. Null: not known."),
+    Field("b_to_a", maybe(FLAG), "Whether packets from B get to A with these. Null: not known."),
+)
+_STOP_ON_THE_WAY: Final = object_of(*_STOP, Field("way", TEXT, "Of packets in this direction: a_to_b or b_to_a."))
+
+WHY: Final = Document(
+    "why",
+    1,
+    (
+        _A,
+        _B,
+        *_CAN_TALK,
+        Field("by", listed(object_of(*_MATCH)), "The P_Keys of the two that match."),
+        Field("stopped_by", listed(_STOP_ON_THE_WAY), "The switch ports that drop packets."),
+        Field("may_be_stopped_by", listed(_STOP_ON_THE_WAY), "Those between switches that drop them on some routes."),
+        _UNREAD,
+        Field(
+            "virtualized",
+            listed(PORT_IDENTITY),
+            "Those of the two that have virtual ports: their P_Keys cannot be read, so `can_talk` is never false for "
+            "them, except by a link that is not Active.",
+        ),
+        _NOT_ACTIVE._replace(about="The ends of links of the two ports that are not Active."),
+        INBOUND_CHECK,
+        Field("depends_on_inbound_check", FLAG, "Whether the other assumption gives a different result."),
+        Field("otherwise", object_of(*_CAN_TALK), "The result with the other assumption."),
+        Field(
+            "traffic",
+            object_of(
+                Field("smps", FLAG, "Whether SMPs (QP0) pass the links of the two."),
+                Field("gmps", maybe(FLAG), "Whether GMPs (QP1) pass, as `can_talk`."),
+                Field("raw_a_to_b", maybe(FLAG), "Whether raw packets from A get to B. Null: not known."),
+                Field("raw_b_to_a", maybe(FLAG), "Whether raw packets from B get to A. Null: not known."),
+                Field("reliable_datagram", maybe(FLAG), "Whether reliable datagrams pass, as `can_talk`."),
+            ),
+            "What holds for packets of other kinds.",
+        ),
+    ),
+    Rows("pair of P_Keys that match", _MATCH),
+)
