@@ -333,6 +333,20 @@ def test_a_mistake_in_the_file_is_a_problem_that_doctor_shows(site_file: Written
 
 
 @pytest.mark.usefixtures("real")
+def test_doctor_names_each_file_that_is_missing(site_file: Written, tmp_path: Path) -> None:
+    """The first change creates a store; everything else has to be there."""
+    named = {name: str(tmp_path / name) for name in ("policy", "ssh_config", "journal")}
+    site = site_file(**named, smkey=f"@{tmp_path}/key", sm_host=["sm1"], subnet=[LOCAL_PORT])
+    result = run("doctor", "-f", "json", "--site", site)
+    assert result.code == 1
+    assert [(each["ok"], each["detail"]) for each in result.json["checks"] if each["name"] == "site file"] == [
+        (False, f"policy: {named['policy']}: no such file"),
+        (False, f"ssh_config: {named['ssh_config']}: no such file"),
+        (False, f"smkey: {tmp_path}/key: no such file"),
+    ]
+
+
+@pytest.mark.usefixtures("real")
 def test_doctor_says_which_file_is_in_force(site_file: Written) -> None:
     site = site_file(retries=5, subnet=[LOCAL_PORT])
     checks = run("doctor", "-f", "json", "--site", site).json["checks"]

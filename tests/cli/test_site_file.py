@@ -61,6 +61,7 @@ def test_a_secret_itself_is_refused_and_not_repeated(site_file: Written, name: s
         ("sm_host = ['-oProxyCommand=x']", "is not a valid host name"),
         ("sm_host = ['a;touch /tmp/x']", "is not a valid host name"),
         ("sm_host = ['$(id)@b']", "is not a valid host name"),
+        (f"sm_host = {[f'sm{number}' for number in range(17)]}", "sm_host has more than 16 texts"),
         ("via = 'opensms'", "via: 'opensms' is not one of"),
         ("via = 'ufm:https://me:secret@ufm'", "via: must not hold a user name or password"),
         ("ufm_proxy = 'http://me:secret@proxy'", "ufm_proxy: must not hold a user name or password"),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ibkeys import files
-from ibkeys.cli.site.settings import SETTINGS, SUBNET, Setting, why_never
+from ibkeys.cli.site.settings import MOST_TEXTS, SETTINGS, SUBNET, Setting, why_never
 from ibkeys.errors import EncodeError, FileFormatError, UsageError
 from ibkeys.host.file_access import read_file_fact
 from ibkeys.host.trusted_toml import parse_trusted, refuse_what_others_decide
@@ -44,6 +44,12 @@ class Site:
             if file is not None:
                 self._refuse_untrusted(name, Path(file))
         return str(value) if type(value) is int else value
+
+    def missing(self, name: str) -> list[str]:
+        """Return the files that the value of *name* names and that are not there, but for those that ibkeys creates."""
+        setting = SETTINGS[name]
+        named = [] if setting.is_created else [setting.form(text) for text in _texts(self.values[name])]
+        return [file for file in named if file is not None and not os.path.exists(file)]
 
     def error(self, message: str) -> FileFormatError:
         """Return the error for a mistake in this file."""
@@ -107,6 +113,8 @@ def _check(name: str, value: Any) -> None:
         raise UsageError(f"{quoted(name)} is not known{near or '; see ibkeys.toml(5)'}")
     if not _is_of_kind(value, setting):
         raise UsageError(f"{name} has to be {_KIND_WORDS[setting.kind]}")
+    if len(_texts(value)) > MOST_TEXTS:
+        raise UsageError(f"{name} has more than {MOST_TEXTS} texts")
     for text in _texts(value):
         if "\0" in text:
             raise UsageError(f"{name} must not hold a NUL")

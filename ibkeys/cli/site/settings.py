@@ -17,6 +17,8 @@ SUBNET: Final = "subnet"
 """The name of the list of port GUIDs that say of which subnet the file is; the only name that is no option."""
 NO_FILE: Final = "none"
 """The value of --site that means no file; a file of that name is ``./none``."""
+MOST_TEXTS: Final = 16
+"""A list may have so many texts: as many hosts with an OpenSM no subnet has."""
 
 
 def _text(value: str) -> str | None:
@@ -74,18 +76,19 @@ class Setting:
     """What a name may have as its value. ``kind``: its type in TOML; ``form``: returns the file that a text names, None
     for none, and raises UsageError or EncodeError for a text that is none of its kind; ``parameters``: what click calls
     the option; ``has_variable``: whether a variable of the environment sets it; ``is_of_subnet``: it is right on one
-    subnet only, so that the file must say on which."""
+    subnet only, so that the file must say on which; ``is_created``: the first change creates the file."""
 
     kind: type
     form: Callable[[str], str | None] = _text
     parameters: tuple[str, ...] = ()
     has_variable: bool = True
     is_of_subnet: bool = False
+    is_created: bool = False
 
 
 _FILE: Final = Setting(str, _path)
 _SECRET: Final = Setting(str, _secret)
-_STORE: Final = Setting(str, _path, is_of_subnet=True)
+_STORE: Final = Setting(str, _path, is_of_subnet=True, is_created=True)
 _NUMBER: Final = Setting(int)
 
 SETTINGS: Final[Mapping[str, Setting]] = {

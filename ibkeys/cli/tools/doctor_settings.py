@@ -53,15 +53,19 @@ def check_site() -> Iterator[Check]:
 
     context = click.get_current_context()
     problems = {str(each): each for each in problems_of(context)}
-    site = site_of(context)
+    site, missing = site_of(context), []
     for name in site.values if site is not None else ():
         try:
             site.typed(name)  # type: ignore[union-attr]
         except FileFormatError as error:
             problems[str(error)] = error
+        else:
+            missing += [f"{name}: {file}: no such file" for file in site.missing(name)]  # type: ignore[union-attr]
     for text in problems:
         yield Check("site file", False, text, "its value is not used: correct it, or give --site none")
-    if site is not None and not problems:
+    for text in missing:
+        yield Check("site file", False, text, "create it, or correct the site file")
+    if site is not None and not problems and not missing:
         subnet = ", ".join(f"0x{guid:016x}" for guid in sorted(site.subnet))
         of = f" of the subnet of {subnet}" if subnet else ""
         yield Check("site file", True, f"{site.path}: {counted(len(site.values), 'value')}{of}")
