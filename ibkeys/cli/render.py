@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 from ibkeys.cli.documents import field as fields
 from ibkeys.cli.documents.field import Document, Field, Kind, Rows
 from ibkeys.cli.exits import clean, write, write_each, write_exact
+from ibkeys.cli.screen.colour import Painted, paint
 from ibkeys.cli.screen.lines import keep_whole, width_of
 from ibkeys.cli.screen.tables import JOINED, Cell, Line, laid_out
 
@@ -134,14 +135,6 @@ def _as_data(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Painted:
-    """A value of a table, or an item of a cell that is a list, in the colour of *role* (`colour.paint`)."""
-
-    value: Any
-    role: str
-
-
-@dataclass(frozen=True, slots=True)
 class OneLine:
     """Several painted values that stand on one line of a cell, if there is room."""
 
@@ -227,10 +220,10 @@ def _cell(value: Any) -> str:
 def write_details(heading: str, pairs: Iterable[tuple[str, Any]]) -> None:
     """Write what is known of one thing: a heading, and one line for each name and value."""
     write(heading)
-    listed = [(name, _cell(value)) for name, value in pairs]
+    listed = [(name, _line(value)) for name, value in pairs]
     width = max((len(name) for name, _ in listed), default=0)
-    for name, value in listed:
-        write(f"  {name + ':':<{width + 1}} {value}", hang=width + 4)
+    for name, line in listed:
+        write(f"  {name + ':':<{width + 1}} {paint(line.text, line.role)}", hang=width + 4)
 
 
 def heading_of(row: Row) -> str:

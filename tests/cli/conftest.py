@@ -121,7 +121,7 @@ def written(folder: Path, plan: PartitionPlan) -> Path:
 @pytest.fixture(autouse=True)
 def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in [*os.environ]:
-        if name.startswith("IBKEYS_") or name in ("SIM_HOST", "NO_COLOR"):
+        if name.startswith("IBKEYS_") or name in ("SIM_HOST", "NO_COLOR", "FORCE_COLOR") or name.startswith("CLICOLOR"):
             monkeypatch.delenv(name)
     monkeypatch.setattr("ibkeys.cli.site.file.DEFAULT_SITE", Path("/nowhere/ibkeys.toml"))
     yield

@@ -47,6 +47,7 @@ def test_key_files_that_others_may_read_are_a_problem(cli: Cli, shared: Path) ->
     assert result.code == 1
     assert "chmod 600" in result.out
     assert "1 problem" in result.out
+    assert "\x1b[1mPROBLEM\x1b[0m  guid2mkey" in cli("doctor", "--security-keys", shared, "--color", "always").out
     file.chmod(0o600)
     assert cli("doctor", "--security-keys", shared).code == 0
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.cli.listing.folding import NARROW, fold_rows, indented
+from ibkeys.cli.screen.colour import plain
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import NodeType, PortPhysicalState
 from ibkeys.printable import clean
@@ -235,7 +236,7 @@ def test_ports_that_differ_are_apart(cli: Cli) -> None:
 
 def test_a_terminal_gets_folded_rows_and_each_gives_every_row() -> None:
     def shown(*words: str) -> str:
-        return on_terminal(*words, "--backend", TWO_SWITCH, columns=200).out
+        return plain(on_terminal(*words, "--backend", TWO_SWITCH, columns=200).out)
 
     piped = run("mkey-show", "--all", "--backend", TWO_SWITCH).out
     folded = run("mkey-show", "--all", "--fold", "--backend", TWO_SWITCH).out

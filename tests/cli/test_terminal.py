@@ -183,6 +183,10 @@ def test_no_name_and_no_guid_is_broken_or_lost(words: str, place: Place) -> None
         ("policy-diff @a.conf @b.conf", "31", "leaves, was limited"),
         ("compare --policy @b.conf", "33", "differ"),
         ("pkey-set 2 9=0x8012 --dry-run", "32", "P_Key[9]: - -> 0x8012"),
+        ("mkey-show --all", "33", "zero"),
+        ("mkey-show 2", "33", "not set (0)"),
+        ("why 2 3", "32", "can talk"),
+        ("doctor", "32", "ok"),
     ],
 )
 def test_severity_and_change_have_colour_on_a_terminal(words: str, role: str, said: str, place: Place) -> None:
@@ -230,7 +234,7 @@ def test_what_is_for_programs_has_no_colour(format: str, place: Place) -> None:
         json.loads(out)
 
 
-@pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+@pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb"), ("CLICOLOR", "0")])
 def test_the_environment_turns_colour_off_and_always_turns_it_on(
     name: str, value: str, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,10 +243,27 @@ def test_the_environment_turns_colour_off_and_always_turns_it_on(
     words = place.words("policy-diff @a.conf @b.conf")
     assert "\x1b[3" not in run(*words, stdout=Terminal).out
     assert "\x1b[3" in run(*words, "--color", "always", stdout=Terminal).out
-    monkeypatch.setenv(name, "" if name == "NO_COLOR" else "xterm")
+    monkeypatch.setenv(name, {"NO_COLOR": "", "TERM": "xterm", "CLICOLOR": "1"}[name])
     assert "\x1b[3" in run(*words, stdout=Terminal).out
     monkeypatch.setenv("IBKEYS_COLOR", "never")
     assert "\x1b" not in run(*words, stdout=Terminal).out
+
+
+@pytest.mark.parametrize("name", ["CLICOLOR_FORCE", "FORCE_COLOR"])
+def test_the_environment_forces_colour_into_a_pipe_unless_it_refuses_it(
+    name: str, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = place.words("policy-diff @a.conf @b.conf")
+    for value in ("", "0"):
+        monkeypatch.setenv(name, value)
+        assert "\x1b" not in run(*words).out
+    monkeypatch.setenv(name, "1")
+    assert "\x1b[3" in run(*words).out
+    assert "\x1b" not in run(*words, "--color", "never").out
+    monkeypatch.setenv("TERM", "dumb")
+    assert "\x1b[3" in run(*words).out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in run(*words).out
 
 
 def test_every_command_takes_the_option() -> None:

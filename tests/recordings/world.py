@@ -71,6 +71,9 @@ class SeenPort:
         return getattr(self._port, name)
 
 
+_UNSET = ("SIM_HOST", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "IBSIM_SOCKNAME")
+
+
 class World:
     """The fabric *name*, in files below *folder*. ``seen`` is called with each thing that happens, before it does.
 
@@ -199,7 +202,7 @@ class World:
 
     def _environment(self, patch: pytest.MonkeyPatch) -> None:
         for name in [*os.environ]:
-            if name.startswith(("IBKEYS_", "XDG_")) or name in ("SIM_HOST", "NO_COLOR", "COLUMNS", "IBSIM_SOCKNAME"):
+            if name.startswith(("IBKEYS_", "XDG_", "CLICOLOR")) or name in _UNSET:
                 patch.delenv(name)
         patch.setenv("IBKEYS_JOURNAL", str(self.folder / "journal.db"))
         patch.setenv("IBKEYS_KEYSTORE", str(self.folder / "keys.db"))

@@ -7,6 +7,7 @@ from typing import Final
 
 from ibkeys.cli.documents.field import NUMBER, TEXT, Document, Field, Row, Rows, listed, maybe, object_of
 from ibkeys.cli.documents.shared import ERRORS, M_KEY_STATE, PORT, UNREACHED, changed_ports
+from ibkeys.cli.screen.colour import Painted
 from ibkeys.keys.mkey import PROTECTION_TEXT
 
 _STATE_TEXT: Final = {
@@ -15,15 +16,18 @@ _STATE_TEXT: Final = {
     "hidden": "hidden: the port shows it only to requests with the key",
     "unreadable": "not readable",
 }
+_ROLES: Final = {"zero": "doubtful"}
 
 
-def _key(row: Row) -> str:
-    return row["m_key"] or str(row["m_key_state"])
+def _key(row: Row) -> Painted:
+    state = str(row["m_key_state"])
+    return Painted(row["m_key"] or state, _ROLES.get(state, ""))
 
 
-def _key_in_words(row: Row) -> str:
-    text = _STATE_TEXT[row["m_key_state"]]
-    return f"{text}, {row['m_key']}" if row["m_key"] else text
+def _key_in_words(row: Row) -> Painted:
+    state = row["m_key_state"]
+    text = _STATE_TEXT[state]
+    return Painted(f"{text}, {row['m_key']}" if row["m_key"] else text, _ROLES.get(state, ""))
 
 
 def _protection(row: Row) -> str | None:

@@ -30,7 +30,7 @@ _color: Final = shared(
     default="auto",
     expose_value=False,
     callback=lambda ctx, _param, wish: colour.choose(ctx, wish),
-    help="Colour of severities and changes.  [default: auto, on a terminal]",
+    help="Colour of severities, changes and verdicts.  [default: auto, on a terminal]",
 )
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli.listing.folding import folded_lines
-from ibkeys.cli.render import NOTHING, OneLine, Painted, Row, table_lines
-from ibkeys.cli.screen.colour import role_of_change
+from ibkeys.cli.render import NOTHING, OneLine, Row, table_lines
+from ibkeys.cli.screen.colour import Painted, role_of_change
 from ibkeys.cli.showing import NAMING, naming
 from ibkeys.topology.names.folded import FoldedNames
 

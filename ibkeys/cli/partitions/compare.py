@@ -15,8 +15,8 @@ from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import open_fabric, open_recorded, open_sa
 from ibkeys.cli.options import AskSa, Listing, SmHosts, Where
 from ibkeys.cli.policies.aliases import say_aliases
-from ibkeys.cli.render import IDENTITY, Painted, Row, write_data, write_table
-from ibkeys.cli.screen.colour import paint
+from ibkeys.cli.render import IDENTITY, Row, write_data, write_table
+from ibkeys.cli.screen.colour import Painted, paint
 from ibkeys.cli.showing import NAMING, errors_of, finish, naming, progress_bar, say_notes
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.sm.policy import is_opensm, read_accepted, refuse_with_a_file

@@ -248,7 +248,7 @@ def _write_words(made: PartitionPlan, policy: Policy, found: Topology, each: boo
 
     names = {partition.base: partition.name for partition in policy.partitions}
     problems = [(f"PROBLEM {problem.kind}: ", problem.port, f": {problem.message}") for problem in made.problems]
-    _write_said(problems, found, each)
+    _write_said(problems, found, each, "bad")
     if problems:
         write("")
     write_each(changed_ports(made.tables, made.enforcement, each, found))
@@ -282,23 +282,29 @@ def _write_words(made: PartitionPlan, policy: Policy, found: Topology, each: boo
     )
 
 
-def _write_said(said: Sequence[tuple[str, PortId | None, str]], found: Topology, each: bool) -> None:
+def _write_said(said: Sequence[tuple[str, PortId | None, str]], found: Topology, each: bool, role: str = "") -> None:
     """Write sentences of which each is about a port of *found*, or about none: (what comes before it,
-    port, what follows). Ports of which the same is said stand together unless *each* is to have a line."""
+    port, what follows). Ports of which the same is said stand together unless *each* is to have a line. *role*: of the
+    first word."""
+
+    def put(text: str) -> None:
+        first, blank, rest = clean(text).partition(" ")
+        write(paint(first, role) + blank + rest)
+
     together: dict[tuple[str, str], list[PortId]] = {}
     for before, port, after in said:
         if port is None:
-            write(clean(f"{before}{after.removeprefix(': ')}"))
+            put(f"{before}{after.removeprefix(': ')}")
         elif each:
-            write(clean(f"{before}{port}{after}"))
+            put(f"{before}{port}{after}")
         else:
             together.setdefault((before, after), []).append(port)
     names = FoldedNames((port.to_json() for ports in together.values() for port in ports), found)
     for (before, after), ports in together.items():
         if len(ports) == 1:
-            write(clean(f"{before}{ports[0]}{after}"))
+            put(f"{before}{ports[0]}{after}")
             continue
-        write(clean(f"{before}{counted(len(ports), 'port')}{after}"))
+        put(f"{before}{counted(len(ports), 'port')}{after}")
         write_each(indented(names, (port.to_json() for port in ports)))
 
 

@@ -15,6 +15,7 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Kind, Where
 from ibkeys.cli.render import heading_of, write_document
+from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.showing import MAY_STOP_LISTED, not_active_document, short_name, stop_document, sweep
 from ibkeys.errors import UsageError
 from ibkeys.printable import counted, first_lines
@@ -161,7 +162,7 @@ def _write_proof(reach: Reach, one: Port, other: Port, verdict: Verdict) -> None
     names = _names(one, other)
     write(f"{heading_of(one.identity())}\n{heading_of(other.identity())}")
     reason = _why_unknown(verdict)
-    write(exits.clean(f"  {_in_words(verdict.ways, *names, reason)}"))
+    write("  " + paint(exits.clean(_in_words(verdict.ways, *names, reason)), _role_of(verdict.ways)))
     for end in verdict.not_active:
         write(exits.clean(f"  {end} is {end.state_name}: data packets pass only a link whose ends are Active"))
     if not verdict.matches:
@@ -265,6 +266,13 @@ def _in_words(ways: Connectivity, one: str, other: str, reason: str) -> str:
         case _, False, False:
             return "cannot talk"
     return f"cannot talk; it is not known whether packets get through one way: {reason}"
+
+
+def _role_of(ways: Connectivity) -> str:
+    """Return the colour of a verdict: whether two ports can talk, or only one way or in a way that is not known."""
+    if ways.can_talk:
+        return "good"
+    return "doubtful" if ways.can_talk is None or ways.a_to_b is not ways.b_to_a else "bad"
 
 
 def _check_in_words(check: Check, inbound_check: InboundCheck, source: str, destination: str) -> str:

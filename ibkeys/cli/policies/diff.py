@@ -14,8 +14,8 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.policies.aliases import say_aliases
-from ibkeys.cli.render import IDENTITY, NOTHING, Painted, Row, write_data, write_table
-from ibkeys.cli.screen.colour import paint, role_of_change
+from ibkeys.cli.render import IDENTITY, NOTHING, Row, write_data, write_table
+from ibkeys.cli.screen.colour import Painted, paint, role_of_change
 from ibkeys.cli.showing import NAMING, errors_of, finish, naming, sweep
 from ibkeys.cli.sm.ufm import AskedOfPolicies, asked_of_policies
 from ibkeys.grouping import grouped

@@ -1,4 +1,4 @@
-"""Colour for what has a rank (severity) or a direction (change); the word itself always stands there too.
+"""Colour for what has a rank (severity), a direction (change) or is a verdict; the word itself always stands there too.
 
 Text is painted where it is made and loses its colour where it is written, if the stream is to have none: so nobody who
 makes a line asks where it goes. What comes from the fabric is cleaned before it is painted, so that every escape in a
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TextIO
 
 import click
@@ -26,11 +27,23 @@ _STYLES: Final[Mapping[str, Mapping[str, Any]]] = {
     "added": {"fg": "green"},
     "removed": {"fg": "red"},
     "changed": {"fg": "yellow"},
+    "good": {"fg": "green"},
+    "bad": {"fg": "red", "bold": True},
+    "doubtful": {"fg": "yellow"},
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Painted:
+    """A value for people in the colour of *role*, as `paint` has it."""
+
+    value: Any
+    role: str
+
+
 def paint(text: str, role: str) -> str:
-    """Return *text* in the colour of *role*: a severity, or ``added``, ``removed``, ``changed``; any other has none."""
+    """Return *text* in the colour of *role*: a severity, ``added``, ``removed``, ``changed``, or a verdict: ``good``,
+    ``bad``, ``doubtful``; any other has none."""
     style = _STYLES.get(role)
     return click.style(text, **style) if style is not None and text else text
 
@@ -53,9 +66,19 @@ def plain(text: str) -> str:
 
 
 def choose(context: click.Context, wish: Wish = "auto") -> None:
-    """Let what *context* writes have colour: ``auto`` on a terminal, unless NO_COLOR or TERM=dumb are set."""
-    refused = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-    context.color = {"always": True, "never": False, "auto": False if refused else None}[wish]
+    """Let what *context* writes have colour: ``auto`` as the environment says, else on a terminal."""
+    context.color = {"always": True, "never": False, "auto": _of_environment()}[wish]
+
+
+def _of_environment() -> bool | None:
+    """Return whether the environment wants colour; None: on a terminal (no-color.org, force-color.org,
+    bixense.com/clicolors). NO_COLOR counts first."""
+    get = os.environ.get
+    if get("NO_COLOR"):
+        return False
+    if any(get(name, "0") not in ("", "0") for name in ("CLICOLOR_FORCE", "FORCE_COLOR")):
+        return True
+    return False if get("CLICOLOR") == "0" or get("TERM") == "dumb" else None
 
 
 def _is_wanted(stream: TextIO) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.render import NOTHING, UNREADABLE, heading_of, write_details, write_table
+from ibkeys.cli.screen.colour import paint
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def write_words(report: SmReport, dangers: Sequence[FoundDanger]) -> None:
         for instance in host.instances:
             _write_instance(instance)
     write("")
-    write(counted(len(dangers), "danger") if dangers else _no_danger(report))
+    write(paint(counted(len(dangers), "danger"), "bad") if dangers else _no_danger(report))
     for found in dangers:
         write(clean(f"{found.danger}: {found.subject}: {found.seen}"))
         write(clean(f"  {found.means}"))

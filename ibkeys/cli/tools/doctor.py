@@ -17,6 +17,7 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import config_of, is_simulated, journal_of, open_fabric, stores_of, what_host_knows
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import write_data
+from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.tools.doctor_settings import check_site, lines_of, settings_in_force
 from ibkeys.cli.tools.hardware import ReportOptions, made_report, report_options
 from ibkeys.errors import FileFormatError, IbkeysError, StoreError
@@ -83,15 +84,16 @@ def _config(where: Where) -> Config:
 
 
 def _write_text(checks: list[Check], settings: list[dict[str, Any]], problems: int) -> None:
-    words = {True: "ok", False: "PROBLEM", None: "note"}
+    words = {True: ("ok", "good"), False: ("PROBLEM", "bad"), None: ("note", "doubtful")}
     width = max(len(check.name) for check in checks)
     for check in checks:
-        write(exits.clean(f"{words[check.ok]:<7}  {check.name:<{width}}  {check.detail}"))
+        word, role = words[check.ok]
+        write(f"{paint(word, role)}{'':<{7 - len(word)}}  " + exits.clean(f"{check.name:<{width}}  {check.detail}"))
         if check.advice and not check.ok:
             write(exits.clean(f"{'':<7}  {'':<{width}}  -> {check.advice}"))
     for line in lines_of(settings):
         write(exits.clean(typed.without_keys(f"{'set':<7}  {line}")))
-    write(counted(problems, "problem") if problems else "no problem found")
+    write(paint(counted(problems, "problem"), "bad") if problems else paint("no problem found", "good"))
 
 
 def _checks(where: Where) -> Iterator[Check]:
