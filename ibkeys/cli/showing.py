@@ -202,24 +202,29 @@ def show(
     """
     format, folded = asked.format, is_folded(asked.listing, asked.format)
     names = FoldedNames([*sheet.ports, *sheet.errors], sheet.fabric)
-    shown = [field for field in fields if field.title]
     if format == "json":
         write_json(document, sheet.document())
     elif format == "csv":
         write_csv([*IDENTITY, *(each.name for each in fields)], sheet.ports)
     elif sheet.is_sweep:
-        rows = [row for row in sheet.ports if in_table(row)]
-        titles = [field.short_title for field in shown]
-        if folded:
-            write_folded(names, rows, titles, lambda row: [field.folded_cell(row) for field in shown])
-        else:
-            cells = ([*naming(row), *(field.cell(row) for field in shown)] for row in rows)
-            write_table([*NAMING, *titles], cells)
+        write_ports(fields, [row for row in sheet.ports if in_table(row)], names, folded)
         write_unreached(sheet.unreached)
     else:
+        shown = [field for field in fields if field.title]
         for row in sheet.ports:
             write_details(heading_of(row), ((field.title, field.in_words(row)) for field in shown))
     return finish(sheet.errors, format, names, asked.listing.each)
+
+
+def write_ports(fields: Sequence[Field], rows: Sequence[Row], names: FoldedNames, folded: bool) -> None:
+    """Write a table of ports, with those *fields* that have a title: a row for each port, or *folded* one for all that
+    have the same values."""
+    shown = [field for field in fields if field.title]
+    titles = [field.short_title for field in shown]
+    if folded:
+        write_folded(names, rows, titles, lambda row: [field.folded_cell(row) for field in shown])
+    else:
+        write_table([*NAMING, *titles], ([*naming(row), *(field.cell(row) for field in shown)] for row in rows))
 
 
 NAMING: Final = ("Node", "GUID", "Port", "LID")

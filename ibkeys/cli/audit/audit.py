@@ -20,6 +20,7 @@ from ibkeys.cli.audit.formats import (
     write_for_checks,
 )
 from ibkeys.cli.audit.shared_options import DEFAULT_FAIL_ON, DEFAULT_PROFILE, FAIL_ON, PROFILE, WAIVERS, FailOn
+from ibkeys.cli.documents.audit import AUDIT, WITHOUT_REMEDY
 from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
@@ -28,7 +29,7 @@ from ibkeys.cli.mkeys.asking_class_keys import ASK_UNKEYED, CLASS_KEYS, ask_all_
 from ibkeys.cli.opening import load
 from ibkeys.cli.options import Listing, Where
 from ibkeys.cli.policies.aliases import say_aliases
-from ibkeys.cli.render import write_data
+from ibkeys.cli.render import write_document
 from ibkeys.cli.showing import errors_of, finish
 from ibkeys.printable import NAMED
 from ibkeys.topology.names.folded import FoldedNames
@@ -155,10 +156,10 @@ def _say_unmatched(data: AuditInput) -> None:
 
 
 def _write(report: Report, data: AuditInput, format: str, with_remedy: bool, folded: bool) -> None:
-    from ibkeys.cli.audit.text import COLUMNS, csv_rows, write_table_report
+    from ibkeys.cli.audit.text import csv_rows, write_table_report
 
-    columns = COLUMNS if with_remedy else COLUMNS[:-1]
+    document = AUDIT if with_remedy else AUDIT._replace(rows=WITHOUT_REMEDY)
     rows = (row for result in report.results for row in csv_rows(result))
-    if not write_data(format, "audit", lambda: report.to_json(with_remedy), columns, rows):
+    if not write_document(format, document, lambda: report.to_json(with_remedy), rows):
         names = FoldedNames(map(data.identity, data.fabric.ports()), data.fabric)
         write_table_report(report, with_remedy, folded, names)

@@ -9,9 +9,10 @@ import click
 
 import ibkeys
 from ibkeys.cli import exits, options
+from ibkeys.cli.documents.snapshots import IMPORT
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.help.command import command
-from ibkeys.cli.render import write_data
+from ibkeys.cli.render import write_document
 from ibkeys.cli.screen.lines import keep_whole
 from ibkeys.printable import counted
 
@@ -75,7 +76,7 @@ def _report(snapshot: Snapshot, out: str, format: str) -> None:
         for each in snapshot.files
     ]
     document = {**row, "files": files, "notes": snapshot.fabric.notes}
-    if not write_data(format, "import", lambda: document, list(row), [row]):
+    if not write_document(format, IMPORT, lambda: document, [row]):
         for each in snapshot.files:
             write(clean(f"{each.name}: {each.kind}, written {each.written}{_SM_WORD if each.is_sm else ''}"))
         write(

@@ -9,7 +9,8 @@ from typing import Any, Final, TypeVar
 from ibkeys.audit.formats.report_pages import Table, Text
 from ibkeys.audit.formats.words import count, time_text
 from ibkeys.cli.comparing.words import in_words
-from ibkeys.cli.tools.journal import SHOWN, TITLES, change_in_words, changed_rows, in_one_line, operation_document
+from ibkeys.cli.documents.journal import OPERATION
+from ibkeys.cli.tools.journal import change_in_words, changed_rows, in_one_line, operation_document
 from ibkeys.fabric.compare import Comparison, compare
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.grouping import grouped
@@ -106,7 +107,8 @@ def what_was_done(path: Path) -> tuple[Text, list[Table]]:
         ]
     for each in operations:
         each.update({name: time_text(each[name]) for name in ("started", "finished") if each[name] is not None})
-    lines = [["" if each[name] is None else str(each[name]) for name in SHOWN] for each in operations]
+    shown = [field._replace(empty="") for field in OPERATION if field.title]
+    lines = [[str(field.cell(each)) for field in shown] for each in operations]
     still_open = sum(each["state"] == "open" for each in operations)
     sentences = [f"{count(still_open, 'operation')} did not finish: ibkeys undo rolls them back."] if still_open else []
     tone = "warn" if still_open else ""
@@ -114,7 +116,7 @@ def what_was_done(path: Path) -> tuple[Text, list[Table]]:
     text = Text("What changing commands did", count(len(lines), "operation"), sentences, facts, tone)
     columns = ("Id", "What", "How many", "Which ports")
     tables = (
-        Table("Operations", TITLES, lines, "ibkeys journal has them all"),
+        Table("Operations", [field.title for field in shown], lines, "ibkeys journal has them all"),
         Table("What they wrote", columns, _written(rows), "ibkeys journal ID has all"),
     )
     return text, [each for each in tables if each.lines]

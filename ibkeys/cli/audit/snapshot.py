@@ -12,13 +12,14 @@ import click
 import ibkeys
 from ibkeys.classkeys.reading import ANSWERED
 from ibkeys.cli import exits, options
+from ibkeys.cli.documents.snapshots import SNAPSHOT
 from ibkeys.cli.exits import write
 from ibkeys.cli.given import is_typed
 from ibkeys.cli.help.command import command
 from ibkeys.cli.mkeys.asking_class_keys import ASK_UNKEYED, CLASS_KEYS, ask_all_ports, refuse_unkeyed_alone
 from ibkeys.cli.opening import open_fabric, open_sa
 from ibkeys.cli.options import AskSa, Where
-from ibkeys.cli.render import write_data
+from ibkeys.cli.render import write_document
 from ibkeys.cli.showing import errors_of, finish, say_notes, take_snapshot
 from ibkeys.cli.types import DURATION
 from ibkeys.errors import UsageError
@@ -109,7 +110,7 @@ def _report(taken: Snapshot, file: str, removed: list[str], with_keys: bool, for
     summary = _summary(taken, with_keys)
     row = {"file": file, **summary}
     document = {**row, "removed": removed, "errors": errors, "unreached": taken.fabric.unreached}
-    if not write_data(format, "snapshot", lambda: document, list(row), [row]):
+    if not write_document(format, SNAPSHOT, lambda: document, [row]):
         keys = "with its M_Keys" if with_keys else "M_Keys as fingerprints"
         things = (("nodes", "node"), ("ports", "port"), ("links", "link"), ("pkeys", "P_Key"))
         write(f"{file}: {', '.join(counted(summary[name], what) for name, what in things)}; {keys}")

@@ -12,10 +12,11 @@ from ibkeys.audit.findings import SEVERITIES
 from ibkeys.audit.formats import words
 from ibkeys.audit.formats.same import grouped, names_in
 from ibkeys.cli import exits
+from ibkeys.cli.documents.audit import AUDIT_EXPLAIN
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.listing.causes import lines_by_cause
 from ibkeys.cli.listing.folding import indented
-from ibkeys.cli.render import IDENTITY, heading_of, write_data
+from ibkeys.cli.render import heading_of, write_document
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.screen.lines import folded, width_of
 from ibkeys.grouping import grouped as by_key
@@ -31,8 +32,6 @@ LISTED: Final = 8
 _WIDTH: Final = 110
 _INDENT: Final = " " * 9
 _SEE: Final = "see NOT READ"
-COLUMNS: Final = ("rule", "title", "severity", "result", *IDENTITY, "message", "evidence", "waiver", "remedy")
-"""Columns of a report in CSV; the last one is left out without remedies."""
 
 
 def csv_rows(result: RuleResult) -> Iterator[dict[str, Any]]:
@@ -189,7 +188,7 @@ def write_explanation(rule: Rule, format: str) -> None:
     sources: Sequence[str] = explanation["sources"]
     by_profile = ", ".join(f"{profile} {severity}" for profile, severity in severities.items())
     row = {**explanation, "severity": by_profile, "sources": "; ".join(sources)}
-    if write_data(format, "audit-explain", lambda: explanation, list(explanation), [row]):
+    if write_document(format, AUDIT_EXPLAIN, lambda: explanation, [row]):
         return
     texts = {
         "Group": explanation["group"],

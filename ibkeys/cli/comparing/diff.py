@@ -12,13 +12,14 @@ import click
 from ibkeys.cli import exits, options
 from ibkeys.cli.comparing.reach import what_was_not_compared, write_reach
 from ibkeys.cli.comparing.words import in_colour
+from ibkeys.cli.documents.comparing import DIFF
 from ibkeys.cli.exits import write, write_each
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import indented, is_folded
 from ibkeys.cli.opening import load
 from ibkeys.cli.options import Listing
-from ibkeys.cli.render import IDENTITY, heading_of, write_data
+from ibkeys.cli.render import heading_of, write_document
 from ibkeys.cli.screen.colour import paint
 from ibkeys.errors import UsageError
 from ibkeys.grouping import grouped
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from ibkeys.topology.moves import Unknown
     from ibkeys.topology.nodes import Node, Port
 
-_COLUMNS: Final = (*IDENTITY, "kind", "index", "pkey", "field", "before", "after", "delta")
 _LISTED: Final = 8
 """Lines of what was not compared that a table has."""
 
@@ -93,7 +93,7 @@ def diff(
     about = {"a": a, "b": b, "looked_at": looked_at.to_json() if looked_at is not None else None}
     moved = (row for each in found.moves.moved for row in each.rows())
     rows = chain(moved, (each.to_json() for each in found.changes))
-    if not write_data(format, "diff", lambda: {**about, **_document(found)}, _COLUMNS, rows):
+    if not write_document(format, DIFF, lambda: {**about, **_document(found)}, rows):
         if looked_at is not None:
             write(str(looked_at))
         nodes = FoldedNames(_as_one_port(node) for each in (before, after) for node in each.fabric.nodes)

@@ -12,10 +12,11 @@ import click
 from ibkeys.cli import exits, options
 from ibkeys.cli.addresses import parse_portnum
 from ibkeys.cli.comparing.words import in_colour
+from ibkeys.cli.documents.comparing import HISTORY
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import load
-from ibkeys.cli.render import IDENTITY, heading_of, write_data
+from ibkeys.cli.render import heading_of, write_document
 from ibkeys.cli.types import parse_p_key
 from ibkeys.errors import AddressError, StoreError, UsageError
 from ibkeys.grouping import grouped
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from ibkeys.fabric.history import Event, History
     from ibkeys.topology.nodes import Port
 
-_COLUMNS: Final = (*IDENTITY, "since", "taken", "kind", "index", "pkey", "field", "before", "after")
 _P_KEY: Final = re.compile(r"0[xX][0-9a-fA-F]{1,4}(?::(?:full|limited))?", re.ASCII)
 
 
@@ -64,7 +64,7 @@ def history(words: tuple[str, ...], format: str) -> int:
         exits.note(f"no port is in partition 0x{partition:04x} in any of these snapshots")
     about = {"folder": folder, "what": what, "snapshots": len(taken), "first": taken[0], "last": taken[-1]}
     rows = (each.to_json() for each in events)
-    if not write_data(format, "history", lambda: _document(about, events, found), _COLUMNS, rows):
+    if not write_document(format, HISTORY, lambda: _document(about, events, found), rows):
         _write_table(about, events)
     return _finish(found)
 

@@ -7,9 +7,10 @@ from functools import cache
 from itertools import combinations, product
 from typing import TYPE_CHECKING, Any, Final
 
+from ibkeys.cli.documents.comparing import DIFF
 from ibkeys.cli.exits import write, write_each, write_exact
 from ibkeys.cli.listing.folding import width_of_output, wrapped
-from ibkeys.cli.render import schema, write_csv, write_json_items
+from ibkeys.cli.render import write_json_items, write_rows
 from ibkeys.cli.screen.colour import paint
 from ibkeys.printable import counted
 from ibkeys.topology.names.folded import FoldedNames
@@ -57,13 +58,12 @@ def write_reach(about: dict[str, Any], found: ReachComparison, names: FoldedName
         listed = {"virtualized": found.virtualized, "only_in_a": found.went, "only_in_b": found.came}
         ports = {name: [port.identity() for port in some] for name, some in listed.items()}
         totals = {change.replace("-", "_"): count for change, count in counts.items()}
-        head = json.dumps({"schema": schema("diff"), **about, "unknown": unread, **ports, "reach": totals})
+        head = json.dumps({"schema": DIFF.schema, **about, "unknown": unread, **ports, "reach": totals})
         write_exact(head.removesuffix("}}") + ', "changes": [')  # within "reach", the last item
         write_json_items(changes)
         write_exact("]}}")
     elif format == "csv":
-        columns = ("change", "a_port_guid", "a_node_desc", "b_port_guid", "b_node_desc")
-        write_csv(columns, _pair_documents(found))
+        write_rows(DIFF.other_rows, _pair_documents(found))
     else:
         _write_words(found, counts, names, pairs)
 

@@ -7,17 +7,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits, options
+from ibkeys.cli.documents.agreement import COMPARE, COMPARED
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.given import refuse_given
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
-from ibkeys.cli.listing.folding import is_folded, write_folded
+from ibkeys.cli.listing.folding import is_folded
 from ibkeys.cli.opening import open_fabric, open_recorded, open_sa
 from ibkeys.cli.options import AskSa, Listing, SmHosts, Where
 from ibkeys.cli.policies.aliases import say_aliases
-from ibkeys.cli.render import IDENTITY, Row, write_data, write_table
+from ibkeys.cli.render import write_document
 from ibkeys.cli.screen.colour import Painted, paint
-from ibkeys.cli.showing import NAMING, errors_of, finish, naming, progress_bar, say_notes
+from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes, write_ports
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.sm.policy import is_opensm, read_accepted, refuse_with_a_file
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     from ibkeys.agreement.causes import State
     from ibkeys.partitions.model import Policy
 
-_VALUE: Final = ("what", "partition", "policy", "sm_file", "sa", "node", "state", "apart", "causes")
-_TITLES: Final = ("Value", "Policy", "SM's file", "SA", "Node says", "Cause")
-_SHOWN: Final = ("what", "policy", "sm_file", "sa", "node", "causes")
 _OF_PORTS: Final = ("--allow-both-pkeys", "--full", "--wait", "--each", "--fold", "--sm-host", "--sudo")
 """Options that say nothing about multicast groups."""
 _WITHOUT_SA: Final = "the snapshot was taken without --sa, so it has no answers of the SA"
@@ -151,7 +149,7 @@ def _show(seen: Agreement, full: bool, folded: bool, format: str, chosen: PortFi
         part = looked_at.to_json() if looked_at is not None else None
         return {"looked_at": part, **to_json(seen, listed), "errors": errors, "unreached": found.unreached}
 
-    if not write_data(format, "compare", document, (*IDENTITY, *_VALUE), map(to_row, listed)):
+    if not write_document(format, COMPARE, document, map(to_row, listed)):
         if looked_at is not None:
             write(str(looked_at))
         _write_words(seen, listed, folded)
@@ -163,12 +161,9 @@ def _write_words(seen: Agreement, listed: Sequence[Value], folded: bool) -> None
     from ibkeys.agreement.causes import IN_WORDS
 
     rows = [_row(value) for value in listed]
-    if rows and folded:
+    if rows:
         found = seen.inputs.found
-        names = FoldedNames((port.identity() for port in found.ports()), found)
-        write_folded(names, rows, _TITLES, _cells)
-    elif rows:
-        write_table((*NAMING, *_TITLES), ([*naming(row), *_cells(row)] for row in rows))
+        write_ports(COMPARED, rows, FoldedNames((port.identity() for port in found.ports()), found), folded)
     counts = seen.counts()
     write(f"{len(seen.values)} values compared: " + ", ".join(_counted(state, counts[state]) for state in _STATES))
     for cause, count in seen.causes().items():
@@ -187,12 +182,9 @@ def _row(value: Value) -> dict[str, Any]:
 
     row = to_row(value)
     what = f"{_WHAT[value.what]} {row['partition'] or ''}".rstrip()
-    return {**row, "what": what, "causes": [IN_WORDS[cause] for cause in value.verdict.causes]}
-
-
-def _cells(row: Row) -> list[Any]:
-    said = [row[name] for name in _SHOWN if name != "causes"]
-    return [*said, [Painted(cause, "changed") if row["state"] == "differs" else cause for cause in row["causes"]]]
+    causes = [IN_WORDS[cause] for cause in value.verdict.causes]
+    differs = row["state"] == "differs"
+    return {**row, "what": what, "causes": [Painted(cause, "changed") for cause in causes] if differs else causes}
 
 
 _WHAT: Final[Mapping[What, str]] = {

@@ -6,10 +6,11 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ibkeys.cli import exits
+from ibkeys.cli.documents.agreement import COMPARE_IPOIB
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import AskSa, Where
-from ibkeys.cli.render import NOTHING, write_data, write_table
+from ibkeys.cli.render import NOTHING, write_document, write_table
 from ibkeys.cli.showing import sweep
 from ibkeys.cli.sm.policy import master_policy, read_accepted
 from ibkeys.cli.sm.ufm import UfmOptions
@@ -20,12 +21,6 @@ if TYPE_CHECKING:
     from ibkeys.partitions.model import Policy
     from ibkeys.scripting import Fabric
 
-_VALUES: Final = ("pkey", "mtu", "rate", "sl", "q_key", "t_class", "flow_label")
-_COLUMNS: Final = (
-    *("partition", "name", "mgid", "broadcast", "state"),
-    *(f"{which}_{value}" for value in _VALUES for which in ("planned", "found")),
-    "message",
-)
 _WORDS: Final = {
     "as-planned": "as the policy says",
     "differs": "DIFFERS",
@@ -60,7 +55,7 @@ def compare_groups_of_ipoib(where: Where, ufm: UfmOptions, sa: AskSa, file: str,
         "asked_from": [f"0x{base:04x}" for base in own],
         "error": error,
     }
-    if not write_data(format, "compare-ipoib", lambda: document, _COLUMNS, (each.to_json() for each in findings)):
+    if not write_document(format, COMPARE_IPOIB, lambda: document, (each.to_json() for each in findings)):
         _write_words(policy, findings, "gave no answer" if error is not None else "shows no broadcast group")
         for each in joins or ():
             name = f" {each.name}" if each.name else ""

@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits, options
+from ibkeys.cli.documents.journal import FILE, JOURNAL, OPERATION
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.given import is_given
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import journal_of
 from ibkeys.cli.options import Where
-from ibkeys.cli.render import IDENTITY, NOTHING, heading_of, write_data, write_table
+from ibkeys.cli.render import heading_of, write_columns, write_document
 from ibkeys.cli.showing import values_of
 from ibkeys.errors import StoreError
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
     from ibkeys.store.journal import Entry, FileEntry, OperationRecord
-
-_COLUMNS: Final = (
-    *("id", "command", "state", "started", "finished", "ports", "unproven", "unconfirmed"),
-    *("user", "host", "overrides", "options", "undoes", "undone_by", "finish_with", "roll_back_with", "close_with"),
-    *("rollback", "step", "waiting", "method"),
-)
-_CHANGE_COLUMNS: Final = (*IDENTITY, "status", "kind", "index", "before", "after")
-_FILE_COLUMNS: Final = ("host", "path", "status", "bytes_before", "bytes_after", "mode_before", "mode_after")
-TITLES: Final = ("Id", "Command", "State", "Started", "Finished", "Ports", "Unproven Sets", "User", "Host", "Overrides")
-SHOWN: Final = ("id", "command", "state", "started", "finished", "ports", "unproven", "user", "host", "overrides")
-"""What a table shows of an operation, below `TITLES`."""
 
 
 @command("journal")
@@ -56,9 +46,9 @@ def journal(where: Where, format: str, operation: int | None) -> int:
     operations = [operation_document(record) for record in records]
     rows = [row for entry in entries for row in changed_rows(entry)]
     more = {} if operation is None else {"steps": steps, "changes": rows, "files": files}
-    columns = _COLUMNS if operation is None else _CHANGE_COLUMNS
     listed = [{**each, **_joined(each)} for each in operations] if operation is None else rows
-    if not write_data(format, "journal", lambda: {"operations": operations, **more}, columns, listed):
+    document = JOURNAL if operation is None else JOURNAL._replace(rows=JOURNAL.other_rows)
+    if not write_document(format, document, lambda: {"operations": operations, **more}, listed):
         _write(operations, steps, rows, files, with_starts=operation is not None)
     return exits.DONE
 
@@ -124,7 +114,7 @@ def _file(entry: FileEntry) -> dict[str, Any]:
     sizes = (None if each is None else len(each) for each in (image.before, image.after))
     modes = (None, None) if image.closed_to is None else (f"{image.mode:04o}", f"{image.closed_to:04o}")
     values = image.host or None, image.path, entry.status, *sizes, *modes
-    return dict(zip(_FILE_COLUMNS, values, strict=True))
+    return {field.name: value for field, value in zip(FILE, values, strict=True)}
 
 
 def _write(
@@ -139,7 +129,7 @@ def _write(
         return
     from ibkeys.change.next_commands import ROLLBACKS, NextCommands
 
-    write_table(TITLES, ([_cell(in_one_line(each)[name]) for name in SHOWN] for each in operations))
+    write_columns(OPERATION, map(in_one_line, operations))
     for each in operations:
         if each["unconfirmed"]:
             write(f"operation {each['id']} rolls back unless it is confirmed: `{each['finish_with']}`")
@@ -190,17 +180,11 @@ def _is_open(operation: dict[str, Any]) -> str:
 
 
 def in_one_line(operation: dict[str, Any]) -> dict[str, Any]:
-    """Return `operation_document` with its lists as one text each, and with what it undoes in its command."""
-    undoes = operation["undoes"]
-    command = operation["command"] if undoes is None else f"{operation['command']} of {undoes}"
-    return {**operation, **_joined(operation), "command": command}
+    """Return `operation_document` with its lists as one text each."""
+    return {**operation, **_joined(operation)}
 
 
 def _told(start: dict[str, Any]) -> str:
     overrides = f"; overridden: {', '.join(start['overrides'])}" if start["overrides"] else ""
     options = f"; with {' '.join(start['options'])}" if start["options"] else ""
     return clean(f"started {start['started']} by {start['user']} on {start['host']}{overrides}{options}")
-
-
-def _cell(value: object) -> object:
-    return NOTHING if value is None or value == "" else value

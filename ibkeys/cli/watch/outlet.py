@@ -6,19 +6,16 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Final
 
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.cli import exits, streams
-from ibkeys.cli.render import schema
+from ibkeys.cli.documents.events import WATCH
 from ibkeys.cli.watch.lines import Lines
 from ibkeys.printable import counted
 from ibkeys.watch.commands import Commands
 from ibkeys.watch.event import Event
 from ibkeys.watch.systemd import Notifier
 from ibkeys.watch.watching import TURN, Summary
-
-SCHEMA: Final = schema("watch")
 
 
 class ReaderGone(Exception):
@@ -44,7 +41,7 @@ class EventSink:
 
     def tell(self, event: Event) -> None:
         """Write an event, and run the command for it. Raises as `turn` while nobody reads what was written."""
-        document = json.dumps({"schema": SCHEMA, **event.to_json()})
+        document = json.dumps({"schema": WATCH.schema, **event.to_json()})
         self._write([document] if self._is_json else self._lines.of(event))
         if self._commands is not None:
             self._commands.give(document)
@@ -82,7 +79,7 @@ class EventSink:
         if self._commands is not None:
             self._commands.finish()
         if self._is_json:
-            self._write([json.dumps({"schema": SCHEMA, "summary": asdict(summary)})])
+            self._write([json.dumps({"schema": WATCH.schema, "summary": asdict(summary)})])
         if self._untold:
             self.say(f"standard output has no reader: {counted(self._untold, 'line')} not written")
         self.say(

@@ -1,0 +1,61 @@
+"""The document of each line of watch."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.cli.documents.field import NUMBER, TEXT, Document, Field, listed, maybe, object_of
+from ibkeys.cli.documents.shared import P_KEY, PORT_IDENTITY, TIME
+
+_EVENT: Final = (
+    Field("time", TIME, "When it happened last."),
+    Field("since", TIME, "When it happened first."),
+    Field(
+        "count",
+        NUMBER,
+        "How often since then, or by how much a counter rose (0: it was at its maximum before the watch began).",
+    ),
+    Field("source", TEXT, "How it was heard: report, counters or opensm-log."),
+    Field("kind", TEXT, "The event, as under EVENTS."),
+    Field("trap", maybe(NUMBER), "The TrapNumber. Null: a counter."),
+    Field(
+        "at",
+        PORT_IDENTITY,
+        "The port that refused the packet, counted it, or reports it. A port that no sweep found has only its LID or "
+        "GUID; the rest is null.",
+    ),
+    Field("from", maybe(PORT_IDENTITY), "The port that sent the packet. Null: not known, or none."),
+    Field("to", maybe(PORT_IDENTITY), "The port that the packet was sent to. Null: not known, or none."),
+    Field("pkey", maybe(P_KEY), "The P_Key. Null: not known, or none."),
+    Field("q_key", maybe(TEXT), "The Q_Key, 0x and 8 digits. Null: not known, or none."),
+    Field("partition", maybe(P_KEY), "The partition of the P_Key. Null: no P_Key."),
+    Field("partition_name", maybe(TEXT), "Its name in the policy. Null: none, or without --policy."),
+    Field("policy_line", maybe(NUMBER), "Its line in the policy. Null: none, or without --policy."),
+    Field("method", maybe(TEXT), "The method of an SMP with a wrong M_Key. Null: another event."),
+    Field("attribute", maybe(TEXT), "The attribute of that SMP. Null: another event."),
+    Field("attribute_modifier", maybe(NUMBER), "The AttributeModifier of that SMP. Null: another event."),
+    Field("value", maybe(NUMBER), "The value of the counter. Null: another event."),
+    Field("detail", maybe(TEXT), "More information. Null: none."),
+    Field("doubtful", listed(TEXT), "What is uncertain, and why."),
+)
+
+WATCH: Final = Document(
+    "watch",
+    2,
+    (
+        *(each._replace(optional=True) for each in _EVENT),
+        Field(
+            "summary",
+            object_of(
+                Field("told", NUMBER, "Events and counts that were printed."),
+                Field("folded", NUMBER, "Repeats that were only counted."),
+                Field("reports", NUMBER, "Reports that were received."),
+                Field("lost", NUMBER, "Reports that came too fast to be received."),
+                Field("sweeps", NUMBER, "Sweeps."),
+                Field("failed_sweeps", NUMBER, "Sweeps that failed."),
+            ),
+            "The last document has only this.",
+            optional=True,
+        ),
+    ),
+)

@@ -1,0 +1,140 @@
+"""The document about what changing commands did: journal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ibkeys.cli.documents.field import (
+    FLAG,
+    NOTHING,
+    NUMBER,
+    TEXT,
+    Document,
+    Field,
+    Row,
+    Rows,
+    listed,
+    maybe,
+    object_of,
+    one_of,
+)
+from ibkeys.cli.documents.shared import CHANGE, PORT, TIME
+
+
+def _unless_empty(name: str) -> Callable[[Row], Any]:
+    return lambda row: row[name] or None
+
+
+def _maybe(name: str, about: str, title: str) -> Field:
+    """Return a field whose text is null where an earlier version of ibkeys did not write it down."""
+    null = "Null: an operation of an earlier version."
+    return Field(name, maybe(TEXT), f"{about} {null}", title, _unless_empty(name), empty=NOTHING)
+
+
+def _list(name: str, about: str, title: str = "") -> Field:
+    return _maybe(name, about, title)._replace(kind=maybe(listed(TEXT)))
+
+
+_STARTED: Final = Field("started", TIME, "When it was started.", "Started")
+_ORIGIN: Final = (
+    _maybe("user", "Who started it.", "User"),
+    _maybe("host", "On which host.", "Host"),
+    _list("overrides", "The interlocks that were overridden.", "Overrides"),
+    _list("options", "The options that were given, without what may be a key."),
+)
+_OPEN_OR_NOTHING: Final = "Null: it is not open, or nothing does."
+_COMMAND: Final = "command"
+
+
+def _command(row: Row) -> str:
+    command, undoes = row[_COMMAND], row["undoes"]
+    return command if undoes is None else f"{command} of {undoes}"
+
+
+OPERATION: Final = (
+    Field("id", NUMBER, "Its number.", "Id"),
+    Field(_COMMAND, TEXT, "The command.", "Command", _command),
+    Field("state", TEXT, "open, done, undone or failed.", "State"),
+    _STARTED,
+    Field("finished", maybe(TIME), "When it ended. Null: it did not.", "Finished", empty=NOTHING),
+    Field("ports", NUMBER, "How many ports it changed.", "Ports"),
+    Field("unproven", NUMBER, "Sets and files whose effect was not proven, or was disproved.", "Unproven Sets"),
+    Field("unconfirmed", FLAG, "Whether it waits for its confirmation."),
+    *_ORIGIN,
+    Field("undoes", maybe(NUMBER), "The operation that it undoes. Null: it is no undo."),
+    Field("undone_by", maybe(NUMBER), "The operation that undid it. Null: none did."),
+    Field("finish_with", maybe(TEXT), f"The command that finishes it. {_OPEN_OR_NOTHING}"),
+    Field("roll_back_with", maybe(TEXT), f"The command that rolls it back. {_OPEN_OR_NOTHING}"),
+    Field(
+        "close_with",
+        maybe(TEXT),
+        "The command that only ends its record, where somebody else has changed what it set, or only ports are left "
+        f"that are not there. {_OPEN_OR_NOTHING}",
+    ),
+    Field(
+        "rollback",
+        one_of("unfinished", "refused", None),
+        "Of an operation that nobody confirmed and that is not rolled back: refused, because somebody else has changed "
+        "what it wrote, or unfinished. Null: of all others.",
+    ),
+    Field(
+        "step",
+        maybe(TEXT),
+        "The step in which it was interrupted, or which it is in. Null: between two steps, or it makes none.",
+    ),
+    Field("waiting", NUMBER, "Ports of a run over M_Keys that it has yet to change."),
+    Field(
+        "method",
+        maybe(TEXT),
+        "How an apply or a run over M_Keys was made, or what is undone: direct, opensm or ufm. Null: of all others.",
+    ),
+)
+
+_STATUS: Final = Field("status", one_of("pending", "done", "failed"), "done: it was proven by a fresh read.")
+_CHANGE: Final = (*PORT, _STATUS._replace(kind=TEXT), *CHANGE)
+FILE: Final = (
+    Field("host", maybe(TEXT), "Its host. Null: this one."),
+    Field("path", TEXT, "Its path."),
+    _STATUS._replace(kind=TEXT),
+    Field("bytes_before", maybe(NUMBER), "Its size before. Null: there was no such file, or only its mode changed."),
+    Field("bytes_after", maybe(NUMBER), "Its size after. Null: there is no such file, or only its mode changed."),
+    Field("mode_before", maybe(TEXT), "Its mode before, octal, of a file that was closed to other users. Null: else."),
+    Field("mode_after", maybe(TEXT), "Its mode after. Null: else."),
+)
+_STEP: Final = object_of(
+    Field("name", TEXT, "Its name."),
+    Field("begun", TIME, "When it was begun."),
+    _STATUS,
+)
+
+
+def _with_id(field: Field) -> Field:
+    return field._replace(optional=True, about=f"{field.about} Only with ID.")
+
+
+JOURNAL: Final = Document(
+    "journal",
+    2,
+    (
+        Field(
+            "operations",
+            listed(
+                object_of(
+                    *OPERATION,
+                    Field(
+                        "starts",
+                        listed(object_of(_STARTED, *_ORIGIN)),
+                        "One for each command that started it or went on with it.",
+                    ),
+                )
+            ),
+            "The operations, the oldest first.",
+        ),
+        _with_id(Field("steps", listed(_STEP), "The steps in the order in which they were begun.")),
+        _with_id(Field("changes", listed(object_of(*_CHANGE)), "What each Set overwrote.")),
+        _with_id(Field("files", listed(object_of(*FILE)), "The files that were replaced, or closed to other users.")),
+    ),
+    Rows("operation", OPERATION),
+    Rows("value that was overwritten, with ID", _CHANGE),
+)
