@@ -31,6 +31,7 @@ def in_tree() -> Iterator[tuple[Path, str]]:
     """Yield each file of the tree that has something made, and what it should be."""
     yield from ((SCHEMAS / name, text) for name, text in documents.schemas())
     yield from documents.man_pages(MAN_PAGES)
+    yield commands.man_page(MAN_PAGES)
 
 
 def _write(path: Path, text: str) -> None:

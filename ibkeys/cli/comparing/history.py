@@ -35,7 +35,7 @@ _P_KEY: Final = re.compile(r"0[xX][0-9a-fA-F]{1,4}(?::(?:full|limited))?", re.AS
 @options.format
 @options.common
 def history(words: tuple[str, ...], format: str) -> int:
-    """Show when the keys of a port or the members of a partition changed.
+    """Show when a port's keys or a partition's members changed.
 
     DIR is a folder written by `snapshot --into`. WHAT is a P_Key (0x and up to four digits: its partition), a port or
     node GUID (0x and more digits), a LID (decimal), or a node's name; PORTNUM is one port of that node. Each change is

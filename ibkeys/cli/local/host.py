@@ -43,7 +43,7 @@ LISTED: Final = 10
 def host_show(
     ca: str | None, port: int | None, partition: str | None, sysfs: str | None, folding: Folding, format: str
 ) -> int:
-    """Show this host's keys as the kernel reports them, without root.
+    """Show this host's keys from its kernel, without root.
 
     Shows each port's P_Keys by index, and which of them NCCL, UCX, Open MPI, MVAPICH2, GASNet, NVSHMEM and Mooncake
     use. Also shows each IPoIB interface and its P_Key, counters, virtual functions, and whether SELinux restricts

@@ -38,7 +38,7 @@ _CLASSES: Final = options.option(
 @ASK_UNKEYED
 @options.shown_ports(options.pkey_idx)
 def classkey_show(asked: ShownPorts, classes: tuple[str, ...], ask_unkeyed: bool, pkey_idx: int | None) -> int:
-    """Show CC_Key, VS_Key, N2N manager key and B_Key: state, protect bit, lease and violations.
+    """Show CC_Key, VS_Key, N2N manager key and B_Key of ports.
 
     The state tells a port without the class from a hidden key and from a port that does not answer. A known key (from
     --security-keys or the key store) is sent only to the port it belongs to. Without a key only B_Keys are queried,

@@ -152,7 +152,7 @@ def _write_list(document: dict[str, Any], with_keys: bool) -> None:
 @options.flag("--decrypt", help="Store the keys in clear again.")
 @options.store
 def mkey_encrypt(store: Store, new_passphrase: str | None, decrypt: bool) -> int:
-    """Encrypt the keys of the key store with a passphrase, or change it.
+    """Encrypt the key store with a passphrase, or change it.
 
     Every key is encrypted, also keys that are added later. If the passphrase is lost, the keys are lost: keep the
     passphrase, or an export of the keys, where you can reach it without this fabric.
@@ -188,11 +188,12 @@ def mkey_encrypt(store: Store, new_passphrase: str | None, decrypt: bool) -> int
 @options.format
 @options.store
 def mkey_import(store: Store, directory: Path | None, opensm_conf: Path | None, format: str) -> int:
-    """Import OpenSM's guid2mkey, neighbors and guid2lid from DIR into the key store.
+    """Import OpenSM's key files from DIR into the key store.
 
-    The files guid2vskey, guid2cckey and guid2_m2n_key of NVIDIA's OpenSM are imported too if they are there. No key of
-    the store is lost. If an M_Key in the files differs from the one in the store, the newer one is tried first. The
-    m_key of an opensm.conf is used for every port without a key of its own, as OpenSM does.
+    The files are guid2mkey, neighbors and guid2lid; guid2vskey, guid2cckey and guid2_m2n_key of NVIDIA's OpenSM are
+    imported too if they are there. No key of the store is lost. If an M_Key in the files differs from the one in the
+    store, the newer one is tried first. The m_key of an opensm.conf is used for every port without a key of its own, as
+    OpenSM does.
     """
     from ibkeys.host.key_files import Imported, import_key_files, import_opensm_config
 
@@ -260,12 +261,12 @@ class Conf:
 @options.format
 @options.fabric
 def mkey_export(where: Where, directory: Path, guid2lid: bool, conf: Conf, format: str) -> int:
-    """Export the key store to DIR as OpenSM's guid2mkey and neighbors.
+    """Export the key store to DIR as OpenSM's key files.
 
-    An OpenSM that starts with these files can query every port whose key is in the store. It keeps the keys only if its
-    opensm.conf has the same key (--opensm-conf, --write-opensm-conf). Each file is written completely or not at all,
-    with mode 0600. Refused if a running OpenSM has its files in DIR, or if a guid2mkey there has keys that are not in
-    the store. Only --guid2lid talks to the fabric.
+    An OpenSM that starts with guid2mkey and neighbors of DIR can query every port whose key is in the store. It keeps
+    the keys only if its opensm.conf has the same key (--opensm-conf, --write-opensm-conf). Each file is written
+    completely or not at all, with mode 0600. Refused if a running OpenSM has its files in DIR, or if a guid2mkey there
+    has keys that are not in the store. Only --guid2lid talks to the fabric.
     """
     from ibkeys.store.keys.keystore import KeyStore
 

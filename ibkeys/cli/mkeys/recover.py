@@ -58,7 +58,7 @@ class _Asked(AskedChange):
 @command(_COMMAND)
 @options.group("asked", _Asked, options.changing, options.format, options.fabric)
 def mkey_recover(asked: _Asked) -> int:
-    """Recover ports whose M_Key is lost: try keys, else wait for their leases.
+    """Recover ports whose M_Key is lost: try keys, or wait.
 
     Reads the whole subnet. Shows which ports do not answer or hide an unknown key, and what probing them would cost.
     Asks before it continues. Keys that may fit are tried. The leases of all other ports are started; this is done at

@@ -92,7 +92,7 @@ class Where:
         "--limit",
         multiple=True,
         metavar="NAME=N",
-        help="Raise or lower a limit; see ibkeys(1); repeatable.",
+        help="Raise or lower a limit; see ibkeys-options(7); repeatable.",
     )
     m_key: str | None = shared_field(
         KEYS, "-y", "--m_key", metavar="KEY", help="M_Key to send: '-' asks without echo, @FILE reads it."

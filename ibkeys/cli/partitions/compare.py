@@ -67,7 +67,7 @@ class _Asked:
 def compare(
     where: Where, ufm: UfmOptions, sm_hosts: SmHosts, sa: AskSa, asked: _Asked, listing: Listing, format: str
 ) -> int:
-    """Compare policy, SM policy file, SA and nodes for every port.
+    """Compare policy, SM's file, SA and nodes for every port.
 
     Compares four sources: the policy (--policy), the master SM's own files, its SA, and the node. Compared are each
     P_Key, enforcement, and level and lease of M_Keys. Where they differ, it shows which source differs and why. Reads

@@ -90,7 +90,7 @@ _SWITCH = click.Choice(["on", "off"])
 def enforce_set(
     asked: AskedChange, kind: Kind, words: tuple[str, ...], inbound: str | None, outbound: str | None
 ) -> int:
-    """Switch partition enforcement of a switch port on or off.
+    """Switch enforcement of a switch port on or off.
 
     ADDR names the switch, PORTNUM one of its external ports. A direction that is not given stays as it is. A router
     port is changed only if it already enforces, because no field says whether a router can enforce.

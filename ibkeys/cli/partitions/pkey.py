@@ -174,7 +174,7 @@ def pkey_set(asked: AskedChange, kind: Kind, words: tuple[str, ...]) -> int:
 @options.address("[ADDR] [PORTNUM] PKEY...", required=True)
 @options.change
 def pkey_add(asked: AskedChange, kind: Kind, words: tuple[str, ...]) -> int:
-    """Add P_Keys to a port's table, each at the first free index.
+    """Add P_Keys to a port's table, at free indexes.
 
     PKEY is 0x8001, 0x1:full or 0x1:limited. A word that begins with 0x is a P_Key, so write a LID in decimal, or
     after -L. If you give several P_Keys and no ADDR in decimal, add -L, -D, -G or -N (-D 0 is the local port). No
@@ -190,7 +190,7 @@ def pkey_add(asked: AskedChange, kind: Kind, words: tuple[str, ...]) -> int:
 @options.address("[ADDR] [PORTNUM] PKEY...", required=True)
 @options.change
 def pkey_remove(asked: AskedChange, kind: Kind, words: tuple[str, ...]) -> int:
-    """Remove P_Keys from a port's table; the others keep their indexes.
+    """Remove P_Keys from a port's table, by value.
 
     PKEY is 0x8001, 0x1:full or 0x1:limited. Only that P_Key is removed: a partition's full and limited P_Keys are
     separate. A word that begins with 0x is a P_Key, so write a LID in decimal, or after -L. If you give several

@@ -43,7 +43,7 @@ _COLUMNS: Final = ("file", "line", "column", "severity", "code", "message")
 @ufm_options
 @options.common
 def policy_check(ufm: UfmOptions, file: str, pin: bool, pin_random: bool, format: str | None, dialect: Dialect) -> int:
-    """Check a partition policy, the partitions.conf of OpenSM.
+    """Check a partition policy (OpenSM's partitions.conf).
 
     FILE may be the word opensm: the policy that the only OpenSM on this host uses; or ufm:URL: UFM's partitions.
 

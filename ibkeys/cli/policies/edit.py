@@ -79,7 +79,7 @@ _members = options.group("members", Memberships)
 def partition_add(
     partition: str, words: tuple[str, ...], members: Memberships, out_of: str | None, editing: Editing
 ) -> int:
-    """Add ports to a partition in a policy file, or move them.
+    """Add ports to a partition in a policy, or move them.
 
     PARTITION is a name, a P_Key such as 0x21, or both (lustre=0x21). The last form creates the partition if it does not
     exist. WHO is a name such as 'stage[1-48]' or 'tank*', a GUID, a LID, SWITCH:3, or a word such as ALL or SELF. With
@@ -117,7 +117,7 @@ def partition_add(
 @click.argument("words", nargs=-1, required=True, metavar="WHO...")
 @_editing
 def partition_remove(partition: str, words: tuple[str, ...], editing: Editing) -> int:
-    """Remove ports from a partition in a policy file.
+    """Remove ports from a partition in a policy.
 
     Refused for a port that is a member through a keyword such as ALL. A line without any port left is removed with
     its comment; every other byte stays.

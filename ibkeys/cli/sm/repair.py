@@ -48,7 +48,7 @@ _VALUES: Final = ("result", "key", "m_key", "m_key_protect_bits", "m_key_lease_p
 @options.opensm_conf("The opensm.conf that it will start with.  [default: those found on this host]")
 @options.change
 def sm_repair(asked: AskedChange, cache_dir: Path | None, opensm_conf: Path | None) -> int:
-    """Rebuild OpenSM's key files after a crash during a change of M_Keys.
+    """Rebuild OpenSM's key files after a crash during a change.
 
     Run it on the host of the SM, while no OpenSM runs. First shows how many violations this may add. Then queries each
     port once with each key that the key store has for it, the local port first, and writes guid2mkey and neighbors from

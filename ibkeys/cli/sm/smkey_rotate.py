@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @options.absent("--confirm-within", "is not for SM keys: former ones never return, for others may know them")
 @asked_of_managers("request", SmKeyRequest)
 def smkey_rotate(request: SmKeyRequest, new_sm_key: str | None, new_sa_key: str | None) -> int:
-    """Set a new sm_key and sa_key for every OpenSM of the subnet.
+    """Set new sm_key and sa_key for all OpenSMs of the subnet.
 
     Subnet managers recognise each other by the sm_key; the sa_key is what the SA trusts. OpenSM's default of both is 1.
     Name every host with an OpenSM (--sm-host). The new keys are saved in the key store before any file is changed. All

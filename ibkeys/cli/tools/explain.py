@@ -24,7 +24,7 @@ _TITLES: Final = {"receiver": "when received", "set_by": "who sets it", "differe
 @options.format
 @options.common
 def pkey_check(a: PKey, b: PKey, format: str) -> int:
-    """Show whether ports with these two P_Keys can talk, and by which rule.
+    """Show whether ports with these P_Keys can talk, and why.
 
     A P_Key is 0x8001, 0x1:full or 0x1:limited. Exits 1 when the answer is no.
     """

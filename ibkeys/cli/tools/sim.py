@@ -45,7 +45,7 @@ _socket: Final = click.option(
 @click.group("sim", cls=CommandGroup)
 @options.common
 def sim() -> None:
-    """Serve a simulated subnet to any libibumad program, and control it.
+    """Serve a simulated subnet to libibumad programs.
 
     Programs attach through ibsim-run, as with ibsim: OpenSM, infiniband-diags, ibkeys itself.
     """

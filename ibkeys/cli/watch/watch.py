@@ -81,7 +81,7 @@ class _Asked:
 @ufm_options
 @options.fabric
 def watch(where: Where, ufm: UfmOptions, sa: AskSa, asked: _Asked) -> int:
-    """Show who tries a wrong key, and on which port, as it happens.
+    """Show who tries a wrong key, and where, as it happens.
 
     Subscribes at the SA to the traps of refused M_Keys, P_Keys and Q_Keys, for which OpenSM requires its sa_key
     (--smkey), and reads the violation counters at intervals. Repeated events are combined: the first gives a line at
