@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 
 import pytest
 
-from ibkeys.cli import COMMANDS
+from ibkeys.cli import COMMANDS, main
 from ibkeys.cli.renamed import RENAMED
 from tests.cli.conftest import TWO_SWITCH, run
+from tests.corpus import DATA
 
+OLD_LINES = [shlex.split(line)[1:] for line in (DATA / "old-command-lines.txt").read_text().splitlines()]
 HYPHENED = [name for name in COMMANDS if "-" in name]
 
 
@@ -59,6 +62,24 @@ def test_an_old_name_is_free_and_answers_with_the_new_one(old: str) -> None:
         done = run(*words)
         assert (done.code, done.out) == (2, "")
         assert done.err == f"ibkeys: error: {old} is now: ibkeys {RENAMED[old]}\n"
+
+
+def test_there_are_old_lines_of_each_old_name() -> None:
+    assert {line[0] for line in OLD_LINES} == RENAMED.keys()
+
+
+@pytest.mark.parametrize("line", OLD_LINES, ids=" ".join)
+def test_an_old_line_is_answered_before_a_command_is_looked_for(
+    line: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was written, and with a blank for the hyphen."""
+    looked_for: list[str] = []
+    monkeypatch.setattr(type(main), "get_command", lambda _self, _context, name: looked_for.append(name))
+    for words in (line, [*line[0].split("-"), *line[1:]]):
+        done = run(*words)
+        assert (done.code, done.out) == (2, "")
+        assert done.err == f"ibkeys: error: {line[0]} is now: ibkeys {RENAMED[line[0]]}\n"
+    assert looked_for == []
 
 
 @pytest.mark.parametrize(
