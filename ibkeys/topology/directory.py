@@ -13,7 +13,8 @@ from ibkeys.near import did_you_mean_any
 from ibkeys.printable import clean, counted, named
 from ibkeys.topology.model import Topology
 from ibkeys.topology.names.folded import natural
-from ibkeys.topology.names.patterns import folded, is_wild, parse_pattern, split_description, wildcard
+from ibkeys.topology.names.patterns import is_wild, parse_pattern, split_description, wildcard
+from ibkeys.topology.names.sets import fold
 from ibkeys.topology.nodes import Node, Port
 
 _NEAR: Final = 5
@@ -175,7 +176,7 @@ def guids_of(nodes: Sequence[Node]) -> str:
 
 def _as_one_word(hosts: Sequence[str], word: str) -> str:
     """Return those *hosts* of the set of names *word* with the device that *word* has."""
-    names = folded(hosts) if all(map(_TAME.fullmatch, hosts)) else named(hosts)
+    names = fold(hosts) if all(map(_TAME.fullmatch, hosts)) else named(hosts)
     device = split_description(word)[1]
     return names if device is None else f"{names} {device}"
 

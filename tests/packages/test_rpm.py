@@ -34,7 +34,7 @@ def package(dist: Path) -> Path:
 
 def test_it_requires_what_the_wheel_requires(package: Path) -> None:
     needs = set(rpm("-qp", "--requires", package).splitlines())
-    names = ("cffi", "click", "clustershell")
+    names = ("cffi", "click")
     assert {f"python3.12dist({name})" for name in names} == {
         need.partition(" ")[0] for need in needs if need.startswith("python3.12dist")
     }

@@ -90,10 +90,10 @@ def _counters(port: KernelPort) -> Iterator[str]:
 
 def _folded(names: Sequence[str]) -> str:
     """Return names as one folded set; as a list where one of them holds what a set cannot."""
-    from ibkeys.topology.names.patterns import folded
+    from ibkeys.topology.names.sets import fold
 
     if all(_TAME.fullmatch(name) for name in names):
-        return folded(names)
+        return fold(names)
     return ", ".join(map(clean, names))
 
 

@@ -1,11 +1,12 @@
 """Short names for many ports together: ``stage[1-48] mlx5_0``, ``leaf1 port 1-18``.
 
-A word names ports: folded host names (ClusterShell's sets), the device part of the node description, and the port
-numbers where the nodes have several ports here. Where a name repeats, is missing, or holds what a folded set cannot,
-the GUIDs of the nodes stand beside it; of many the part that all share stands once: ``0x78e7d1030022[9794,977c]``.
-Where the numbers of switch ports would be long, their links name them if that is shorter: ``leaf ports of stage[1-48]
-mlx5_0`` are the switch ports that these hosts are linked to, ``stage[1-48] mlx5_0 and their leaf ports`` are both, and
-``leaf[1-32] ports to switches`` are all such ports of the 32. So every port is named, and unfolding gives each back.
+A word names ports: folded host names (`ibkeys.topology.names.sets`), the device part of the node description, and the
+port numbers where the nodes have several ports here. Where a name repeats, is missing, or holds what a folded set
+cannot, the GUIDs of the nodes stand beside it; of many the part that all share stands once:
+``0x78e7d1030022[9794,977c]``. Where the numbers of switch ports would be long, their links name them if that is
+shorter: ``leaf ports of stage[1-48] mlx5_0`` are the switch ports that these hosts are linked to, ``stage[1-48] mlx5_0
+and their leaf ports`` are both, and ``leaf[1-32] ports to switches`` are all such ports of the 32. So every port is
+named, and unfolding gives each back.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.grouping import grouped
 from ibkeys.printable import clean
-from ibkeys.topology.names.patterns import folded
+from ibkeys.topology.names import sets as name_sets
 
 if TYPE_CHECKING:
     from ibkeys.topology.nodes import Node, Port
@@ -246,7 +247,7 @@ def _named(sets: Mapping[tuple[bool, str, str], Sequence[str]]) -> list[str]:
 
 
 def _folded(names: Sequence[str]) -> str:
-    return folded(names) if len(names) > 1 else names[0]
+    return name_sets.fold(names) if len(names) > 1 else names[0]
 
 
 def in_order(row: Row) -> tuple[Any, ...]:
@@ -260,8 +261,6 @@ def natural(name: str) -> list[tuple[int, int, str]]:
     return [(0, int(part), part) if part.isdecimal() else (1, 0, part) for part in _DIGITS.split(name) if part]
 
 
-def ranges(numbers: Sequence[int]) -> str:
+def ranges(numbers: Iterable[int]) -> str:
     """Return numbers as ``1-3,7``."""
-    from ClusterShell.RangeSet import RangeSet
-
-    return str(RangeSet.fromlist([str(number) for number in numbers]))
+    return name_sets.ranges({str(number) for number in numbers})

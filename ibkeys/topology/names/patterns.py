@@ -1,18 +1,18 @@
 """Names as people type them: ``stage[1-48]``, ``tank*``, ``leaf1 mlx5_0``.
 
 A node description begins with the host's name; what follows the first blank is the device (``mlx5_0``, ``HCA-1``). A
-pattern without a blank says nothing of the device, so it takes all devices of the host. Brackets are folded sets as
-ClusterShell has them, with its set operations; ``*`` and ``?`` are wildcards.
+pattern without a blank says nothing of the device, so it takes all devices of the host. Brackets are folded sets
+(`ibkeys.topology.names.sets`); ``*`` and ``?`` are wildcards.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from ibkeys.errors import AddressError
+from ibkeys.topology.names.sets import unfold
 
 MOST_NAMES: Final = 100_000
 """More names than one pattern may stand for: no subnet has as many LIDs."""
@@ -51,24 +51,17 @@ def wildcard(name: str) -> re.Pattern[str]:
     return re.compile("".join({"*": ".*", "?": "."}.get(char) or re.escape(char) for char in name), re.DOTALL)
 
 
-def folded(names: Sequence[str]) -> str:
-    """Return *names* as one folded set, in natural order: ``stage[1-2,10],tank1``."""
-    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
-
-    return str(NodeSet.fromlist(names, resolver=RESOLVER_NOGROUP))
-
-
 def _unfolded(text: str, whole: str) -> tuple[str, ...]:
     if not _FOLDED.search(text):
         return (text,)
-    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
-
     if _LONG_NUMBER.search(text):
         raise AddressError(f"{whole!r}: a number of more than six digits in a set of names")
     try:
-        found = NodeSet(text, resolver=RESOLVER_NOGROUP)
-    except NodeSetException as error:
+        found = unfold(text, MOST_NAMES)
+    except ValueError as error:
         raise AddressError(f"{whole!r} is not a set of names such as stage[1-48]: {error}") from None
-    if not 0 < len(found) <= MOST_NAMES:
-        raise AddressError(f"{whole!r} stands for {len(found)} names; 1 to {MOST_NAMES} are allowed")
-    return tuple(found)
+    except OverflowError as many:
+        raise AddressError(f"{whole!r} stands for {many} names; 1 to {MOST_NAMES} are allowed") from None
+    if not found:
+        raise AddressError(f"{whole!r} stands for 0 names; 1 to {MOST_NAMES} are allowed")
+    return found
