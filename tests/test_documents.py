@@ -9,8 +9,11 @@ from collections.abc import Iterator, Sequence
 import pytest
 from jsonschema import Draft202012Validator
 
+import ibkeys.hardware.report
+import ibkeys.plan.document
 from docs import made
 from docs.made.documents import declared, file_of, man_fields, schema_of
+from ibkeys.cli.documents.doctor import HARDWARE
 from ibkeys.cli.documents.field import (
     NUMBER,
     TEXT,
@@ -24,6 +27,7 @@ from ibkeys.cli.documents.field import (
     object_of,
     one_of,
 )
+from ibkeys.cli.documents.plans import PLAN
 from ibkeys.cli.documents.shared import P_KEY, PORT
 from ibkeys.cli.render import SHAPES, schema
 from tests import documents
@@ -44,6 +48,10 @@ def test_each_file_is_a_schema_and_says_whose() -> None:
 @pytest.mark.parametrize("command", SHAPES)
 def test_a_number_above_1_is_that_of_a_file(command: str) -> None:
     assert documents.file_of(schema(command)).is_file()
+
+
+def test_what_the_library_writes_itself_is_declared_with_the_same_number() -> None:
+    assert (PLAN.schema, HARDWARE.schema) == (ibkeys.plan.document.SCHEMA, ibkeys.hardware.report.SCHEMA)
 
 
 def test_what_is_made_of_the_declarations_is_in_the_tree() -> None:

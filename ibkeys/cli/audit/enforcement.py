@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
 from ibkeys.cli.changing import ShownChange, end_overtaken
+from ibkeys.cli.documents.hardening import HARDEN
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.opening import is_simulated
-from ibkeys.cli.render import write_csv, write_json
+from ibkeys.cli.render import write_document
 from ibkeys.cli.sm.asked import FilesRequest, ended_error
 from ibkeys.errors import UsageError
 
@@ -96,15 +97,17 @@ class _ShownEnforcement(ShownChange):
     def report(self, applied: bool) -> int:
         """Say that it is done, and return the exit code."""
         exits.warn_each(self.plan.silent, "not done")
-        if self.format == "json":
-            head = {"dry_run": self.consent.dry_run, "applied": applied}
-            write_json("harden", {**head, "changes": list(self.plan.words), "unmade": list(self.plan.silent)})
-        elif self.format == "csv":
-            write_csv(("change",), ({"change": words} for words in self.plan.words))
-        elif applied:
-            write("done, verified by a fresh read")
-        elif self.consent.dry_run and self.plan.pending:
-            write("dry run: nothing was changed")
+        declared = HARDEN._replace(rows=HARDEN.other_rows)
+        rows = ({"change": words} for words in self.plan.words)
+        if not write_document(self.format, declared, lambda: self._document(applied), rows):
+            if applied:
+                write("done, verified by a fresh read")
+            elif self.consent.dry_run and self.plan.pending:
+                write("dry run: nothing was changed")
         if self.consent.dry_run:
             return exits.SAYS_NO if self.plan.pending else exits.DONE
         return exits.NOT_COMPLETED if self.plan.silent else exits.DONE
+
+    def _document(self, applied: bool) -> dict[str, Any]:
+        head = {"dry_run": self.consent.dry_run, "applied": applied}
+        return {**head, "changes": list(self.plan.words), "unmade": list(self.plan.silent)}

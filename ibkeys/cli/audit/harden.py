@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 from ibkeys.cli import exits, options
 from ibkeys.cli.audit.goal import Goal, GoalAudit, goal
 from ibkeys.cli.changing import ShownChange, writer_of
+from ibkeys.cli.documents.hardening import HARDEN
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.given import given_options
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import is_simulated, open_fabric
-from ibkeys.cli.render import write_data
+from ibkeys.cli.render import write_document
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.sm.asked import AskedOfManagers, asked_of_managers
 from ibkeys.cli.sm.hosts import hosts_of
@@ -34,7 +35,6 @@ _NOT_ASKED: Final = (
     "and after its last, and an OpenSM with another sa_key then writes that to its log, in clear (ERR 1A04): close the "
     "log first"
 )
-_COLUMNS: Final = ("rule", "title", "severity", "result", "in_power", "to_do")
 
 
 @command("harden")
@@ -132,7 +132,7 @@ class _ShownHardening(ShownChange):
         exits.warn_each(self.plan.unmade, "not done")
         left = self._left()
         rows = [each.to_json() for each in left]
-        if not write_data(self.format, "harden", lambda: self._document(applied, rows), _COLUMNS, rows):
+        if not write_document(self.format, HARDEN, lambda: self._document(applied, rows), rows):
             self._write_table(left)
         if self.consent.dry_run:
             return exits.SAYS_NO if self.plan.pending else exits.DONE

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import confirm, say_would_be_refused, writer_of
+from ibkeys.cli.documents.key_runs import MKEY_RECOVER
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.mkeys import key_options
 from ibkeys.cli.mkeys.rollout_output import ResultRows
 from ibkeys.cli.opening import load, open_fabric
 from ibkeys.cli.options import AskedChange, Where
-from ibkeys.cli.render import UNREADABLE, heading_of, write_data
+from ibkeys.cli.render import UNREADABLE, heading_of, write_document
 from ibkeys.cli.screen.progress import Progress
 from ibkeys.cli.secrets import read_m_keys
 from ibkeys.errors import UsageError
@@ -87,7 +88,7 @@ def mkey_recover(asked: _Asked) -> int:
             return _dry_run(writer, recovery, outlook, format)
         if outlook.is_empty:
             recovery.close_cut_off()
-            return _finish(recovery, ResultRows(_COMMAND, format))
+            return _finish(recovery, ResultRows(MKEY_RECOVER, format))
         writer.check(Plan(_COMMAND, objections=recovery.objections()))
         exits.require_stdout()
         confirm(consent, question="Recover these ports?")
@@ -147,7 +148,8 @@ def _dry_run(writer: Any, recovery: Recovery, outlook: Outlook, format: str) -> 
     found = outlook.to_json()
     document = {"dry_run": True, **found, "interlocks": [objection.interlock for objection in objections]}
     row = found | {"leases": " ".join(map(str, outlook.leases))}
-    if not write_data(format, _COMMAND, lambda: document, list(row), [row]) and not outlook.is_empty:
+    declared = MKEY_RECOVER._replace(rows=MKEY_RECOVER.other_rows)
+    if not write_document(format, declared, lambda: document, [row]) and not outlook.is_empty:
         write("dry run: no lease was started on purpose and no other key was tried; each silent port was queried once")
     is_limited = _say_limits(recovery)
     if objections and not outlook.is_empty:
@@ -165,7 +167,7 @@ def _say_limits(recovery: Recovery) -> bool:
 
 
 def _run(where: Where, recovery: Recovery, format: str) -> int:
-    rows = ResultRows(_COMMAND, format)
+    rows = ResultRows(MKEY_RECOVER, format)
 
     def on_result(result: RecoveryResult) -> None:
         if not rows.add({**result.port, "result": result.result, "reason": result.reason}):

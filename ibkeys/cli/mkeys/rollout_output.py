@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits
+from ibkeys.cli.documents.field import Document
 from ibkeys.cli.exits import write_exact
-from ibkeys.cli.render import IDENTITY, schema, write_csv
+from ibkeys.cli.render import write_rows
 
 if TYPE_CHECKING:
     from ibkeys.mkeys.opensm.through import RunListener
@@ -16,9 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ResultRows:
-    """The outcome of each port of a command, for programs: as JSON a line when it is known, as CSV all at the end."""
+    """The outcome of each port, for programs, before a *document*: as JSON a line when it is known, as CSV all at the
+    end."""
 
-    command: str
+    document: Document
     format: str
     kept: list[dict[str, Any]] = field(default_factory=list)
 
@@ -31,12 +33,12 @@ class ResultRows:
             self.kept.append(row)
         return self.format != "table"
 
-    def end(self, document: dict[str, Any]) -> bool:
-        """Write what follows the rows as JSON, *document*, or all rows as CSV. Return as `add`."""
+    def end(self, content: dict[str, Any]) -> bool:
+        """Write what follows the rows as JSON, *content*, or all rows as CSV. Return as `add`."""
         if self.format == "csv":
-            write_csv([*IDENTITY, "result", "reason"], self.kept)
+            write_rows(self.document.rows, self.kept)
             return True
-        return self.format == "json" and self.add({"schema": schema(self.command), **document})
+        return self.format == "json" and self.add({"schema": self.document.schema, **content})
 
 
 def run_listener() -> RunListener:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits
 from ibkeys.cli.changing import ShownChange, name_of, show_method
+from ibkeys.cli.documents.key_runs import RUNS
 from ibkeys.cli.exits import write
 from ibkeys.cli.listing.causes import lines_by_cause, say_by_cause
 from ibkeys.cli.listing.folding import indented
@@ -37,7 +38,7 @@ class ShownRun(ShownChange):
     awaits: Awaiting | None
 
     def __post_init__(self) -> None:
-        self.rows = ResultRows(self.writer.command, self.format)
+        self.rows = ResultRows(RUNS[self.writer.command], self.format)
         self.failed: list[tuple[dict[str, Any], str]] = []
 
     @property

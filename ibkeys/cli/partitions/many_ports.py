@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import ShownChange, show_method
+from ibkeys.cli.documents.plans import APPLY, UNDO
 from ibkeys.cli.exits import write
 from ibkeys.cli.listing.causes import say_by_cause
 from ibkeys.cli.options import Folding
 from ibkeys.cli.options.declaring import F
 from ibkeys.cli.partitions.changed_ports import changed_ports
-from ibkeys.cli.render import write_csv, write_json
+from ibkeys.cli.render import write_json, write_rows
 from ibkeys.cli.screen.progress import Progress
 from ibkeys.cli.sm.asked import AskedOfHosts
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
@@ -134,9 +135,10 @@ class ManyPortsChange(ShownChange):
             complete = applied and not (plan.rest or plan.failed or plan.gone_back)
             document: dict[str, Any] = {"dry_run": dry_run, "applied": applied, "complete": complete}
             document |= {"undoes": plan.undoes} if command == "undo" else {}
-            write_json(command, {**document, "gone_back": plan.gone_back and not plan.not_gone_back, **plan.to_json()})
+            declared = UNDO if command == "undo" else APPLY
+            write_json(declared, {**document, "gone_back": plan.gone_back and not plan.not_gone_back, **plan.to_json()})
         elif self.format == "csv":
-            write_csv(["phase", "ports", "sets"], plan.to_json()["phases"])
+            write_rows(APPLY.rows, plan.to_json()["phases"])
         elif plan.not_gone_back:
             write(f"not rolled back, as said above; see `ibkeys journal {plan.operation_id}`")
         elif plan.gone_back:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ibkeys.cli import exits, options
+from ibkeys.cli.documents.plans import PLAN
 from ibkeys.cli.exits import clean, write, write_as_is, write_each, write_exact
 from ibkeys.cli.given import is_typed
 from ibkeys.cli.help.command import command
@@ -17,7 +18,7 @@ from ibkeys.cli.listing.folding import indented, is_folded
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import SmHosts
 from ibkeys.cli.partitions.changed_ports import changed_ports
-from ibkeys.cli.render import IDENTITY, write_csv
+from ibkeys.cli.render import write_rows
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.showing import errors_of, finish, note_stops_between_switches, progress_bar, say_notes
 from ibkeys.cli.site import fixed_method
@@ -182,7 +183,7 @@ def _write(
     if format == "json":
         write_exact(dumps(made).rstrip("\n"))
     elif format == "csv":
-        write_csv([*IDENTITY, "kind", "index", "before", "after"], _rows(made))
+        write_rows(PLAN.rows, _rows(made))
     else:
         _write_words(made, policy, found, not folded)
         if choice is not None:

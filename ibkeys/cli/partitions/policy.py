@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
 from ibkeys.cli import exits, options
+from ibkeys.cli.documents.policies import POLICY_CHECK
 from ibkeys.cli.exits import clean, write, write_as_is, write_each
 from ibkeys.cli.help.command import command
-from ibkeys.cli.render import write_data
+from ibkeys.cli.render import write_document
 from ibkeys.cli.sm.policy import is_opensm, only_policy, refuse_url
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options, ufm_policy
 from ibkeys.printable import counted
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
     from ibkeys.partitions.dialect import Dialect
     from ibkeys.partitions.model import Policy, Problem
-
-_COLUMNS: Final = ("file", "line", "column", "severity", "code", "message")
 
 
 @command("policy-check")
@@ -74,7 +73,7 @@ def policy_check(ufm: UfmOptions, file: str, pin: bool, pin_random: bool, format
         return _write_conf(policy, problems)
     rows = ({"file": file, **asdict(problem)} for problem in problems)
     document = {**to_json(policy, problems), "dialect": dialect}
-    if not write_data(format or "table", "policy-check", lambda: document, _COLUMNS, rows):
+    if not write_document(format or "table", POLICY_CHECK, lambda: document, rows):
         _write_words(policy, problems)
     return _exit_code(problems)
 

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ibkeys.cli import exits, options
+from ibkeys.cli.documents.policies import POLICY_DIFF
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.policies.aliases import say_aliases
-from ibkeys.cli.render import IDENTITY, NOTHING, Row, write_data, write_table
+from ibkeys.cli.render import NOTHING, Row, write_document, write_table
 from ibkeys.cli.screen.colour import Painted, paint, role_of_change
 from ibkeys.cli.showing import NAMING, errors_of, finish, naming, sweep
 from ibkeys.cli.sm.ufm import AskedOfPolicies, asked_of_policies
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from ibkeys.topology.model import Topology
 
 
-_COLUMNS: Final = (*IDENTITY, "partition", "name", "what", "before", "after")
 _TITLES: Final = ("Partition", "Name", "Change")
 _CHANGES: Final = {"joins": "joins as {after}", "leaves": "leaves, was {before}", "membership": "{before} -> {after}"}
 _ROLES: Final = {"joins": "added", "leaves": "removed"}
@@ -68,7 +68,7 @@ def policy_diff(asked: _Asked, a: str, b: str) -> int:
     compared = compare_policies(before, after, found, guid, asked.allow_both_pkeys)
     _say_unmatched(compared, before, after, found)
     rows = _rows(compared)
-    if not write_data(format, "policy-diff", lambda: _document(compared, before, after, found), _COLUMNS, rows):
+    if not write_document(format, POLICY_DIFF, lambda: _document(compared, before, after, found), rows):
         _write_words(compared, found, folded)
     return finish(errors_of(found), format) or (exits.SAYS_NO if compared.differs else exits.DONE)
 

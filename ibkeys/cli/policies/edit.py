@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from ibkeys.cli import exits, options
+from ibkeys.cli.documents.field import Document
+from ibkeys.cli.documents.policies import PARTITION_ADD, PARTITION_REMOVE
 from ibkeys.cli.help.command import command
 from ibkeys.cli.options import Where
 from ibkeys.errors import UsageError
@@ -109,7 +111,7 @@ def partition_add(
         rules += [Rule("GUID", guid, how) for guid, how in _by_guid(meant, given).items()]
         return add_members(policy, target, rules, meant.known)
 
-    return _carry_out("partition-add", [*given, *words], editing, edit)
+    return _carry_out(PARTITION_ADD, [*given, *words], editing, edit)
 
 
 @command("partition-remove")
@@ -132,7 +134,7 @@ def partition_remove(partition: str, words: tuple[str, ...], editing: Editing) -
         guids = dict.fromkeys(guid for each in meant.guids.values() for guid in each)
         return remove_members(policy, source, list(guids), meant.known)
 
-    return _carry_out("partition-remove", words, editing, edit)
+    return _carry_out(PARTITION_REMOVE, words, editing, edit)
 
 
 def _by_guid(meant: Meant, memberships: Mapping[str, M]) -> dict[int, M]:
@@ -159,7 +161,7 @@ def _refuse_keywords(words: Sequence[str]) -> None:
 
 
 def _carry_out(
-    command: str, words: Sequence[str], editing: Editing, edit: Callable[[Policy, Meant], EditedPolicy]
+    document: Document, words: Sequence[str], editing: Editing, edit: Callable[[Policy, Meant], EditedPolicy]
 ) -> int:
     """Read the file, look the words up, edit, show, write. Nothing is written if one step is refused."""
     from ibkeys.cli.opening import open_source
@@ -183,7 +185,7 @@ def _carry_out(
     written = has_text and not editing.dry_run
     if written:
         place.write(edited.after.data or b"", like=given)
-    report(command, edited, place, written, meant.ports, editing.format)
+    report(document, edited, place, written, meant.ports, editing.format)
     if refused:
         return exits.REFUSED
     return exits.SAYS_NO if editing.dry_run and edited.pending else exits.DONE

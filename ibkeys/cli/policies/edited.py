@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits
+from ibkeys.cli.documents.field import Document
 from ibkeys.cli.exits import clean, write, write_each
-from ibkeys.cli.render import IDENTITY, write_data
+from ibkeys.cli.render import IDENTITY, write_document
 from ibkeys.errors import FileError, FileFormatError
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from ibkeys.partitions.editing.changes import EditedPolicy, MemberChange
     from ibkeys.partitions.model import Policy
     from ibkeys.topology.nodes import Port
-
-_COLUMNS: Final = (*IDENTITY, "partition", "name", "who", "before", "after")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +96,13 @@ def refuse_what_objects(place: PolicyFile, force: bool, override: tuple[str, ...
 
 
 def report(
-    command: str, edited: EditedPolicy, place: PolicyFile, written: bool, ports: Mapping[int, Port], format: str
+    document: Document, edited: EditedPolicy, place: PolicyFile, written: bool, ports: Mapping[int, Port], format: str
 ) -> None:
-    """Say what was or would be edited."""
+    """Say what was or would be edited, by the command that writes *document*."""
     exits.warn_each(edited.notes, "note")
     _say_new_warnings(edited)
     rows = (_row(each, ports) for each in edited.changes)
-    if not write_data(format, command, lambda: _document(edited, place, written, ports), _COLUMNS, rows):
+    if not write_document(format, document, lambda: _document(edited, place, written, ports), rows):
         _write_words(edited, place, written)
 
 

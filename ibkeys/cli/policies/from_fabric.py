@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits, options
+from ibkeys.cli.documents.policies import POLICY_FROM
 from ibkeys.cli.exits import clean, write, write_as_is
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Where
-from ibkeys.cli.render import IDENTITY, write_data
+from ibkeys.cli.render import write_document
 from ibkeys.cli.showing import errors_of, finish, sweep, values_of
 from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
@@ -78,7 +79,7 @@ def policy_from(
     if place is not None:
         place.write(text)
     rows = _rows(made)
-    if not write_data(format, "policy-from", lambda: _document(made, found), [*IDENTITY, "kind", "message"], rows):
+    if not write_document(format, POLICY_FROM, lambda: _document(made, found), rows):
         if place is None:
             write_as_is(text.decode("utf-8", "surrogateescape"))
         else:

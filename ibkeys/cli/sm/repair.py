@@ -12,12 +12,13 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import confirm, say_would_be_refused, writer_of
+from ibkeys.cli.documents.key_runs import ANSWER, REPAIRED_PORT, SM_REPAIR
 from ibkeys.cli.exits import clean, say, write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.causes import say_by_cause
 from ibkeys.cli.opening import is_simulated, keystore_path, open_fabric
 from ibkeys.cli.options import AskedChange, Where
-from ibkeys.cli.render import IDENTITY, NOTHING, write_data, write_table
+from ibkeys.cli.render import write_columns, write_document
 from ibkeys.cli.showing import progress_bar
 from ibkeys.errors import UsageError
 from ibkeys.grouping import grouped
@@ -35,7 +36,6 @@ _COMMAND = "sm-repair"
 _NAMED: Final = 8
 """So many ports are named that keep their keys for one reason; -v names all."""
 _CACHE_VARIABLE: Final = "OSM_CACHE_DIR"
-_VALUES: Final = ("result", "key", "m_key", "m_key_protect_bits", "m_key_lease_period", "m_key_violations", "reason")
 
 
 @command(_COMMAND)
@@ -147,8 +147,8 @@ def _dry_run(writer: Writer, repair: Repair, outlook: RepairOutlook, format: str
     found = outlook.to_json()
     more = {"cache_dir": str(repair.directory), "interlocks": [each.interlock for each in refused]}
     row = found | {"leases": " ".join(map(str, outlook.leases))}
-    columns = [name for name in row if name != "orders"]
-    if not write_data(format, _COMMAND, lambda: {"dry_run": True, **found, **more}, columns, [row]):
+    declared = SM_REPAIR._replace(rows=SM_REPAIR.other_rows)
+    if not write_document(format, declared, lambda: {"dry_run": True, **found, **more}, [row]):
         for line in _in_words(outlook):
             write(line)
         write(f"dry run: no port was queried, nothing was written in {repair.directory}")
@@ -171,7 +171,7 @@ def _report(where: Where, repair: Repair, done: Repaired, confs: list[ConfAdvice
         "opensm_conf": [each.to_json() for each in confs],
         "errors": errors,
     }
-    if not write_data(format, _COMMAND, lambda: document, [*IDENTITY, *_VALUES], rows):
+    if not write_document(format, SM_REPAIR, lambda: document, rows):
         _write_table(rows, where.show_keys)
         keys, links = counted(done.exported.keys, "key"), counted(done.exported.links, "link")
         files = f"guid2mkey with {keys}, neighbors with {links}"
@@ -199,18 +199,14 @@ def _rows(done: Repaired, show_keys: bool) -> list[dict[str, Any]]:
         }
         for each in done.answers
     ]
-    empty = dict.fromkeys(_VALUES)
+    empty = {field.name: None for field in ANSWER}
     rows += [{**each.port, **empty, "result": "kept", "reason": each.reason} for each in done.kept]
     return rows
 
 
 def _write_table(rows: list[dict[str, Any]], show_keys: bool) -> None:
-    titles = ["Node", "Port GUID", "LID", "Result", "Key was", "ProtectBits", "Lease (s)", "M_KeyViolations"]
-    names = ["node_desc", "port_guid", "lid", "result", "key", *_VALUES[3:6]]
-    if show_keys:
-        titles.insert(5, "M_Key")
-        names.insert(5, "m_key")
-    write_table(titles, ([NOTHING if row[name] is None else row[name] for name in names] for row in rows))
+    shown = [field for field in ANSWER if show_keys or field.name != "m_key"]
+    write_columns([*REPAIRED_PORT, *shown], rows)
 
 
 def _how_to_start(confs: list[ConfAdvice], directory: Path) -> Iterator[str]:

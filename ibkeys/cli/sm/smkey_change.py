@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
 from ibkeys.cli.changing import ShownChange, confirm, end_overtaken, end_record
+from ibkeys.cli.documents.sm_keys import SMKEY_ROTATE
 from ibkeys.cli.exits import write
-from ibkeys.cli.render import write_csv, write_json
+from ibkeys.cli.render import write_json, write_rows
 from ibkeys.cli.sm.asked import FilesRequest, ended_error
 from ibkeys.printable import counted
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from ibkeys.smkeys.planning import KeyChange
 
 COMMAND: Final = "smkey-rotate"
-_COLUMNS: Final = ("host", "path", "sm_key", "sa_key")
 _KINDS: Final[tuple[Kind, ...]] = ("sm_key", "sa_key")
 _NAME: Final = "the interrupted change of sm_key and sa_key"
 
@@ -157,9 +157,9 @@ class _ShownKeyChange(ShownChange):
         keys = {kind: self.plan.new[kind].hex() if self.show_keys and applied else None for kind in _KINDS}
         if self.format == "json":
             head: dict[str, Any] = {"dry_run": self.consent.dry_run, "applied": applied, "keys": keys}
-            write_json(self.writer.command, {**head, **self.document, "notes": self.plan.notes})
+            write_json(SMKEY_ROTATE, {**head, **self.document, "notes": self.plan.notes})
         elif self.format == "csv":
-            write_csv(_COLUMNS, ({**each, **each["changes"]} for each in self.document["files"]))
+            write_rows(SMKEY_ROTATE.rows, ({**each, **each["changes"]} for each in self.document["files"]))
         elif applied:
             for kind, key in keys.items():
                 if key is not None:

@@ -10,9 +10,10 @@ from typing import Any, Final
 import click
 
 from ibkeys.cli import exits, options
+from ibkeys.cli.documents.explained import DECODE
 from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.help.command import command
-from ibkeys.cli.render import NOTHING, schema, write_data, write_details
+from ibkeys.cli.render import NOTHING, write_details, write_document
 from ibkeys.errors import EncodeError, MalformedMad, UsageError
 from ibkeys.printable import counted
 
@@ -37,7 +38,7 @@ def decode(hexes: tuple[str, ...], attribute: str | None, format: str, show_keys
     if hexes == ("-",):
         return _decode_lines(name, show_keys)
     document = _document(" ".join(hexes), name, show_keys)
-    if not write_data(format, "decode", lambda: document, ["part", "name", "value"], _csv_rows(document)):
+    if not write_document(format, DECODE, lambda: document, _csv_rows(document)):
         _write_text(document)
     return exits.DONE
 
@@ -93,7 +94,7 @@ def _decode_lines(attribute: str | None, show_keys: bool) -> int:
         except (MalformedMad, EncodeError) as error:
             failed += 1
             document = {"error": f"line {number}: {error}"}
-        write_exact(json.dumps({"schema": schema("decode"), **document}))
+        write_exact(json.dumps({"schema": DECODE.schema, **document}))
         if exits.stdout_failure() is not None:
             break  # the input may have no end
     if failed:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits, typed
 from ibkeys.cli.config import Config
+from ibkeys.cli.documents.doctor import DOCTOR
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import config_of, is_simulated, journal_of, open_fabric, stores_of, what_host_knows
 from ibkeys.cli.options import Where
-from ibkeys.cli.render import write_data
+from ibkeys.cli.render import write_document
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.tools.doctor_settings import check_site, lines_of, settings_in_force
 from ibkeys.cli.tools.hardware import ReportOptions, made_report, report_options
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from ibkeys.store.paths import StorePaths
     from ibkeys.umad.probe import Check
 
-_COLUMNS: Final = ("name", "ok", "detail", "advice")
 _MISSING: Final = "does not exist yet: a changing command creates it"
 
 
@@ -62,7 +62,7 @@ def doctor(wanted: ReportOptions) -> int:
         "report": reported.to_json() if reported else None,
     }
     all_rows = [*rows, *(reported.as_checks() if reported else ())]
-    if not write_data(wanted.format, "doctor", lambda: document, _COLUMNS, all_rows):
+    if not write_document(wanted.format, DOCTOR, lambda: document, all_rows):
         _write_text(checks, settings, problems)
         if reported is not None:
             reported.write_text(whole=wanted.where.verbose > 0)

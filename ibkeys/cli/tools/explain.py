@@ -7,9 +7,11 @@ from typing import Final
 import click
 
 from ibkeys.cli import exits, options
+from ibkeys.cli.documents.explained import PKEY_CHECK, PKEY_EXPLAIN, QKEY_EXPLAIN
+from ibkeys.cli.documents.field import Document
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
-from ibkeys.cli.render import write_data
+from ibkeys.cli.render import write_document
 from ibkeys.cli.types import PKEY, Number
 from ibkeys.keys.pkey import PKey, explain, explain_match
 from ibkeys.keys.qkey import RULES, classify
@@ -30,7 +32,7 @@ def pkey_check(a: PKey, b: PKey, format: str) -> int:
     """
     reason = explain_match(a, b)
     values = {"a": str(a), "b": str(b), "can_talk": a.matches(b), "reason": reason}
-    _write("pkey-check", values, reason, format)
+    _write(PKEY_CHECK, values, reason, format)
     return exits.DONE if a.matches(b) else exits.SAYS_NO
 
 
@@ -55,7 +57,7 @@ def pkey_explain(value: PKey, format: str) -> int:
         **{each.key: each.rule for each in TRAFFIC},
     }
     lines = [f"{value}: {text}", *(f"  {each.name}: {each.rule}" for each in TRAFFIC)]
-    _write("pkey-explain", values, "\n".join(lines), format)
+    _write(PKEY_EXPLAIN, values, "\n".join(lines), format)
     return exits.DONE
 
 
@@ -76,10 +78,10 @@ def qkey_explain(value: int, format: str) -> int:
         **dict(RULES),
     }
     lines = [f"0x{value:08x}: {found.kind}: {found.text}", *(f"  {_TITLES[name]}: {text}" for name, text in RULES)]
-    _write("qkey-explain", values, "\n".join(lines), format)
+    _write(QKEY_EXPLAIN, values, "\n".join(lines), format)
     return exits.DONE
 
 
-def _write(command: str, values: dict[str, object], text: str, format: str) -> None:
-    if not write_data(format, command, lambda: values, list(values), [values]):
+def _write(document: Document, values: dict[str, object], text: str, format: str) -> None:
+    if not write_document(format, document, lambda: values, [values]):
         write(text)

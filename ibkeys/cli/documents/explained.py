@@ -1,0 +1,67 @@
+"""The documents about single values: decode, pkey-check, pkey-explain, qkey-explain."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.cli.documents.field import FLAG, OBJECT, TEXT, Document, Field, Rows, maybe
+from ibkeys.cli.documents.shared import MEMBERSHIP, P_KEY
+
+DECODE: Final = Document(
+    "decode",
+    1,
+    (
+        Field("mad", maybe(OBJECT), "The header of the MAD, field by field. Null: a bare attribute.", optional=True),
+        Field("attribute", maybe(TEXT), "The name of the attribute. Null: ibkeys does not know it.", optional=True),
+        Field(
+            "fields",
+            maybe(OBJECT),
+            "The fields of the attribute, as numbers. A key is null without -K, and another name with _masked is true. "
+            "Null: ibkeys does not know the layout.",
+            optional=True,
+        ),
+        Field("error", TEXT, "Why a line of standard input could not be decoded; all else is left out.", optional=True),
+    ),
+    Rows(
+        "field",
+        (
+            Field("part", TEXT, "mad or fields."),
+            Field("name", TEXT, "The name of the field."),
+            Field("value", TEXT, "Its value."),
+        ),
+    ),
+)
+
+_CHECKED: Final = (
+    Field("a", P_KEY, "The first P_Key."),
+    Field("b", P_KEY, "The second P_Key."),
+    Field("can_talk", FLAG, "Whether ports with these two can talk."),
+    Field("reason", TEXT, "Why."),
+)
+PKEY_CHECK: Final = Document("pkey-check", 1, _CHECKED, Rows("pair", _CHECKED))
+
+_PKEY: Final = (
+    Field("pkey", P_KEY, "The P_Key."),
+    Field("partition", P_KEY, "The P_Key without its membership bit."),
+    Field("membership", MEMBERSHIP, "What the membership bit says: full or limited."),
+    Field("valid", FLAG, "Whether a port can use it: its partition is not 0."),
+    Field("default", FLAG, "Whether it is the default P_Key, full or limited."),
+    Field("meaning", TEXT, "What it means."),
+    Field("qp0", TEXT, "How it affects SMPs."),
+    Field("qp1", TEXT, "How it affects GMPs."),
+    Field("queue_pairs", TEXT, "How it affects UD, RC and UC queue pairs."),
+    Field("raw_packets", TEXT, "How it affects raw packets."),
+    Field("reliable_datagram", TEXT, "How it affects RD (reliable datagram)."),
+)
+PKEY_EXPLAIN: Final = Document("pkey-explain", 1, _PKEY, Rows("P_Key", _PKEY))
+
+_QKEY: Final = (
+    Field("q_key", TEXT, "The Q_Key, 0x and 8 digits."),
+    Field("kind", TEXT, "Its kind."),
+    Field("privileged", FLAG, "Whether only privileged consumers can send with it."),
+    Field("meaning", TEXT, "What it can be used for."),
+    Field("receiver", TEXT, "What the receiver does with it."),
+    Field("set_by", TEXT, "Who sets it."),
+    Field("difference", TEXT, "How it differs from a P_Key."),
+)
+QKEY_EXPLAIN: Final = Document("qkey-explain", 1, _QKEY, Rows("Q_Key", _QKEY))

@@ -1,0 +1,63 @@
+"""The document about fixing what an audit finds: harden."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.cli.documents.audit import AUDIT
+from ibkeys.cli.documents.field import FLAG, TEXT, Document, Field, Rows, listed, maybe, object_of
+from ibkeys.cli.documents.shared import APPLIED, DRY_RUN, INTERLOCKS, NOTES
+
+_AUDIT: Final = object_of(*AUDIT.fields)._replace(word="object")
+_STEP: Final = object_of(
+    Field("step", TEXT, "Its name."),
+    Field("title", TEXT, "What it does."),
+    Field("command", TEXT, "The command that does the same."),
+    Field("rules", listed(TEXT), "The rules that it is for."),
+    Field("changes", listed(TEXT), "What it changes, in words."),
+    Field("way_back", maybe(TEXT), "How it is rolled back. Null: its effect is not known, and it would be refused."),
+    Field("refusals", listed(TEXT), "Why it would be refused."),
+)
+_LEFT: Final = (
+    Field("rule", TEXT, "The rule, as PK005."),
+    Field("title", TEXT, "What it checks."),
+    Field("severity", TEXT, "critical, high, medium, low or info."),
+    Field("result", TEXT, "fail or unknown."),
+    Field("in_power", FLAG, "Whether a step of this command can fix it."),
+    Field("to_do", TEXT, "What to do."),
+)
+_CHANGES: Final = Field(
+    "changes",
+    listed(TEXT),
+    "What changes, in words: when ibkeys-resume(1) or ibkeys-undo(1) takes part_enforce alone on or back. All else but "
+    "`dry_run`, `applied` and `unmade` is left out then.",
+    optional=True,
+)
+
+
+def _of_all_steps(field: Field) -> Field:
+    return field._replace(optional=True)
+
+
+HARDEN: Final = Document(
+    "harden",
+    2,
+    (
+        DRY_RUN,
+        APPLIED,
+        _CHANGES,
+        *map(
+            _of_all_steps,
+            (
+                Field("steps", listed(_STEP), "The steps, in their order."),
+                NOTES,
+                INTERLOCKS,
+                Field("left", listed(object_of(*_LEFT)), "The rules that remain at --fail-on or worse."),
+                Field("audit", _AUDIT, "The last audit, as in ibkeys-audit(1)."),
+            ),
+        ),
+        Field("unmade", listed(TEXT), "What a step did not do."),
+    ),
+    Rows("remaining rule", _LEFT),
+    Rows("change of part_enforce alone", (Field("change", TEXT),)),
+)

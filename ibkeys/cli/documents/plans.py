@@ -1,0 +1,162 @@
+"""The documents about changes of partitions: plan, apply, undo."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.cli.documents.field import (
+    FLAG,
+    NUMBER,
+    TEXT,
+    Document,
+    Field,
+    Rows,
+    by_name,
+    listed,
+    maybe,
+    object_of,
+    one_of,
+)
+from ibkeys.cli.documents.shared import (
+    APPLIED,
+    BREAK,
+    CHANGE,
+    DRY_RUN,
+    ERROR,
+    GUID,
+    INTERLOCKS,
+    NOTES,
+    P_KEY,
+    PHASE,
+    PORT,
+    PORT_NUMBER,
+)
+
+# --- plan -------------------------------------------------------------------------------------------------------------
+
+_POLICY: Final = object_of(
+    Field("file", TEXT, "Its name."),
+    Field("digest", TEXT, "Its SHA-256; of the live policy empty where there was no file."),
+    Field("encoding", one_of("utf-8", "base64", None), "How `text` has its bytes. Null: there is no text."),
+    Field("text", maybe(TEXT), "Its content. Null: it has none, or a plan of version 1."),
+)
+_PEER: Final = object_of(Field("node_guid", GUID), Field("port", PORT_NUMBER))
+_BOTH_BITS: Final = by_name(FLAG)
+_P_KEYS: Final = by_name(P_KEY)
+_TABLE: Final = object_of(
+    *PORT,
+    Field("capacity", maybe(NUMBER), "How many entries its table has. Null: not read."),
+    Field("peer", maybe(_PEER), "The other end of its link. Null: none, or not known."),
+    Field("before", _P_KEYS, "Its P_Keys by index, as they were read."),
+    Field("after", _P_KEYS, "Its P_Keys by index, as they should be."),
+)
+_ENFORCEMENT: Final = object_of(
+    *PORT,
+    Field("peer", maybe(_PEER), "The other end of its link. Null: none, or not known."),
+    Field("before", _BOTH_BITS, "`inbound` and `outbound`, as they were read."),
+    Field("after", _BOTH_BITS, "`inbound` and `outbound`, as they should be."),
+)
+_MOVE: Final = object_of(
+    *PORT,
+    Field("pkey", P_KEY, "The P_Key."),
+    Field("from", NUMBER, "Its index before."),
+    Field("to", NUMBER, "Its index after."),
+)
+_OPTIONS: Final = object_of(
+    Field("enforce", TEXT, "What leaf switch ports enforce: both, in, out or off."),
+    Field("allow_both_pkeys", FLAG, "Whether a port may have both P_Keys of a partition."),
+    Field("disconnect_unconfigured", FLAG, "Whether ports in no other partition lose the default P_Key."),
+    Field("allow_index_moves", listed(P_KEY), "The partitions whose P_Keys may move to another index."),
+)
+_SM_OPTIONS: Final = object_of(
+    Field("allow_both_pkeys", FLAG, "allow_both_pkeys."),
+    Field("part_enforce", TEXT, "part_enforce."),
+    Field("no_partition_enforcement", FLAG, "no_partition_enforcement."),
+    Field("keep_pkey_indexes", FLAG, "keep_pkey_indexes."),
+)
+
+PLAN: Final = Document(
+    "plan",
+    2,
+    (
+        Field(
+            "fabric",
+            object_of(
+                Field("digest", TEXT, "A digest of what was read of the fabric."),
+                Field("sm_guid", GUID, "The port GUID of the master. Null: not known."),
+                Field("sm_evidence", maybe(TEXT), "What is known of the master, in words. Null: nothing."),
+            ),
+            "What the plan was made from.",
+        ),
+        Field("policy", _POLICY, "The policy that is planned."),
+        Field(
+            "live_policy",
+            maybe(_POLICY),
+            "The policy file of the master's OpenSM. Null: it was not seen. Plans of earlier versions lack it.",
+            optional=True,
+        ),
+        Field(
+            "method",
+            one_of("direct", "opensm", None),
+            "The method of an apply, as the fabric was. Null: not known. Plans of earlier versions lack it.",
+            optional=True,
+        ),
+        Field("digest", TEXT, "The digest of the plan."),
+        Field("options", _OPTIONS, "The options with which it was planned."),
+        Field("sm_options", maybe(_SM_OPTIONS), "The options of OpenSM that lead to these tables. Null: version 1."),
+        Field("tables", listed(_TABLE), "The P_Key tables that change; with --full all."),
+        Field("enforcement", listed(_ENFORCEMENT), "The switch ports whose enforcement changes; with --full all."),
+        Field("index_moves", listed(_MOVE), "The P_Keys that move to another index."),
+        Field("breaks", listed(BREAK), "Pairs that no order of writing keeps connected."),
+        Field(
+            "problems",
+            listed(
+                object_of(
+                    *PORT, Field("kind", TEXT, "Its name, as under PROBLEMS."), Field("message", TEXT, "In words.")
+                )
+            ),
+            "What could not be planned, or should be known. The port is null where it concerns none.",
+        ),
+        Field(
+            "partitions",
+            object_of(
+                Field("born", listed(P_KEY), "Those that no port has yet."),
+                Field("dying", listed(P_KEY), "Those that no port will have."),
+            ),
+            "Partitions that come and go.",
+        ),
+        Field(
+            "reach",
+            object_of(
+                Field("gained", NUMBER, "Pairs of end ports that will be able to talk."),
+                Field("lost", NUMBER, "Pairs of end ports that will no longer be able to talk."),
+                Field("unknown", NUMBER, "Pairs for which the route decides."),
+            ),
+            "Who gains and loses connectivity.",
+        ),
+    ),
+    Rows("entry and enforcement bit that changes", (*PORT, *CHANGE)),
+    about="A plan: what `ibkeys plan --out FILE` and `-f json` write, and `ibkeys apply` reads",
+)
+
+# --- apply, undo ------------------------------------------------------------------------------------------------------
+
+_MADE: Final = (
+    DRY_RUN,
+    APPLIED,
+    Field("complete", FLAG, "Whether nothing is left to do."),
+    Field("gone_back", FLAG, "Whether it was rolled back, because nobody confirmed it."),
+    Field("operation", maybe(NUMBER), "The operation in the journal. Null: none was begun."),
+    Field("digest", maybe(TEXT), "The digest of the plan. Null: it follows none."),
+    Field("carrier", TEXT, "The method: direct, opensm or ufm."),
+    Field("phases", listed(PHASE), "What is done, in this order."),
+    Field("left_for_later", NUMBER, "Steps that are left for ibkeys-resume(1)."),
+    Field("removals", NUMBER, "P_Keys that are removed, full to limited included."),
+    Field("breaks", listed(TEXT), "Temporary losses of connectivity, in words."),
+    NOTES,
+    INTERLOCKS,
+    Field("errors", listed(ERROR), "The ports that failed; the port is null where it was none. Exit status 3."),
+)
+_PHASES: Final = Rows("phase", PHASE.fields)
+APPLY: Final = Document("apply", 1, _MADE, _PHASES)
+UNDO: Final = Document("undo", 1, (*_MADE, Field("undoes", NUMBER, "The operation that it undoes.")), _PHASES)

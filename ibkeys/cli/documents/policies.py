@@ -1,0 +1,183 @@
+"""The documents about partition policies: policy-check, policy-diff, policy-from, partition-add, partition-remove."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.cli.documents.field import FLAG, NUMBER, TEXT, Document, Field, Rows, listed, maybe, object_of
+from ibkeys.cli.documents.shared import (
+    AFTER,
+    BEFORE,
+    CHANGED_MEMBER,
+    ERRORS,
+    GUID,
+    MEMBERSHIP,
+    MULTICAST_GROUP,
+    P_KEY,
+    PORT,
+    PORT_IDENTITY,
+    UNREACHED,
+)
+
+_FILE: Final = Field("file", TEXT, "The policy.")
+_DIGEST: Final = Field("digest", TEXT, "Its SHA-256.")
+_PARTITION: Final = Field("partition", P_KEY, "The partition, without its membership bit.")
+_KIND: Final = Field("kind", TEXT, "Its name.")
+_MESSAGE: Final = Field("message", TEXT, "The same in words.")
+
+# --- policy-check -----------------------------------------------------------------------------------------------------
+
+_PLACE: Final = (Field("line", NUMBER, "The line, from 1."), Field("column", NUMBER, "The column, from 1."))
+_PROBLEM: Final = (
+    *_PLACE,
+    Field("severity", TEXT, "error, warning or note."),
+    Field("code", TEXT, "Its name, as listed below."),
+    _MESSAGE,
+)
+_MEMBER: Final = object_of(
+    Field("who", TEXT, "GUID, or the word of the policy: ALL, ALL_CAS, ALL_SWITCHES, ALL_ROUTERS or SELF."),
+    Field("port_guid", GUID, "The port GUID. Null: a word."),
+    Field("membership", MEMBERSHIP, "full, limited or both."),
+    *_PLACE,
+)
+
+POLICY_CHECK: Final = Document(
+    "policy-check",
+    1,
+    (
+        _FILE,
+        _DIGEST,
+        Field("accepted", maybe(FLAG), "Whether OpenSM takes it. Null: not known (--dialect nvidia)."),
+        Field(
+            "problems", listed(object_of(*_PROBLEM)), "What OpenSM would refuse or misread, in the order of the file."
+        ),
+        Field(
+            "partitions",
+            listed(
+                object_of(
+                    _PARTITION,
+                    Field("name", maybe(TEXT), "Its name. Null: it has none."),
+                    Field("automatic", FLAG, "Whether OpenSM picks its P_Key."),
+                    Field("indx0", FLAG, "Whether its P_Key is at index 0 of its members."),
+                    Field("ipoib", FLAG, "Whether it is marked ipoib."),
+                    Field("members", listed(_MEMBER), "Its members, as the policy names them."),
+                    Field("groups", listed(MULTICAST_GROUP), "The multicast groups that OpenSM makes for it."),
+                )
+            ),
+            "The partitions, in the order of the file.",
+        ),
+        Field("dialect", TEXT, "Whose OpenSM will read it: opensm or nvidia."),
+    ),
+    Rows("problem", (_FILE, *_PROBLEM)),
+)
+
+# --- policy-diff ------------------------------------------------------------------------------------------------------
+
+_POLICY: Final = object_of(_FILE, _DIGEST)
+_WHAT: Final = Field("what", TEXT, "joins, leaves or membership.")
+_BEFORE: Final = BEFORE._replace(about="The membership by A: full, limited or both. Null: no member.")
+_AFTER: Final = AFTER._replace(about="The membership by B: full, limited or both. Null: no member.")
+_CHANGED: Final = (
+    _PARTITION,
+    Field("name", maybe(TEXT), "Its name. Null: it has none.", "Name"),
+    _WHAT._replace(about="joins, leaves, membership, index-0, name, or group and the MGID of one."),
+    BEFORE,
+    AFTER,
+)
+
+POLICY_DIFF: Final = Document(
+    "policy-diff",
+    1,
+    (
+        Field("a", _POLICY, "The first policy."),
+        Field("b", _POLICY, "The second policy."),
+        Field(
+            "partitions",
+            listed(
+                object_of(
+                    _PARTITION,
+                    Field("name_a", maybe(TEXT), "Its name by A. Null: no members, or no name."),
+                    Field("name_b", maybe(TEXT), "Its name by B. Null: no members, or no name."),
+                    Field("members", listed(object_of(*PORT, _WHAT, _BEFORE, _AFTER)), "The ports that change."),
+                    Field("groups_a", listed(MULTICAST_GROUP), "Its multicast groups by A."),
+                    Field("groups_b", listed(MULTICAST_GROUP), "Its multicast groups by B."),
+                )
+            ),
+            "The partitions that differ.",
+        ),
+        Field(
+            "index_0",
+            listed(
+                object_of(
+                    *PORT,
+                    BEFORE._replace(about="The P_Key there by A. Null: the default P_Key."),
+                    AFTER._replace(about="The P_Key there by B. Null: the default P_Key."),
+                )
+            ),
+            "The ports that have another P_Key at index 0.",
+        ),
+        Field(
+            "reach",
+            object_of(
+                Field("gained", NUMBER, "Pairs of end ports that gain connectivity."),
+                Field("lost", NUMBER, "Pairs of end ports that lose connectivity."),
+            ),
+            "Who can talk from A to B.",
+        ),
+        Field(
+            "not_found",
+            object_of(
+                Field("a", listed(GUID), "GUIDs of A."),
+                Field("b", listed(GUID), "GUIDs of B."),
+            ),
+            "The GUIDs of the policies that are not on the fabric.",
+        ),
+        ERRORS,
+        UNREACHED,
+    ),
+    Rows("difference", (*PORT, *_CHANGED)),
+)
+
+# --- policy-from ------------------------------------------------------------------------------------------------------
+
+POLICY_FROM: Final = Document(
+    "policy-from",
+    1,
+    (
+        Field("policy", TEXT, "The policy itself."),
+        _DIGEST,
+        Field("pending", FLAG, "Whether a plan of it would change something."),
+        Field(
+            "options",
+            object_of(
+                Field("enforce", TEXT, "--enforce: both, in, out or off."),
+                Field("allow_both_pkeys", FLAG, "--allow-both-pkeys."),
+            ),
+            "The options of ibkeys-plan(1) with which a plan of it changes least.",
+        ),
+        Field(
+            "unsaid",
+            listed(object_of(_KIND, _MESSAGE, Field("ports", listed(PORT_IDENTITY), "The ports."))),
+            "What the policy does not say of the fabric.",
+        ),
+        ERRORS,
+        UNREACHED,
+    ),
+    Rows("port and what the policy does not say of it", (*PORT, _KIND, _MESSAGE)),
+)
+
+# --- partition-add, partition-remove ----------------------------------------------------------------------------------
+
+_EDITED: Final = (
+    _FILE,
+    Field("out", TEXT, "The file that is written."),
+    Field("written", FLAG, "Whether it was written."),
+    Field("digest_before", TEXT, "The SHA-256 of the policy before."),
+    Field("digest_after", TEXT, "The SHA-256 of the policy after."),
+    Field("changes", listed(CHANGED_MEMBER), "The members that change."),
+    Field("unchanged", listed(PORT_IDENTITY), "The ports that are already as requested."),
+    Field("diff", TEXT, "The change of the file, as a unified diff."),
+)
+_MEMBERS: Final = Rows("member that changes", CHANGED_MEMBER.fields)
+PARTITION_ADD: Final = Document("partition-add", 1, _EDITED, _MEMBERS)
+PARTITION_REMOVE: Final = Document("partition-remove", 1, _EDITED, _MEMBERS)
