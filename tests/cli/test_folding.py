@@ -100,14 +100,18 @@ def links_in(fabric: Topology) -> list[Link]:
     return [(port.identity(), port.peer.identity() if port.peer is not None else None) for port in known]
 
 
-@given(fabric=fabrics(), few=st.integers(1, 4), data=st.data())
-def test_in_each_form_words_unfold_to_each_port_once(fabric: Topology, few: int, data: st.DataObject) -> None:
+@given(fabric=fabrics(), few=st.integers(1, 4), long=st.integers(0, 40), data=st.data())
+def test_in_each_form_words_unfold_to_each_port_once(
+    fabric: Topology, few: int, long: int, data: st.DataObject
+) -> None:
     ports = [port for each in fabric.nodes for port in each.ports.values() if each.is_switch or port.peer is not None]
     sheet = [port.identity() for port in ports if data.draw(st.integers(0, 4))]
-    classes = data.draw(st.lists(st.integers(0, 2), min_size=len(sheet), max_size=len(sheet)))
+    most = data.draw(st.integers(0, 2))
+    classes = data.draw(st.lists(st.integers(0, most), min_size=len(sheet), max_size=len(sheet)))
     names, links = FoldedNames(sheet, fabric), links_in(fabric)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ibkeys.topology.names.folded.FEW_GUIDS", few)
+        patch.setattr("ibkeys.topology.names.everyone.LONG", long)
         for chosen in range(3):
             rows = [row for row, each in zip(sheet, classes, strict=True) if each == chosen]
             for words in names.forms(rows):
@@ -159,11 +163,11 @@ def test_few_ports_keep_their_numbers() -> None:
 
 
 def test_of_many_guids_the_part_in_common_stands_once() -> None:
-    fabric = scattered(["HCA"] * 9)
+    fabric = scattered(["HCA"] * 13)
     hosts, leaf_ports, _ = rows_in(fabric)
-    names = FoldedNames([*hosts, *leaf_ports], fabric)
-    assert names.words(hosts) == ["HCA (0x0002c9030048000[0,1,2,3,4,5,6,7,8])"]
-    assert Counter(unfolded(names.words(hosts), hosts)) == Counter(map(place, hosts))
+    names, some = FoldedNames([*hosts, *leaf_ports], fabric), hosts[:9]
+    assert names.words(some) == ["HCA (0x0002c9030048000[0,1,2,3,4,5,6,7,8])"]
+    assert Counter(unfolded(names.words(some), hosts)) == Counter(map(place, some))
 
 
 def test_a_host_whose_guid_another_one_reports_names_no_leaf_port() -> None:
@@ -174,13 +178,16 @@ def test_a_host_whose_guid_another_one_reports_names_no_leaf_port() -> None:
     assert words == ["leaf ports of n[02-59] mlx5_0", "leaf1 port 1", "leaf2 port 15"]
 
 
-def test_no_name_of_a_node_reads_as_leaf_ports() -> None:
+def test_no_name_of_a_node_reads_as_others() -> None:
     rows = [
         {"node_desc": name, "node_guid": f"0x{guid:016x}", "node_type": "ca", "port": 1}
-        for guid, name in enumerate(["n1", "leaf ports of n1", "n1 and its leaf port", "n1 ports to hosts"])
+        for guid, name in enumerate(
+            ["n1", "leaf ports of n1", "n1 and its leaf port", "n1 ports to hosts", "all 4 hosts"]
+        )
     ]
     assert FoldedNames(rows).words(rows) == [
         "n1",
+        "'all 4 hosts' (0x0000000000000004)",
         "'leaf ports of n1' (0x0000000000000001)",
         "n1 and its leaf port (0x0000000000000002)",
         "n1 ports to hosts (0x0000000000000003)",

@@ -20,6 +20,9 @@ _WORD = re.compile(
     r"(?: ports? (?P<ports>[0-9,-]+|to hosts|to switches|without a link))?",
     re.DOTALL,
 )
+_EVERYONE = re.compile(
+    r"all [0-9,]+ (?P<kind>hosts|HCAs|switches)(?: port (?P<port>[0-9,-]+))?(?: but [0-9,]+: (?P<but>.*))?"
+)
 _LEAF_PORTS = "leaf ports of "
 _WITH_LEAF_PORTS = re.compile(r"(.*) and (?:its leaf port|their leaf ports)", re.DOTALL)
 
@@ -34,6 +37,14 @@ def unfold(word: str, rows: list[Row], links: Sequence[Link] = ()) -> set[Place]
     if both := _WITH_LEAF_PORTS.fullmatch(word):
         named = unfold(both[1], hosts)
         return named | {leaf_ports[host] for host in named}
+    if everyone := _EVERYONE.fullmatch(word):
+        kind = {"hosts": "ca", "HCAs": "ca", "switches": "switch"}[everyone["kind"]]
+        named = {_place(row) for row in rows if row["node_type"] == kind}
+        if everyone["port"]:
+            named = {place for place in named if place[1] in RangeSet(everyone["port"])}
+        left_out = unfold(everyone["but"], rows, links) if everyone["but"] else set()
+        assert left_out <= named
+        return named - left_out
     found = _WORD.fullmatch(word)
     assert found is not None
     if found["guid"] is not None:

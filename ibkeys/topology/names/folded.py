@@ -6,7 +6,8 @@ cannot, the GUIDs of the nodes stand beside it; of many the part that all share 
 ``0x78e7d1030022[9794,977c]``. Where the numbers of switch ports would be long, their links name them if that is
 shorter: ``leaf ports of stage[1-48] mlx5_0`` are the switch ports that these hosts are linked to, ``stage[1-48] mlx5_0
 and their leaf ports`` are both, and ``leaf[1-32] ports to switches`` are all such ports of the 32. So every port is
-named, and unfolding gives each back.
+named, and unfolding gives each back. All hosts or all switches of a fabric are called that
+(`ibkeys.topology.names.everyone`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibkeys.grouping import grouped
 from ibkeys.printable import clean
 from ibkeys.topology.names import sets as name_sets
+from ibkeys.topology.names.everyone import ALL, Everyone, Place, place_of
 
 if TYPE_CHECKING:
     from ibkeys.topology.nodes import Node, Port
@@ -27,14 +29,12 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 """The keys that every port carries in every document (`Port.identity`), whatever stands beside them."""
-_Place = tuple[str, int]
-"""NodeGUID and port number, as a row has them."""
 
 _LEAF_PORTS: Final = "leaf ports of "
 _AND_ITS_LEAF_PORT: Final = " and its leaf port"
 _AND_THEIR_LEAF_PORTS: Final = " and their leaf ports"
 _TAME: Final = re.compile(
-    r"(?!.*(?: port \d| ports (?:to|without) |leaf ports?))[A-Za-z0-9._:;/+-]+(?: [A-Za-z0-9._:;/+# -]+)?"
+    r"(?!.*(?: port \d| ports (?:to|without|of) |leaf ports?)|all )[A-Za-z0-9._:;/+-]+(?: [A-Za-z0-9._:;/+# -]+)?"
 )
 """Node descriptions that a folded set can hold; a node may call itself anything."""
 _TAME_DEVICE: Final = re.compile(r"[A-Za-z0-9._-]+")
@@ -55,7 +55,9 @@ class FoldedNames:
     def __init__(self, rows: Iterable[Row], fabric: Searched | None = None) -> None:
         self._nodes: dict[str, set[str]] = {}
         self._ports: dict[str, set[int]] = {}
+        self._sheet: dict[Place, Row] = {}
         for row in rows:
+            self._sheet[place_of(row)] = row
             self._nodes.setdefault(row["node_desc"] or "", set()).add(row["node_guid"])
             self._ports.setdefault(row["node_guid"], set()).add(row["port"])
         self._fabric = fabric
@@ -72,16 +74,46 @@ class FoldedNames:
         """Yield *rows* as words in each way that there is: first with all numbers and GUIDs, then, if the fabric is
         known, in ways that are shorter where nodes and ports are many."""
         ordered = sorted(rows, key=in_order)
-        yield self.with_numbers(ordered, ",".join)
+        hosts, left, switches = self._split(ordered)
+        yield [*hosts, *self.with_numbers(left, ",".join), *switches]
         if self._fabric is None:
             return
-        yield self.with_numbers(ordered, _folded_guids)
-        yield self._words(ordered, self._kinds, _folded_guids)
-        named = self._links.by_hosts(ordered)
-        if named is not None:
-            words, others = named
-            yield words + self.with_numbers(others, _folded_guids)
-            yield words + self._words(others, self._kinds, _folded_guids)
+        for first, others, last in ((hosts, left, switches), *self._links.by_hosts(ordered)):
+            yield [*first, *self.with_numbers(others, _folded_guids), *last]
+            yield [*first, *self._words(others, self._kinds, _folded_guids), *last]
+
+    def whole_or_named(self, rows: Iterable[Row]) -> list[str]:
+        """Return the words for *rows*, in order, where the word for all hosts has no exceptions."""
+        hosts, left, switches = self._split(list(rows), exceptions=False)
+        return [*hosts, *self.with_numbers(left, _folded_guids), *switches]
+
+    def _split(self, rows: Sequence[Row], exceptions: bool = True) -> tuple[list[str], list[Row], list[str]]:
+        """Return the word for all hosts, if *rows* have them, the rows without those that words name, and the word for
+        all switches. *exceptions*: a few hosts may be left out."""
+        if self._everyone is None:
+            return [], list(rows), []
+        hosts = self._everyone.hosts(rows, self._listed, exceptions)
+        switches = self._everyone.switches(rows, self._listed)
+        numbers = ranges(sorted({row["port"] for row in rows if _is_switch(row)})) if switches is not None else ""
+        named = {"ca": hosts, "switch": switches}
+        left = [row for row in rows if named.get(row["node_type"]) is None]
+        return (
+            [hosts] if hosts is not None else [],
+            left,
+            [f"{switches} port {numbers}"] if switches is not None else [],
+        )
+
+    def _listed(self, rows: Iterable[Row]) -> list[str]:
+        return self.with_numbers(sorted(rows, key=in_order), _folded_guids)
+
+    @cached_property
+    def _everyone(self) -> Everyone | None:
+        return Everyone(self._sheet, self._fabric, self._is_alone) if self._fabric is not None else None
+
+    def _is_alone(self, row: Row) -> bool:
+        """Whether the node of a port is the only one of its name, and a folded set can hold that."""
+        name = row["node_desc"] or ""
+        return _TAME.fullmatch(name) is not None and len(self._nodes[name]) == 1
 
     def with_numbers(self, rows: Iterable[Row], guids_of: Callable[[Sequence[str]], str]) -> list[str]:
         """Return *rows*, in order, as words in which every port of a switch has its number. *guids_of*: GUIDs as they
@@ -115,9 +147,9 @@ class FoldedNames:
         sets: dict[tuple[bool, str, str], list[str]] = {}
         alone: dict[tuple[bool, str, str], list[str]] = {}
         for guid, row in first.items():
-            name, is_switch = row["node_desc"] or "", row["node_type"] == "switch"
+            name, is_switch = row["node_desc"] or "", _is_switch(row)
             for label in labels(row, ports[guid]):
-                if _TAME.fullmatch(name) and len(self._nodes[name]) == 1:
+                if self._is_alone(row):
                     host, _, device = name.partition(" ")
                     sets.setdefault((is_switch, device, label), []).append(host)
                 else:
@@ -128,7 +160,7 @@ class FoldedNames:
 
     def _numbers(self, row: Row, ports: set[int]) -> Iterator[str]:
         """Yield the numbers of *ports* of a node, or nothing where it has just this one."""
-        is_one = row["node_type"] != "switch" and self._ports[row["node_guid"]] == ports and len(ports) == 1
+        is_one = not _is_switch(row) and self._ports[row["node_guid"]] == ports and len(ports) == 1
         yield "" if is_one else f" port {ranges(sorted(ports))}"
 
     def _kinds(self, row: Row, ports: set[int]) -> Iterator[str]:
@@ -144,7 +176,8 @@ class FoldedNames:
 
     @cached_property
     def _links(self) -> _Links:
-        return _Links(self._fabric.nodes if self._fabric is not None else ())
+        assert self._fabric is not None  # without a fabric no form asks for its links
+        return _Links(self._fabric)
 
 
 class _Links:
@@ -153,17 +186,19 @@ class _Links:
     ``kinds``: switch → what its ports are linked to → all of these ports.
     """
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
+    def __init__(self, fabric: Searched) -> None:
+        nodes = fabric.nodes
         reported = Counter(node.guid for node in nodes)
         self._known = {node for node in nodes if reported[node.guid] == 1}
-        self._hosts: dict[_Place, Row] = {}
+        self._hosts: dict[Place, Row] = {}
         self.kinds: dict[str, dict[str, set[int]]] = {}
         for node in nodes:
             if node.is_switch and node in self._known:
                 self._add(node)
         ports = (port for node in nodes for port in node.ports.values())
         self._names = FoldedNames(
-            port.identity() for port in ports if (port.num == 0 if port.node.is_switch else port.peer is not None)
+            (port.identity() for port in ports if (port.num == 0 if port.node.is_switch else port.peer is not None)),
+            fabric,
         )
 
     def _add(self, switch: Node) -> None:
@@ -178,23 +213,24 @@ class _Links:
             if peer is not None and not peer.node.is_switch and peer.node in self._known and peer.peer is port:
                 self._hosts[guid, number] = peer.identity()
 
-    def by_hosts(self, rows: Sequence[Row]) -> tuple[list[str], list[Row]] | None:
-        """Return words for those of *rows* that are leaf ports, by the hosts that they are linked to, together with
-        these hosts where they are among *rows*; and what is left of *rows*. None if there is no leaf port."""
-        facing = {_place(host): host for row in rows if (host := self._hosts.get(_place(row))) is not None}
+    def by_hosts(self, rows: Sequence[Row]) -> Iterator[tuple[list[str], list[Row], list[str]]]:
+        """Yield words for those of *rows* that are leaf ports, by the hosts that they are linked to, together with
+        these hosts where they are among *rows*; what is left of *rows*; and no words to follow that. Nothing if there
+        is no leaf port."""
+        facing = {place_of(host): host for row in rows if (host := self._hosts.get(place_of(row))) is not None}
         if not facing:
-            return None
-        both = {place for row in rows if (place := _place(row)) in facing}
+            return
+        both = {place for row in rows if (place := place_of(row)) in facing}
         hosts = sorted(facing.values(), key=in_order)
         words = [
-            word + (_AND_THEIR_LEAF_PORTS if re.search(r"[\[,]", word) else _AND_ITS_LEAF_PORT)
-            for word in self._names.with_numbers((host for host in hosts if _place(host) in both), _folded_guids)
+            word + (_AND_THEIR_LEAF_PORTS if re.search(rf"[\[,]|^{ALL}", word) else _AND_ITS_LEAF_PORT)
+            for word in self._names.whole_or_named(host for host in hosts if place_of(host) in both)
         ]
         words += [
             _LEAF_PORTS + word
-            for word in self._names.with_numbers((host for host in hosts if _place(host) not in both), _folded_guids)
+            for word in self._names.whole_or_named(host for host in hosts if place_of(host) not in both)
         ]
-        return words, [row for row in rows if _place(row) not in both and _place(row) not in self._hosts]
+        yield words, [row for row in rows if place_of(row) not in both and place_of(row) not in self._hosts], []
 
 
 def _kind(port: Port) -> str | None:
@@ -204,17 +240,13 @@ def _kind(port: Port) -> str | None:
     return "without a link" if port.info is not None and not port.is_linked else None
 
 
-def _place(row: Row) -> _Place:
-    return row["node_guid"], row["port"]
-
-
 def _length(words: Sequence[str]) -> int:
     return sum(len(word) + 1 for word in words)
 
 
 def _quoted(name: str) -> str:
     """Return the name of a node of which the GUID stands beside it; none reads as other ports than its own."""
-    return f"'{clean(name)}'" if name.startswith(_LEAF_PORTS) else clean(name)
+    return f"'{clean(name)}'" if name.startswith((_LEAF_PORTS, ALL)) else clean(name)
 
 
 def _folded_guids(guids: Sequence[str]) -> str:
@@ -250,9 +282,13 @@ def _folded(names: Sequence[str]) -> str:
     return name_sets.fold(names) if len(names) > 1 else names[0]
 
 
+def _is_switch(row: Row) -> bool:
+    return bool(row["node_type"] == "switch")
+
+
 def in_order(row: Row) -> tuple[Any, ...]:
     """Return what sorts ports for people: hosts before switches, names in natural order."""
-    rank = 0 if row["node_type"] != "switch" else 1
+    rank = 1 if _is_switch(row) else 0
     return rank, natural(row["node_desc"] or ""), row["node_guid"], row["port"]
 
 
