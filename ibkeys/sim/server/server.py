@@ -75,7 +75,16 @@ class Server(Closing):
         self._control = attached.bind(name, listen)
         self._loop = Loop(self._report_bug)
         try:
-            self.steering = Steering(subnet, name, self._users, self._loop, self.clients, self.counts, log=self._log)
+            self.steering = Steering(
+                subnet,
+                name,
+                self._users,
+                self._loop,
+                self.clients,
+                self.counts,
+                lambda: self._attachments.drop_dead(),
+                self._log,
+            )
         except BaseException:
             self._loop.close()
             self._control.close()

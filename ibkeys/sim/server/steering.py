@@ -46,8 +46,9 @@ class RunningClock:
 class Steering:
     """Executes lines on ``subnet``. Only ``users`` may connect to the socket, which is named after ``name``.
 
-    ``clients`` and ``counts`` are what the lines of these names show, ``log`` gets what a script does. ``connections``:
-    those who steer now. Raises TransportError if the name is taken.
+    ``clients`` and ``counts`` are what the lines of these names show, after ``drop_dead`` has looked for clients that
+    died; ``log`` gets what a script does. ``connections``: those who steer now. Raises TransportError if the name is
+    taken.
     """
 
     subnet: Subnet
@@ -56,6 +57,7 @@ class Steering:
     loop: Loop
     clients: Clients
     counts: Callable[[], Mapping[str, int]]
+    drop_dead: Callable[[], None]
     log: Callable[[str], None]
     connections: dict[int, Connection] = field(default_factory=dict)
     _script: Script = field(default_factory=Script)
@@ -70,6 +72,7 @@ class Steering:
         """Execute one line: ``clients`` and ``counts`` are about the server, the rest is about the subnet."""
         word = line.strip()
         if word == "clients":
+            self.drop_dead()
             return Answer("ok", "\n".join(f"{client}{' SM' if client.is_sm else ''}" for client in self.clients))
         if word == "counts":
             return Answer("ok", "\n".join(f"{name}: {count}" for name, count in sorted(self.counts().items())))

@@ -45,6 +45,14 @@ def test_steering_in_pieces_in_silence_and_without_reading(running: Running) -> 
     running.wait_until(lambda: not running.server.steering.connections)
 
 
+def test_a_program_that_died_is_not_among_the_clients(running: Running) -> None:
+    program = running.attach("H-1", is_sm=True)
+    assert running.attached() != []
+    program.die()
+    assert running.attached() == []
+    assert not running.subnet.port("H-1", 1).capability_mask & 2
+
+
 def test_nobody_is_there_to_be_steered() -> None:
     with pytest.raises(TransportError, match="no simulator runs"):
         steer_socket.ask("ibkeys-nobody", "help")
