@@ -6,6 +6,7 @@ test with the line that installs it: a test that did not run must not look green
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import os
 import re
@@ -21,6 +22,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests import documents
+from tests.integration.forkserver import ForkServer
 
 INSTALL = "apt-get install ibsim-utils libumad2sim0 opensm infiniband-diags"
 START_TIMEOUT = 60.0  # seconds for ibsim to read its net file
@@ -79,8 +81,37 @@ def ibkeys_environment() -> dict[str, str]:
     return {**own, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200"}
 
 
+_fork_servers: dict[bool, ForkServer] = {}
+_starting = threading.Lock()
+
+
+def _forked(
+    code: str | None, arguments: Sequence[str | int | Path], environment: dict[str, str], folder: Path, timeout: float
+) -> subprocess.CompletedProcess[str] | None:
+    """Run *code* by the fork server, under libumad2sim, or ``ibkeys`` without it for None; None if none fits."""
+    with _starting:
+        under_ibsim = code is not None
+        if under_ibsim not in _fork_servers:
+            before = [tool("ibsim-run")] if under_ibsim else []
+            _fork_servers[under_ibsim] = ForkServer(ibkeys_environment(), before)
+            atexit.register(_fork_servers[under_ibsim].close)
+    server = _fork_servers[under_ibsim]
+    if not server.fits(environment):
+        return None
+    return server.run(code, [*map(str, arguments)], environment, str(folder), timeout)
+
+
 def ibkeys(*arguments: str | int | Path, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run ``ibkeys ARGUMENTS`` as a user would, without ibsim; *options* are those of `subprocess.run`."""
+    """Run ``ibkeys ARGUMENTS`` as a user would, without ibsim; *options* are those of `subprocess.run`.
+
+    Where there are no others than *cwd* and *timeout* it is run by a fork server.
+    """
+    if options.keys() <= {"cwd", "timeout"}:
+        folder, timeout = options.get("cwd") or Path.cwd(), options.get("timeout", RUN_TIMEOUT)
+        forked = _forked(None, arguments, ibkeys_environment(), folder, timeout)
+        if forked is not None:
+            documents.check(forked.stdout)
+            return forked
     options = {"capture_output": True, "timeout": RUN_TIMEOUT, "env": ibkeys_environment(), **options}
     if "input" not in options:
         options.setdefault("stdin", subprocess.DEVNULL)
@@ -225,8 +256,15 @@ class Ibsim:
         return done
 
     def ibkeys(self, *arguments: str | int | Path, **options: Any) -> subprocess.CompletedProcess[str]:
-        """Run ``ibkeys ARGUMENTS`` on this fabric; its journal and key store are in ``folder / "stores"``."""
-        done = self.run(self.ibkeys_command(*arguments), **options)
+        """Run ``ibkeys ARGUMENTS`` on this fabric; its journal and key store are in ``folder / "stores"``.
+
+        Where there are no *options* but *timeout* it is run by a fork server.
+        """
+        done = None
+        if options.keys() <= {"timeout"}:
+            words, timeout = (self.folder / "stores", *arguments), options.get("timeout", RUN_TIMEOUT)
+            done = _forked(_MAIN, words, self.environment, self.folder, timeout)
+        done = done or self.run(self.ibkeys_command(*arguments), **options)
         documents.check(done.stdout or "")
         return done
 
