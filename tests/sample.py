@@ -18,6 +18,11 @@ def one_in(stride: int, rows: Sequence[T]) -> Sequence[T]:
     return rows if SOAK else [*rows[:-1:stride], rows[-1]]
 
 
+def in_soak(*values: object) -> Any:
+    """Return a row for ``parametrize`` that `make soak` runs and `make test` does not."""
+    return pytest.param(*values, marks=pytest.mark.soak)
+
+
 def sampled(rows: Iterable[str], sample: Collection[str]) -> list[Any]:
     """Return *rows* for ``parametrize``, all but those of *sample* marked as soak.
 

@@ -14,6 +14,7 @@ import pytest
 from tests.corpus import DATA
 from tests.integration.ibsim import Ibsim, parse_dump, parse_pkeys
 from tests.integration.served import Served
+from tests.sample import in_soak
 
 TWO_SWITCH = DATA / "fabrics" / "two-switch.net"
 HOSTS = [f"0x0002c903000a10{number}1" for number in "123456"]
@@ -60,7 +61,7 @@ def p_key_sets(fabric: Served) -> int:
     return sum("Set(P_KeyTable" in line for line in fabric.output)
 
 
-@pytest.mark.parametrize("kind", ["ibsim", "served"])
+@pytest.mark.parametrize("kind", ["ibsim", in_soak("served")])
 def test_plan_apply_opensm_undo(kind: str, tmp_path: Path) -> None:
     enforce = "both"
     conf = f"part_enforce {enforce}\n"

@@ -13,13 +13,11 @@ from tests.integration.matrix_site import POLLS
 from tests.sample import sampled
 
 SAMPLE = (
-    "deploy/before the first file/hand edit, unread/on",
-    "remove/before the first signal/hand edit, unread/back",
+    "remove/before the first file/hand edit, unread/on",
     "rotate/before the first file/journal lost/on",
     "deploy/before the first signal/faulty policy, unread/on",
     "apply/before the first signal/manager returned/on",
     "undo/before the first signal/ports moved/on",
-    "deploy/before the first signal/manager returned/back",
 )
 
 

@@ -13,6 +13,7 @@ from tests.corpus import DATA
 from tests.integration.hosted import last_operation
 from tests.integration.ibsim import Ibsim
 from tests.integration.served import Served
+from tests.sample import in_soak
 
 SM_GUIDS = {"two-switch": 0x2C903000A1011, "dual-home": 0x248A070300B10101, "ring-router": 0x506B4B0300500021}
 BOTH = "allow_both_pkeys TRUE\n"
@@ -23,11 +24,11 @@ MOVES = ("--allow-index-moves", "all")
     ("fabric", "policies", "conf"),
     [
         ("two-switch", ["merge-override", "churn-1", "churn-2"], ""),
-        ("two-switch", ["indx0", "no-default-rule"], ""),
+        in_soak("two-switch", ["indx0", "no-default-rule"], ""),
         ("dual-home", ["both-members"], BOTH),
-        pytest.param("two-switch", ["overflow-switch0", "abbreviations"], BOTH, marks=pytest.mark.soak),
-        pytest.param("ring-router", ["all-kinds", "default-limited"], BOTH, marks=pytest.mark.soak),
-        pytest.param("two-switch", ["indx0-default", "missing-guids", "mgroups"], "", marks=pytest.mark.soak),
+        in_soak("two-switch", ["overflow-switch0", "abbreviations"], BOTH),
+        in_soak("ring-router", ["all-kinds", "default-limited"], BOTH),
+        in_soak("two-switch", ["indx0-default", "missing-guids", "mgroups"], ""),
     ],
 )
 def test_after_apply_opensm_with_the_same_policy_writes_nothing(fabric: str, policies: list[str], conf: str) -> None:

@@ -25,11 +25,9 @@ SAMPLE = (
     "merge-override--enforce-off",
     "both-members--both-pkeys",
     "overflow-64",
-    "all-kinds--both-pkeys",
     "syntax-bad-guid",
-    "comments-only",
 )
-ON_IBSIM = ("two-switch--churn-1+churn-2--keep-indexes",)
+ON_IBSIM = ("two-switch--overflow-64",)
 FILL_LEAF_PORTS = ("overflow-64", "overflow-indx0")
 """Policies that fill the tables of leaf ports: OpenSM switches their enforcement off, which no plan says."""
 MOST_SWEEPS = 3

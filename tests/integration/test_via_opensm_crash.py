@@ -21,8 +21,9 @@ from tests.integration.crashes import SetCount, every_point, run_to_a_point
 from tests.integration.hosted import BLUNT, File, Hosted, Running, Wire, facts, left_over, opensm, plan_for, planned
 from tests.integration.tenants import GREEN, TENANTS
 from tests.owners import give_away
+from tests.sample import sampled
 
-SAMPLE = (0.25, 0.75)
+SAMPLE = (0.5,)
 SAMPLE_OF_SETS = (0.6,)
 """Points, and Sets of OpenSM, of each way under `make test`, as shares of all. Under `make soak` all, in `PARTS`
 tests."""
@@ -165,7 +166,7 @@ def cut_off(scene: Scene, way: str, point: int) -> None:
     scene.follow(second)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", sampled(WAYS, ["apply, resume", "undo, undo"]))
 def test_after_a_kill_at_a_point_of_the_sample_it_is_finished_or_undone(scene: Scene, way: str) -> None:
     points = count_points(scene, way)
     for share in SAMPLE:
@@ -216,7 +217,7 @@ def lose_opensm_at(scene: Scene, way: str, number: int) -> None:
     scene.follow(way.split(", ")[1])
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", sampled(WAYS, ["apply, undo"]))
 def test_after_opensm_died_and_was_started_again_it_is_finished_or_undone(scene: Scene, way: str) -> None:
     sets = count_sets(scene, way)
     for share in SAMPLE_OF_SETS:

@@ -21,13 +21,15 @@ from tests.integration.relay import NOBODY, READER, WRITER, Relay
 from tests.integration.sshd import Sshd
 from tests.integration.subnet import Subnet
 from tests.integration.tenants import GREEN, SM, TENANTS, tables
+from tests.sample import in_soak
 
 LOCK = lock_file(Path("opensm.conf")).name
 SAMPLE = {READER: (0.3, "undo"), WRITER: (0.8, "resume")}
 """The point of each connection under make test, as a share of the whole, and how it goes on."""
 ROWS = [
-    *(pytest.param(which, way_on, False) for which, (_, way_on) in SAMPLE.items()),
-    *(pytest.param(which, way_on, True, marks=pytest.mark.soak) for which in SAMPLE for way_on in ("resume", "undo")),
+    in_soak(READER, SAMPLE[READER][1], False),
+    (WRITER, SAMPLE[WRITER][1], False),
+    *(in_soak(which, way_on, True) for which in SAMPLE for way_on in ("resume", "undo")),
 ]
 
 

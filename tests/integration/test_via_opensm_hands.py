@@ -32,6 +32,7 @@ from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.tenants import GREEN, TENANTS
 from tests.mounts import needs_mounts
 from tests.owners import give_away
+from tests.sample import in_soak, sampled
 
 MORE = TENANTS + "More=0x50 : ALL=limited ;\n"
 THEIRS = TENANTS.replace("Red=0x10", "Theirs=0x12")
@@ -137,7 +138,7 @@ class AtFirstSet:
             work()
 
 
-@pytest.mark.parametrize("text", [GREEN, MORE], ids=["in between", "at the end"])
+@pytest.mark.parametrize("text", [GREEN, in_soak(MORE)], ids=["in between", "at the end"])
 @pytest.mark.parametrize("write", [replace, write_over])
 def test_a_policy_that_is_generated_again_meanwhile_stays(
     served: Hosted, write: Callable[[Path, str], None], text: str
@@ -205,7 +206,7 @@ MOUNTS = {
 
 
 @needs_mounts
-@pytest.mark.parametrize("name", MOUNTS)
+@pytest.mark.parametrize("name", sampled(MOUNTS, ["a file that is a mount"]))
 def test_what_cannot_be_replaced_is_refused_before_anybody_is_asked(served: Hosted, name: str) -> None:
     mounts, reason = MOUNTS[name]
     folder = served.folder / "etc"
@@ -258,6 +259,7 @@ def test_opensm_with_all_defaults_and_no_options_file(served: Hosted) -> None:
         assert (served.wire(), facts(policy), os.listdir(policy.parent)) == (wire, file, [policy.name])
 
 
+@pytest.mark.soak
 def test_opensm_whose_options_file_is_not_there(served: Hosted) -> None:
     policy = served.folder / "partitions.conf"
     policy.write_text(TENANTS)

@@ -63,6 +63,7 @@ def test_through_the_opensm_of_another_host_and_back(other: OtherHost) -> None:
     assert (tables(other.served), facts(other.running.policy)) == (before, file)
 
 
+@pytest.mark.soak
 def test_what_nobody_confirmed_goes_back(other: OtherHost) -> None:
     before = tables(other.served)
     with other.start("--confirm-within", 1) as process:

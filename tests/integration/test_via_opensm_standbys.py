@@ -16,6 +16,7 @@ from tests.integration.opensms import NodesOpensm
 from tests.integration.strangers import NODES, stranger
 from tests.integration.subnet import Subnet
 from tests.integration.tenants import GREEN, TENANTS, tables
+from tests.sample import in_soak
 
 BY_GUID = TENANTS.replace("SELF=full", "".join(f"{guid:#x}=full, " for guid in NODES.values()).rstrip(", "))
 BY_GUID_GREEN = BY_GUID.replace("Red=0x10", "Green=0x11")
@@ -41,7 +42,7 @@ def plan(served: Subnet, text: str) -> Path:
     return served.folder / "plan.json"
 
 
-@pytest.mark.parametrize("number", [2, 3])
+@pytest.mark.parametrize("number", [2, in_soak(3)])
 def test_a_takeover_after_the_change_changes_no_table(served: Subnet, stack: ExitStack, number: int) -> None:
     running = start(served, stack, *[BY_GUID] * number)
     done = via(served, plan(served, BY_GUID_GREEN))
@@ -82,6 +83,7 @@ def test_a_standby_with_another_policy_is_refused_unless_it_is_meant(served: Sub
     assert [each.policy.read_text() for each in running] == [BY_GUID, other]
 
 
+@pytest.mark.soak
 def test_a_standby_that_has_the_policy_of_the_plan_already_loses_nothing(served: Subnet, stack: ExitStack) -> None:
     """So it is after a former master came back with its old policy."""
     running = start(served, stack, BY_GUID, BY_GUID_GREEN)

@@ -116,7 +116,7 @@ def test_this_sees_who_is_cut_where_opensm_gets_the_policy_at_once() -> None:
 
 @given(st.randoms(use_true_random=False), st.sampled_from(["both", "both", "in", "out", "off"]))
 @settings(
-    max_examples=400 if SOAK else 25,
+    max_examples=400 if SOAK else 10,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
