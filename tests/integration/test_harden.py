@@ -94,6 +94,7 @@ def test_from_an_open_fabric_to_one_that_is_hardened_but_for_its_p_keys(opensm: 
     assert (code, steps(document)) == (0, []), said
 
 
+@pytest.mark.soak
 def test_with_a_policy_only_what_opensm_has_no_option_for_is_left_of_severity_high(opensm: KeyedOpensm) -> None:
     policy = opensm.served.folder / "tenants.conf"
     policy.write_text(TENANTS)

@@ -78,6 +78,7 @@ def test_opensm_takes_over_one_key_without_a_refused_smp(served: Subnet) -> None
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "8 ports: the key store has the same key")
 
 
+@pytest.mark.soak
 def test_opensm_reaches_ports_with_keys_of_their_own_and_sets_its_own(served: Subnet) -> None:
     deploy(served, per_port=True)
     folder, said = export(served)
@@ -150,6 +151,7 @@ def test_what_opensm_set_is_imported_and_opens_every_port(served: Subnet) -> Non
         assert violations(served) == {0}
 
 
+@pytest.mark.soak
 def test_the_m_key_of_opensm_alone_opens_every_port_too(served: Subnet) -> None:
     with opensm(served, 2):
         done = served.ibkeys("mkey-import", "--opensm-conf", served.folder / "opensm.conf")

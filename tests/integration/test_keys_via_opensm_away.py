@@ -19,6 +19,7 @@ from tests.corpus import DATA
 from tests.fattree import fat_tree
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.keyed_opensm import CONF, KeyedOpensm, keyed
+from tests.sample import in_soak
 
 LEASE = 60
 BACK, ELSEWHERE, GONE = 10, 6, 4
@@ -119,6 +120,7 @@ def test_the_next_run_takes_in_ports_that_came_back_and_were_not_resumed(tmp_pat
         assert (opensm.refused, opensm.violations(), opensm.traps) == ([], 0, 0)
 
 
+@pytest.mark.soak
 def test_a_port_that_was_away_loses_its_key_too_when_it_is_back() -> None:
     with closed(SMALL) as opensm:
         opensm.served.steer(f'link "{HOST}"[1] down')
@@ -207,7 +209,7 @@ def is_set_of_port_info(mad: bytes) -> bool:
     return mad[3] == Method.SET and int.from_bytes(mad[16:18], "big") == AttributeID.PORT_INFO
 
 
-@pytest.mark.parametrize("how", ["link down", "silent"])
+@pytest.mark.parametrize("how", ["link down", in_soak("silent")])
 def test_a_port_that_goes_away_in_the_middle_is_named_and_gets_its_key_later(how: str) -> None:
     lines = {
         "link down": (f'link "{HOST}"[1] down', f'link "{HOST}"[1] up'),

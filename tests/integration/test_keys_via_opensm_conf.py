@@ -12,6 +12,7 @@ from tests.corpus import DATA
 from tests.integration.hosted import facts
 from tests.integration.keyed_opensm import CONF, KeyedOpensm, keyed
 from tests.owners import needs_root
+from tests.sample import in_soak
 
 NET = DATA / "fabrics" / "two-switch.net"
 DEPLOY = ("mkey-deploy", "--protect", "2", "--lease", "60")
@@ -81,13 +82,13 @@ LINES = "m_key KEY\nm_key_protection_level 2\nm_key_lease_period 60\n"
     ("former", "later"),
     [
         ("m_key 0x0\nm_key 0x0\n", "m_key 0x0\n" + LINES),  # the last one counts
-        ("# m_key 0x1\n#m_key 0x2\n", "# m_key 0x1\n#m_key 0x2\n" + LINES),
-        ("log_flags 0x7 # m_key 0x3\n", "log_flags 0x7 # m_key 0x3\n" + LINES),
+        in_soak("# m_key 0x1\n#m_key 0x2\n", "# m_key 0x1\n#m_key 0x2\n" + LINES),
+        in_soak("log_flags 0x7 # m_key 0x3\n", "log_flags 0x7 # m_key 0x3\n" + LINES),
         (
             "\tm_key\t0 # ours\nm_key_lease_period 0\n",
             "\tm_key\tKEY # ours\nm_key_lease_period 60\nm_key_protection_level 2\n",
         ),
-        ("log_flags 0x7", "log_flags 0x7\n" + LINES),
+        in_soak("log_flags 0x7", "log_flags 0x7\n" + LINES),
     ],
     ids=["twice", "in a comment", "behind a value", "tabs", "no newline at the end"],
 )

@@ -17,6 +17,7 @@ from tests.integration.hosted import Hosted
 from tests.integration.keyed_opensm import CLOSED, KeyedOpensm, keyed, stage_of_last_run, stored_keys
 from tests.integration.keyed_standbys import KeyedSite, keyed_site, through_ssh
 from tests.integration.waiting import Waiting
+from tests.sample import in_soak
 
 NET = DATA / "fabrics" / "two-switch.net"
 _LEVEL_AT = 64 + 34
@@ -139,6 +140,7 @@ def test_killed_while_it_waits_its_child_lowers_the_level_and_an_abort_goes_back
     opensm.assert_nothing_was_lost()
 
 
+@pytest.mark.soak
 def test_killed_while_it_goes_back_its_child_finishes_that(opensm: KeyedOpensm) -> None:
     waiting = Waiting(opensm.served, "mkey-deploy", *CLOSED, "--confirm-within", "1")
     waiting.hear()
@@ -158,7 +160,7 @@ def test_killed_while_the_level_rises_its_child_lowers_it_on_every_port(opensm: 
     opensm.assert_nothing_was_lost()
 
 
-@pytest.mark.parametrize("level", [0, 1])
+@pytest.mark.parametrize("level", [0, in_soak(1)])
 def test_killed_before_the_level_is_above_1_nothing_goes_back(opensm: KeyedOpensm, level: int) -> None:
     waiting = Waiting(opensm.served, "mkey-deploy", *CLOSED, "--confirm-within", "1")
     with killed_at_a_set(opensm, waiting, level, has_key=True):
@@ -173,7 +175,7 @@ def test_killed_before_the_level_is_above_1_nothing_goes_back(opensm: KeyedOpens
     opensm.assert_nothing_was_lost()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, in_soak(signal.SIGTERM)])
 def test_an_interrupt_goes_back_at_once(opensm: KeyedOpensm, number: signal.Signals) -> None:
     waiting = Waiting(opensm.served, "mkey-deploy", *CLOSED, "--confirm-within", "600")
     waiting.hear()
@@ -228,6 +230,7 @@ def standby_confs(site: KeyedSite) -> Sequence[list[str]]:
     return [said_in(each.conf) for each in site.opensms]
 
 
+@pytest.mark.soak
 def test_a_standby_has_the_level_of_its_master_and_takes_over() -> None:
     with keyed_site(2) as site:
         code, said = site.ibkeys("mkey-deploy", *CLOSED, "--confirm-within", "1")

@@ -21,7 +21,7 @@ NET = DATA / "fabrics" / "two-switch.net"
 PARTS = 16
 WAYS_ON = ("resume", "undo")
 """How it goes on."""
-SAMPLE = (("deploy", "undo"), ("rotate", "resume"), ("remove", "resume"))
+SAMPLE = (("deploy", "undo"), ("rotate", "resume"))
 MIDDLE = 0.5
 """The point of these under `make test`, as a share of all. Under `make soak` all of each way, in `PARTS` tests."""
 OF_STANDBYS = ("mkeys/opensm/standbys.py", "mkeys/opensm/key_files.py")

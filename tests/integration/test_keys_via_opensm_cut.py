@@ -159,6 +159,7 @@ def cut_scene(stack: ExitStack, folder: Path, which: int) -> CutScene:
     return CutScene(Cut(stack.enter_context(keyed_site(1, words)), Relay(folder / "relay", sshd)), which)
 
 
+@pytest.mark.soak
 def test_a_cut_while_the_level_goes_back_is_finished(stack: ExitStack, tmp_path: Path) -> None:
     scene = cut_scene(stack, tmp_path, WRITER)
     LoweringScene(scene).cut_off(SAMPLE_DOWN, AGAIN)

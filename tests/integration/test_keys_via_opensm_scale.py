@@ -9,8 +9,8 @@ import pytest
 
 from tests.integration.keyed_opensm import KeyedOpensm, keyed
 from tests.integration.trees import LARGE, PARTS, fabric
+from tests.sample import sampled
 
-SIZES = [pytest.param(name, marks=() if name in PARTS else pytest.mark.soak) for name in [*PARTS, *LARGE]]
 STEPS = (
     (("mkey-deploy", "--protect", "2", "--lease", "60"), (2, 60)),
     (("mkey-rotate",), (2, 60)),
@@ -19,7 +19,7 @@ STEPS = (
 """The commands, and level and lease after each."""
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", sampled([*PARTS, *LARGE], ["6 hosts"]))
 def test_no_key_then_one_then_another_then_none(size: str, tmp_path: Path) -> None:
     with keyed(fabric(size, tmp_path)) as opensm:
         keys = [0]

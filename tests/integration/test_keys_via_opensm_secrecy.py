@@ -195,6 +195,7 @@ def test_nobody_confirms(site: Site, format: str) -> None:
     assert_secret(site, 1)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("format", sampled(["table", "json"], ["table"]))
 def test_harden(format: str) -> None:
     """An SM_Key, an SA_Key and an M_Key, all of them new."""

@@ -17,6 +17,7 @@ from tests.corpus import DATA
 from tests.integration.hosted import Hosted, Running, facts, running_until_the_end
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.keyed_opensm import CONF, POLICY, KeyedOpensm, Keys, heard_by_nobody, keyed
+from tests.sample import in_soak
 
 NET = DATA / "fabrics" / "two-switch.net"
 DEPLOY = ("mkey-deploy", "--protect", "2", "--lease", "60")
@@ -53,7 +54,7 @@ def has(level: int, keys: Keys) -> bool:
 # --- keys that are not at hand ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize("level", [in_soak(1), 2])
 def test_keys_that_only_opensm_has_are_taken_over_first_as_the_error_says(level: int) -> None:
     with keyed(NET, with_key(level)) as opensm:
         opensm.running.sweep()
@@ -107,8 +108,8 @@ def test_a_port_with_a_key_of_its_own_is_for_opensm_to_set_first(opensm: KeyedOp
     ("edit", "says"),
     [
         (("m_key_protection_level 2", "m_key_protection_level 1"), "says level 1, lease 60 s"),
-        (("m_key 0x", "m_key 0x1"), "says another M_Key"),
-        (("m_key ", "#m_key "), "says another M_Key"),
+        in_soak(("m_key 0x", "m_key 0x1"), "says another M_Key"),
+        in_soak(("m_key ", "#m_key "), "says another M_Key"),
     ],
 )
 def test_an_options_file_that_says_otherwise_than_the_ports(
@@ -153,7 +154,7 @@ def test_5_an_sm_that_comes_in_the_middle_is_named_before_the_level_rises(opensm
     assert (opensm.violations(), opensm.traps, opensm.refused) == (0, 0, [])
 
 
-@pytest.mark.parametrize("way", ["resume", "undo"])
+@pytest.mark.parametrize("way", ["resume", in_soak("undo")])
 def test_a_run_of_one_subnet_does_not_go_on_in_another(opensm: KeyedOpensm, tmp_path: Path, way: str) -> None:
     """A host with two adapters may have two subnets, and one key store."""
     port = opensm.served.net.port("node05 mlx4_0", 1)
@@ -184,7 +185,7 @@ def test_6_the_default_sa_key_shows_the_m_key_to_everybody() -> None:
         opensm.assert_nothing_was_lost()
 
 
-@pytest.mark.parametrize("value", ["FALSE", "true", "yes"])
+@pytest.mark.parametrize("value", [in_soak("FALSE"), "true", in_soak("yes")])
 def test_8_and_9_without_m_key_lookup_no_key_is_changed(value: str) -> None:
     """Only the exact word TRUE is true."""
     with keyed(NET, CONF + f"m_key_lookup {value}\n") as opensm:
@@ -202,7 +203,7 @@ def test_7_a_lease_that_nobody_would_stop_and_a_sweep_interval_that_cannot_be_me
         assert code == 0, said
 
 
-@pytest.mark.parametrize("lease", [2, 3])
+@pytest.mark.parametrize("lease", [in_soak(2), 3])
 def test_7_a_lease_that_is_not_above_the_sweep_interval(opensm: KeyedOpensm, lease: int) -> None:
     error = refused(opensm, "mkey-deploy", "--protect", "2", "--lease", str(lease))
     assert "ask for --lease 9 or more" in error

@@ -17,6 +17,7 @@ from tests.integration.ibsim import Ibsim
 from tests.integration.keyed_opensm import CONF, POLICY, keyed
 from tests.integration.scripted import run
 from tests.integration.ufmed import RED_AND_BLUE, policy, sets, stored, ufmed
+from tests.sample import in_soak
 
 NET = DATA / "fabrics" / "two-switch.net"
 GO_ON = """
@@ -90,9 +91,7 @@ def test_without_a_method_one_is_chosen_that_somebody_has_to_see() -> None:
         assert "tenant=0x10" in opensm.running.policy.read_text()
 
 
-@pytest.mark.parametrize(
-    ("way", "value", "bits"), [("undo", "off", 0), pytest.param("resume", "both", 3, marks=pytest.mark.soak)]
-)
+@pytest.mark.parametrize(("way", "value", "bits"), [in_soak("undo", "off", 0), in_soak("resume", "both", 3)])
 def test_part_enforce_that_was_cut_off(preloaded: str, way: str, value: str, bits: int) -> None:
     with open_fabric() as opensm:
         assert opensm.served.ibkeys("smkey-rotate", "--yes").returncode == 0

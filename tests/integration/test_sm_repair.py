@@ -24,6 +24,7 @@ from tests.fattree import fat_tree
 from tests.integration import opensms
 from tests.integration.hosted import Hosted, Running
 from tests.integration.ibsim import RUN_TIMEOUT
+from tests.sample import in_soak
 
 A, B = 0xA94F13D02E7C5B68, 0x17C4E5906F2BD38A
 LEASE = 3600
@@ -146,7 +147,7 @@ def test_without_it_opensm_is_dead_after_a_crash_at_level_2(tree: Path) -> None:
             log.close()
 
 
-@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize("level", [in_soak(1), 2])
 @pytest.mark.parametrize("at", [7, *(pytest.param(at, marks=pytest.mark.soak) for at in (1, 2, 15, PORTS))])
 def test_after_a_crash_opensm_starts_and_gives_all_ports_its_key(tree: Path, level: int, at: int) -> None:
     with site_with_keys(tree, level) as site:

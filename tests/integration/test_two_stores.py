@@ -23,6 +23,7 @@ from tests.integration.strangers import NODES
 from tests.integration.subnet import Subnet
 from tests.integration.tenants import BY_GUID, BY_GUID_GREEN, GREEN, SM, TENANTS
 from tests.integration.waiting import Waiting
+from tests.sample import in_soak
 
 NET = DATA / "fabrics" / "two-switch.net"
 WHO = r"\S.* at \S+, by `{}` since \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d UTC, process {}, "
@@ -125,7 +126,7 @@ def test_a_key_run_is_told_of_and_goes_on_without_the_override(stack: ExitStack)
     assert is_held(keys.conf) is None
 
 
-@pytest.mark.parametrize("how", ["apply", "confirm", "overtaken"])
+@pytest.mark.parametrize("how", [in_soak("apply"), "confirm", in_soak("overtaken")])
 def test_what_ends_a_killed_change_removes_its_lock(stack: ExitStack, how: str) -> None:
     if how == "apply":
         served = stack.enter_context(Subnet(NET))
@@ -166,6 +167,7 @@ def test_an_undo_typed_again_leaves_the_hardening_of_another_administrator(stack
     assert keys.conf.read_text() == text
 
 
+@pytest.mark.soak
 def test_a_lock_on_another_host_is_told_of(stack: ExitStack, tmp_path: Path) -> None:
     served = stack.enter_context(Subnet(NET))
     running = stack.enter_context(opensm(served, TENANTS, words=("-g", f"{SM:#x}")))

@@ -18,6 +18,7 @@ from tests.integration.hosted import Hosted
 from tests.integration.hosted import opensm as opensm_of
 from tests.integration.keyed_opensm import CLOSED, CONF, POLICY, KeyedOpensm, keyed
 from tests.integration.tenants import TENANTS
+from tests.sample import in_soak, sampled
 
 CHANGES = {
     "mkey-deploy": ("mkey-deploy", *CLOSED),
@@ -40,7 +41,7 @@ def edit(policy: Path, text: str) -> None:
     os.utime(policy, (time.time() + 60,) * 2)
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", sampled(CHANGES, ["mkey-deploy"]))
 def test_a_policy_that_opensm_would_refuse_is_not_read(opensm: KeyedOpensm, change: str) -> None:
     words, wire, conf = CHANGES[change], opensm.served.wire(), opensm.conf.read_bytes()
     (opensm.served.folder / "wanted.conf").write_text(POLICY)
@@ -54,7 +55,7 @@ def test_a_policy_that_opensm_would_refuse_is_not_read(opensm: KeyedOpensm, chan
     assert (opensm.served.wire(), opensm.conf.read_bytes(), opensm.running.heavy_sweeps) == (wire, conf, sweeps)
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", sampled(CHANGES, ["smkey-rotate"]))
 def test_a_policy_that_was_removed_since_the_last_sweep_is_an_interlock(opensm: KeyedOpensm, change: str) -> None:
     """Without one OpenSM makes every port a full member of the default partition."""
     words, conf = CHANGES[change], opensm.conf.read_bytes()
@@ -79,7 +80,7 @@ def test_where_there_never_was_a_policy_keys_are_changed() -> None:
             assert code == 0, said
 
 
-@pytest.mark.parametrize("change", ["mkey-deploy", "smkey-rotate"])
+@pytest.mark.parametrize("change", ["mkey-deploy", in_soak("smkey-rotate")])
 def test_an_edit_that_nobody_has_read_is_an_interlock(opensm: KeyedOpensm, change: str) -> None:
     wire = opensm.served.wire()
     edit(opensm.running.policy, EDITED)
@@ -92,7 +93,7 @@ def test_an_edit_that_nobody_has_read_is_an_interlock(opensm: KeyedOpensm, chang
     assert opensm.served.wire() != wire
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", sampled(CHANGES, ["harden"]))
 def test_an_edit_of_other_options_that_nobody_has_read_is_an_interlock(opensm: KeyedOpensm, change: str) -> None:
     (opensm.served.folder / "wanted.conf").write_text(POLICY)
     words = tuple(word.replace("partitions.conf", "wanted.conf") for word in CHANGES[change])
@@ -104,7 +105,7 @@ def test_an_edit_of_other_options_that_nobody_has_read_is_an_interlock(opensm: K
     assert (opensm.served.wire(), opensm.conf.read_bytes(), opensm.running.heavy_sweeps) == (wire, conf, sweeps)
 
 
-@pytest.mark.parametrize("way", ["resume", "undo"])
+@pytest.mark.parametrize("way", ["resume", in_soak("undo")])
 def test_killed_between_file_and_signal_a_run_goes_on_and_back(opensm: KeyedOpensm, preloaded: str, way: str) -> None:
     """OpenSM has not read the step that it wrote itself."""
     stores = opensm.served.folder / "stores"
