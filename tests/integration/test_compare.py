@@ -20,6 +20,7 @@ from tests.integration.hosted import Hosted, Running, opensm
 from tests.integration.ibsim import tool
 from tests.integration.served import Served
 from tests.integration.sshd import Sshd
+from tests.sample import in_soak
 
 SA_KEY = 0x5A5A_0000_1234_0001
 SM = 0x2C903000A1011
@@ -163,13 +164,13 @@ def test_a_node_that_refuses_what_the_sm_sets(
 @pytest.mark.parametrize(
     ("net", "policy", "options"),
     [
-        ("two-switch", "merge-override", "part_enforce in\n"),
+        in_soak("two-switch", "merge-override", "part_enforce in\n"),
         ("two-switch", "merge-override", "part_enforce off\n"),
         ("two-switch", "syntax-bad-guid", ""),
-        ("two-switch", "indx0", ""),
+        in_soak("two-switch", "indx0", ""),
         ("dual-home", "both-members", "allow_both_pkeys TRUE\n"),
-        ("ring-router", "all-kinds", ""),
-        ("dualport64", "rails-dualport", ""),
+        in_soak("ring-router", "all-kinds", ""),
+        in_soak("dualport64", "rails-dualport", ""),
     ],
 )
 def test_where_nobody_touched_anything_nothing_differs(start: Start, net: str, policy: str, options: str) -> None:
@@ -219,11 +220,11 @@ def test_the_file_of_an_sm_on_another_host(fabric: WithRmpp, elsewhere: tuple[st
     ("options", "level", "lease"),
     [
         ("", 0, 0),
-        ("m_key_protection_level 1\nm_key_lease_period 60\n", 1, 60),
-        ("m_key_protection_level 2\n", 2, 0),
-        ("m_key_protection_level 1\nsweep_interval 100\n", 1, 0),
+        in_soak("m_key_protection_level 1\nm_key_lease_period 60\n", 1, 60),
+        in_soak("m_key_protection_level 2\n", 2, 0),
+        in_soak("m_key_protection_level 1\nsweep_interval 100\n", 1, 0),
         ("m_key_protection_level 1\nm_key_lease_period 60\nsweep_interval 60\n", 1, 61),
-        ("m_key_lease_period 60\nsweep_interval 60\n", 0, 60),
+        in_soak("m_key_lease_period 60\nsweep_interval 60\n", 0, 60),
         ("m_key_protection_level 7\nm_key_lease_period 60\n", 2, 60),
     ],
 )

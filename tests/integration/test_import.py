@@ -15,6 +15,7 @@ from tests.corpus import DATA
 from tests.integration.ibsim import Ibsim
 from tests.integration.policy_opensm import running_opensm
 from tests.integration.served import Served
+from tests.sample import in_soak
 
 FABRICS = DATA / "fabrics"
 POLICY = """Default=0x7fff: ALL=limited, SELF=full;
@@ -60,7 +61,7 @@ class Dumped:
         return name
 
 
-@pytest.fixture(scope="module", params=["two-switch", "dual-home", "ring-router"])
+@pytest.fixture(scope="module", params=[in_soak("two-switch"), in_soak("dual-home"), "ring-router"])
 def dumped(request: pytest.FixtureRequest) -> Iterator[Dumped]:
     ibsim = Ibsim(FABRICS / f"{request.param}.net")
     with ibsim as fabric, running_opensm(fabric, f"sa_key {SA_KEY}\n", partitions=POLICY):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys import __version__
+from tests.sample import in_soak
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,7 +54,7 @@ def test_the_version_stands_in_one_place() -> None:
     assert not [path.name for path in files if __version__ in path.read_text()]
 
 
-@pytest.mark.parametrize("compiler", ["false", "cc -nostdinc"], ids=["no compiler", "no headers"])
+@pytest.mark.parametrize("compiler", ["false", in_soak("cc -nostdinc")], ids=["no compiler", "no headers"])
 def test_wheel_without_the_extension(tmp_path: Path, compiler: str) -> None:
     with build(tmp_path, CC=compiler) as wheel:
         names = wheel.namelist()

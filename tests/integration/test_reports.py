@@ -16,6 +16,7 @@ from tests.integration.hosted import Hosted
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.opensms import NodesOpensm, attached
 from tests.integration.reports import CONF, KEYED, M_KEY, OFFERED, OTHER, SA_KEY, SUBSCRIBER, Answered, port_of
+from tests.sample import in_soak
 
 # Subscribes with the SM_Key of its first argument and says each thing in a line of JSON, until SIGTERM.
 _SUBSCRIBER = """
@@ -202,7 +203,7 @@ def test_a_subscriber_on_the_sms_own_port_hears_too(served: Hosted, stack: ExitS
         assert watching.end()["closed"] == "None"
 
 
-@pytest.mark.parametrize(("key", "error"), [(0, "MadStatusError"), (SA_KEY + 1, "NoReply")])
+@pytest.mark.parametrize(("key", "error"), [(0, "MadStatusError"), in_soak(SA_KEY + 1, "NoReply")])
 def test_who_has_no_sa_key_is_told_so(served: Hosted, stack: ExitStack, key: int, error: str) -> None:
     with hosted.opensm(served, None, CONF):
         watching = Watching(served, stack, key=key)

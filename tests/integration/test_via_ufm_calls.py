@@ -7,13 +7,14 @@ from collections.abc import Callable
 import pytest
 
 from tests.integration.ufmed import NODES, RED_AND_BLUE, Members, policy, sets, stored, ufmed
+from tests.sample import in_soak
 from tests.ufm.mock import QOS, Mock
 
 
 @pytest.mark.parametrize(
     ("status", "code", "words"),
     [
-        ("Completed", 0, "done, verified by a fresh read"),
+        in_soak("Completed", 0, "done, verified by a fresh read"),
         ("Failed", 3, "job 1 of UFM failed: Failed: write of SM files"),
         ("Running", 3, "job 1 of UFM has not ended after 1 s"),
     ],
@@ -82,7 +83,7 @@ def test_a_login_page_stops_everything_before_anything_is_changed() -> None:
     ("text", "words"),
     [
         ("Default=0x7fff : ALL=limited, SELF=full ;\n", "changes who is in the default partition"),
-        (f"Default=0x7fff : ALL=full ;\na=0x10 : {NODES[2]:#x}=both ;\n", "the full and the limited P_Key"),
+        in_soak(f"Default=0x7fff : ALL=full ;\na=0x10 : {NODES[2]:#x}=both ;\n", "the full and the limited P_Key"),
     ],
 )
 def test_what_ufm_cannot_do_is_refused(text: str, words: str) -> None:
@@ -105,6 +106,7 @@ def leaves(*nodes: int) -> Callable[[Mock], None]:
     return before_change
 
 
+@pytest.mark.soak
 def test_one_that_left_already_is_no_error() -> None:
     with ufmed({0x10: {2: "full", 3: "full"}}) as over:
         over.plan(policy({0x10: {2: "full"}}))
@@ -126,7 +128,7 @@ def test_of_several_one_that_left_already_stops_no_other() -> None:
         assert (done.returncode, stored(over.mock)) == (0, {0x10: {2: "full"}}), done.stderr
 
 
-@pytest.mark.parametrize("version", ["6.23.1-6", "6.20.0"])
+@pytest.mark.parametrize("version", ["6.23.1-6", in_soak("6.20.0")])
 def test_what_put_does_not_carry_is_told_before_and_what_it_loses_afterwards(version: str) -> None:
     with ufmed({0x10: {2: "full"}}) as over:
         over.plan(policy({0x10: {2: "full", 3: "limited"}}))

@@ -9,9 +9,11 @@ import pytest
 from ibkeys.plan.document_reader import read_plan
 from tests.integration.ufmed import NODES, Members, policy, sets, stored, ufmed
 from tests.integration.waiting import Waiting
+from tests.sample import in_soak
 from tests.ufm.mock import Mock
 
 
+@pytest.mark.soak
 def test_a_ufm_that_says_yes_and_never_syncs_ends_with_exit_3_and_names_the_ports() -> None:
     with ufmed({}) as over:
         over.plan(policy({0x10: {2: "full", 3: "full"}}))
@@ -119,6 +121,7 @@ def test_what_ufm_has_and_its_sm_never_wrote_is_drift() -> None:
         assert over.mock.changes == 0
 
 
+@pytest.mark.soak
 def test_after_an_undo_those_who_came_since_stay() -> None:
     with ufmed({0x10: {2: "full"}}) as over:
         over.plan(policy({0x10: {2: "full", 3: "full"}}))
@@ -165,7 +168,7 @@ def test_members_without_a_membership_are_left_alone() -> None:
         assert over.mock.words(0x10) == {0xABCDEF: "full"}
 
 
-@pytest.mark.parametrize("way", ["undo", "resume"])
+@pytest.mark.parametrize("way", [in_soak("undo"), "resume"])
 def test_going_on_takes_nobody_out_of_a_partition_that_ufm_lists_as_empty(way: str) -> None:
     """A PUT of what this operation changed, and of nobody else, would take out all others."""
     before, after = {4: "full", 5: "limited", 6: "full"}, {4: "full", 5: "full", 6: "full"}
