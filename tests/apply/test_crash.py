@@ -22,7 +22,7 @@ from tests.sample import SOAK
 
 ROOT = Path(__file__).parents[2]
 DRIVER = Path(__file__).with_name("crash_driver.py")
-STRIDE = 1 if SOAK else 7
+STRIDE = 1 if SOAK else 11
 
 
 def crash_points(kind: str, directory: Path) -> list[Path]:

@@ -187,6 +187,7 @@ def test_a_page_has_the_columns_in_bands_each_with_the_labels_of_the_rows() -> N
     assert 'data-first="24"' in parts[1][1]
 
 
+@pytest.mark.soak
 def test_forty_thousand_ports_stay_small_and_what_has_no_room_is_counted() -> None:
     tenants = 500
     partitions: list[Partition] = [(0x7FFF, [], range(1, 40_001))]

@@ -21,6 +21,7 @@ from ibkeys.topology.nodes import Node
 from tests.cli.conftest import TWO_SWITCH, Cli, on_terminal, run
 from tests.cli.unfolding import Link, Row, unfolded, words_below, words_of
 from tests.corpus import DATA
+from tests.sample import in_soak
 
 HOSTS = st.one_of(
     st.builds("{}{:0{}d}".format, st.sampled_from(["gpu-a", "n", "r1c", ""]), st.integers(0, 30), st.integers(1, 3)),
@@ -221,7 +222,7 @@ LISTS = {
 }
 
 
-@pytest.mark.parametrize("fabric", ["two-switch", "dual-home", "ft648", "torus444"])
+@pytest.mark.parametrize("fabric", [in_soak("two-switch"), "dual-home", in_soak("ft648"), "torus444"])
 @pytest.mark.parametrize("command", LISTS)
 def test_each_port_of_the_json_is_in_the_folded_table_once(command: str, fabric: str) -> None:
     backend = f"sim:{DATA / 'fabrics' / f'{fabric}.net'}"

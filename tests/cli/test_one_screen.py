@@ -18,6 +18,7 @@ from ibkeys.topology.names.folded import natural
 from tests import corpus
 from tests.cli.conftest import run
 from tests.cli.saved import save
+from tests.sample import in_soak
 
 COLUMNS, LINES = 80, 50
 REAL = ("dgx-pod-2025", "psmn-x5-2020", "rocket-2014", "lab-loopback-2016", "isr9024-2007")
@@ -91,7 +92,7 @@ def screens(lines: list[str]) -> int:
     return -(-sum(max(1, -(-len(line) // COLUMNS)) for line in lines) // LINES)
 
 
-@pytest.mark.parametrize("classes", [8, 5])
+@pytest.mark.parametrize("classes", [8, in_soak(5)])
 def test_every_table_of_the_fabric(cluster: Cluster, classes: int) -> None:
     for at, ports in enumerate(cluster.groups(classes - 2)):  # and port 0 of switches, and their other ports
         for port in ports:
@@ -100,7 +101,7 @@ def test_every_table_of_the_fabric(cluster: Cluster, classes: int) -> None:
     assert screens(cluster.shown("pkey-show", "--all", "--from", cluster.snapshot(), named=classes == 8)) == 1
 
 
-@pytest.mark.parametrize("classes", [8, 5])
+@pytest.mark.parametrize("classes", [8, in_soak(5)])
 def test_two_policies(cluster: Cluster, classes: int) -> None:
     a, b = cluster.policy("a", classes), cluster.policy("b", classes, 1)  # each group leaves a partition and joins one
     lines = cluster.shown("policy-diff", a, b, "--from", cluster.snapshot(), named=classes == 8)

@@ -15,6 +15,7 @@ import pytest
 from ibkeys.cli import streams
 from tests.cli.conftest import TWO_SWITCH, Cli
 from tests.corpus import DATA
+from tests.sample import in_soak
 
 ROOT = DATA.parent.parent
 MAD = "01810101" + "00" * 252
@@ -59,12 +60,12 @@ LONG = f"--backend sim:{DATA / 'fabrics' / 'ft648.net'}"
     ("command", "code"),
     [
         ("pkey-show --all -f json", 0),
-        ("pkey-show --all -f csv", 0),
-        ("matrix -f html", 0),
+        in_soak("pkey-show --all -f csv", 0),
+        in_soak("matrix -f html", 0),
         ("audit -f sarif", 1),
-        ("audit --color always", 1),
-        ("policy-from 2>/dev/null", 0),
-        ("export", 0),
+        in_soak("audit --color always", 1),
+        in_soak("policy-from 2>/dev/null", 0),
+        in_soak("export", 0),
         ("watch --for 1 -f json 2>/dev/null", 0),
         ("mkey-gen -n 20000", 0),
     ],

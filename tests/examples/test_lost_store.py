@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.corpus import DATA
+from tests.sample import in_soak
 
 PAGE = DATA.parents[1] / "docs" / "howto" / "lost-store.md"
 NET = DATA / "fabrics" / "two-switch.net"
@@ -48,11 +49,11 @@ def home(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("heading", "lost"),
     [
-        ("The key store is lost", ["fabric.keys"]),
-        ("The journal is lost", ["fabric.journal"]),
+        in_soak("The key store is lost", ["fabric.keys"]),
+        in_soak("The journal is lost", ["fabric.journal"]),
         ("Both are lost", ["fabric.keys", "fabric.journal"]),
         ("There is no backup", ["fabric.keys"]),
-        ("There is no backup", ["fabric.keys", "fabric.journal"]),
+        in_soak("There is no backup", ["fabric.keys", "fabric.journal"]),
     ],
 )
 def test_each_way_leaves_a_working_tool(home: Path, heading: str, lost: list[str]) -> None:

@@ -17,6 +17,7 @@ import pytest
 from ibkeys.errors import UsageError
 from ibkeys.export.endpoint import MOST_CLIENTS, Guard, make_tls, parse_listen, serving
 from tests.export.running import certificate
+from tests.sample import in_soak
 
 PAGE = b"ibkeys_partitions 3.0\n"
 TOKEN = b"0123456789abcdef"
@@ -168,7 +169,7 @@ def is_answered_again(answers: Callable[[], bool]) -> bool:
 
 # ssl leaves the socket of a client that was reset before it was wrapped to the collector
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("first", [b"", b"GET /metrics HTTP/1.1\r\n\r\n"])
+@pytest.mark.parametrize("first", [in_soak(b""), b"GET /metrics HTTP/1.1\r\n\r\n"])
 def test_clients_that_reset_their_connection_take_no_room(
     stack: ExitStack, pair: tuple[Path, Path], first: bytes
 ) -> None:

@@ -14,14 +14,10 @@ DRIVER = Path(__file__).with_name("mkeys_driver.py")
 SAMPLE = (
     "deploy/between Sets/another rotates/back",
     "deploy/between Sets/another deploys/on",
-    "rotate/before the first Set/another removes/on",
     "rotate/between Sets/another sets a level/on",
-    "deploy/after the last Set/another sets a level/back",
-    "rotate/between Sets/another rotates/new",
     "rotate/after the last Set/journal lost/back",
     "rotate/before the first Set/ports moved/on",
     "remove/between Sets/ports gone/back",
-    "remove/after the last Set/another deploys/on",
     "deploy/before the first Set/key store lost/on",
 )
 """Cells of `make test`; `make soak` makes all."""

@@ -20,6 +20,7 @@ from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.umad.port import Outgoing
 from tests.fabricsim import interlocks, tool, writer
 from tests.mkeys.rollout import KEY, LEVEL_2, NAME, Site, deploy, remove, resume, rotate, site_of
+from tests.sample import in_soak
 from tests.spy import is_set, sets, spy
 
 LEVELS = [0, 1, 2, 3]
@@ -44,7 +45,7 @@ def is_open(site: Site) -> bool:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("name", ["two-switch", "dual-home", "torus444"])
+@pytest.mark.parametrize("name", ["two-switch", "dual-home", in_soak("torus444")])
 def test_every_port_loses_key_level_and_lease_in_one_set_with_its_own_key(
     name: str, level: int, tmp_path: Path
 ) -> None:

@@ -16,12 +16,13 @@ from ibkeys.host.host_files import THIS_HOST, HostFiles
 from ibkeys.sm.elsewhere import conversation, remote, spending
 from ibkeys.sm.elsewhere.channel import Channel, ChannelBroken
 from ibkeys.sm.elsewhere.remote import READY, RemoteFiles, program
+from tests.sample import in_soak
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 SHELLS = [shell for shell in ("/bin/sh", "/bin/dash", "/bin/bash") if shutil.which(shell)]
 
 
-@pytest.fixture(params=["natively", *SHELLS])
+@pytest.fixture(params=["natively", *map(in_soak, SHELLS[:1]), *SHELLS[1:]])
 def host(request: pytest.FixtureRequest) -> Iterator[HostFiles]:
     if request.param == "natively":
         yield THIS_HOST

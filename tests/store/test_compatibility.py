@@ -20,6 +20,7 @@ from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Journal
 from tests.cli.conftest import Result, run
 from tests.corpus import DATA
+from tests.sample import in_soak
 from tests.store.make_stores import PASSPHRASE, put_on_wire, wire_of
 
 VERSIONS = sorted(path for path in (DATA / "stores").iterdir() if path.is_dir())
@@ -268,7 +269,7 @@ def test_a_rotation_that_was_killed_is_finished(version: Path, tmp_path: Path, n
     scene.done("mkey-show", "--all")
 
 
-@pytest.mark.parametrize("name", ["rotate-cut-off", "rotate-cut-off-encrypted"])
+@pytest.mark.parametrize("name", ["rotate-cut-off", in_soak("rotate-cut-off-encrypted")])
 def test_a_rotation_that_was_killed_goes_back(version: Path, tmp_path: Path, name: str) -> None:
     scene = Scene(version / name, tmp_path)
     scene.done("undo", "--yes")

@@ -19,7 +19,7 @@ from ibkeys.store.keys.sm_keys import SmKeys
 from ibkeys.store.moving_runs import has_run_to_move, move_run_between
 from ibkeys.store.opensm import KEY_FILES, read_key_files
 from ibkeys.store.snapshot import read_snapshot, write_snapshot
-from tests.sample import one_in
+from tests.sample import in_soak, one_in
 
 ROOT = Path(__file__).parents[2]
 DRIVER = Path(__file__).with_name("crash_driver.py")
@@ -126,7 +126,7 @@ def test_every_promised_before_image_is_found_after_a_crash_at_any_step(tmp_path
     assert operation.state == "done"
 
 
-@pytest.mark.parametrize("version", ["70c34ae", "3eed0cee"])
+@pytest.mark.parametrize("version", [in_soak("70c34ae"), "3eed0cee"])
 def test_the_run_of_an_earlier_version_moves_once_after_a_crash_at_any_step(tmp_path: Path, version: str) -> None:
     places = crash_points(version, tmp_path)
     assert len(places) > 40

@@ -14,9 +14,10 @@ from ibkeys.host.replacing.replace import clean_up
 from ibkeys.store.journal import FileEntry, Journal
 from tests.host.replacing.crash_driver import NEW, OLD, THEIRS
 from tests.host.replacing.helpers import ROOT, names
+from tests.sample import in_soak
 
 DRIVER = Path(__file__).with_name("crash_driver.py")
-WAYS = pytest.mark.parametrize("way", ["exchange", "rename only"])
+WAYS = pytest.mark.parametrize("way", ["exchange", in_soak("rename only")])
 
 
 def crashed(kind: str, way: str, directory: Path) -> list[Path]:

@@ -9,6 +9,7 @@ import pytest
 
 from ibkeys.errors import HostNotReached
 from ibkeys.store.journal import Journal
+from tests.sample import in_soak
 from tests.sm.machines.there import NEW, OLD, There, cutting, names
 
 
@@ -40,7 +41,7 @@ def test_a_connection_that_is_cut_anywhere_leaves_the_old_or_the_new_file(
 STEPS = ("cp", "mv", "sync", "ln", "rm", "stat", "sha256sum", "base64", "head", "touch", "chmod", "tr", "ls", "cut")
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", [in_soak("before"), "after"])
 @pytest.mark.parametrize(("before", "after"), [(OLD, NEW), (None, NEW), (OLD, None)])
 def test_a_program_that_is_killed_anywhere_leaves_the_old_or_the_new_file(
     tmp_path: Path, journal: Journal, file: Path, when: str, before: bytes | None, after: bytes | None

@@ -15,6 +15,7 @@ from ibkeys.sm.machines import remote_guard, writer
 from ibkeys.sm.machines.other_host import OtherHost
 from ibkeys.sm.machines.remote_guard import RemoteGuard
 from ibkeys.store.journal import Journal
+from tests.sample import in_soak
 from tests.sm.machines.conftest import SHELLS
 from tests.sm.machines.there import Held, There, heard, opensm
 
@@ -22,7 +23,7 @@ PROGRAM = writer.program()
 OLD, NEW, NEWER, THEIRS = b"old\n\0" * 20_000, b"new\n", b"newer\n", b"theirs\n"
 
 
-@pytest.fixture(params=SHELLS)
+@pytest.fixture(params=[SHELLS[0], *map(in_soak, SHELLS[1:])])
 def there(request: pytest.FixtureRequest, tmp_path: Path) -> There:
     there = There(tmp_path / "there", request.param)
     there.plain = there.plain.replace("/bin/sh ", f"{request.param} ")
