@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
+
+_OF_DEBIAN: Final = "/usr/lib/python3/dist-packages"
+_OF_RPM: Final = re.compile(r"/usr/lib(?:64)?/python3\.[0-9]+/site-packages")
 
 
 def loads(package: str, modules: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
@@ -23,9 +29,9 @@ def loads(package: str, modules: Mapping[str, Iterable[str]]) -> Callable[[str],
     return load
 
 
-def optional(package: str, needs: str, extra: str) -> Any:
+def optional(package: str, needs: str) -> Any:
     """Return a Python package that few commands need. Raises UsageError where it is not installed, which begins with
-    *needs* and names the *extra* of ibkeys that brings it."""
+    *needs* and says how to install it."""
     from importlib import import_module
 
     from ibkeys.errors import UsageError
@@ -34,6 +40,27 @@ def optional(package: str, needs: str, extra: str) -> Any:
         return import_module(package)
     except ImportError:
         name = package.replace("_", "-")
-        raise UsageError(
-            f"{needs} the Python package {name}: apt-get install python3-{name}, or pip install 'ibkeys[{extra}]'"
-        ) from None
+        raise UsageError(f"{needs} the Python package {name}: {how_to_install(name)}") from None
+
+
+def is_of_distribution() -> bool:
+    """Whether this ibkeys came as a package of Debian or as an RPM, and so takes Python packages from there."""
+    return _home() == _OF_DEBIAN or _OF_RPM.fullmatch(_home()) is not None
+
+
+def how_to_install(name: str, version: str = "") -> str:
+    """Return the command that installs a Python package where this ibkeys finds it: by the package manager, pipx or
+    pip that brought ibkeys. *name*: as on PyPI; Debian's and Fedora's packages put ``python3-`` before it. *version*:
+    ``>=2`` for pip; a distribution has just one."""
+    if _home() == _OF_DEBIAN:
+        return f"apt-get install python3-{name}"
+    if is_of_distribution():
+        return f"dnf install python3-{name}"
+    if os.path.exists(f"{sys.prefix}/pipx_metadata.json"):  # pipx writes it into each environment
+        return f"pipx inject {os.path.basename(sys.prefix)} {shlex.quote(name + version)}"
+    return f"{shlex.quote(sys.executable)} -m pip install {shlex.quote(name + version)}"
+
+
+def _home() -> str:
+    """Return the folder in which the package ibkeys lies."""
+    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

@@ -45,7 +45,7 @@ def fabric_families(data: AuditInput, report: Report, choice: Choice) -> list[Fa
 
 def render(families: Iterable[Family]) -> bytes:
     """Return *families* in Prometheus' text format, version 0.0.4. Raises UsageError without prometheus-client."""
-    client = optional("prometheus_client", "metrics need", "export")
+    client = optional("prometheus_client", "metrics need")
     from prometheus_client.core import GaugeMetricFamily
 
     registry = client.CollectorRegistry()

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 from ibkeys import jsonfile
 from ibkeys.closing import calling_after
 from ibkeys.errors import FileFormatError, UfmNotReached, UfmRefused, UsageError
-from ibkeys.lazily import optional
+from ibkeys.lazily import how_to_install, is_of_distribution, optional
 from ibkeys.printable import clean
 from ibkeys.ufm.access import MOST_BYTES, UfmAccess
 from ibkeys.ufm.quiet import scrubbed
@@ -206,10 +206,9 @@ class Deadline:
 
 
 def _httpx() -> Any:
-    httpx = optional("httpx", "asking UFM needs", "ufm")
+    httpx = optional("httpx", "asking UFM needs")
     if tuple(map(int, httpx.__version__.split(".")[:2])) < (0, 26):  # as in Debian 12
-        raise UsageError(
-            f"asking UFM needs httpx 0.26 or later, and this is {httpx.__version__}: pip install 'ibkeys[ufm]' into an "
-            "environment of its own"
-        )
+        newer = how_to_install("httpx", ">=0.26")
+        advice = "install ibkeys with pipx, which takes a newer one" if is_of_distribution() else newer
+        raise UsageError(f"asking UFM needs httpx 0.26 or later, and this is {httpx.__version__}: {advice}")
     return httpx

@@ -203,5 +203,5 @@ def test_without_the_library_the_line_says_what_to_install(path: Path, monkeypat
     monkeypatch.setitem(sys.modules, "cryptography", None)
     with KeyStore(path, passphrase=phrase()) as store:
         assert len(store.outline()) == 3
-        with pytest.raises(StoreSealed, match=r"python3-cryptography"):
+        with pytest.raises(StoreSealed, match=r"install cryptography"):
             store.rows()

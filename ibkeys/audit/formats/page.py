@@ -69,4 +69,4 @@ def _hash(text: str) -> str:
 
 
 def _jinja2() -> Any:
-    return optional("jinja2", "an HTML page needs", "report")
+    return optional("jinja2", "an HTML page needs")

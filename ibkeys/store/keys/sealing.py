@@ -13,6 +13,7 @@ from typing import Final, TypeVar, final
 
 from ibkeys.errors import StoreError, StoreSealed
 from ibkeys.keys.secret import Secret64
+from ibkeys.lazily import how_to_install
 
 Key = TypeVar("Key", bound=Secret64)
 
@@ -108,6 +109,5 @@ def _library() -> None:
         import cryptography  # noqa: F401
     except ImportError:
         raise StoreSealed(
-            "an encrypted key store needs the Python package cryptography: apt-get install python3-cryptography, or "
-            "pip install 'ibkeys[keystore]'"
+            f"an encrypted key store needs the Python package cryptography: {how_to_install('cryptography')}"
         ) from None
