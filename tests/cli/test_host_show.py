@@ -236,9 +236,10 @@ def open_folder() -> Iterator[Path]:
 
 def _as_nobody(*args: str) -> subprocess.CompletedProcess[str]:
     """Run ``ibkeys ARGS`` without rights: as user nobody, but as the tests' own user where that is not root, or where
-    nobody may not enter the folder of this working tree."""
+    nobody may not enter the folder of this working tree, or of its Python."""
     settings: dict[str, object] = {}
-    places = (*Path(sys.executable).absolute().parents, *Path(ibkeys.__file__).absolute().parents)
+    programs = (Path(sys.executable).absolute(), Path(sys.executable).resolve())  # a venv's is a link to it
+    places = (*(each for path in programs for each in path.parents), *Path(ibkeys.__file__).absolute().parents)
     if os.geteuid() == 0 and all(folder.stat().st_mode & 0o001 for folder in places):
         user = pwd.getpwnam("nobody")
         settings = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
