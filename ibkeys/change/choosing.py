@@ -39,10 +39,10 @@ def facts_of(found: Topology, looked: Sequence[HostReport], own_guid: int) -> Fa
     sms = []
     for manager in report.managers or ():
         names = hosts.get(manager.guid, [])
-        host = names[0] if len(names) == 1 else None
-        sms.append(SmFact(str(manager.port), manager.state, manager.port.is_sm, host))
+        host = names[0] if names else None
+        sms.append(SmFact(str(manager.port), manager.state, manager.port.is_sm, host, tuple(names[1:])))
     unreached = [f"host {host.name}: {host.error}" for host in report.hosts if host.error]
-    return Facts(tuple(sms), tuple(each.name for each in report.instances()), tuple(unreached))
+    return Facts(tuple(sms), tuple(each.name for each in report.instances()), tuple(unreached), len(found.troubles))
 
 
 def choose_from(found: Topology, hosts: Sequence[SmHost], own_guid: int) -> Choice:

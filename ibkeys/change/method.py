@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from ibkeys.errors import Refused
 from ibkeys.mad.const import SMState
-from ibkeys.printable import named
+from ibkeys.printable import counted, named
 from ibkeys.topology.subnet_manager import sm_state_name
 
 Method = Literal["direct", "opensm"]
@@ -31,12 +31,18 @@ _MASTER, _DISCOVERING, _STANDBY, _NOT_ACTIVE = map(
 class SmFact:
     """A port with a subnet manager. ``port``: in words; ``state``: what its SMInfo says, None without an answer;
     ``is_sm``: its IsSM bit is set; ``host``: where its OpenSM runs, "" for this host, None for no host that was
-    examined."""
+    examined; ``also_on``: other hosts on which the same OpenSM was found."""
 
     port: str
     state: str | None
     is_sm: bool = True
     host: str | None = None
+    also_on: tuple[str, ...] = ()
+
+    @property
+    def hosts(self) -> str:
+        """The hosts on which its OpenSM was found, in words."""
+        return " and ".join(each or "this host" for each in (self.host or "", *self.also_on))
 
     def __str__(self) -> str:
         return f"{self.port} ({self.state or 'IsSM is set, SMInfo not answered'})"
@@ -45,11 +51,13 @@ class SmFact:
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What the choice rests on. ``sms``: of the fabric; ``opensms``: the processes on the hosts that were examined, in
-    words; ``unreached``: the hosts that could not be, with the reason."""
+    words; ``unreached``: the hosts that could not be, with the reason; ``unread``: how many places of the fabric could
+    not be read."""
 
     sms: tuple[SmFact, ...] = ()
     opensms: tuple[str, ...] = ()
     unreached: tuple[str, ...] = ()
+    unread: int = 0
 
     def in_state(self, state: str) -> list[SmFact]:
         """Return the SMs whose SMInfo says *state*."""
@@ -103,6 +111,13 @@ STATES: Final = (
         f"{_WAIT}; {_BESIDE}",
     ),
     State(
+        "one master, and its OpenSM is found on several hosts",
+        None,
+        lambda facts: any(each.also_on for each in facts.masters),
+        lambda facts: f"the OpenSM of the master {facts.masters[0].port} is found on {facts.masters[0].hosts}",
+        f"where these are one host, name it once, and this host not at all; {_BESIDE}",
+    ),
+    State(
         "one master, an OpenSM on this host or on one that was named",
         "opensm",
         lambda facts: any(each.host is not None for each in facts.masters),
@@ -140,9 +155,13 @@ STATES: Final = (
         lambda facts: f"no port shows an SM, and an OpenSM runs: {named(facts.opensms)}",
         f"{_WAIT}, or stop that OpenSM; {_BESIDE}",
     ),
-    State("no SM", "direct", lambda facts: True, lambda facts: "direct (no subnet manager was found)"),
+    State("no SM", "direct", lambda facts: True, lambda facts: f"direct (no subnet manager was found{_unread(facts)})"),
 )
 """State of the subnet → method. The first row that holds counts, and the last one always holds."""
+
+
+def _unread(facts: Facts) -> str:
+    return f"; {counted(facts.unread, 'place')} of the fabric could not be read" if facts.unread else ""
 
 
 def _named(sms: Sequence[SmFact]) -> str:
@@ -174,6 +193,12 @@ class Choice:
             f"would be `--via {self.require()}`: {self.found}"
         )
         return Refused(text, METHOD).unchanged()
+
+
+def fixed(by_site: str) -> Choice | None:
+    """Return the method that a site file fixes; None where it is UFM."""
+    found = f"{by_site} (site file)"
+    return Choice("direct", found) if by_site == "direct" else Choice("opensm", found) if by_site == "opensm" else None
 
 
 def choose(facts: Facts) -> Choice:

@@ -51,9 +51,9 @@ def to_resume(journal: Journal, operation: int | None) -> Target:
         return known.going_on(known.named(operation))
     found = known.left()
     if not found:
-        raise StoreError("no operation is open: see `ibkeys journal`, or make a new plan (`ibkeys plan`)").explained(
-            _IF_JOURNAL_IS_LOST
-        )
+        raise StoreError(
+            f"no operation is open in {_name(journal)}: see `ibkeys journal`, or make a new plan (`ibkeys plan`)"
+        ).explained(_IF_JOURNAL_IS_LOST)
     can_go_on = [each for each in found if each.goes_back or each.kind != "other"]
     return _only(can_go_on or found)
 
@@ -66,7 +66,9 @@ def to_end(journal: Journal, operation: int | None) -> Target:
         return known.going_on(known.named(operation))
     found = list(dict.fromkeys([*known.left(), *known.waiting()]))
     if not found:
-        raise StoreError("no operation is open, so there is no record to end: see `ibkeys journal`")
+        raise StoreError(
+            f"no operation is open in {_name(journal)}, so there is no record to end: see `ibkeys journal`"
+        )
     return _only(found)
 
 
@@ -90,8 +92,8 @@ def to_undo(journal: Journal, operation: int | None) -> Target:
         )
     if not found:
         raise StoreError(
-            "nothing to undo: the journal has no operation that can still be undone (`ibkeys journal`); `ibkeys plan` "
-            "makes a new plan"
+            f"nothing to undo: {_name(journal)} has no operation that can still be undone (`ibkeys journal`); `ibkeys "
+            "plan` makes a new plan"
         ).explained(_IF_JOURNAL_IS_LOST)
     return _only(found)
 
@@ -248,6 +250,10 @@ def _kind(record: OperationRecord) -> Kind:
 
 def _kind_of(command: str) -> Kind:
     return "keys" if command in KEY_COMMANDS else _KINDS.get(command, "other")
+
+
+def _name(journal: Journal) -> str:
+    return f"the journal {journal.path}" if journal.path is not None else "the journal"
 
 
 def _only(found: Sequence[Target]) -> Target:

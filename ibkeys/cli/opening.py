@@ -13,7 +13,7 @@ import click
 import ibkeys
 from ibkeys.cli import exits
 from ibkeys.cli.config import DEFAULT_CONFIG, DEFAULT_NAME_MAP, Config, read_config
-from ibkeys.cli.given import is_from_environment, is_typed
+from ibkeys.cli.given import is_from_environment, is_from_site, is_typed
 from ibkeys.cli.options import AskSa, Store, Where
 from ibkeys.cli.screen.lines import keep_whole
 from ibkeys.cli.secrets import check_passphrase_option, read_key, read_passphrase
@@ -271,7 +271,9 @@ def is_simulated(where: Where) -> bool:
 def _warn_of_missing_keystore(where: Where) -> None:
     from ibkeys.store.private_files import is_there
 
-    if where.keystore and is_typed("keystore") and not is_there(Path(where.keystore), "key store"):
+    if not is_typed("keystore") and not is_from_site("keystore"):
+        return
+    if where.keystore and not is_there(Path(where.keystore), "key store"):
         exits.warn(f"--keystore: {where.keystore}: there is no such file, so its keys will not be used")
 
 

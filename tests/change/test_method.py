@@ -28,6 +28,9 @@ FACTS = {
         Facts((SmFact("'sm1' port 1", "discovering", host=""),), ("OpenSM 1",)),
         Facts((MASTER, SmFact("'sm2' port 1", "discovering")), ("OpenSM 1",)),
     ],
+    "one master, and its OpenSM is found on several hosts": [
+        Facts((SmFact("'sm1' port 1", "master", host="", also_on=("sm1",)),), ("OpenSM 1", "OpenSM 1 on sm1")),
+    ],
     "one master, an OpenSM on this host or on one that was named": [
         Facts((MASTER,), ("OpenSM 1",)),
         Facts((MASTER, STANDBY), ("OpenSM 1", "OpenSM 2")),

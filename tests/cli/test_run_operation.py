@@ -282,5 +282,5 @@ def test_on_another_subnet_a_run_neither_goes_on_nor_back(cli: Cli, tmp_path: Pa
     before = operations(cli)
     stores = ("--journal", tmp_path / "fabric.journal", "--keystore", tmp_path / "fabric.keys")
     refused = cli(word, 1, "--yes", "--backend", f"sim:{DATA / 'fabrics' / 'dual-home.net'}", *stores)
-    assert (refused.code, "not one of the ports of operation 1" in refused.error) == (2, True)
+    assert (refused.code, "not one of the ports of operation 1" in refused.error) == (4, True)
     assert operations(cli) == before

@@ -21,6 +21,7 @@ from ibkeys.cli.options import SmHosts, Where
 from ibkeys.cli.site.file import DEFAULT_SITE
 from ibkeys.cli.site.settings import BY_PARAMETER, SETTINGS
 from ibkeys.cli.sm.ufm import UfmOptions
+from ibkeys.plan.document_reader import read_plan
 from ibkeys.store.journal import Journal
 from tests.cli.conftest import KEY, TWO_SWITCH, run
 from tests.cli.sites import FILES, LOCAL_PORT, SECRETS, Written, commands, parsed, toml
@@ -238,7 +239,8 @@ def test_a_store_of_another_subnet_is_refused(site_file: Written, tmp_path: Path
     elsewhere = run("pkey-show", "--site", site)
     assert (elsewhere.code, elsewhere.out) == (4, "")
     for words in (str(site), name, LOCAL_PORT, "another subnet for", "nothing was changed", "--site"):
-        assert words in elsewhere.error
+        assert words in elsewhere.err
+    assert ("there is no such file" in here.err) == (name == "keystore")  # a path with a typing mistake is noticed
     if name != "smkey":  # which this command takes only where it asks the SA
         assert run("pkey-show", "--site", site, f"--{name}", tmp_path / "own.db").code == 0
 
@@ -253,11 +255,14 @@ def test_a_policy_of_another_subnet_is_refused(site_file: Written, tmp_path: Pat
 
 
 @pytest.mark.usefixtures("real")
-def test_a_plan_names_no_method_where_the_file_fixes_it(site_file: Written, tmp_path: Path) -> None:
+def test_a_plan_names_the_method_that_the_file_fixes(site_file: Written, tmp_path: Path) -> None:
+    """So that an apply elsewhere, without this file, does not go another way unnoticed. A URL of UFM is in no plan."""
     (tmp_path / "p.conf").write_text("Default=0x7fff: ALL=full;\n")
-    for via, is_named in (("auto", True), ("opensm", False), ("ufm:https://ufm.example", False)):
-        made = run("plan", "--policy", tmp_path / "p.conf", "--site", site_file(via=via))
-        assert ("method of an apply now" in made.out) == is_named, made
+    for via, method in (("opensm", "opensm"), ("direct", "direct"), ("ufm:https://ufm.example", None)):
+        out = tmp_path / f"{method}.json"
+        made = run("plan", "--policy", tmp_path / "p.conf", "--out", out, "--site", site_file(via=via))
+        assert (f"method of an apply now: {method} (site file)" in made.out) == (method is not None), made
+        assert read_plan(out).method == method
 
 
 @pytest.mark.usefixtures("real")

@@ -117,6 +117,7 @@ def test_each_state_beside_opensm(site: Site) -> None:
     is_in_state(site, "one master, on no host that was named", *site.hidden, found=FIRST, keys=True)
     named = site.named()
     is_in_state(site, OURS, *named, found=f"{GUIDS[FIRST] - 1:016x} port 1 on smhost")
+    is_in_state(site, "one master, and its OpenSM is found on several hosts", *named[2:], found="this host and smhost")
     is_in_state(site, "a host cannot be examined", *named[:-1], "stranger", found="host stranger")
     first.process.send_signal(signal.SIGSTOP)
     # The server gives an SMInfo back that OpenSM ignores, after 0.8 s. libumad2sim must not get it when the program has
@@ -270,7 +271,10 @@ def test_with_a_site_file_nothing_is_typed(site: Site) -> None:
     file.write_text(f'subnet = ["{guid}"]\nvia = "opensm"\npolicy = "{policy}"\n')
     known = ("--site", file)
     done = site.served.ibkeys("plan", "--out", site.served.folder / "plan.json", *SM, *known)
-    assert done.returncode == 1, done.stderr
+    assert (done.returncode, "method of an apply now: opensm (site file)" in done.stdout) == (1, True), done.stderr
+    assert read_plan(site.served.folder / "plan.json").method == "opensm"
+    done = site.apply("--dry-run", "--via", "direct")  # as somebody without this file may
+    assert "the plan was made for the method opensm, and this is made by direct" in done.stderr
     done = site.apply("--yes", *BLUNT, *known)
     assert (done.returncode, "method: opensm (site file)" in done.stdout) == (0, True), done.stderr
     assert opensm.policy.read_text() == BY_GUID_GREEN

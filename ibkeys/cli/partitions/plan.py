@@ -152,14 +152,15 @@ def plan(asked: _Asked, by_hand: _ByHand, sm_hosts: SmHosts) -> int:
 
 
 def _method(source: Source, found: Topology, hosts: Sequence[SmHost]) -> Choice | None:
-    """Return by which method the plan would be applied, as the fabric is now; None of one that is not live, and where
-    the site file fixes the method."""
+    """Return by which method the plan would be applied: the one that the site file fixes, else as the fabric is now.
+    None of a fabric that is not live, and where it is UFM."""
     from ibkeys.change.choosing import choose_from
+    from ibkeys.change.method import fixed
     from ibkeys.fabric.live import Fabric
 
-    if not isinstance(source, Fabric) or source.is_simulated or fixed_method() is not None:
+    if not isinstance(source, Fabric) or source.is_simulated:
         return None
-    return choose_from(found, hosts, source.own_guid)
+    return fixed(of_site) if (of_site := fixed_method()) is not None else choose_from(found, hosts, source.own_guid)
 
 
 def _check(by_hand: _ByHand, format: str) -> None:

@@ -49,6 +49,9 @@ def journal(where: Where, format: str, operation: int | None) -> int:
     listed = [{**each, **_joined(each)} for each in operations] if operation is None else rows
     document = JOURNAL if operation is None else JOURNAL._replace(rows=JOURNAL.other_rows)
     if not write_document(format, document, lambda: {"operations": operations, **more}, listed):
+        if not operations:
+            write(f"the journal is empty: {path}" if is_there(path, "journal") else f"there is no journal yet: {path}")
+            return exits.DONE
         _write(operations, steps, rows, files, with_starts=operation is not None)
     return exits.DONE
 
@@ -124,9 +127,6 @@ def _write(
     files: list[dict[str, Any]],
     with_starts: bool,
 ) -> None:
-    if not operations:
-        write("the journal is empty")
-        return
     from ibkeys.change.next_commands import ROLLBACKS, NextCommands
 
     write_columns(OPERATION, map(in_one_line, operations))
