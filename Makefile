@@ -9,6 +9,7 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= $(shell for p in /usr/bin/python3 python3; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 BIN := .venv/bin
+DEMO := $(if $(wildcard .venv/.setup-done),.venv,.venv-demo)
 PIP := $(BIN)/python -m pip -qq --disable-pip-version-check
 DEBIAN := gcc libc6-dev pkg-config python3-dev python3-venv libibumad-dev \
   ibsim-utils libumad2sim0 opensm infiniband-diags man-db openssh-client openssh-server tshark \
@@ -35,8 +36,9 @@ help: ## list these commands
 
 setup: .venv/.setup-done ## install what is needed (on Debian through apt-get) and build ibkeys into .venv
 
-demo: setup ## show keys on a simulated fabric, change two, show the difference
-	@$(BIN)/python -m ibkeys.cli.tools.demo
+# It runs from this folder, in the .venv of a setup or in one that has just one library; nothing is built.
+demo: $(if $(filter .venv-demo,$(DEMO)),.venv-demo/.done) ## find a mistake on a simulated fabric, mend it, take it back; no root needed
+	@PYTHONPATH='$(CURDIR)' $(DEMO)/bin/python -m ibkeys.cli.tools.demo
 
 test: setup ## run the tests
 	@$(TEST_ENV) $(PYTEST) -m 'not soak' $(ARGS)
@@ -77,7 +79,7 @@ wheels deb rpm release:
 	@umask 022 && $(MAKE) -f packaging/Makefile $@ PYTHON=$(PYTHON)
 
 clean: ## remove what setup, the tests, the site and a release made
-	@rm -rf .venv build dist docs/reference ibkeys/umad/_libibumad*.so .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf .venv .venv-demo build dist docs/reference ibkeys/umad/_libibumad*.so .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
 # Installed as for a user, so that the commands, the extension and the man pages are those that a user gets; then a .pth
 # file puts this folder in front, so that what runs is the working tree, not the copy of it at the time of the setup.
@@ -93,6 +95,14 @@ clean: ## remove what setup, the tests, the site and a release made
 	@$(BIN)/python -c 'import ibkeys.umad._libibumad' 2>/dev/null || { \
 	  echo 'The extension over libibumad was not built; why: build/setup/meson-logs/meson-log.txt' >&2; \
 	  ! test -f /etc/debian_version; }
+	@touch $@
+
+.venv-demo/.done:
+	@test -n '$(PYTHON)' || { echo 'ibkeys needs Python 3.11 or later: make demo PYTHON=...' >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
+	  echo 'Python has no venv here; on Debian, as root: apt-get install python3-venv' >&2; exit 1; }
+	@$(PYTHON) -m venv .venv-demo
+	@.venv-demo/bin/python -m pip -qq --disable-pip-version-check install 'click>=8.1'
 	@touch $@
 
 # Only for the site; `make test` does without.

@@ -1,85 +1,128 @@
 """``make demo``: a first look at ibkeys on the packaged fabric, as the commands that a user would type.
 
-Every line that begins with ``$`` is run as it stands, against a simulated subnet that lasts for the length of the demo.
+Every line that begins with ``$`` is run as it stands, in a folder that lasts for the length of the demo. There a
+simulated subnet has three tenants by a partition policy, and one mistake: a host of one tenant is in another one too.
 """
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from ibkeys.change.confirming.guardian import own_program
 from ibkeys.cli import streams
+from ibkeys.sim.state.file import StateFile
+from ibkeys.sim.subnet import Subnet
+from ibkeys.umad.sim_spec import DEMO
 
-LINES: Final = 14
-"""Lines of each answer that are shown; the rest is counted."""
+PROMPT: Final = "-- Enter: next, q: end -- "
+_STATE, _POLICY = "fabric.state", "partitions.conf"
+_DEFAULT_LIMITED, _FULL = 0x7FFF, 0x8000
+_SM: Final = "login1"
+_TENANTS: Final[Mapping[str, tuple[int, list[str]]]] = {
+    "tenant-a": (0x0101, [f"gpu-a{number:02}" for number in range(1, 9)]),
+    "tenant-b": (0x0102, [f"gpu-a{number:02}" for number in range(9, 17)]),
+    "batch": (0x0103, [f"cn{number:03}" for number in range(1, 17)]),
+}
+"""The partitions of the policy, and the hosts that are full members."""
+_STRAY, _STRAYED_INTO = "gpu-a03", "tenant-b"
 
-_STEPS: Final = (
-    ("What is on this fabric?", "discover", 0),
-    ("Which P_Keys does every port hold?", "pkey-show --all", 0),
-    ("Is any M_Key unset?", "mkey-show --all", 0),
-    (
-        "Put a host into partition 0x0010 as a full member: first look, then do it.",
-        "pkey-add -N 'gpu-a03 mlx5_0' 0x8010 --dry-run",
-        1,
-    ),
-    ("", "pkey-add -N 'gpu-a03 mlx5_0' 0x8010 --yes", 0),
-    ("", "pkey-show -N 'gpu-a03 mlx5_0'", 0),
-    (
-        "Give that host an M_Key of its own, protection level 1, with a lease of 60 s.",
-        "mkey-set -N 'gpu-a03 mlx5_0' --new-m-key @new.key --protect 1 --lease 60 --yes",
-        0,
-    ),
-    ("", "mkey-show -N 'gpu-a03 mlx5_0'", 0),
+
+class Screen(NamedTuple):
+    """What fits a terminal of 80 x 24: a title, the words after ``ibkeys`` as they are typed, and their exit code."""
+
+    title: str
+    typed: str
+    code: int
+
+
+SCREENS: Final = (
+    Screen("Who is in which partition?", f"matrix --policy {_POLICY}", 0),
+    Screen("Audit: can ports talk that the policy keeps apart?", f"audit --policy {_POLICY} --check PK005", 1),
+    Screen("Why: how can a host of tenant-a talk to one of tenant-b?", "why gpu-a03 gpu-a09", 0),
+    Screen("Plan: what has to change? Nothing is written yet.", f"plan --policy {_POLICY} --out repair.plan", 1),
+    Screen("Change: each value is saved before it is overwritten.", "apply repair.plan --allow-removals --yes", 0),
+    Screen("Proof: what do the ports themselves say now?", "why gpu-a03 gpu-a09", 1),
+    Screen("Undo: back to what was there before, from the journal.", "undo 1 --yes", 0),
+    Screen("And who may change the ports? Audit the M_Keys.", "audit --group MK", 1),
+    Screen("Change: each port gets an M_Key.", "mkey-deploy --same --protect 2 --lease 60 --yes", 0),
+    Screen("Proof: all M_Keys, read from the ports.", "mkey-show --all", 0),
 )
-"""What is asked, the command as it is typed in the folder of the demo, and its exit code."""
 
 
 def main() -> int:
-    """Run the demo. Returns 0 when every command did what it is there to show."""
-    with tempfile.TemporaryDirectory(prefix="ibkeys-demo-") as folder:
-        backend = f"sim:,state={Path(folder) / 'fabric.state'}"
-        key_file = Path(folder) / "new.key"
-        key_file.touch(mode=0o600)
-        key_file.write_text(_run(["mkey-gen"], backend).stdout)
-        print("A simulated subnet of about 40 hosts; no real device is touched.")
-        for title, line, expected in _STEPS:
-            done = _show(title, line, backend, folder)
-            if done != expected:
-                print(f"the demo expected exit code {expected} here and got {done}", file=sys.stderr)
-                return 1
+    """Run the demo. Returns 0 when every command did what it is there to show, or the user has seen enough."""
     print(
-        "\nOn a host with an InfiniBand adapter, as root, type next:\n  ibkeys doctor              check the local "
-        "InfiniBand stack and suggest fixes\n  ibkeys pkey-show --all     the P_Key table of every port of your own "
-        "fabric (reads only)\n  ibkeys audit               unset M_Keys, shared partitions, what could not be read "
-        "(reads only)"
+        "A simulated subnet of 40 hosts with three tenants. No real device is touched.\n"
+        f"The policy has {_STRAY} in tenant-a only; somebody has put it into {_STRAYED_INTO} too."
+    )
+    with tempfile.TemporaryDirectory(prefix="ibkeys-demo-") as folder:
+        prepare(Path(folder))
+        for screen in SCREENS:
+            print(f"\n# {screen.title}\n$ ibkeys {screen.typed}", flush=True)
+            code = _run(screen.typed, folder)
+            if code != screen.code:
+                print(f"the demo expected exit code {screen.code} here and got {code}", file=sys.stderr)
+                return 1
+            if not _goes_on():
+                return 0
+    print(
+        "\nOn a host with an InfiniBand adapter, as root, type next; all three only read:\n"
+        "  ibkeys doctor      check the local InfiniBand stack and suggest fixes\n"
+        "  ibkeys audit       unset M_Keys, shared partitions, what could not be read\n"
+        "  ibkeys report DIR  the same and more, as web pages\n"
+        "README.md says how to install ibkeys, and docs/tutorial.md goes on from here."
     )
     return 0
 
 
-def _run(words: list[str], backend: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*own_program(), *words, *(["--backend", backend] if words[0] != "mkey-gen" else [])],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def prepare(folder: Path) -> None:
+    """Write the policy and the state of the simulated subnet into *folder*. Raises StoreError, OSError."""
+    net = Subnet.from_file(DEMO)
+    ports = [port for node in net.nodes if not node.is_switch for port in node.end_ports]
+    members: dict[str, list[str]] = {name: [] for name in _TENANTS}
+    for node in net.nodes:
+        if node.is_switch:
+            node.ports[0].p_keys = [_DEFAULT_LIMITED]
+    for port in ports:
+        host = port.node.description.split()[0]
+        keys = [_DEFAULT_LIMITED | (_FULL if host == _SM else 0)]
+        for name, (partition, hosts) in _TENANTS.items():
+            if host in hosts:
+                members[name].append(f"0x{port.guid:016x}=full")
+            if host in hosts or (host, name) == (_STRAY, _STRAYED_INTO):
+                keys.append(_FULL | partition)
+        leaf = port.peer
+        assert leaf is not None  # on this fabric every host has a link
+        port.p_keys = leaf.p_keys = keys
+        leaf.inbound_enforcement = leaf.outbound_enforcement = 1
+    StateFile(folder / _STATE, net).close()
+    lines = [f"{name}=0x{_TENANTS[name][0]:04x}: {', '.join(guids)};\n" for name, guids in members.items()]
+    (folder / _POLICY).write_text("".join(["Default=0x7fff: ALL=limited, SELF=full;\n", *lines]))
 
 
-def _show(title: str, line: str, backend: str, folder: str) -> int:
-    if title:
-        print(f"\n# {title}")
-    print(f"$ ibkeys {line}")
-    done = _run([word.replace("@", f"@{folder}/") for word in shlex.split(line)], backend)
-    lines = (done.stdout + done.stderr).splitlines()
-    print("\n".join(lines[:LINES]))
-    if len(lines) > LINES:
-        print(f"... and {len(lines) - LINES} more lines")
-    return done.returncode
+def _run(typed: str, folder: str) -> int:
+    """Run a command as in a terminal, where equal rows are folded. Returns its exit code."""
+    settings = {"IBKEYS_BACKEND": f"sim:,state={_STATE}", "IBKEYS_FOLD": "1"}
+    words = [*own_program(), *shlex.split(typed)]
+    return subprocess.run(words, cwd=folder, env={**os.environ, **settings}, check=False).returncode
+
+
+def _goes_on() -> bool:
+    """Wait at a terminal until the user has read. Returns False when he has seen enough."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return True
+    try:
+        return input(PROMPT).strip().lower() != "q"
+    except (EOFError, KeyboardInterrupt):
+        print()
+        return False
 
 
 if __name__ == "__main__":
