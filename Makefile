@@ -102,7 +102,8 @@ clean: ## remove what setup, the tests, the site and a release made
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
 	  echo 'Python has no venv here; on Debian, as root: apt-get install python3-venv' >&2; exit 1; }
 	@$(PYTHON) -m venv .venv-demo
-	@.venv-demo/bin/python -m pip -qq --disable-pip-version-check install 'click>=8.1'
+	@.venv-demo/bin/python -m pip -qq --disable-pip-version-check install \
+	  "`grep -o 'click>=[0-9.]*' pyproject.toml | head -n 1`"
 	@touch $@
 
 # Only for the site; `make test` does without.

@@ -11,8 +11,6 @@ import termios
 import tomllib
 from pathlib import Path
 
-import pytest
-
 from ibkeys.cli.screen.lines import columns
 from ibkeys.cli.tools.demo import PROMPT, SCREENS
 from tests.packages.made import ROOT
@@ -87,11 +85,3 @@ def test_the_demo_ends_when_the_user_has_seen_enough(tmp_path: Path) -> None:
     code, seen = run_demo("q", tmp_path)
     assert code == 0
     assert len(seen) == 2
-
-
-@pytest.mark.parametrize("name", sorted(NEEDED))
-def test_the_demo_installs_what_ibkeys_needs(name: str) -> None:
-    """The same versions: where pyproject.toml asks for a later one the demo does too."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    (wanted,) = (each for each in project["dependencies"] if each.startswith(name))
-    assert f"'{wanted}'" in (ROOT / "Makefile").read_text()
