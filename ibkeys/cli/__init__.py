@@ -36,9 +36,7 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
     "Show": {
         "pkey-show": Entry("partitions.pkey", "Show P_Key tables."),
         "mkey-show": Entry("mkeys.mkey", "Show M_Key state, ProtectBits, lease and violations."),
-        "enforce-show": Entry("partitions.enforce", "Show partition enforcement of switch ports."),
-        "caps-show": Entry("partitions.caps", "Show P_Key capacities and enforcement capabilities."),
-        "counters-show": Entry("tools.counters", "Show M_Key, P_Key and Q_Key violation counters."),
+        "port-show": Entry("tools.port", "Show enforcement, capacities and violations of ports."),
         "classkey-show": Entry(
             "mkeys.classkey",
             "Show CC_Key, VS_Key, N2N manager key and B_Key of ports.",

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from typing import Final
 
 RENAMED: Final[Mapping[str, str]] = {
+    "caps-show": "port-show --caps",
+    "counters-show": "port-show --counters",
+    "enforce-show": "port-show --enforcement",
     "ipoib-check": "compare --ipoib --policy FILE",
     "names": "discover --names",
     "policy-add": "partition-add PARTITION --policy FILE",

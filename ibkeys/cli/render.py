@@ -27,7 +27,6 @@ def schema(document: str | Document) -> str:
 
 
 SHAPES: Final[Mapping[str, int]] = {
-    **dict.fromkeys(("enforce-show", "caps-show"), 2),
     **dict.fromkeys(("audit", "diff", "history", "compare", "snapshot", "watch", "doctor", "harden"), 2),
     "journal": 2,
     **dict.fromkeys(("mkey-deploy", "mkey-rotate", "mkey-remove", "mkey-list"), 2),

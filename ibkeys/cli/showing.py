@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
 from ibkeys.cli.addresses import GivenPort, given_port
-from ibkeys.cli.documents.field import Document, Field
+from ibkeys.cli.documents.field import Document, Field, parts_of
 from ibkeys.cli.exits import write
 from ibkeys.cli.listing.causes import say_by_cause
 from ibkeys.cli.listing.filters import PortFilter, is_set_of_names
@@ -205,7 +205,8 @@ def show(
     if format == "json":
         write_json(document, sheet.document())
     elif format == "csv":
-        write_csv([*IDENTITY, *(each.name for each in fields)], sheet.ports)
+        columns = [column for field in fields for column in parts_of(field) or (field,)]
+        write_csv([*IDENTITY, *(each.name for each in columns)], sheet.ports)
     elif sheet.is_sweep:
         write_ports(fields, [row for row in sheet.ports if in_table(row)], names, folded)
         write_unreached(sheet.unreached)

@@ -82,14 +82,14 @@ def test_a_table_without_the_default_partition_sets_off_the_interlock(net: Subne
         assert interlocks(plan_enforce(w, fabric.find_port(LID), False, None)) == set()
 
 
-def test_enforce_show_lists_a_router_port_where_it_enforces(net: Subnet, port: Port, tmp_path: Path) -> None:
+def test_enforcement_lists_a_router_port_where_it_enforces(net: Subnet, port: Port, tmp_path: Path) -> None:
     PortInfo.partition_enforcement_outbound.patch(port.info, 1)
     with tool(net) as fabric:
         save_snapshot(tmp_path / "s.db", take_snapshot(fabric, Fingerprints.generate()))
-    shown = run("enforce-show", "--all", "--each", "--from", tmp_path / "s.db")
+    shown = run("port-show", "--enforcement", "--all", "--each", "--from", tmp_path / "s.db")
     listed = [line.split() for line in shown.out.splitlines() if line.startswith(ROUTER)]
     assert [line[2:6] for line in listed] == [["1", "14", "off", "on"]]
-    rows = run("enforce-show", "--all", "--from", tmp_path / "s.db", "-f", "json").json["ports"]
+    rows = run("port-show", "--enforcement", "--all", "--from", tmp_path / "s.db", "-f", "json").json["ports"]
     assert [
         (row["partition_enforcement_inbound"], row["partition_enforcement_outbound"])
         for row in rows

@@ -93,7 +93,7 @@ class _Place:
         yield "mkey-deploy", at("mkey-deploy", "--per-port", *_LEVEL_2, "--yes", *over)
         yield "mkey-set", at("mkey-set", 5, "--new-m-key", self.key, *yes, *over)
         yield "mkey-rotate", at("mkey-rotate", "--per-port", "--yes", *over)
-        for command in ("pkey-show", "mkey-show", "enforce-show", "caps-show", "counters-show"):
+        for command in ("pkey-show", "mkey-show", "port-show"):
             yield f"{command} one", at(command, 2)
             yield command, at(command, "--all", "-K")
         yield "classkey-show one", at("classkey-show", 2, "--class", "cc")

@@ -51,7 +51,7 @@ def test_apply_shows_writes_and_verifies(cli: Cli, plan: Path) -> None:
     assert (result.code, result.err) == (0, "")
     assert result.out == shown(plan) + "done, verified by a fresh read; `ibkeys undo 1` rolls it back\n"
     assert [pkeys(cli, lid) for lid in (2, 3)] == [{0: "0xffff", 1: "0x8001"}, {0: "0x7fff", 1: "0x8001"}]
-    assert cli("enforce-show", 7, 2, "-f", "json").json["ports"][0]["partition_enforcement_inbound"] == 1
+    assert cli("port-show", "--enforcement", 7, 2, "-f", "json").json["ports"][0]["partition_enforcement_inbound"] == 1
 
 
 def test_each_port_that_changes_may_have_a_row(cli: Cli, plan: Path) -> None:

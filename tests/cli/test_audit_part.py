@@ -63,7 +63,7 @@ def named(out: str, ports: list[Row]) -> Counter[tuple[str, str, int]]:
 
 
 def ports_of(backend: str) -> list[Row]:
-    rows: list[Row] = run("counters-show", "--all", "--backend", backend, "-f", "json").json["ports"]
+    rows: list[Row] = run("port-show", "--counters", "--all", "--backend", backend, "-f", "json").json["ports"]
     return rows
 
 
@@ -91,7 +91,7 @@ def test_nothing_that_differs_is_together(
     file = save(net, tmp_path_factory.mktemp("part") / "a.db")
     document = run("audit", "--from", file, "--group", "QK,SE", "-f", "json").json
     out = run("audit", "--from", file, "--group", "QK,SE", "--fold", "--no-remedy").out
-    ports: list[Row] = run("counters-show", "--all", "--from", file, "-f", "json").json["ports"]
+    ports: list[Row] = run("port-show", "--counters", "--all", "--from", file, "-f", "json").json["ports"]
     assert named(out, ports) == findings(document)
     words = " ".join(out.split())
     for host, count in zip(HOSTS, violations, strict=True):

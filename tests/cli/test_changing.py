@@ -282,7 +282,7 @@ def test_no_key_is_left_outside_the_key_store(cli: Cli, key_file: Path, tmp_path
         cli("mkey-set", 2, "--new-m-key", f"@{key_file}", "--protect", 1, "--yes", "-d", "--pcap", tmp_path / "a.pcap"),
         cli("mkey-set", 2, "--protect", 0, "--yes", "-d", "-v", "-f", "json"),
         cli("pkey-set", 2, "3=0x8001", "--yes", "-d", "-f", "csv"),
-        cli("counters-show", 2, "-d"),
+        cli("port-show", "--counters", 2, "-d"),
         cli("mkey-show", "--all", "-d"),
     ]
     assert [result.code for result in outputs] == [0] * 5
@@ -297,20 +297,20 @@ def test_enforce_set(cli: Cli) -> None:
     result = cli("enforce-set", 7, 3, "--inbound", "on", "--outbound", "on", "--yes")
     assert result.code == 0
     assert "  PartitionEnforcementInbound: 0 -> 1\n  PartitionEnforcementOutbound: 0 -> 1\n" in result.out
-    assert cli("enforce-show", 7, 3, "-f", "csv").out.endswith(",3,7,1,1,,,,\n")
+    assert cli("port-show", "--enforcement", 7, 3, "-f", "csv").out.endswith(",3,7,1,1,,,,\n")
     assert cli("enforce-set", 7, 3, "--outbound", "off", "--yes").code == 0
-    assert cli("enforce-show", 7, 3, "-f", "csv").out.endswith(",3,7,1,0,,,,\n")
+    assert cli("port-show", "--enforcement", 7, 3, "-f", "csv").out.endswith(",3,7,1,0,,,,\n")
 
 
 def test_counters_clear_all_keeps_the_old_values_in_the_journal(cli: Cli, key_file: Path, tmp_path: Path) -> None:
     cli("mkey-set", 2, "--new-m-key", f"@{key_file}", "--protect", 2, "--lease", 60, "--yes")
     lost = cli("mkey-show", 2, "-t", 10, "--retries", 0, "--keystore", tmp_path / "empty")
     assert lost.code == 3
-    assert cli("counters-show", 2, "-f", "csv").out.splitlines()[1].endswith(",1,0,0,,,")
+    assert cli("port-show", "--counters", 2, "-f", "csv").out.splitlines()[1].endswith(",1,0,0,,,")
     result = cli("counters-clear", "--all", "--yes")
     assert (result.code, result.err) == (0, "")
     assert "  M_KeyViolations: 1 -> 0\n" in result.out
-    assert cli("counters-show", 2, "-f", "csv").out.splitlines()[1].endswith(",0,0,0,,,")
+    assert cli("port-show", "--counters", 2, "-f", "csv").out.splitlines()[1].endswith(",0,0,0,,,")
     with sqlite3.connect(tmp_path / "fabric.journal") as journal:
         commands = [row[0] for row in journal.execute("SELECT command FROM operations")]
     journal.close()

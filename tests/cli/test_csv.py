@@ -81,7 +81,7 @@ def test_no_text_is_run(text: str) -> None:
         ("discover",),
         ("pkey-show", "--all"),
         ("mkey-show", "--all"),
-        ("counters-show", "--all"),
+        ("port-show", "--counters", "--all"),
         ("matrix",),
         ("matrix", "--pairs"),
         ("audit", "--fail-on", "never"),

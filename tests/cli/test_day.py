@@ -33,9 +33,9 @@ COMMANDS = [
     ("discover",),
     ("pkey-show", "--all"),
     ("mkey-show", "--all"),
-    ("caps-show", "--all"),
-    ("enforce-show", "--all"),
-    ("counters-show", "--all"),
+    ("port-show", "--caps", "--all"),
+    ("port-show", "--enforcement", "--all"),
+    ("port-show", "--counters", "--all"),
     ("snapshot", "{folder}/now.db"),
     ("audit",),
     ("matrix",),
@@ -48,7 +48,7 @@ COMMANDS = [
     ("pkey-show", "-N", HOST),
     ("mkey-show", "5"),
     ("mkey-show", "-D", "0,1,2"),
-    ("counters-show", "-G", "0x0002c90200401040"),
+    ("port-show", "--counters", "-G", "0x0002c90200401040"),
     ("compare", "--ipoib", "--policy", "{folder}/partitions.conf"),
 ]
 

@@ -55,12 +55,12 @@ def test_the_numbers_are_those_of_mkey_show_and_the_other_commands(snapshot: Pat
     level = [(each["m_key_state"], str(each["m_key_protect_bits"]).replace("None", "unknown")) for each in shown]
     assert labelled(page["ibkeys_mkey_ports"], "m_key_state", "protect_level") == Counter(level)
     for kind in ("m_key", "p_key", "q_key"):
-        listed = shown if kind == "m_key" else ports("counters-show", snapshot)
+        listed = shown if kind == "m_key" else ports("port-show", snapshot)
         counts = [each[f"{kind}_violations"] for each in listed if each[f"{kind}_violations"] is not None]
         assert total(page, "ibkeys_violations", kind=kind) == sum(counts) > 0
         assert value(page, "ibkeys_violation_ports", kind=kind, level="nonzero") == sum(map(bool, counts))
         assert value(page, "ibkeys_violation_ports", kind=kind, level="saturated") == counts.count(65535)
-    external = [each for each in ports("enforce-show", snapshot) if each["node_type"] == "switch" and each["port"]]
+    external = [each for each in ports("port-show", snapshot) if each["node_type"] == "switch" and each["port"]]
     for direction in ("inbound", "outbound"):
         bits = Counter(each[f"partition_enforcement_{direction}"] for each in external)
         for state, bit in (("on", 1), ("off", 0), ("unknown", None)):

@@ -57,7 +57,7 @@ WRITTEN_ANEW: Final = "mkey-export {folder} --keystore {store} --write-opensm-co
 FOLDERS: Final[dict[str, str]] = {  # the file's name in the folder that is named
     "discover --security-keys {folder}": "guid2mkey",
     "mkey-show --security-keys {folder}": "neighbors",
-    "caps-show --security-keys {folder}": "guid2lid",
+    "port-show --caps --security-keys {folder}": "guid2lid",
     "mkey-import {folder} --keystore {new}": "guid2mkey",
     "mkey-export {folder} --keystore {store}": "guid2mkey",
     "sm-repair --cache-dir {folder} --keystore {store} --dry-run": "guid2mkey",

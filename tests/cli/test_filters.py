@@ -12,7 +12,7 @@ from tests.cli.conftest import Cli
 from tests.cli.saved import save
 from tests.fabricsim import change_each_subnet, subnet
 
-SHOWING = ["pkey-show", "mkey-show", "enforce-show", "caps-show", "counters-show"]
+SHOWING = ["pkey-show", "mkey-show", "port-show"]
 
 
 def listed(cli: Cli, command: str, *words: object) -> list[tuple[str, int]]:

@@ -209,16 +209,16 @@ def test_people_count_2_before_10() -> None:
 
 
 def rows_of(command: str, backend: str) -> list[Row]:
-    ports: list[Row] = run(command, "--all", "--backend", backend, "-f", "json").json["ports"]
+    ports: list[Row] = run(*command.split(), "--all", "--backend", backend, "-f", "json").json["ports"]
     return ports
 
 
 LISTS = {
     "mkey-show": lambda row: row["node_type"] != "switch" or row["port"] == 0,
-    "caps-show": lambda row: row["node_type"] != "switch" or row["port"] == 0,
-    "enforce-show": lambda row: row["node_type"] == "switch" and row["port"] != 0,
+    "port-show --caps": lambda row: row["node_type"] != "switch" or row["port"] == 0,
+    "port-show --enforcement": lambda row: row["node_type"] == "switch" and row["port"] != 0,
     "pkey-show": lambda row: True,
-    "counters-show": lambda row: True,
+    "port-show --counters": lambda row: True,
 }
 
 
@@ -227,7 +227,7 @@ LISTS = {
 def test_each_port_of_the_json_is_in_the_folded_table_once(command: str, fabric: str) -> None:
     backend = f"sim:{DATA / 'fabrics' / f'{fabric}.net'}"
     rows = rows_of(command, backend)
-    lines = run(command, "--all", "--fold", "--backend", backend).out.splitlines()
+    lines = run(*command.split(), "--all", "--fold", "--backend", backend).out.splitlines()
     words = [word for word in words_below(lines) if not re.fullmatch(r"[\d-][\w -]*", word)]  # a row's own cells
     wanted = Counter((row["node_guid"], row["port"]) for row in rows if LISTS[command](row))
     assert Counter(unfolded(words, rows)) == wanted
@@ -265,7 +265,7 @@ def test_a_terminal_gets_folded_rows_and_each_gives_every_row() -> None:
 )
 @pytest.mark.parametrize("command", LISTS)
 def test_what_does_not_go_together_is_refused(cli: Cli, command: str, words: tuple[str, ...], said: str) -> None:
-    result = cli(command, "--all", *words)
+    result = cli(*command.split(), "--all", *words)
     assert (result.code, result.error) == (2, said)
 
 

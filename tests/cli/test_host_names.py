@@ -21,7 +21,7 @@ def rails(tmp_path: Path) -> str:
     return f"sim:{file}"
 
 
-@pytest.mark.parametrize("command", ["pkey-show", "mkey-show", "caps-show", "counters-show", "enforce-show"])
+@pytest.mark.parametrize("command", ["pkey-show", "mkey-show", "port-show"])
 def test_the_one_node_of_a_host_is_shown_as_by_its_whole_name(cli: Cli, command: str) -> None:
     assert cli(command, "-N", "node03") == cli(command, "-N", "node03 mlx4_0")
 
@@ -34,7 +34,7 @@ def test_no_more_is_sent_for_it() -> None:
     assert sent("node03") == sent("node03 mlx4_0")
 
 
-@pytest.mark.parametrize("command", ["pkey-show", "mkey-show", "caps-show", "counters-show", "enforce-show"])
+@pytest.mark.parametrize("command", ["pkey-show", "mkey-show", "port-show"])
 def test_of_a_host_with_several_nodes_each_is_shown(rails: str, command: str) -> None:
     result = run(command, "--backend", rails, "-N", "node01", "-f", "json")
     assert result.code == 0, result.err

@@ -10,7 +10,7 @@ SWEEPS = [
     ("discover",),
     ("pkey-show", "--all"),
     ("mkey-show", "--all"),
-    ("caps-show", "--all"),
+    ("port-show", "--caps", "--all"),
     ("audit",),
     ("matrix",),
     ("mkey-recover",),

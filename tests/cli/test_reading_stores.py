@@ -20,7 +20,7 @@ VERSIONS = ("none", "first", "70c34ae", "3eed0cee")
 POLICY = "Default=0x7fff, ipoib : ALL=full ;\nblue=0x21 : 0x0002c903000a1021=full ;\n"
 LEVEL = ("--protect", "2", "--lease", "60")
 READING = (
-    *((command, "--all") for command in ("pkey-show", "mkey-show", "enforce-show", "caps-show", "counters-show")),
+    *((command, "--all") for command in ("pkey-show", "mkey-show", "port-show")),
     *((command,) for command in ("discover", "sm-show", "matrix", "audit", "policy-from", "doctor", "journal")),
     ("classkey-show", "2", "--class", "cc"),
     ("discover", "--names"),

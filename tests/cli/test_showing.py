@@ -28,9 +28,21 @@ ENFORCE = ["partition_enforcement_inbound", "partition_enforcement_outbound"]
 KEYS = {
     "pkey-show": ["capacity", "pkeys", "virtual_ports"],
     "mkey-show": M_KEY,
-    "enforce-show": [*ENFORCE, "peer"],
-    "caps-show": [*CAPS, "is_m_key_nvram", "is_p_key_nvram"],
-    "counters-show": [*COUNTERS, *DROPPED, SUPPRESSION],
+    "port-show --enforcement": [*ENFORCE, "peer"],
+    "port-show --caps": [*CAPS, "is_m_key_nvram", "is_p_key_nvram"],
+    "port-show --counters": [*COUNTERS, *DROPPED, SUPPRESSION],
+    "port-show --caps --enforcement": [*ENFORCE, "peer", *CAPS, "is_m_key_nvram", "is_p_key_nvram"],
+    "port-show": [
+        "state",
+        *ENFORCE,
+        "peer",
+        *CAPS,
+        "is_m_key_nvram",
+        "is_p_key_nvram",
+        *COUNTERS,
+        *DROPPED,
+        SUPPRESSION,
+    ],
 }
 
 
@@ -90,27 +102,29 @@ def test_mkey_show_csv(cli: Cli) -> None:
     )
 
 
-def test_enforce_show_table(cli: Cli) -> None:
-    assert cli("enforce-show", 7, 3).out == (
+def test_enforcement_of_one_port(cli: Cli) -> None:
+    assert cli("port-show", "--enforcement", 7, 3).out == (
         "MF0;switch-a:IS5023/U1 (switch 0x0002c90200401000) port 3, LID 7\n  Inbound:  off\n  Outbound: off\n"
     )
 
 
-def test_enforce_show_says_what_is_at_the_far_end(cli: Cli) -> None:
-    lines = cli("enforce-show", "--all").out.splitlines()
+def test_enforcement_says_what_is_at_the_far_end(cli: Cli) -> None:
+    lines = cli("port-show", "--enforcement", "--all").out.splitlines()
     assert lines[0].split() == ["Node", "GUID", "Port", "LID", "Inbound", "Outbound", "Peer"]
     assert lines[1].endswith("  off      off       node01 mlx4_0 port 1")
     assert lines[4].endswith("  off      off       -")
-    ports = cli("enforce-show", "--all", "-f", "json").json["ports"]
+    ports = cli("port-show", "--enforcement", "--all", "-f", "json").json["ports"]
     peers = {(port["node_desc"], port["port"]): port["peer"] for port in ports}
     own = {"node_guid": "0x0002c903000a1010", "node_desc": "node01 mlx4_0", "node_type": "ca", "port": 1}
     assert peers["MF0;switch-a:IS5023/U1", 1] == own
     assert peers["MF0;switch-a:IS5023/U1", 4] is None
-    assert cli("enforce-show", 7, 1, "-f", "json").json["ports"][0]["peer"] is None, "one port does not know it"
+    assert cli("port-show", "--enforcement", 7, 1, "-f", "json").json["ports"][0]["peer"] is None, (
+        "one port does not know it"
+    )
 
 
-def test_enforce_show_folds_ports_by_the_kind_of_node_behind_them(cli: Cli) -> None:
-    lines = cli("enforce-show", "--all", "--fold").out.splitlines()
+def test_enforcement_folds_ports_by_the_kind_of_node_behind_them(cli: Cli) -> None:
+    lines = cli("port-show", "--enforcement", "--all", "--fold").out.splitlines()
     assert [line.split() for line in lines if line.split()[1] in ("off", "on")] == [
         ["6", "off", "off", "ca"],
         ["6", "off", "off", "-"],
@@ -132,47 +146,88 @@ def dropping(monkeypatch: pytest.MonkeyPatch, nameless: bool = False) -> None:
     change_each_subnet(monkeypatch, counted)
 
 
-def test_counters_show_has_the_constraint_errors_of_ports_that_enforce(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_counters_have_the_constraint_errors_of_ports_that_enforce(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     dropping(monkeypatch)
-    ports = cli("counters-show", "--all", "-f", "json").json["ports"]
+    ports = cli("port-show", "--counters", "--all", "-f", "json").json["ports"]
     dropped = {(port["node_desc"], port["port"]): tuple(port[key] for key in DROPPED) for port in ports}
     assert dropped.pop(("MF0;switch-a:IS5023/U1", 3)) == (7, 2)
     assert set(dropped.values()) == {(None, None)}
-    lines = cli("counters-show", "--all").out.splitlines()
+    lines = cli("port-show", "--counters", "--all").out.splitlines()
     assert lines[0].split()[-2:] == ["XmitConstr", "RcvConstr"]
     cells = [tuple(line.split()[-7:]) for line in lines[1:]]
     assert [row for row in cells if row[-2:] != ("-", "-")] == [("3", "7", "0", "0", "0", "7", "2")]
-    assert cli("counters-show", 7, 3, "-f", "csv").out.splitlines()[1].endswith(",3,7,0,0,0,7,2,")
-    assert "  PortXmitConstraintErrors: 7\n" in cli("counters-show", 7, 3).out
+    assert cli("port-show", "--counters", 7, 3, "-f", "csv").out.splitlines()[1].endswith(",3,7,0,0,0,7,2,")
+    assert "  PortXmitConstraintErrors: 7\n" in cli("port-show", "--counters", 7, 3).out
 
 
 def test_constraint_errors_that_nobody_tells_are_unknown_and_said(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     dropping(monkeypatch, nameless=True)
-    result = cli("counters-show", "--all")
+    result = cli("port-show", "--counters", "--all")
     assert result.code == 0
     assert [line for line in result.out.splitlines() if line.endswith("?")] != []
     assert "ibkeys: note: constraint errors of 1 switch port are not known; 'MF0;switch-a:IS5023/U1'" in result.err
 
 
-def test_caps_show_of_a_ca_has_no_enforcement(cli: Cli) -> None:
-    port = cli("caps-show", 2, "-f", "json").json["ports"][0]
+def test_each_group_has_the_values_that_all_of_them_have(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    dropping(monkeypatch)
+    whole = cli("port-show", "--all", "-f", "json").json["ports"]
+    for command in ("port-show --enforcement", "port-show --caps", "port-show --counters"):
+        ports = cli(*command.split(), "--all", "-f", "json").json["ports"]
+        assert ports == [{name: port[name] for name in IDENTITY + KEYS[command]} for port in whole]
+
+
+def test_the_table_of_many_ports_has_what_fits_a_screen(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    dropping(monkeypatch)
+    lines = [line.split() for line in cli("port-show", "--all").out.splitlines()]
+    enforcement, counters = ["Inbound", "Outbound"], ["M_KeyViol", "P_KeyViol", "Q_KeyViol", "XmitConstr", "RcvConstr"]
+    assert lines[0] == ["Node", "GUID", "Port", "LID", "State", *enforcement, *counters]
+    assert len(lines) == 1 + 24
+    assert [" ".join(line[2:]) for line in lines if line[-2:] == ["7", "2"]] == ["3 7 Active on on 0 0 0 7 2"]
+    of_one = cli("port-show", 7, 3).out
+    assert all(f"  {title}:" in of_one for title in ("State", "PartitionCap", "InboundEnforcementCap", "IsP_KeyNVRAM"))
+    assert "PortXmitConstraintErrors: 7\n" in of_one
+
+
+@pytest.mark.parametrize(
+    ("group", "switch_info", "port_counters"), [("--enforcement", 0, 0), ("--caps", 1, 0), ("--counters", 0, 1)]
+)
+def test_only_attributes_of_the_chosen_group_are_asked(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, group: str, switch_info: int, port_counters: int
+) -> None:
+    dropping(monkeypatch)
+    result = cli("port-show", group, "-D", "0,1", 3, "-d")
+    assert result.code == 0
+    asked = [result.err.count(f"> Get({attribute},") for attribute in ("SwitchInfo", "PortCounters")]
+    assert asked == [switch_info, port_counters]
+
+
+def test_a_port_of_which_something_is_missing_exits_3(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(net: Subnet) -> None:
+        net.faults.lose_next("reply", node=net.node("MF0;switch-a:IS5023/U1"), attribute=0x12, count=100)
+
+    change_each_subnet(monkeypatch, silent)
+    assert cli("port-show", "--caps", "-D", "0,1", 3, "-t", 10).code == 3
+    assert cli("port-show", "-D", "0,1", 3, "-t", 10).code == 3
+    assert cli("port-show", "--enforcement", "-D", "0,1", 3, "-t", 10).code == 0
+
+
+def test_a_ca_has_no_capability_to_enforce(cli: Cli) -> None:
+    port = cli("port-show", "--caps", 2, "-f", "json").json["ports"][0]
     assert [port[key] for key in CAPS] == [64, None, None, None]
-    assert "  PartitionEnforcementCap: -\n" in cli("caps-show", 2).out
+    assert "  PartitionEnforcementCap: -\n" in cli("port-show", "--caps", 2).out
 
 
-def test_caps_show_of_a_switch(cli: Cli) -> None:
-    port = cli("caps-show", 7, 2, "-f", "json").json["ports"][0]
+def test_capabilities_of_a_switch(cli: Cli) -> None:
+    port = cli("port-show", "--caps", 7, 2, "-f", "json").json["ports"][0]
     assert [port[key] for key in CAPS] == [8, 64, 1, 1]
     assert (port["is_m_key_nvram"], port["is_p_key_nvram"]) == (False, False)
 
 
 @pytest.mark.parametrize("command", KEYS)
 def test_json_carries_the_keys_of_the_contract(cli: Cli, command: str) -> None:
-    document = cli(command, "--all", "--each", "-f", "json").json
+    document = cli(*command.split(), "--all", "--each", "-f", "json").json
     assert list(document) == ["schema", "ports", "errors", "unreached"]
-    assert document["schema"].startswith(f"ibkeys.{command}/")
+    assert document["schema"].startswith(f"ibkeys.{command.split()[0]}/")
     # two switches of 8 ports with their port 0, six CAs
     assert len(document["ports"]) == 2 * 9 + 6
     for port in document["ports"]:
@@ -190,34 +245,36 @@ def test_mkey_show_lists_a_switch_once(cli: Cli) -> None:
 
 def test_enforcement_is_yes_no_or_does_not_apply(cli: Cli) -> None:
     cli("enforce-set", 7, 3, "--inbound", "on", "--yes")
-    ports = cli("enforce-show", "--all", "-f", "json").json["ports"]
+    ports = cli("port-show", "--enforcement", "--all", "-f", "json").json["ports"]
     said = {(port["node_type"], port["port"] == 0): set() for port in ports}
     for port in ports:
         said[port["node_type"], port["port"] == 0] |= {port[name] for name in ENFORCE}
     assert said == {("switch", False): {False, True}, ("switch", True): {None}, ("ca", False): {None}}
-    assert cli("enforce-show", 2).out.splitlines()[1:] == ["  Inbound:  -", "  Outbound: -"]
+    assert cli("port-show", "--enforcement", 2).out.splitlines()[1:] == ["  Inbound:  -", "  Outbound: -"]
 
 
 @pytest.mark.parametrize("command", KEYS)
 def test_csv_has_the_columns_of_json(cli: Cli, command: str) -> None:
-    rows = list(csv.DictReader(io.StringIO(cli(command, "--all", "--each", "-f", "csv").out)))
+    rows = list(csv.DictReader(io.StringIO(cli(*command.split(), "--all", "--each", "-f", "csv").out)))
     assert len(rows) == 24
-    entry = ["capacity", "index", "pkey", "partition", "membership"]
+    entry = ["index", "pkey", "partition", "membership"]
     peer = ["peer_node_guid", "peer_node_desc", "peer_node_type", "peer_port"]
-    flat = {"pkey-show": entry, "enforce-show": [*ENFORCE, *peer]}
-    assert list(rows[0]) == IDENTITY + flat.get(command, KEYS[command])
+    parts = {"peer": peer, "pkeys": entry, "virtual_ports": []}
+    expected = [column for name in KEYS[command] for column in parts.get(name, [name])]
+    assert list(rows[0]) == IDENTITY + expected
 
 
 @pytest.mark.parametrize(
-    ("command", "listed"), [("pkey-show", 24), ("mkey-show", 8), ("enforce-show", 16), ("caps-show", 8)]
+    ("command", "listed"),
+    [("pkey-show", 24), ("mkey-show", 8), ("port-show --enforcement", 16), ("port-show --caps", 8), ("port-show", 24)],
 )
 def test_table_of_all_lists_the_ports_that_have_something_to_say(cli: Cli, command: str, listed: int) -> None:
-    lines = cli(command, "--all").out.splitlines()
+    lines = cli(*command.split(), "--all").out.splitlines()
     assert lines[0].split()[:4] == ["Node", "GUID", "Port", "LID"]
     assert len(lines) == 1 + listed
 
 
-def test_counters_show_says_which_traps_a_port_holds_back(tmp_path: Path) -> None:
+def test_counters_say_which_traps_a_port_holds_back(tmp_path: Path) -> None:
     net = subnet("two-switch")
     port = net.port("node02 mlx4_0", 1)
     port.capability_mask |= CapabilityMask.IS_MULTICAST_P_KEY_TRAP_SUPPRESSION_SUPPORTED
@@ -226,12 +283,12 @@ def test_counters_show_says_which_traps_a_port_holds_back(tmp_path: Path) -> Non
     PortInfo.multicast_p_key_trap_suppression_enabled.patch(other.info, 1)
     with tool(net) as fabric:
         save_snapshot(tmp_path / "s.db", take_snapshot(fabric, Fingerprints.generate()))
-    shown = run("counters-show", "--all", "--each", "--from", tmp_path / "s.db").out.splitlines()
+    shown = run("port-show", "--counters", "--all", "--each", "--from", tmp_path / "s.db").out.splitlines()
     assert shown[0].endswith("TrapSuppr")
     assert {line.split()[0]: line.split()[-1] for line in shown if line.startswith("node0")} == {
         f"node0{number}": "2" if number == 2 else "-" for number in range(1, 7)
     }
-    rows = run("counters-show", "--all", "--from", tmp_path / "s.db", "-f", "json").json["ports"]
+    rows = run("port-show", "--counters", "--all", "--from", tmp_path / "s.db", "-f", "json").json["ports"]
     assert {row[SUPPRESSION] for row in rows if row["node_desc"] != "node02 mlx4_0"} == {None}
     assert [row[SUPPRESSION] for row in rows if row["node_desc"] == "node02 mlx4_0"] == [2]
 

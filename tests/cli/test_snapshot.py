@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.conftest import KEY, TWO_SWITCH, Cli, run
 
-READING = ["pkey-show", "mkey-show", "caps-show", "counters-show", "enforce-show"]
+READING = ["pkey-show", "mkey-show", "port-show"]
 
 
 def test_one_of_a_kind_is_not_many(tmp_path: Path) -> None:

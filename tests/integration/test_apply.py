@@ -35,7 +35,7 @@ def run(fabric: Ibsim, *arguments: str, codes: tuple[int, ...] = (0,)) -> Any:
 def physical(fabric: Ibsim) -> Any:
     """Every P_Key table and enforcement bit, as ibkeys reads them."""
     tables = run(fabric, "pkey-show", "--all")["ports"]
-    bits = run(fabric, "enforce-show", "--all")["ports"]
+    bits = run(fabric, "port-show", "--enforcement", "--all")["ports"]
     return [{**port, "bits": bit} for port, bit in zip(tables, bits, strict=True)]
 
 

@@ -27,8 +27,10 @@ from tests.integration.ibsim import SIM_HOSTS, Ibsim, ibkeys
 # What ibsim does not model, and nothing else. Vendor and device ids belong here too, but no command prints them.
 NOT_MODELLED = {
     "mkey-show": {"m_key_state", "m_key", "m_key_protect_bits", "m_key_lease_period", "m_key_violations"},
-    "caps-show": {"inbound_enforcement_cap", "outbound_enforcement_cap"},
-    "enforce-show": {"partition_enforcement_inbound", "partition_enforcement_outbound"},
+    "port-show": {
+        *("inbound_enforcement_cap", "outbound_enforcement_cap"),
+        *("partition_enforcement_inbound", "partition_enforcement_outbound"),
+    },
 }
 # Their titles in tables.
 NOT_MODELLED_TITLES = (
@@ -41,7 +43,7 @@ NOT_MODELLED_TITLES = (
 )
 
 SAMPLE = ("dual-home", "two-switch")
-SHOWING = ("pkey-show", "mkey-show", "caps-show", "counters-show", "enforce-show")
+SHOWING = ("pkey-show", "mkey-show", "port-show")
 
 
 def fabrics() -> dict[str, Path]:
@@ -251,7 +253,7 @@ ADDRESSES = (
     "--all",
 )
 SHOWN = [f"{command} {address} -f json" for command in SHOWING for address in ADDRESSES]
-BRIEF = ["pkey-show --all -f json", "pkey-show -D {switch_route} {linked} -f json", "enforce-show --all -f json"]
+BRIEF = ["pkey-show --all -f json", "pkey-show -D {switch_route} {linked} -f json", "port-show --all -f json"]
 FIRST = [*(f"{command} --all -f json" for command in SHOWING), *SHOWN[:: len(ADDRESSES) + 1], *SHOWN[: len(ADDRESSES)]]
 """Each command at all ports, each address, and each command at an address of its own."""
 
@@ -284,9 +286,9 @@ def test_discover(pair_at: Callable[[Place], Pair], place: Place, line: str) -> 
             "pkey-show --all",
             "pkey-show -D {switch_route} {linked}",
             "mkey-show -D {ca_route}",
-            "caps-show -D {switch_route}",
-            "counters-show --all",
-            "enforce-show --all",
+            "port-show --caps -D {switch_route}",
+            "port-show --counters --all",
+            "port-show --enforcement --all",
             "discover",
         )
     ),
@@ -297,7 +299,7 @@ def test_other_formats(pair_at: Callable[[Place], Pair], place: Place, line: str
     assert text.count("\n") >= 2
 
 
-@pytest.mark.parametrize(("place", "line"), everywhere(["mkey-show --all -f csv", "caps-show --all -f csv"]))
+@pytest.mark.parametrize(("place", "line"), everywhere(["mkey-show --all -f csv", "port-show --all -f csv"]))
 def test_csv_of_what_ibsim_models_in_part(pair_at: Callable[[Place], Pair], place: Place, line: str) -> None:
     code, text = pair_at(place).same(line)
     assert code == 0
@@ -314,13 +316,13 @@ BAD = [
     (2, "pkey-show -D {far}"),
     (2, "mkey-show -D {farther}"),
     (3, "pkey-show -D {switch_route},{dead}"),
-    (3, "counters-show -D {switch_route},{dead},1"),
-    (2, "enforce-show -D {switch_route} {past}"),
+    (3, "port-show --counters -D {switch_route},{dead},1"),
+    (2, "port-show --enforcement -D {switch_route} {past}"),
     (2, "pkey-show -D 0 255"),
     (2, "pkey-show -D 0 256"),
     (3, "pkey-show -G 0x1"),
     (2, "pkey-show -G 0"),
-    (3, "caps-show -N nobody-has-this-name"),
+    (3, "port-show --caps -N nobody-has-this-name"),
     (2, "pkey-show -L -D 0,1"),
     (2, "pkey-show --all 1"),
     (2, "pkey-show 1 2 3"),

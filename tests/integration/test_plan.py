@@ -73,7 +73,7 @@ def test_enforcement_too_is_what_opensm_would_set() -> None:
         asked = ("plan", "--policy", policy, "--out", plan, "--sm-guid", SM_GUIDS["two-switch"])
         assert served.ibkeys(*asked).returncode == 1
         apply(served, plan)
-        planned, enforced = tables(served), served.ibkeys("enforce-show", "--all", "-f", "csv").stdout
+        planned, enforced = tables(served), served.ibkeys("port-show", "--enforcement", "--all", "-f", "csv").stdout
         told = [
             (row["partition_enforcement_inbound"], row["partition_enforcement_outbound"])
             for row in DictReader(enforced.splitlines())
@@ -83,5 +83,5 @@ def test_enforcement_too_is_what_opensm_would_set() -> None:
         assert "pkey table" not in log
         assert "pkey_mgr_enforce_partition: Set PortInfo" not in log
         assert tables(served) == planned
-        assert served.ibkeys("enforce-show", "--all", "-f", "csv").stdout == enforced
+        assert served.ibkeys("port-show", "--enforcement", "--all", "-f", "csv").stdout == enforced
         assert served.ibkeys("plan", "--policy", policy).returncode == 0

@@ -109,16 +109,18 @@ def test_the_command_decode_gives_the_same(fabric: Topology) -> None:
 
 SHOWN = {
     "mkey-show": ("PortInfo", ["M_Key", "M_KeyProtectBits", "M_KeyLeasePeriod", "M_KeyViolations"]),
-    "counters-show": ("PortInfo", ["M_KeyViolations", "P_KeyViolations", "Q_KeyViolations"]),
-    "enforce-show": ("PortInfo", ["PartitionEnforcementInbound", "PartitionEnforcementOutbound"]),
-    "caps-show": ("SwitchInfo", ["PartitionEnforcementCap", "InboundEnforcementCap", "OutboundEnforcementCap"]),
+    "port-show --counters": ("PortInfo", ["M_KeyViolations", "P_KeyViolations", "Q_KeyViolations"]),
+    "port-show --enforcement": ("PortInfo", ["PartitionEnforcementInbound", "PartitionEnforcementOutbound"]),
+    "port-show --caps": ("SwitchInfo", ["PartitionEnforcementCap", "InboundEnforcementCap", "OutboundEnforcementCap"]),
 }
 
 
 @pytest.mark.parametrize("command", SHOWN)
 def test_commands_show_what_smpquery_prints(fabric: Topology, command: str) -> None:
     attribute, names = SHOWN[command]
-    rows = json.loads(fabric.ibsim.ibkeys(command, "--all", "--each", "-K", "-f", "json", check=True).stdout)["ports"]
+    rows = json.loads(fabric.ibsim.ibkeys(*command.split(), "--all", "--each", "-K", "-f", "json", check=True).stdout)[
+        "ports"
+    ]
     by_place = {(row["node_guid"], row["port"]): row for row in rows}
     assert len(by_place) == len(rows) == len(fabric.ports)
     for (_, num), port in fabric.ports.items():
@@ -128,14 +130,15 @@ def test_commands_show_what_smpquery_prints(fabric: Topology, command: str) -> N
         assert row["port_guid"] == node["PortGUID"]
         if not external:
             assert row["lid"] == int(port.printed["PortInfo"]["LID"])
-        if command == "caps-show":
+        if command == "port-show --caps":
             assert row["partition_cap"] == int(node["PartitionCap"])
         # an external port of a switch has the M_Key of port 0; other nodes have no SwitchInfo
         source = fabric.ports[port_zero(fabric, num, node)] if command == "mkey-show" and external else port
         for name in names:
             expected = source.printed.get(attribute, {}).get(name)
             assert (
-                expected is None or (command == "enforce-show" and not external)  # null where nothing enforces
+                expected is None
+                or (command == "port-show --enforcement" and not external)  # null where nothing enforces
                 if row[NAMES[attribute][name]] is None
                 else same(name, str(expected), as_number(row[NAMES[attribute][name]]))
             )

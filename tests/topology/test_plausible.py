@@ -146,8 +146,8 @@ COMMANDS = [
     ("pkey-show", "-D", "0,1,2"),
     ("pkey-show", "-G", hex(GUID)),
     ("mkey-show", "-D", "0,1,2"),
-    ("caps-show", "--all"),
-    ("counters-show", "--all"),
+    ("port-show", "--caps", "--all"),
+    ("port-show", "--counters", "--all"),
     ("audit",),
     ("audit", "-f", "json"),
     ("matrix",),
@@ -164,7 +164,7 @@ def test_every_command_names_it_and_exits_3(monkeypatch: pytest.MonkeyPatch, kin
         assert not re.search(r"[\s:,]-\d", result.out)
 
 
-@pytest.mark.parametrize("command", ["pkey-show", "mkey-show", "caps-show"])
+@pytest.mark.parametrize("command", ["pkey-show", "mkey-show", "port-show"])
 def test_a_single_port_with_an_odd_value_is_shown_and_exits_3(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     answer = fabric_with(port_info={"lid": 0xFFFF})
     result = run_on(monkeypatch, answer, command, "-D", "0,1,2", "-f", "json")

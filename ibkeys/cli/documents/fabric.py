@@ -34,7 +34,7 @@ def _of_peer(part: str) -> Callable[[Row], Any]:
     return lambda row: NOTHING if row["peer"] is None else row["peer"][part]
 
 
-_STATE: Final = Field(
+STATE: Final = Field(
     "state", maybe(NUMBER), "PortState: 1 Down, 2 Initialize, 3 Armed, 4 Active. Null: not read.", "State", _state
 )
 _PHYS_STATE: Final = Field(
@@ -55,7 +55,7 @@ DISCOVER: Final = Document(
                     _NUM_PORTS,
                     Field(
                         "ports",
-                        listed(object_of(Field("port", PORT_NUMBER), Field("lid", LID), _STATE, _PHYS_STATE, _PEER)),
+                        listed(object_of(Field("port", PORT_NUMBER), Field("lid", LID), STATE, _PHYS_STATE, _PEER)),
                         "Its ports, port 0 of a switch first.",
                     ),
                 )
@@ -65,7 +65,7 @@ DISCOVER: Final = Document(
         ERRORS,
         UNREACHED,
     ),
-    Rows("port", (*PORT, _NUM_PORTS, _STATE, _PHYS_STATE, *parts_of(_PEER))),
+    Rows("port", (*PORT, _NUM_PORTS, STATE, _PHYS_STATE, *parts_of(_PEER))),
 )
 LISTED_PORT: Final = (
     Field("node_desc", NODE_DESC, title="Node"),
@@ -73,7 +73,7 @@ LISTED_PORT: Final = (
     Field("node_type", NODE_TYPE, title="Type"),
     Field("port", PORT_NUMBER, title="Port"),
     Field("lid", LID, title="LID"),
-    _STATE,
+    STATE,
     _PHYS_STATE,
     Field("peer", FAR_END, title="Peer", text=_of_peer("node_desc")),
     Field("peer", FAR_END, title="Peer GUID", text=_of_peer("node_guid")),

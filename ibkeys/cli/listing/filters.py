@@ -94,7 +94,7 @@ class PortFilter:
             self.is_about(port)
             and (not self.needs_tables or self._has_p_key(port))
             and (not asked.level or _level(port) in asked.level)
-            and (not asked.nonzero or _has_counted(port))
+            and (not asked.nonzero or has_counted(port))
             and (self._changed is None or port.id.key in self._changed)
         )
 
@@ -144,7 +144,8 @@ def _level(port: Port) -> int | None:
     return info.m_key_protect_bits if info is not None else None
 
 
-def _has_counted(port: Port) -> bool:
+def has_counted(port: Port) -> bool:
+    """Whether a port that was read has counted a violation."""
     from ibkeys.mad.attributes import counted_violations
 
     info = port.port_info

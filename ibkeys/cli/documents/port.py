@@ -1,0 +1,201 @@
+"""The document about enforcement, capacities and violation counters of ports: port-show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ibkeys.cli.documents.fabric import STATE
+from ibkeys.cli.documents.field import (
+    FLAG,
+    NOTHING,
+    NUMBER,
+    Document,
+    Field,
+    Row,
+    Rows,
+    listed,
+    maybe,
+    object_of,
+    parts_of,
+)
+from ibkeys.cli.documents.shared import ERRORS, FAR_END, PORT, UNREACHED
+
+
+def is_external(row: Row) -> bool:
+    """Whether a port is an external one of a switch."""
+    return bool(row["node_type"] == "switch" and row["port"] != 0)
+
+
+def has_enforcement(row: Row) -> bool:
+    """Whether a port enforces or could: an external port of a switch, or a router port that does."""
+    return is_external(row) or row[INBOUND] is not None
+
+
+# What a port or node cannot have is another thing than what could not be read, which is None.
+
+
+def _on(name: str) -> Callable[[Row], str | None]:
+    words = {True: "on", False: "off", None: None}
+    return lambda row: words[row[name]] if has_enforcement(row) else NOTHING
+
+
+def _of_switch(name: str) -> Callable[[Row], Any]:
+    return lambda row: row[name] if row["node_type"] == "switch" else NOTHING
+
+
+def _peer(row: Row) -> str:
+    peer = row["peer"]
+    return f"{peer['node_desc'] or peer['node_guid']} port {peer['port']}" if peer is not None else NOTHING
+
+
+def _kind_of_peer(row: Row) -> str:
+    return row["peer"]["node_type"] if row["peer"] is not None else NOTHING
+
+
+INBOUND: Final = "partition_enforcement_inbound"
+_OUTBOUND: Final = "partition_enforcement_outbound"
+_ENFORCEMENT_CAP: Final = "partition_enforcement_cap"
+_INBOUND_CAP: Final = "inbound_enforcement_cap"
+_OUTBOUND_CAP: Final = "outbound_enforcement_cap"
+_NO_SWITCH: Final = "Null: not a switch, or not read."
+
+ENFORCEMENT: Final = (
+    Field(
+        INBOUND,
+        maybe(FLAG),
+        "PartitionEnforcementInbound: whether packets that enter the switch are checked. Null: not read, or no port "
+        "that enforces partitions.",
+        title="Inbound",
+        text=_on(INBOUND),
+    ),
+    Field(
+        _OUTBOUND,
+        maybe(FLAG),
+        "PartitionEnforcementOutbound: whether packets that leave the switch are checked. Null: not read, or no port "
+        "that enforces partitions.",
+        title="Outbound",
+        text=_on(_OUTBOUND),
+    ),
+    Field(
+        "peer",
+        FAR_END,
+        "The port at the other end of the link. Null: no link, or a single port was read, which does not report it.",
+        title="Peer",
+        text=_peer,
+        folded=_kind_of_peer,
+    ),
+)
+CAPS: Final = (
+    Field(
+        "partition_cap",
+        maybe(NUMBER),
+        "PartitionCap of the node: how many entries the P_Key table of a CA or router port, or of port 0 of a switch, "
+        "can have. Null: not read.",
+        title="PartitionCap",
+        short="Partitions",
+        brief=lambda row: NOTHING if is_external(row) else row["partition_cap"],
+    ),
+    Field(
+        _ENFORCEMENT_CAP,
+        maybe(NUMBER),
+        f"PartitionEnforcementCap: how many entries the P_Key table of an external port can have. {_NO_SWITCH}",
+        title="PartitionEnforcementCap",
+        text=_of_switch(_ENFORCEMENT_CAP),
+        short="EnforceCap",
+    ),
+    Field(
+        _INBOUND_CAP,
+        maybe(FLAG),
+        f"InboundEnforcementCap: whether the switch can check packets that enter it. {_NO_SWITCH}",
+        title="InboundEnforcementCap",
+        text=_of_switch(_INBOUND_CAP),
+        short="InboundCap",
+    ),
+    Field(
+        _OUTBOUND_CAP,
+        maybe(FLAG),
+        f"OutboundEnforcementCap: whether the switch can check packets that leave it. {_NO_SWITCH}",
+        title="OutboundEnforcementCap",
+        text=_of_switch(_OUTBOUND_CAP),
+        short="OutboundCap",
+    ),
+    Field(
+        "is_m_key_nvram",
+        maybe(FLAG),
+        "IsM_KeyNVRAM: whether the M_Key survives a reset. Null: not read.",
+        title="IsM_KeyNVRAM",
+        short="M_Key NVRAM",
+    ),
+    Field(
+        "is_p_key_nvram",
+        maybe(FLAG),
+        "IsP_KeyNVRAM: whether the P_Key table survives a reset. Null: not read.",
+        title="IsP_KeyNVRAM",
+        short="P_Key NVRAM",
+    ),
+)
+SUPPRESSION: Final = "multicast_p_key_trap_suppression_enabled"
+COUNTERS: Final = (
+    Field(
+        "m_key_violations",
+        maybe(NUMBER),
+        "M_KeyViolations: how many SMPs with a wrong M_Key the port has counted, up to 65535. Null: not read.",
+        title="M_KeyViolations",
+        short="M_KeyViol",
+    ),
+    Field(
+        "p_key_violations",
+        maybe(NUMBER),
+        "P_KeyViolations: how many packets with a wrong P_Key the port has counted, up to 65535. Null: not read.",
+        title="P_KeyViolations",
+        short="P_KeyViol",
+    ),
+    Field(
+        "q_key_violations",
+        maybe(NUMBER),
+        "Q_KeyViolations: how many packets with a wrong Q_Key the port has counted, up to 65535. Null: not read.",
+        title="Q_KeyViolations",
+        short="Q_KeyViol",
+    ),
+    Field(
+        "xmit_constraint_errors",
+        maybe(NUMBER),
+        "PortXmitConstraintErrors: how many outgoing packets the port has dropped, most by partition enforcement, up "
+        "to 255. Null: no switch port that enforces, or not read.",
+        title="PortXmitConstraintErrors",
+        short="XmitConstr",
+    ),
+    Field(
+        "rcv_constraint_errors",
+        maybe(NUMBER),
+        "PortRcvConstraintErrors: the same of incoming packets.",
+        title="PortRcvConstraintErrors",
+        short="RcvConstr",
+    ),
+    Field(
+        SUPPRESSION,
+        maybe(NUMBER),
+        "MulticastPKeyTrapSuppressionEnabled: which traps about a bad P_Key of multicast packets the port holds back; "
+        "0: none. Null: the port has no such setting, it is an external port of a switch, or it was not read.",
+        title="MulticastPKeyTrapSuppressionEnabled",
+        short="TrapSuppr",
+        empty=NOTHING,
+    ),
+)
+
+_VALUES: Final = (STATE, *ENFORCEMENT, *CAPS, *COUNTERS)
+PORT_SHOW: Final = Document(
+    "port-show",
+    1,
+    (
+        Field(
+            "ports",
+            listed(object_of(*PORT, *(each._replace(optional=True) for each in _VALUES))),
+            "The ports that were asked for. With --enforcement, --caps or --counters only these values are there.",
+        ),
+        ERRORS,
+        UNREACHED,
+    ),
+    Rows("port", (*PORT, *(column for each in _VALUES for column in parts_of(each) or (each,)))),
+)

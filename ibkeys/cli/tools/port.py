@@ -1,0 +1,145 @@
+"""Ports: partition enforcement, capacities and violation counters, by one sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from ibkeys.cli import exits, options
+from ibkeys.cli.documents.fabric import STATE
+from ibkeys.cli.documents.port import (
+    CAPS,
+    COUNTERS,
+    ENFORCEMENT,
+    PORT_SHOW,
+    SUPPRESSION,
+    has_enforcement,
+    is_external,
+)
+from ibkeys.cli.help.command import command
+from ibkeys.cli.options import ShownPorts
+from ibkeys.cli.render import NOTHING, Row
+from ibkeys.cli.showing import Sheet, peer_document, read_sheet, show, values_of
+from ibkeys.printable import counted
+
+if TYPE_CHECKING:
+    from ibkeys.cli.documents.field import Field
+    from ibkeys.discovery.port_counters import ConstraintErrors
+    from ibkeys.fabric.readable_port import ReadablePort
+    from ibkeys.source import Source
+    from ibkeys.topology.nodes import Port
+
+_GROUPS: Final[Mapping[str, tuple[tuple[Field, ...], Callable[[Row], bool]]]] = {
+    "enforcement": (ENFORCEMENT, has_enforcement),
+    "caps": (CAPS, lambda row: not is_external(row)),
+    "counters": (COUNTERS, lambda row: True),
+}
+"""The option of each group of fields, and which ports a table has for it."""
+_OVERVIEW: Final = frozenset(field.name for field in (STATE, *ENFORCEMENT[:2], *COUNTERS))
+"""What a table of many ports has of all groups: what fits a screen."""
+_CONSTRAINT_ERRORS: Final = {"xmit_constraint_errors": "transmitted", "rcv_constraint_errors": "received"}
+"""JSON name → the attribute of `ConstraintErrors`."""
+
+
+@command("port-show")
+@options.shown_ports(
+    options.flag("--enforcement", help="Only partition enforcement, and the far end of the link."),
+    options.flag("--caps", help="Only P_Key capacities and enforcement capabilities."),
+    options.flag("--counters", help="Only violation counters and constraint errors."),
+)
+def port_show(asked: ShownPorts, **groups: bool) -> int:
+    """Show enforcement, capacities and violations of ports.
+
+    Without --enforcement, --caps or --counters, which can be combined, all values are shown; the table of many ports
+    then has PortState, enforcement and counters only. Inbound applies to packets that enter a switch, outbound to
+    packets that leave it; only external ports of switches enforce partitions, and sometimes ports of routers. Violation
+    counters stop at 65535, and counters-clear clears them. Constraint errors, which it does not clear, stop at 255:
+    packets that a switch port dropped, most because of its enforcement.
+    """
+    is_all = not any(groups.values())
+    chosen = [name for name in _GROUPS if is_all or groups[name]]
+    fields = [*([STATE] if is_all else []), *(field for name in chosen for field in _GROUPS[name][0])]
+    dropped: dict[Port, ConstraintErrors] = {}
+
+    def read(handle: ReadablePort) -> None:
+        handle.read_port_info()
+        if "caps" in chosen:
+            handle.read_switch_info()
+
+    def read_dropped(source: Source, ports: Sequence[Port]) -> None:
+        from ibkeys.discovery.port_counters import enforcing_ports
+
+        if "counters" in chosen:
+            dropped.update(source.read_constraint_errors(enforcing_ports(ports)))
+
+    def values(port: Port) -> dict[str, Any]:
+        known = _values(port, dropped.get(port))
+        return {field.name: known[field.name] for field in fields}
+
+    sheet = read_sheet(asked, read, values, read_more=read_dropped)
+    _say_unread(dropped)
+    if "enforcement" in chosen and not sheet.is_sweep:  # one port by itself does not say what it is linked to
+        for row in sheet.ports:
+            row["peer"] = None
+    shown = _in_table(fields, sheet, is_all, dropped)
+    return show(PORT_SHOW, sheet, shown, asked, lambda row: any(_GROUPS[name][1](row) for name in chosen))
+
+
+def _values(port: Port, errors: ConstraintErrors | None) -> dict[str, Any]:
+    """Return all that may be shown of a port, by its JSON name."""
+    from ibkeys.mad.const import CapabilityMask
+    from ibkeys.topology.enforcement import ENFORCEMENT_BITS, as_shown, may_enforce
+
+    info, end, switch = port.port_info, port.end_port.port_info, port.node.switch_info
+    bits = values_of(info if may_enforce(port) else None, ENFORCEMENT_BITS)
+    caps = values_of(switch, (field.name for field in CAPS[1:4]))
+    mask = end.capability_mask if end is not None else None
+    return {
+        "state": info.port_state if info is not None else None,
+        **{name: None if value is None else as_shown(name, value) for name, value in (bits | caps).items()},
+        "peer": peer_document(port),
+        "partition_cap": port.node.node_info.partition_cap,
+        "is_m_key_nvram": None if mask is None else bool(mask & CapabilityMask.IS_M_KEY_NVRAM),
+        "is_p_key_nvram": None if mask is None else bool(mask & CapabilityMask.IS_P_KEY_NVRAM),
+        **values_of(info, (field.name for field in COUNTERS[:3])),
+        **{name: getattr(errors, what) if errors is not None else None for name, what in _CONSTRAINT_ERRORS.items()},
+        SUPPRESSION: _suppression(port),
+    }
+
+
+def _suppression(port: Port) -> int | None:
+    """Return which bad P_Key traps an end port holds back for multicast packets, 0 for none; None where it was not
+    read, the port has no such setting, or it is no end port's."""
+    from ibkeys.mad.const import CapabilityMask
+
+    info = port.port_info if port.is_end_port else None
+    if info is None or not info.capability_mask & CapabilityMask.IS_MULTICAST_P_KEY_TRAP_SUPPRESSION_SUPPORTED:
+        return None
+    return int(getattr(info, SUPPRESSION))
+
+
+def _in_table(
+    fields: Sequence[Field], sheet: Sheet, is_all: bool, dropped: Mapping[Port, ConstraintErrors]
+) -> list[Field]:
+    """Return *fields* as a table has them: those that it leaves out have no title, and constraint errors are unknown
+    only where a port was asked for them."""
+    hidden = set() if sheet.is_sweep else {"peer"}
+    if is_all and sheet.is_sweep:
+        hidden = {field.name for field in fields} - _OVERVIEW
+    if all(row.get(SUPPRESSION) is None for row in sheet.ports):
+        hidden.add(SUPPRESSION)
+    asked = {(port.identity()["node_guid"], port.num) for port in dropped}
+
+    def errors(name: str) -> Callable[[Row], Any]:
+        return lambda row: row[name] if (row["node_guid"], row["port"]) in asked else NOTHING
+
+    shown = [each._replace(title="") if each.name in hidden else each for each in fields]
+    return [each._replace(text=errors(each.name)) if each.name in _CONSTRAINT_ERRORS else each for each in shown]
+
+
+def _say_unread(dropped: Mapping[Port, ConstraintErrors]) -> None:
+    """Say whose PortCounters are missing: they are asked by LID and P_Key, so an answer takes more than a link."""
+    unread = [(port, errors.error) for port, errors in dropped.items() if errors.error is not None]
+    if unread:
+        port, error = unread[0]
+        exits.note(f"constraint errors of {counted(len(unread), 'switch port')} are not known; {port}: {error}")
