@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from ibkeys.cli import typed
 from ibkeys.cli.options import Kind
 from ibkeys.errors import AddressError, EncodeError, UsageError
-from ibkeys.keys.guid import is_spelled_as_guid
-from ibkeys.keys.number import parse_number
+from ibkeys.keys.guid import is_set_of_guids, is_spelled_as_guid
+from ibkeys.keys.number import parse_number, quoted
 
 if TYPE_CHECKING:
     from ibkeys.client.address import Address
@@ -34,6 +34,33 @@ def given_port(words: Sequence[str], kind: Kind, every_port: bool = False) -> Gi
         parse_address(words[0] if words else None, kind),
         parse_portnum(words[1]) if len(words) > 1 else None,
     )
+
+
+class GivenSet(NamedTuple):
+    """What a command line names where it names several nodes: *word* for `Directory.find`, and the numbers of their
+    ports (None is each port)."""
+
+    word: str
+    numbers: frozenset[int] | None
+
+
+def given_set(words: Sequence[str], kind: Kind) -> GivenSet | None:
+    """Return the ports of ``ADDR [PORTNUMS]`` where ADDR may stand for several nodes: after -N a name with wildcards or
+    a folded set (``stage[1-48]``), after -G such a set of GUIDs (``0x0002c903000[48208,4823c]``). PORTNUMS are written
+    as ``1-2,5``. None for all else. Raises UsageError, AddressError."""
+    from ibkeys.client.address import parse_guids
+    from ibkeys.topology.names.patterns import is_pattern
+
+    letter = _letter(kind)
+    if len(words) not in (1, 2):
+        return None
+    word, *numbers = words
+    if letter == "G" and is_set_of_guids(word):
+        for address in parse_guids(word):
+            typed.is_a_guid(address.guid)
+    elif letter != "N" or not is_pattern(word):
+        return None
+    return GivenSet(word, _parse_portnums(numbers[0]) if numbers else None)
 
 
 def parse_address(text: str | None, kind: Kind) -> Address | None:
@@ -65,6 +92,17 @@ def parse_portnum(text: str) -> int:
         return parse_number(text, "PORTNUM", 8)
     except EncodeError as error:
         raise UsageError(str(error)) from None
+
+
+def _parse_portnums(text: str) -> frozenset[int]:
+    numbers: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        own = range(parse_portnum(first), parse_portnum(last if dash else first) + 1)
+        if not own:
+            raise UsageError(f"PORTNUM {quoted(part)}: a range is written from the smaller number to the larger one")
+        numbers.update(own)
+    return frozenset(numbers)
 
 
 def _letter(kind: Kind) -> str:

@@ -11,11 +11,11 @@ from dataclasses import field as made
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
-from ibkeys.cli.addresses import GivenPort, given_port
+from ibkeys.cli.addresses import GivenPort, GivenSet, given_port, given_set
 from ibkeys.cli.documents.field import Document, Field, parts_of
 from ibkeys.cli.exits import write
 from ibkeys.cli.listing.causes import say_by_cause
-from ibkeys.cli.listing.filters import PortFilter, is_set_of_names
+from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import load, open_source
 from ibkeys.cli.options import ShownPorts, Where
@@ -67,17 +67,17 @@ def read_sheet(
 ) -> Sheet:
     """Read one port with *read*, or all by a sweep, and make each port's *values* of what was read.
 
-    Filters choose among the ports of a sweep; so does a name with wildcards or a set of names, as -N takes it too. A
-    host's name stands for all its nodes: of several each port is read.
+    Filters choose among the ports of a sweep; so does a set of names or GUIDs (`given_set`). A host's name stands for
+    all its nodes: of several each port is read.
     *read_more* reads what no sweep does, of the ports that are listed. Raises what `Fabric.find_port` and the reads
     raise; a sweep goes on past what fails and lists it.
     """
     from ibkeys.discovery.wanted import Wanted
 
     chosen, words = PortFilter(asked.listing), asked.words
-    names = words if asked.kind.name and len(words) == 1 and is_set_of_names(words[0]) else ()
-    given = given_port(words, asked.kind, asked.every_port)
-    is_sweep = asked.every_port or bool(names)
+    several = given_set(words, asked.kind) if not asked.every_port else None
+    given = given_port(words, asked.kind, asked.every_port) if several is None else GivenPort(None, None)
+    is_sweep = asked.every_port or several is not None
     if chosen.is_given and not is_sweep:
         raise UsageError("a filter selects among the ports of --all: add --all, or omit the filter")
     with open_source(asked.where) as source:
@@ -85,7 +85,7 @@ def read_sheet(
             ports, errors = _read_ports(source, given, read)
             sheet = Sheet([], errors, is_sweep=len(ports) > 1)
         else:
-            found = sweep_for(source, asked.where, chosen, Wanted(p_keys=p_keys), names)
+            found = sweep_for(source, asked.where, chosen, Wanted(p_keys=p_keys), several)
             ports = chosen.kept(found)
             sheet = Sheet([], errors_of(found, chosen.concerns), found.unreached, True, found)
         read_more(source, ports)
@@ -123,9 +123,11 @@ def _read_one(source: Source, port: Port, read: Callable[[ReadablePort], object]
     return _problems_of(port)
 
 
-def sweep_for(source: Source, where: Where, chosen: PortFilter, wanted: Wanted, names: Sequence[str] = ()) -> Topology:
-    """Return what a sweep finds, and let *chosen* know all that it needs to choose among it: *names* are those after
-    -N. Raises AddressError for a name that is not there, and what `load` raises."""
+def sweep_for(
+    source: Source, where: Where, chosen: PortFilter, wanted: Wanted, several: GivenSet | None = None
+) -> Topology:
+    """Return what a sweep finds, and let *chosen* know all that it needs to choose among it: *several* is ADDR. Raises
+    AddressError for a name that is not there, and what `load` raises."""
     if chosen.since is None:
         found = sweep(source, where, wanted=replace(wanted, p_keys=wanted.p_keys or chosen.needs_tables))
     else:
@@ -135,7 +137,7 @@ def sweep_for(source: Source, where: Where, chosen: PortFilter, wanted: Wanted, 
         say_notes(now.fabric)
         chosen.compare(before, now)
         found = now.fabric
-    chosen.look_up(found, names=names)
+    chosen.look_up(found, several=several)
     return found
 
 

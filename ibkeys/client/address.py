@@ -101,8 +101,18 @@ def parse_route(text: str) -> DirectedAddress:
 
 def parse_guid(text: str) -> GuidAddress:
     """Read a GUID in any form of `ibkeys.keys.guid.parse_guid`. Raises AddressError."""
+    if guids.is_set_of_guids(text):
+        raise AddressError(f"{quoted(text)} stands for several GUIDs; name the one port that is meant")
     try:
         return GuidAddress(guids.parse_guid(text))
+    except EncodeError as error:
+        raise AddressError(str(error)) from error
+
+
+def parse_guids(text: str) -> list[GuidAddress]:
+    """Read a set of GUIDs as `ibkeys.keys.guid.parse_guids` does. Raises AddressError."""
+    try:
+        return list(map(GuidAddress, guids.parse_guids(text)))
     except EncodeError as error:
         raise AddressError(str(error)) from error
 
@@ -121,8 +131,8 @@ AddressLike = Address | str | int | None
 def as_address(address: AddressLike) -> Address:
     """Return what a script may write as an address.
 
-    None is the local port; an int or decimal text a LID; text with a comma, or ``0``, a directed route; ``0x`` and more
-    than 4 digits, or ``0002:c903:004e:22a1``, a GUID; any other text a node name. Raises AddressError.
+    None is the local port; an int or decimal text a LID; ``0``, or text with a comma and no bracket, a directed route;
+    ``0x`` and more than 4 digits, or ``0002:c903:004e:22a1``, a GUID; any other text a node name. Raises AddressError.
     """
     if address is None:
         return LOCAL
@@ -130,7 +140,7 @@ def as_address(address: AddressLike) -> Address:
         return LidAddress(address)
     if not isinstance(address, str):
         return address
-    if address == "0" or "," in address:
+    if address == "0" or ("," in address and "[" not in address):
         return parse_route(address)
     if guids.is_spelled_as_guid(address):
         return parse_guid(address)

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from ibkeys.errors import EncodeError
-from ibkeys.keys.number import NOT_SHOWN, parse_number
+from ibkeys.keys.number import NOT_SHOWN, parse_number, quoted
 
 _GROUPS: Final = r"[0-9a-fA-F]{4}(?::[0-9a-fA-F]{4})"
 _OF_SYSFS: Final = re.compile(rf"{_GROUPS}{{3}}", re.ASCII)
@@ -14,6 +14,9 @@ _OF_SYSFS: Final = re.compile(rf"{_GROUPS}{{3}}", re.ASCII)
 _GID: Final = re.compile(rf"{_GROUPS}{{7}}", re.ASCII)
 """ports/N/gids/N there. Its last 64 bits are the port's GUID, for all but a multicast GID (IBA 4.1.1)."""
 _PLAIN: Final = re.compile(r"[0-9a-fA-F]{16}", re.ASCII)
+_BETWEEN: Final = re.compile(r",(?![^\[]*\])")
+_ALIKE: Final = re.compile(r"(0[xX][0-9a-fA-F]*)\[([0-9a-fA-F]+(?:,[0-9a-fA-F]+)*)\]", re.ASCII)
+_DIGITS: Final = len("0x") + 16
 
 
 def parse_guid(text: str) -> int:
@@ -33,6 +36,24 @@ def parse_guid(text: str) -> int:
     if not 0 < number < 1 << 64:
         raise EncodeError(f"GUID {NOT_SHOWN if number else 0} is not a GUID: it must be 64 bits and not 0")
     return number
+
+
+def is_set_of_guids(text: str) -> bool:
+    """Whether *text*, where a GUID stands, is to be several."""
+    return "[" in text or "," in text
+
+
+def parse_guids(text: str) -> list[int]:
+    """Read GUIDs as ibkeys prints them: ``0x0002c903000[48208,4823c],0x78e7d10300229794``. In brackets are the last
+    digits of each. Raises EncodeError."""
+    words: list[str] = []
+    for part in _BETWEEN.split(text):
+        alike = _ALIKE.fullmatch(part.strip())
+        ends = [alike[1] + end for end in alike[2].split(",")] if alike is not None else []
+        if any(len(word) != _DIGITS for word in ends) or (alike is None and "[" in part):
+            raise EncodeError(f"{quoted(part)} is not a set of GUIDs of 16 digits, such as 0x0002c903000[48208,4823c]")
+        words += ends or [part]
+    return list(dict.fromkeys(map(parse_guid, words)))
 
 
 def is_spelled_as_guid(text: str) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from ibkeys.client.address import parse_guid, parse_lid
+from ibkeys.client.address import parse_guid, parse_guids, parse_lid
 from ibkeys.errors import AddressError
 from ibkeys.keys.guid import is_spelled_as_guid
 from ibkeys.near import did_you_mean_any
@@ -54,17 +54,17 @@ class Directory:
     def find(self, word: str) -> list[Port]:
         """Return the end ports that *word* names: hosts before switches, names in natural order.
 
-        ``0x`` and more than four digits, or groups of four as sysfs has them, is a port or node GUID, a decimal number
-        a LID, ``NAME:3`` what is linked to port 3 of the switch of that name or GUID, anything else a name
-        (`ibkeys.topology.names.patterns`). A whole node description is taken as it is. Every name of a folded set has
-        to be there.
+        ``0x`` and more than four digits, or groups of four as sysfs has them, is a port or node GUID, or a set of them
+        as ibkeys prints it, a decimal number a LID, ``NAME:3`` what is linked to port 3 of the switch of that name or
+        GUID, anything else a name (`ibkeys.topology.names.patterns`). A whole node description is taken as it is. Every
+        name or GUID of a set has to be there.
 
         Raises NotFound, with names that are near; AddressError for what is not an address or pattern.
         """
         if word in self.by_description:
             return list(self.by_description[word])
         if is_spelled_as_guid(word):
-            return self._or_not_found(self.fabric.find_guid(parse_guid(word).guid), word)
+            return self._by_guids(word)
         if word.isascii() and word.isdigit():
             port = self.fabric.find_lid(parse_lid(word).lid)
             return self._or_not_found([port] if port is not None else [], word)
@@ -95,6 +95,13 @@ class Directory:
         name = peer.node.description or ""
         is_unique = {each.node for each in self.by_description.get(name, ())} == {peer.node}
         return f"{name if is_unique else f'0x{peer.node.guid:016x}'}:{peer.num}"
+
+    def _by_guids(self, word: str) -> list[Port]:
+        found = {address: self.fabric.find_guid(address.guid) for address in parse_guids(word)}
+        missing = [f"0x{address.guid:016x}" for address, ports in found.items() if not ports]
+        if missing:
+            raise self._not_found([], named(missing) if len(found) > 1 else word)
+        return sorted(dict.fromkeys(port for ports in found.values() for port in ports), key=_place)
 
     def _by_pattern(self, word: str) -> list[Port]:
         pattern = parse_pattern(word)

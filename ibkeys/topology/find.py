@@ -11,7 +11,7 @@ from ibkeys.client.address import Address, DirectedAddress, GuidAddress, LidAddr
 from ibkeys.errors import AddressError, Unreachable, UsageError
 from ibkeys.near import did_you_mean_one_of, near_nodes
 from ibkeys.printable import clean, counted
-from ibkeys.topology.names.patterns import split_description
+from ibkeys.topology.names.patterns import is_pattern, split_description
 from ibkeys.topology.nodes import Node, Port
 from ibkeys.topology.plausible import check_port_numbers
 from ibkeys.topology.searched import Searched
@@ -55,6 +55,8 @@ def find_port(fabric: Searched, address: Address, portnum: int | None) -> Port:
     ports = find_ports(fabric, address)
     near: Sequence[str] = ()
     if isinstance(address, NameAddress) and not ports:
+        if is_pattern(address.name):
+            raise AddressError(f"{address}: a pattern may stand for several ports; name the one port that is meant")
         near = near_nodes(address.name, (node.description or "" for node in fabric.nodes))
     return pick(fabric, ports, portnum, str(address), near)
 

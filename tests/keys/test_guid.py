@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis.strategies import integers, sampled_from, text
 
 from ibkeys.errors import EncodeError
-from ibkeys.keys.guid import is_spelled_as_guid, parse_guid
+from ibkeys.keys.guid import is_spelled_as_guid, parse_guid, parse_guids
 
 
 def grouped(number: int) -> str:
@@ -58,3 +58,28 @@ def test_what_is_no_guid_is_refused(word: str) -> None:
 def test_any_text_is_a_guid_or_one_documented_error(word: str) -> None:
     with contextlib.suppress(EncodeError):
         assert 0 < parse_guid(word) < 1 << 64
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("0x0002c903000[48208,4823c]", [0x0002C90300048208, 0x0002C9030004823C]),
+        ("0x78e7d1030022[9794,977c],0x0002c90300048208", [0x78E7D10300229794, 0x78E7D1030022977C, 0x0002C90300048208]),
+        ("0x0002c90300048208,0x0002c90300048208", [0x0002C90300048208]),
+        ("0002:c903:0004:8208", [0x0002C90300048208]),
+    ],
+)
+def test_guids_are_read_as_they_are_printed(word: str, meant: list[int]) -> None:
+    assert parse_guids(word) == meant
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("0x0002c903000[48208,4823]", "0x0002c903000[48208-4823c]", "0x0002c903000[48208", "0x0002c903000[]"),
+        *("0x0002c90300[0-9]48208", "0002c903000[48208,4823c]", "0x0002c90300048208,", ",", "gpu[1-2]"),
+    ],
+)
+def test_a_set_that_leaves_anything_open_is_refused(word: str) -> None:
+    with pytest.raises(EncodeError):
+        parse_guids(word)

@@ -7,8 +7,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ibkeys.cli.addresses import GivenSet
 from ibkeys.cli.options import Filters
 from ibkeys.cli.types import parse_p_key
+from ibkeys.errors import AddressError
+from ibkeys.grouping import grouped
 from ibkeys.topology.port_id import LookedAt
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ class PortFilter:
         self._p_keys = {parse_p_key(text) for text in filters.p_key}
         self._partitions = {parse_p_key(text).partition for text in filters.partition}
         self._nodes: Collection[Node] | None = None
+        self._numbers: Collection[int] | None = None
         self._names_each = False
         self._changed: Collection[PortKey] | None = None
 
@@ -48,19 +52,25 @@ class PortFilter:
         """The snapshot that the fabric is compared with."""
         return Path(self._asked.changed_since) if self._asked.changed_since is not None else None
 
-    def look_up(self, *fabrics: Topology, names: Iterable[str] = ()) -> None:
-        """Find the nodes of ``--node`` and of *names*; of several *fabrics* each has to be in one.
+    def look_up(self, *fabrics: Topology, several: GivenSet | None = None) -> None:
+        """Find the nodes of ``--node`` and those of ADDR, if that is *several*; of several *fabrics* each has to be in
+        one.
 
-        Raises AddressError for one that is in none.
+        Raises AddressError for one that is in none, and where a node has no port of a number that was given.
         """
         from ibkeys.topology.directory import Directory
         from ibkeys.topology.names.patterns import is_wild
 
-        words = [*names, *self._asked.node]
+        words = [*((several.word,) if several is not None else ()), *self._asked.node]
         if words:
             self._names_each = not any(map(is_wild, words))
             directories = [Directory(fabric) for fabric in fabrics]
             self._nodes = {port.node for word in words for port in _find(directories, word)}
+        if several is not None and several.numbers is not None:
+            _refuse_absent(
+                several.numbers, [port for fabric in fabrics for port in fabric.ports() if self.is_about(port)]
+            )
+            self._numbers = several.numbers
 
     def compare(self, before: Snapshot, now: Snapshot) -> None:
         """Find what changed from *before* to *now*, of which the fabric is the one that was examined."""
@@ -79,6 +89,8 @@ class PortFilter:
         """Whether *port* is of a node that was asked for, whatever was read of it."""
         node = port.node
         if self._nodes is not None and node not in self._nodes:
+            return False
+        if self._numbers is not None and port.num not in self._numbers:
             return False
         return not ((self._asked.hosts and node.type_name != "ca") or (self._asked.switch and not node.is_switch))
 
@@ -132,11 +144,13 @@ def _find(directories: Sequence[Directory], word: str) -> list[Port]:
     return found
 
 
-def is_set_of_names(word: str) -> bool:
-    """Whether *word*, after -N, stands for the names of several nodes: ``gpu*``, ``stage[1-48]``."""
-    from ibkeys.topology.names.patterns import is_wild
-
-    return is_wild(word) or "[" in word
+def _refuse_absent(numbers: Collection[int], ports: Iterable[Port]) -> None:
+    """Refuse port *numbers* that one of the nodes of *ports* lacks. Raises AddressError."""
+    for node, own in grouped(ports, lambda port: port.node).items():
+        missing = sorted(set(numbers) - {port.num for port in own})
+        if missing:
+            listed = ", ".join(map(str, missing))
+            raise AddressError(f"{node.description or hex(node.guid)!r}: no port {listed} that a link reaches")
 
 
 def _level(port: Port) -> int | None:

@@ -10,7 +10,7 @@ from ibkeys.cli import exits
 from ibkeys.cli.tools.names import say_guids
 from ibkeys.errors import UsageError
 from ibkeys.grouping import grouped
-from ibkeys.keys.guid import is_spelled_as_guid
+from ibkeys.keys.guid import is_set_of_guids, is_spelled_as_guid
 from ibkeys.printable import clean, named
 from ibkeys.topology.names.folded import FoldedNames
 
@@ -96,7 +96,7 @@ def keywords_of(words: Iterable[str]) -> list[Keyword]:
 def _absent_guid(directory: Directory, word: str) -> int | None:
     from ibkeys.client.address import parse_guid
 
-    if not is_spelled_as_guid(word):
+    if not is_spelled_as_guid(word) or is_set_of_guids(word):
         return None
     guid = parse_guid(word).guid
     return None if directory.fabric.find_guid(guid) else guid

@@ -70,14 +70,15 @@ def show_names(where: Where, words: tuple[str, ...], only: str | None, filters: 
 
 def say_guids(words: Iterable[str]) -> None:
     """Let messages show those of *words* that are GUIDs: they look like keys."""
-    from ibkeys.client.address import parse_guid
+    from ibkeys.client.address import parse_guids
     from ibkeys.errors import AddressError
 
     for word in words:
         guid = word if is_spelled_as_guid(word) else word.rpartition(":")[0]  # the latter: a switch and its port
         if is_spelled_as_guid(guid):
             try:
-                typed.is_a_guid(parse_guid(guid).guid)
+                for address in parse_guids(guid):
+                    typed.is_a_guid(address.guid)
             except AddressError:
                 continue  # said where the word is read
 

@@ -46,6 +46,11 @@ def is_wild(name: str) -> bool:
     return _WILD.search(name) is not None
 
 
+def is_pattern(name: str) -> bool:
+    """Whether *name* may stand for several: it has a wildcard, or is a folded set."""
+    return is_wild(name) or _FOLDED.search(name) is not None
+
+
 def wildcard(name: str) -> re.Pattern[str]:
     """Return the expression that *name* with its wildcards stands for; case counts."""
     return re.compile("".join({"*": ".*", "?": "."}.get(char) or re.escape(char) for char in name), re.DOTALL)
