@@ -147,7 +147,7 @@ class ApplyPlan(Plan):
         if self.hooks.ended is not None:
             self.hooks.ended(FinishedApply(self, operation, error))
         elif error is None and operation.id is not None:
-            operation.journal.leave_stage(operation.id, "running", "confirmed")
+            operation.journal.leave_stage(operation.id, "running", "ended")
         if error is not None and not self.gone_back:
             raise error
 

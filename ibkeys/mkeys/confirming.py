@@ -100,7 +100,7 @@ def let_be_confirmed(writer: Writer, operation: int, error: BaseException | None
     record = record_of_last_run(writer)
     with Journal(writer.fabric.stores.journal) as journal:
         if not is_raised(record):
-            journal.move_stage(operation, "running", "confirmed")
+            journal.move_stage(operation, "running", "ended")
             return True
         if isinstance(error, KeyboardInterrupt):
             how.say(f"{error}: the level is lowered to {level_to_fall_to(record)}")

@@ -110,6 +110,12 @@ def test_another_shell_confirms(cli: Cli, plan: Path) -> None:
     assert cli("confirm", 1).out == "operation 1 was confirmed already\n"
 
 
+def test_one_that_never_waited_is_not_confirmed(cli: Cli, plan: Path) -> None:
+    assert cli("apply", plan, "--allow-removals", "--yes").code == 0
+    answer = cli("confirm", 1)
+    assert (answer.code, answer.error) == (3, "operation 1 (apply) is not waiting for a confirmation")
+
+
 def test_without_an_id_the_one_that_waits_is_confirmed(cli: Cli, plan: Path) -> None:
     assert "no operation is waiting for a confirmation" in cli("confirm").error
     told = []

@@ -7,6 +7,7 @@ import errno
 import io
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -84,7 +85,7 @@ def test_what_differs_is_whole_and_says_what_was_assumed(archive: Path, monkeypa
 
     change_each_subnet(monkeypatch, odd)
     out = on_terminal("doctor", "--backend", TWO_SWITCH, "--report", archive, *FAST).out
-    lines = [line.rstrip() for line in out.splitlines()]
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in out.splitlines()]
     at = next(at for at, line in enumerate(lines) if line.startswith("DIFFERS      nodes.all-answer"))
     told = " ".join(" ".join(lines[at : at + 4]).split())
     assert "7 nodes; not read: 1 x NodeInfo silent" in told

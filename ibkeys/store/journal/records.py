@@ -13,10 +13,10 @@ from ibkeys.store.origin import Origin
 
 OperationState = Literal["open", "done", "undone", "failed"]
 EntryStatus = Literal["pending", "done", "failed"]
-Stage = Literal["running", "unconfirmed", "confirmed", "going-back", "gone-back", "refused"]
-"""How far an operation is that follows a plan or has to be confirmed. ``unconfirmed``: it awaits confirmation;
-``gone-back``: nobody confirmed it, and the level of M_Keys that it raised was lowered; ``refused``: nobody confirmed
-it, and its rollback was refused, because somebody else has changed what it wrote."""
+Stage = Literal["running", "ended", "unconfirmed", "confirmed", "going-back", "gone-back", "refused"]
+"""How far an operation is that follows a plan or has to be confirmed. ``ended``: it needed no confirmation;
+``unconfirmed``: it awaits one; ``gone-back``: nobody confirmed it, and the level of M_Keys that it raised was lowered;
+``refused``: nobody confirmed it, and its rollback was refused, because somebody else has changed what it wrote."""
 Rollback = Literal["unfinished", "refused"]
 
 
