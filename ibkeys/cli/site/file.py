@@ -115,6 +115,8 @@ def _check(name: str, value: Any) -> None:
         raise UsageError(f"{name} has to be {_KIND_WORDS[setting.kind]}")
     if len(_texts(value)) > MOST_TEXTS:
         raise UsageError(f"{name} has more than {MOST_TEXTS} texts")
+    if value in ("", []) or "" in _texts(value):
+        raise UsageError(f"{name} is empty: leave it out")  # else another source would decide, without a word
     for text in _texts(value):
         if "\0" in text:
             raise UsageError(f"{name} must not hold a NUL")
