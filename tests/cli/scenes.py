@@ -23,7 +23,7 @@ import pytest
 
 from ibkeys.change.staged_files import StagedFiles
 from ibkeys.cli import exits, main
-from ibkeys.host import facts
+from ibkeys.host.facts import host_facts
 from ibkeys.mad import offsets as at
 from ibkeys.mad.const import Method
 from ibkeys.store.journal import Journal, OperationState, Stage
@@ -38,7 +38,6 @@ _IN_THE_WAIT: Final = 100
 _THEIRS: Final = "0x9c4e21d7b05a63f8"
 _FABRIC: Final = "two-switch"
 _PLAN: Final = "plan --policy {dir}/new.conf --out {dir}/plan.json"
-_HOST_FACTS: Final = facts.host_facts
 _OWN_KEYS: Final = "sa_key 0x5e11a7c0ffee\n"
 
 
@@ -116,7 +115,7 @@ class Scene:
         self._stack.enter_context(self.world.entered())
         patch = self._stack.enter_context(pytest.MonkeyPatch.context())
         patch.setattr("ibkeys.umad.probe.probe", lambda: iter(()))
-        patch.setattr(facts, "host_facts", partial(_HOST_FACTS, **self.world.own_places()))
+        patch.setattr("ibkeys.doctor.checks.host_facts", partial(host_facts, **self.world.own_places()))
         for name, store in {"JOURNAL": "journal", "KEYSTORE": "keys"}.items():
             patch.setenv(f"IBKEYS_{name}", str(self.folder / f"{store}.db"))
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ibkeys.change.confirming.confirmation import confirm, is_unconfirmed
 from ibkeys.change.interrupts import ExplainedInterrupt
 from ibkeys.change.writer import Writer
-from ibkeys.cli.tools.doctor import open_operations
+from ibkeys.doctor.stores import open_operations
 from ibkeys.errors import NotStored, Refused, StoreError, UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
