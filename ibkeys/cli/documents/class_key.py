@@ -60,7 +60,7 @@ CLASS_KEY_VALUES: Final = (
     Field(
         "protect_bit",
         maybe(NUMBER),
-        "The protect bit, 1: only who sends the key may change settings. Null: no answer.",
+        "The protect bit; 1: the port shows the key only to those who send it. Null: no answer.",
         title="Protect bit",
         short="Protect",
         empty=NOTHING,
