@@ -106,6 +106,21 @@ class Changes:
         return {names[row.ref]: row for row in rows if row.state in states and row.kind in KINDS}
 
 
+def subnets_of_keys(journal: Journal) -> dict[str, list[str]]:
+    """Return by the name of each key the ports by which its subnet is known, by their GUIDs: those of its SMs and
+    switches, and the local one. A key that no change names, and one of an earlier version of ibkeys, is not there, or
+    has no ports.
+
+    The first change that names a key set it, or found it current on its own subnet: later ones leave out the keys of
+    other subnets. So it does not matter how that change ended. Raises StoreError.
+    """
+    found: dict[str, list[str]] = {}
+    for each in journal.list_operations():
+        for name in journal.kept(each.id, KEPT_KEYS) if each.command == COMMAND else ():
+            found.setdefault(name, sorted(journal.kept(each.id, KEPT_PORTS)))
+    return found
+
+
 def changes_on(writer: Writer, ports: Collection[int]) -> Changes:
     """As `Changes.on`, of the journal of *writer*. *ports*: their GUIDs."""
     with Journal.read(writer.fabric.stores.journal) as journal:

@@ -11,13 +11,15 @@ from typing import Any
 import pytest
 
 from ibkeys.keys.smkey import SMKey
+from ibkeys.smkeys.begun import KEPT_KEYS, KEPT_PORTS
+from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sealing import Cost
 from ibkeys.store.keys.sm_keys import SmKeys
 from ibkeys.store.opensm import KEY_FILES, read_key_files
 from tests.cli.conftest import KEY, OTHER_KEY, Cli, Result, Terminal
 
-NODE02, NODE03 = "0x0002c903000a1021", "0x0002c903000a1031"
+NODE02, NODE03, NODE04 = "0x0002c903000a1021", "0x0002c903000a1031", "0x0002c903000a1041"
 WORDS, NEW_WORDS = "correct horse battery staple", "tr0ub4dor"
 COLUMNS = [
     *("node_guid", "port_guid", "port", "state", "m_key"),
@@ -149,6 +151,34 @@ def test_keys_of_subnet_managers(said: Cli, cli: Cli, tmp_path: Path) -> None:
     assert f"sa_key: current, {rows[0]['since']}\n" in hidden
     assert f"sa_key: {KEY:#018x} current, {rows[0]['since']}\n" in shown
     assert f"another key from an opensm.conf: {OTHER_KEY:#018x} imported, found in an opensm.conf, " in shown
+
+
+def test_the_subnet_of_a_key_of_subnet_managers_is_that_of_the_first_change_that_names_it(
+    said: Cli, tmp_path: Path
+) -> None:
+    with KeyStore(store_path(tmp_path)) as store:
+        keys = SmKeys(store)
+        refs = [keys.put_imported("sm_key", SMKey(KEY + number)) for number in range(4)]
+        first, second, early, damaged = (keys.names()[ref] for ref in refs)
+    begun = [  # the last ones: an earlier version kept no ports, and the journal is damaged there
+        {KEPT_KEYS: [first], KEPT_PORTS: [NODE03, NODE02]},
+        {KEPT_KEYS: [first, second], KEPT_PORTS: [NODE04]},
+        {KEPT_KEYS: [early]},
+        {KEPT_KEYS: 5, KEPT_PORTS: None},
+    ]
+    with Journal(tmp_path / "fabric.journal") as journal:
+        for kept in begun:
+            with journal.operation("smkey-rotate", kept=kept) as operation:
+                operation.put_on_disk()
+        with journal.operation("another", kept={KEPT_KEYS: [damaged], KEPT_PORTS: [NODE04]}) as other:
+            other.put_on_disk()
+    assert [row["subnet"] for row in listed(said)["sm_keys"]] == [[NODE02, NODE03], [NODE04], None, None]
+    lines = [line.partition(", of the ")[2] for line in said("mkey-list").out.splitlines() if "sm_key:" in line]
+    assert lines == [f"subnet with port GUID {NODE02}, {NODE03}", f"subnet with port GUID {NODE04}", "", ""]
+    (tmp_path / "fabric.journal").write_text("torn")
+    torn = said("mkey-list", "-f", "json")
+    assert (torn.code, [row["subnet"] for row in torn.json["sm_keys"]]) == (0, [None] * 4)
+    assert "of which subnet the keys of subnet managers are is not known: " in torn.err
 
 
 def test_wrong_usage(said: Cli, tmp_path: Path, private: Callable[[str, str], str]) -> None:

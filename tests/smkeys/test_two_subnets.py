@@ -14,9 +14,10 @@ from ibkeys.harden.step import HardenRequest
 from ibkeys.keys.smkey import SMKey
 from ibkeys.mad.const import SMState
 from ibkeys.sm.files.opensm_file import OpensmFile
-from ibkeys.smkeys.begun import Changes
+from ibkeys.smkeys.begun import Changes, subnets_of_keys
 from ibkeys.smkeys.overtaken import close_overtaken
 from ibkeys.store.journal import Operation
+from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.keys.sm_keys import SmKeys
 from tests.fabricsim import replace_hca
 from tests.smkeys.madeup import CONF, Killed, MadeUpSite
@@ -197,6 +198,22 @@ def test_each_subnet_has_its_current_keys_and_refuses_its_own_former_ones(two: T
     with pytest.raises(Refused, match="says another sm_key and sa_key"):
         one.run(monkeypatch)
     assert_whole(other)
+
+
+def test_each_key_is_of_the_subnet_that_it_was_set_on(two: Two, monkeypatch: Patch) -> None:
+    """Also a former one, and one that waits: later changes name the current keys that they find."""
+    of_site: dict[int, MadeUpSite] = {}
+    for site in (*two, *two):
+        site.run(monkeypatch)
+        of_site |= {row.ref: site for row in site.stored() if row.ref not in of_site}
+    kill(two[0], monkeypatch, "stage node06")
+    of_site |= {row.ref: two[0] for row in two[0].stored() if row.ref not in of_site}
+    with two[0].journal() as journal, KeyStore(two[0].stores / "keys.db") as store:
+        subnets, names = subnets_of_keys(journal), SmKeys(store).names()
+    assert len(names) == 10
+    for ref, name in names.items():
+        is_of = [{f"0x{host.node.ports[1].guid:016x}" for host in site.hosts} <= {*subnets[name]} for site in two]
+        assert is_of == [site is of_site[ref] for site in two]
 
 
 def test_a_default_may_go_on_where_another_subnet_has_proven_keys(two: Two, monkeypatch: Patch) -> None:

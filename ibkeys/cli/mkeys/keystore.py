@@ -13,14 +13,14 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.mkeys import key_options
-from ibkeys.cli.opening import is_simulated, keystore_path, open_fabric, open_keystore
+from ibkeys.cli.opening import is_simulated, journal_of, keystore_path, open_fabric, open_keystore
 from ibkeys.cli.options import Store, Where
 from ibkeys.cli.render import NOTHING, Column, write_columns, write_data
 from ibkeys.cli.secrets import check_passphrase_option, read_passphrase
 from ibkeys.cli.showing import errors_of, finish, sweep, values_of
-from ibkeys.errors import StoreSealed, UsageError
+from ibkeys.errors import StoreError, StoreSealed, UsageError
 from ibkeys.mad.classes.gmp import KEY_CLASSES
-from ibkeys.printable import counted, first_lines
+from ibkeys.printable import counted, first_lines, named
 
 if TYPE_CHECKING:
     from ibkeys.host.key_files import Exported, Imported
@@ -77,7 +77,9 @@ def mkey_list(where: Where, settle: bool, yes: bool, format: str) -> int:
             {"m_key": shown[1][at] if shown else None, "since": since, "note": note or None}
             for at, (since, note) in enumerate(keys.subnet_key_outline())
         ]
-        sm_keys = [_sm_key(row, shown and shown[2].get(row.ref)) for row in SmKeys(keys).outline()]
+        rows_of_sms, names = SmKeys(keys).outline(), SmKeys(keys).names()
+        subnets = _subnets(where) if rows_of_sms else {}
+        sm_keys = [_sm_key(row, shown and shown[2].get(row.ref), subnets.get(names[row.ref])) for row in rows_of_sms]
         seen = keys.topology_seen()
         document = {
             "keys": rows,
@@ -120,8 +122,22 @@ def _row(row: KeyRow, key: str | None) -> dict[str, Any]:
     }
 
 
-def _sm_key(row: SmKeyRow, key: str | None) -> dict[str, Any]:
-    return {"kind": row.kind, "key": key, "state": row.state, "since": row.since, "note": row.note or None}
+def _subnets(where: Where) -> dict[str, list[str]]:
+    """Return the subnets of the keys of SMs as `subnets_of_keys` does; none where the journal cannot be read."""
+    from ibkeys.smkeys.begun import subnets_of_keys
+    from ibkeys.store.journal import Journal
+
+    try:
+        with Journal.read(journal_of(where)) as journal:
+            return subnets_of_keys(journal)
+    except StoreError as error:
+        exits.warn(f"of which subnet the keys of subnet managers are is not known: {error}")
+        return {}
+
+
+def _sm_key(row: SmKeyRow, key: str | None, subnet: list[str] | None) -> dict[str, Any]:
+    known = {"kind": row.kind, "key": key, "state": row.state, "since": row.since, "note": row.note or None}
+    return {**known, "subnet": subnet or None}
 
 
 def _write_list(document: dict[str, Any], with_keys: bool) -> None:
@@ -134,7 +150,8 @@ def _write_list(document: dict[str, Any], with_keys: bool) -> None:
         write(f"key of the whole subnet:{key} {said}")
     for each in document["sm_keys"]:
         what = "another key from an opensm.conf" if each["kind"] == "other" else each["kind"]
-        said = ", ".join(filter(None, (each["state"], each["note"], each["since"])))
+        subnet = f"of the subnet with port GUID {named(each['subnet'])}" if each["subnet"] else ""
+        said = ", ".join(filter(None, (each["state"], each["note"], each["since"], subnet)))
         write(f"{what}:{' ' + each['key'] if each['key'] else ''} {said}")
     for name, count in document["class_keys"].items():
         write(counted(count, KEY_CLASSES[name].key_name))
