@@ -187,6 +187,6 @@ def _awaiting(asked: Asked, seconds: float) -> Iterator[Awaiting]:
         for guid, why in lowering.unproven.items() if lowering is not None else ():
             asked.tell(f"port GUID 0x{guid:016x}: {why}; OpenSM lowers its level when the port is back")
 
-    command = asked.command_for_child(rolls_back(through.wait))
+    command = asked.command_for_child(rolls_back(through.wait, through.standby_wait))
     with asked.guarded(guardian_of(journal, command, seconds, is_alone=True)) as guardian:
         yield Awaiting(guardian, seconds, lambda: through, asked.waiting, asked.tell, lowered)

@@ -6,7 +6,7 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -24,10 +24,17 @@ if TYPE_CHECKING:
 _OF_A_PROCESS: Final = "/dev/stdin", "/dev/fd", "/proc"
 """Paths that mean another file, or none, in another process."""
 _PASSED_ON: Final = (
-    *("Ca", "Port", "backend", "at", "timeout", "retries", "outstanding_smps"),
-    *("security-keys", "node-name-map", "config"),
+    *("Ca", "Port", "backend", "at", "timeout", "retries", "outstanding_smps", "limit"),
+    *("security-keys", "sa-keys", "trust-topology", "ask-unproven", "node-name-map", "config"),
 )
 """Options of a fabric that the child gets as they are; in small letters each is an attribute of `Where`."""
+LEFT_OUT: Final[Mapping[str, str]] = {
+    "site": "what the parent has of it is in the other options; the file may be another by then",
+    **dict.fromkeys(("show_keys", "verbose", "debug"), "nobody sees what the child writes"),
+    "pcap": "the file is the parent's, which may still write it",
+    "snapshot": "a snapshot is not changed",
+}
+"""Attributes of `Where` that the child does not get, and why."""
 
 
 def command_for_child(
@@ -36,28 +43,38 @@ def command_for_child(
     """Return the command line of a command of ours, *words*, on the fabric, stores, hosts and UFM that the user asked
     for.
 
+    The command has to open the fabric in the same way without a variable of the environment and without a prompt.
     Secrets are in it as names of files only: an M_Key that was typed is left out. Raises UsageError for a file that
-    can be read only once."""
+    can be read only once, and for an SM_Key that is in no file."""
     values = {
         **{option: getattr(where, option.lower().replace("-", "_")) for option in _PASSED_ON},
         "m_key": _file(where.m_key, "--m_key"),
+        "smkey": _sm_key_file(where),
         "keystore": stores.keystore,
         "keystore-passphrase": _file(where.keystore_passphrase, "--keystore-passphrase"),
         "journal": stores.journal,
         "ssh-config": sm_hosts.ssh_config,
         "sm-config": sm_hosts.sm_config,
+        "sm-host": sm_hosts.sm_host,
+        "sudo": sm_hosts.sudo,
     }
     if ufm is not None:
         _file(ufm.ufm_token, "--ufm-token")
     return [
         *(*own_program(), *words),
-        "--site=none",  # what this process has of it is in these options; the file may be another by then
-        *(f"--{name}={value}" for name, value in values.items() if value is not None),
-        *(f"--sm-host={name}" for name in sm_hosts.sm_host),
-        *(["--sudo"] if sm_hosts.sudo else []),
-        *(["--trust-topology"] if where.trust_topology else []),
+        "--site=none",
+        *(word for name, value in values.items() for word in _words(name, value)),
         *(ufm.words() if ufm is not None else []),
     ]
+
+
+def _words(option: str, value: object) -> list[str]:
+    """Return how an option is written: a flag alone, one with several values once for each."""
+    if value is None or value is False:
+        return []
+    if value is True:
+        return [f"--{option}"]
+    return [f"--{option}={each}" for each in (value if isinstance(value, tuple) else (value,))]
 
 
 def _file(secret: str | None, option: str) -> str | None:
@@ -71,6 +88,20 @@ def _file(secret: str | None, option: str) -> str | None:
             "regular file"
         )
     return secret
+
+
+def _sm_key_file(where: Where) -> str | None:
+    """Return ``@FILE`` of the SM_Key that opens the SA's M_Keys, None where it is not needed or in ibdiag.conf. Raises
+    UsageError for one that is in no file."""
+    if not where.sa_keys or where.smkey is None:
+        return None
+    file = _file(where.smkey, "--smkey")
+    if file is None:
+        raise UsageError(
+            "--sa-keys: the process that rolls back must be able to read the SM_Key again, so --confirm-within needs "
+            "--smkey @FILE"
+        )
+    return file
 
 
 def wait_for_enter(interrupts: Interrupts) -> Callable[[float], bool]:

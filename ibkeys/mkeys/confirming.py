@@ -6,6 +6,7 @@ No other run starts while this one may still be rolled back. An unconfirmed run 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -114,10 +115,11 @@ def let_be_confirmed(writer: Writer, operation: int, error: BaseException | None
         return bool(ask_for_confirmation(journal, operation, what, how.seconds, how.now, how.wait, how.say))
 
 
-def rolls_back(wait: float) -> list[str]:
-    """Return the words of the command that lowers the level of an unconfirmed run; its operation follows. *wait*: as
-    `ViaOpensm` has it. Who began the run went through this SM already."""
-    return ["undo", "--unconfirmed", f"--wait={wait:g}", "--override=unknown-sm"]
+def rolls_back(wait: float, standby_wait: float) -> list[str]:
+    """Return the words of the command that lowers the level of an unconfirmed run; its operation follows. *wait*,
+    *standby_wait*: as `ViaOpensm` has them. Who began the run went through this SM already."""
+    waits = [f"--wait={math.ceil(wait)}", f"--standby-wait={math.ceil(standby_wait)}"]
+    return ["undo", "--unconfirmed", *waits, "--override=unknown-sm"]
 
 
 def guardian_of(journal: Path, command: Sequence[str], seconds: float, is_alone: bool = False) -> Guardian:

@@ -20,7 +20,7 @@ import pytest
 from ibkeys.change.confirming.confirmation import may_go_back
 from ibkeys.change.confirming.guardian import GuardedStart, Watch, go_back, own_program
 from ibkeys.change.consent import INTERLOCKS
-from ibkeys.cli.guarding import command_for_child
+from ibkeys.cli.guarding import LEFT_OUT, command_for_child
 from ibkeys.cli.options import SmHosts, Where
 from ibkeys.cli.partitions.apply import undo_command
 from ibkeys.errors import UsageError
@@ -28,7 +28,7 @@ from ibkeys.store.journal import Journal
 from ibkeys.store.lock import exclusive
 from ibkeys.store.paths import StorePaths
 from tests.apply.lab import Lab
-from tests.cli.conftest import TWO_SWITCH, Cli, pkeys
+from tests.cli.conftest import TWO_SWITCH, WITH_SA, Cli, pkeys
 from tests.corpus import DATA
 
 ROOT = Path(__file__).parents[2]
@@ -254,6 +254,19 @@ def test_the_key_that_was_typed_reaches_undo_through_a_file_in_memory(tmp_path: 
     assert out.read_text() == "0x1234 7"
 
 
+def test_no_variable_sets_an_option_of_the_command_that_rolls_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    monkeypatch.setenv("IBKEYS_FORMAT", "html")
+    monkeypatch.setenv("IBSIM_SOCKNAME", "kept")
+    answers = iter([True, False])
+    go_back(["sh", "-c", f"env > {out}"], 7, "", lambda: next(answers))
+    lines = out.read_text().splitlines()
+    assert "IBSIM_SOCKNAME=kept" in lines
+    assert [line for line in lines if line.startswith("IBKEYS_")] == []
+
+
 def test_the_way_back_is_tried_longer_than_another_command_holds_the_lock() -> None:
     pauses = list[float]()
     go_back(["false"], 7, "", lambda: True, pauses.append)
@@ -282,6 +295,7 @@ def test_the_child_runs_no_code_of_the_folder_that_it_is_started_in(tmp_path: Pa
 
 def test_the_command_of_the_guardian_has_no_key_in_it(tmp_path: Path) -> None:
     values = {**dict.fromkeys(field.name for field in dataclasses.fields(Where)), "m_key": "0xabcdef", "timeout": 77}
+    values["smkey"] = "0xabcdef"  # of a command that asks the SA for something else
     stores = StorePaths(tmp_path / "keys", tmp_path / "journal")
     hosts = SmHosts(("root@sm1", "sm2"), True, "/etc/own_ssh_config", None)
     command = undo_command(Where(**values), stores, hosts)
@@ -307,14 +321,53 @@ def test_the_command_of_the_guardian_has_no_key_in_it(tmp_path: Path) -> None:
     assert {"--m_key=@/etc/key", "--keystore-passphrase=@/etc/phrase"} <= set(kept)
 
 
+def other_than_default(name: str, key_file: Path) -> Any:
+    """Return a value of an option of the fabric that nobody has by default."""
+    default = getattr(Where(), name)
+    if name in ("m_key", "smkey", "keystore_passphrase"):
+        return f"@{key_file}"
+    return not default if isinstance(default, bool) else {"limit": ("nodes=7", "hops=9")}.get(name, 5)
+
+
+@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Where)])
+def test_each_option_of_the_fabric_reaches_the_command_or_is_left_out_for_a_reason(
+    tmp_path: Path, key_file: Path, name: str
+) -> None:
+    def words(where: Where) -> list[str]:
+        stores = StorePaths(Path(str(where.keystore)), Path(str(where.journal)))
+        return command_for_child(["undo"], where, stores, SmHosts())
+
+    value = other_than_default(name, key_file)
+    plain = Where(sa_keys=name == "smkey")
+    added = [word for word in words(dataclasses.replace(plain, **{name: value})) if word not in words(plain)]
+    if name in LEFT_OUT:
+        assert (added, len(LEFT_OUT[name]) > 10) == ([], True)
+        return
+    option = {"ca": "Ca", "port": "Port"}.get(name, name)
+    option = option if name in ("m_key", "outstanding_smps") else option.replace("_", "-")
+    assert added == [
+        f"--{option}" if value is True else f"--{option}={each}"
+        for each in (value if isinstance(value, tuple) else (value,))
+    ]
+
+
+def test_an_sm_key_that_was_typed_cannot_be_read_again(tmp_path: Path) -> None:
+    stores = StorePaths(tmp_path / "keys", tmp_path / "journal")
+    for typed in ("-", "0x1234"):
+        with pytest.raises(UsageError, match="--smkey @FILE"):
+            command_for_child(["undo"], Where(sa_keys=True, smkey=typed), stores, SmHosts())
+    words = command_for_child(["undo"], Where(sa_keys=True), stores, SmHosts())  # ibdiag.conf has it
+    assert "--sa-keys" in words
+
+
 @pytest.mark.parametrize("path", ["/dev/stdin", "/dev/fd/63", "/proc/self/fd/0", "fifo"])
 def test_a_secret_that_can_be_read_only_once_is_refused(tmp_path: Path, path: str) -> None:
     os.mkfifo(tmp_path / "fifo")
     file = tmp_path / path
     values = dict.fromkeys(field.name for field in dataclasses.fields(Where))
     stores = StorePaths(tmp_path / "keys", tmp_path / "journal")
-    for name, option in (("m_key", "--m_key"), ("keystore_passphrase", "--keystore-passphrase")):
-        where: Any = {**values, name: f"@{file}"}
+    for name, option in (("m_key", "--m_key"), ("keystore_passphrase", "--keystore-passphrase"), ("smkey", "--smkey")):
+        where: Any = {**values, name: f"@{file}", "sa_keys": True}
         with pytest.raises(UsageError, match=f"{option}: .*{file}.*regular file"):
             command_for_child(["undo"], Where(**where), stores, SmHosts((), False, None, None))
 
@@ -325,13 +378,13 @@ def test_a_secret_that_can_be_read_only_once_is_refused(tmp_path: Path, path: st
 class Started:
     """``ibkeys apply`` as a process of its own. Its end, and that of what it leaves behind, closes a pipe."""
 
-    def __init__(self, backend: str, *args: object) -> None:
+    def __init__(self, backend: str, *args: object, **variables: str) -> None:
         self.end, kept = os.pipe()
         own = {name: value for name, value in os.environ.items() if not name.startswith("IBKEYS_")}
         command = [sys.executable, "-m", "ibkeys", "apply", *map(str, args), "--backend", backend]
         self.process = subprocess.Popen(
             command,
-            env={**own, "PYTHONPATH": str(ROOT)},
+            env={**own, **variables, "PYTHONPATH": str(ROOT)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -367,6 +420,18 @@ def test_when_the_shell_dies_with_the_change_somebody_else_goes_back(cli: Cli, p
     assert started.wait() == -signal.SIGKILL
     assert [pkeys(cli, lid) for lid in (2, 3)] == [{0: "0xffff"}] * 2
     assert cli("journal", "-f", "json").json["operations"][0]["state"] == "undone"
+
+
+def test_who_goes_back_has_the_keys_of_the_sa_and_no_format_of_the_environment(
+    cli: Cli, plan: Path, tmp_path: Path, sa_key: str
+) -> None:
+    variables = {"IBKEYS_FORMAT": "html", "IBKEYS_SA_KEYS": "1", "IBKEYS_SMKEY": sa_key}
+    words = ("--allow-removals", "--yes", "--force", "-f", "table", "--confirm-within", 1)
+    started = Started(f"{backend_of(tmp_path)},{WITH_SA}", plan, *words, **variables)
+    started.read_until("rolling back in 1 s unless confirmed")
+    started.process.kill()
+    assert started.wait() == -signal.SIGKILL
+    assert [pkeys(cli, lid) for lid in (2, 3)] == [{0: "0xffff"}] * 2
 
 
 def test_a_hangup_does_not_stop_the_time(cli: Cli, plan: Path, tmp_path: Path) -> None:

@@ -71,11 +71,12 @@ def children(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 def test_the_child_gets_the_way_and_no_key(children: list[Any], tmp_path: Path) -> None:
     backend = f"{TWO_SWITCH},state={tmp_path / 'fabric'}"
-    words = ("--via", "opensm", "--wait", 77, "--sm-host", "sm2", *WITHIN, "-y", f"{KEY:#x}", "--yes")
+    waits = ("--wait", 77, "--standby-wait", 99)
+    words = ("--via", "opensm", *waits, "--sm-host", "sm2", *WITHIN, "-y", f"{KEY:#x}", "--yes")
     result = run("mkey-rotate", *words, "--backend", backend)
     assert (result.code, "omit --sm-host" in result.err) == (2, True), result.err
     (command, seconds, is_unconfirmed), key, left = children
-    assert command[1:6] == ["-m", "ibkeys", "undo", "--unconfirmed", "--wait=77"]
+    assert command[1:7] == ["-m", "ibkeys", "undo", "--unconfirmed", "--wait=77", "--standby-wait=99"]
     assert {"--sm-host=sm2", f"--backend={backend}"} <= set(command)
     assert not any(f"{KEY:x}" in word.lower() for word in command)
     assert (seconds, is_unconfirmed, key.reveal(), left) == (5, True, KEY, "left")

@@ -28,6 +28,8 @@ LONGEST: Final = 1800.0
 """Seconds that one attempt may take: a driver that does not answer must not block it forever."""
 PAUSES: Final = 2.0, 60.0
 """Seconds between two of them: the first ones, doubled each time, and at most."""
+_SETS_OPTIONS: Final = "IBKEYS_"
+"""How the names of environment variables begin that set options of our commands."""
 
 
 class GuardedStart(NamedTuple):
@@ -179,8 +181,10 @@ def go_back(
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
     """Start *command* as long as it is *wanted*. *key*: the M_Key that was typed, which reaches it as a file in
-    memory."""
+    memory. No variable sets an option of it: one that its parent did not need or overrode, such as ``IBKEYS_FORMAT``,
+    may be wrong for this command, and each attempt would fail unseen."""
     pause, longest_pause = PAUSES
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(_SETS_OPTIONS)}
     for _ in range(TRIES):
         if not wanted():  # it may have been confirmed in the pause
             return
@@ -192,7 +196,8 @@ def go_back(
             descriptors.append(descriptor)
         secret = [f"--m_key=@/proc/self/fd/{each}" for each in descriptors]
         with suppress(subprocess.TimeoutExpired):
-            subprocess.run([*command, str(operation), *secret], pass_fds=descriptors, timeout=LONGEST)
+            words = [*command, str(operation), *secret]
+            subprocess.run(words, env=environment, pass_fds=descriptors, timeout=LONGEST)
         for each in descriptors:
             os.close(each)
         if not wanted():

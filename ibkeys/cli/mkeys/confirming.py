@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ibkeys.cli import exits
 from ibkeys.cli.guarding import command_for_child, wait_for_enter
+from ibkeys.cli.mkeys.rollout_options import OpensmOptions
 from ibkeys.cli.opening import stores_of
 from ibkeys.cli.options import Where
 from ibkeys.cli.sm.asked import AskedOfHosts
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def awaiting(
-    asked: AskedOfHosts, sm_wait: int, seconds: int | None, through: Callable[[], ViaOpensm]
+    asked: AskedOfHosts, opensm: OpensmOptions, seconds: int | None, through: Callable[[], ViaOpensm]
 ) -> Iterator[Awaiting | None]:
     """Leave a child that lowers the level should this process die, before the fabric is opened; yield None where no run
     is to be confirmed. Raises UsageError if it could not open the key store.
@@ -38,7 +39,7 @@ def awaiting(
         _refuse_closed_store(where, stores.keystore)
     if stores.keystore is None or stores.journal is None:
         raise UsageError("--confirm-within requires --via opensm, and a simulated subnet has no OpenSM on any host")
-    child = command_for_child(rolls_back(sm_wait), where, stores, asked.sm_hosts)
+    child = command_for_child(rolls_back(opensm.sm_wait, opensm.standby_wait), where, stores, asked.sm_hosts)
     guardian = guardian_of(stores.journal, child, seconds)
     try:
         yield Awaiting(guardian, seconds, through, wait_for_enter, exits.note, say_unproven)

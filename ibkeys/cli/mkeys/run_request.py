@@ -66,7 +66,7 @@ class RunRequest:
     def carry_out(self, direct: PlanDirect, through: PlanThrough) -> int:
         """Plan a run by the one or the other, show it, ask, make it, and return the exit code."""
         asked = self.asked
-        awaited = awaiting(asked, self.opensm.sm_wait, self.confirm_within, self.through)
+        awaited = awaiting(asked, self.opensm, self.confirm_within, self.through)
         with awaited as awaits, self.open_writer() as writer:
             if awaits is not None:
                 keep_typed_key(awaits.guardian, asked.where, writer.fabric)
