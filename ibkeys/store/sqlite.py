@@ -360,13 +360,17 @@ def connect(path: Path | None, read_only: bool) -> sqlite3.Connection:
     mode = "ro&immutable=1" if read_only else "rw"
     name = ":memory:" if path is None else f"file:{quote(os.fsencode(path.absolute()))}?mode={mode}"
     connection = sqlite3.connect(name, timeout=BUSY_SECONDS, isolation_level=None, uri=path is not None)
-    connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA cell_size_check = ON")
-    if read_only:
-        connection.execute("PRAGMA query_only = ON")
-    connection.execute("PRAGMA synchronous = EXTRA")
-    connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA secure_delete = ON")
+    try:
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA cell_size_check = ON")
+        if read_only:
+            connection.execute("PRAGMA query_only = ON")
+        connection.execute("PRAGMA synchronous = EXTRA")
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA secure_delete = ON")
+    except BaseException:  # no database: SQLite sees that here first
+        connection.close()
+        raise
     return connection
 
 

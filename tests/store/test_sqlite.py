@@ -408,3 +408,14 @@ def test_what_was_damaged_into_text_that_is_none_is_not_quoted(tmp_path: Path) -
     assert one_line(caught).endswith("the test store is damaged (text that is not UTF-8)")
     assert "KEY" not in "".join(traceback.format_exception(caught.value))
     database.close()
+
+
+def test_a_file_that_is_no_database_is_not_left_open(tmp_path: Path) -> None:
+    path = tmp_path / "damaged.db"
+    path.touch(0o600)
+    path.write_bytes(b"damaged " * 1000)
+    with pytest.raises(StoreError) as kept:  # the error keeps the frames, and all that is in them
+        Database(path, ONE)
+    opened = [os.readlink(each) for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
+    assert str(path) not in opened
+    assert kept.traceback
