@@ -154,6 +154,19 @@ def test_no_box_meets_another_and_every_name_is_within_its_box(name: str, colour
         )
 
 
+def test_the_legend_of_a_file_names_every_set_that_is_on_the_map() -> None:
+    net = Subnet.from_text(fat_tree(6, 12, 2))
+    ends = [port for node in net.nodes if not node.is_switch for port in node.end_ports]
+    for number, port in enumerate(ends[:60]):
+        port.p_keys = [0x7FFF, *(0x8000 + number * 20 + each for each in range(1, 1 + number % 20))]
+    made = fabric_map(tool(net).sweep(p_keys=True))
+    root = ElementTree.fromstring(map_svg(made, "partition"))
+    said = " ".join(label.text or "" for label in root.iter(f"{SVG}text") if label.get("class") == "out")
+    sets = {box.looks.partition for box in made.boxes}
+    assert len(sets) > 50
+    assert all(meaning in said for word, meaning in made.legend["partition"] if word in sets)
+
+
 def test_the_page_chooses_its_colours_without_a_script() -> None:
     snapshot = taken(subnet("two-switch"))
     made = fabric_map(snapshot.fabric, findings=worst_findings(audit(AuditInput(snapshot))))

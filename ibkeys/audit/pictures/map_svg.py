@@ -13,7 +13,7 @@ from ibkeys.audit.findings import SEVERITIES
 from ibkeys.audit.pictures.fabric_map import CLEAN, NO_KEY, UNREAD, Colouring, FabricMap
 from ibkeys.audit.pictures.key_sets import letter
 from ibkeys.audit.pictures.map_plan import BOX, EDGE, ROW, Plan, caption
-from ibkeys.audit.pictures.svg import element, file_of, fitting, picture, text
+from ibkeys.audit.pictures.svg import broken, element, file_of, fitting, picture, text
 
 FILLS: Final = ("#9fd3f5", "#f5c66b", "#7fd1b0", "#f3ec8f", "#e3b3cd", "#f0a27a", "#b7b7f0")
 """For sets of P_Keys; after Okabe and Ito, light enough for black letters."""
@@ -27,8 +27,6 @@ _SEVERITIES: Final[Mapping[str, str]] = dict(
 
 _SHEET: Final = 1.35
 """Height of what fits a sheet of A4, for its width."""
-_LISTED: Final = 30
-"""Sets of P_Keys that the legend of a file explains."""
 
 _BASE: Final = """
 .map { --page: #ffffff; --text: #191d22; --line: #9aa5b1; --clear: #eef2f5; }
@@ -44,13 +42,15 @@ _BASE: Final = """
 
 
 def map_svg(made: FabricMap, colouring: Colouring) -> str:
-    """Return the map as an SVG file, coloured in one way; above it is what its words mean."""
-    legend = [entry for entry in made.legend[colouring] if entry[0] in {box.looks.by(colouring) for box in made.boxes}]
-    more = len(legend) - _LISTED
-    lines = legend[:_LISTED] + ([("", f"and {more:,} more sets of P_Keys")] if more > 0 else [])
-    lines += [("", made.left_out)] if made.left_out else []
-    plan = Plan(made, [colouring], 2 * EDGE + ROW * len(lines))
-    shown = [(word, fitting(meaning, plan.width - 100)) for word, meaning in lines]
+    """Return the map as an SVG file, coloured in one way; above it is what each of its words means."""
+    used = {box.looks.by(colouring) for box in made.boxes}
+    entries = [entry for entry in made.legend[colouring] if entry[0] in used]
+    entries += [("", made.left_out)] if made.left_out else []
+    width = Plan(made, [colouring]).width - 100
+    shown = [
+        (word if at == 0 else "", line) for word, meaning in entries for at, line in enumerate(broken(meaning, width))
+    ]
+    plan = Plan(made, [colouring], 2 * EDGE + ROW * len(shown))
     parts = [
         element("style", _BASE + fill_style(made, colouring, ".map")),
         element("rect", class_="page", width=plan.width, height=plan.height),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Final
 from xml.sax.saxutils import escape, quoteattr
@@ -80,6 +81,18 @@ def fitting(words: str, most: int) -> str:
         if room < 0:
             return shown[:length] + "…"
     return shown
+
+
+def broken(words: str, most: int) -> list[str]:
+    """Return *words* in lines of a `text_width` of *most*, broken after commas; what is longer by itself is cut."""
+    lines = [""]
+    for part in re.split(r"(?<=,) ", clean(words)):
+        longer = f"{lines[-1]} {part}" if lines[-1] else part
+        if text_width(longer) <= most or not lines[-1]:
+            lines[-1] = longer
+        else:
+            lines.append(part)
+    return [fitting(line, most) for line in lines]
 
 
 def listed(things: Sequence[str], most: int) -> str:
