@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from ibkeys.audit.findings import Report, Subject
+from ibkeys.audit.findings import SEVERITIES, Report, Subject
 from ibkeys.audit.formats.folder import NAMES
 from ibkeys.audit.formats.html import FIRST, MOST, render_html
 from ibkeys.audit.formats.matrix_page import render_matrix
@@ -67,7 +67,8 @@ def test_the_page_loads_nothing(html: str) -> None:
     assert not page.open
     for tag, attrs in page.elements:
         assert tag not in {"link", "img", "iframe", "object", "embed", "base", "use", "image", "video", "audio"}
-        linked = {"href"} if tag == "a" and attrs["href"] in NAMES else set()  # to a page beside it, when it is clicked
+        # to a page beside it, or to a place in this one, when it is clicked
+        linked = {"href"} if tag == "a" and (attrs["href"] in NAMES or attrs["href"].startswith("#")) else set()
         assert not {name for name in attrs if name in LOADING or name.startswith("on") or name == "style"} - linked
     assert not re.search(r"url\(|@import|image-set|https?:|//", page.text["style"])
     assert not re.search(r"https?:|fetch|XMLHttp|import\(|WebSocket|sendBeacon|innerHTML|eval", page.text["script"])
@@ -289,3 +290,14 @@ def test_one_reason_of_many_ports_and_of_several_rules_is_said_once() -> None:
     old = [subject(n, "unknown", "the baseline has no counters of it") for n in range(40)]
     page = Page(render_html(report(rule("QK001", "unknown", *old), rule("MK003", "unknown", *old))))
     assert page.text["shown"].count("host[0000-0039] mlx5_0: the baseline has no counters of it") == 1
+
+
+@pytest.mark.parametrize("page", ["small", "large", "clean", "nasty"])
+def test_each_card_leads_to_what_it_counts(page: str) -> None:
+    shown = Page(PAGES[page]())
+    places = {attrs["id"]: attrs for _, attrs in shown.elements if "id" in attrs}
+    targets = [attrs["href"].removeprefix("#") for tag, attrs in shown.elements if tag == "a"]
+    assert targets or page == "clean"
+    assert set(targets) <= places.keys()
+    severities = [places[target].get("data-severity") for target in targets if target != "unanswered"]
+    assert severities == sorted(set(severities), key=[*SEVERITIES].index)

@@ -48,6 +48,7 @@ def _searched(page: Page, file: Path) -> bytes:
     page.run("document.querySelector('#search input').focus()")
     page.type("gpu-a03", enter=True)
     page.run("document.activeElement.blur()")
+    page.run("scrollTo(0, 0)")
     return page.picture()
 
 

@@ -137,6 +137,46 @@ def test_the_search_finds_a_host_and_enter_shows_whom_it_can_talk_to(chromium: B
     assert name in page.run("document.querySelector('#chosen:not([hidden])').textContent")
 
 
+IN_FRAME = """(() => {
+  const frame = document.querySelector("#matrix").getBoundingClientRect();
+  const labels = document.querySelector("#matrix .labels").getBoundingClientRect().width;
+  const mark = document.querySelector("#matrix .band .mark").getBoundingClientRect();
+  return mark.width < 100 ? mark.left >= frame.left + labels - 1 && mark.right <= frame.right + 1
+    : mark.top >= frame.top - 1 && mark.bottom <= frame.bottom + 1;
+})()"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("what", ["column", "row"])
+def test_the_search_scrolls_to_its_answer(chromium: Browser, report: Path, width: int, what: str) -> None:
+    page = shown(chromium, report / "matrix.html", width)
+    last = page.run(
+        "[document.querySelector('#columns tbody tr:last-child').dataset.guid,"
+        " document.querySelector('#rows tbody tr:nth-last-child(2) td').textContent.split(' ').at(-1)]"
+    )
+    words = last[what == "row"]
+    page.run("document.querySelector('#search input').focus()")
+    before = page.run("scrollY")
+    page.type(words)
+    assert page.run(IN_FRAME), words
+    assert page.run("scrollY") == before, "what is typed into stays in sight"
+    page.type("", enter=True)
+    top = page.run("document.querySelector('#chosen').getBoundingClientRect().top")
+    assert -1 <= top < 800
+
+
+def test_a_card_leads_to_the_findings_of_its_severity(chromium: Browser, report: Path) -> None:
+    page = shown(chromium, report / "audit.html")
+    page.run("document.querySelector('#filter select').value = 'low'")
+    page.run("document.querySelector('#filter').dispatchEvent(new Event('input'))")
+    page.run("document.querySelector('.tiles a').click()")
+    assert page.run("document.querySelector(location.hash).open")
+    assert page.run("document.querySelector(location.hash).dataset.severity") == page.run(
+        "document.querySelector('.tiles a .badge').textContent"
+    )
+    assert abs(page.run("document.querySelector(location.hash).getBoundingClientRect().top")) < 800
+
+
 def test_the_map_is_coloured_as_is_chosen_and_says_what_it_means(chromium: Browser, report: Path) -> None:
     page = shown(chromium, report / "matrix.html")
     looks = []

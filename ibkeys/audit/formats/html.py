@@ -130,10 +130,11 @@ def _unknown_reasons(result: RuleResult, names: FoldedNames) -> tuple[str, ...]:
     return tuple(lines or [result.note])
 
 
-def _severity(report: Report, severity: Severity) -> tuple[Severity, int, str]:
+def _severity(report: Report, severity: Severity) -> tuple[Severity, int, str, str]:
+    """Return what a card says: how many rules fail with *severity*, how many findings these have, and the first one."""
     failed = [each for each in report.results if each.result == "fail" and each.severity == severity]
     found = sum(len(words.subjects(each, "fail")) for each in failed)
-    return severity, len(failed), count(found, "finding")
+    return severity, len(failed), count(found, "finding"), failed[0].rule if failed else ""
 
 
 def _groups(report: Report) -> Iterator[dict[str, Any]]:

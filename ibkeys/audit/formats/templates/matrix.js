@@ -136,10 +136,8 @@
       const at = index - first;
       if (at >= 0 && at * cell < svg.viewBox.baseVal.width - cell / 2) {
         mark(svg, {x: at * cell, y: 1, width: cell, height: svg.viewBox.baseVal.height - 2});
-        return svg;
       }
     }
-    return null;
   };
   const markRow = (index) => {
     for (const svg of place.querySelectorAll("svg")) {
@@ -156,6 +154,18 @@
   const unmark = () => {
     place.querySelectorAll(".mark").forEach((each) => each.remove());
     for (const box of boxes) box.classList.remove("off");
+  };
+  // The matrix is wider and higher than its window: what is marked comes into it. The page itself stays where it is.
+  const reveal = (column, row) => {
+    const frame = place.getBoundingClientRect();
+    const band = bands.find((each) => column >= Number(each.dataset.first) && column < Number(each.dataset.first) + each.viewBox.baseVal.width / cell) || bands[0];
+    const drawn = band.getBoundingClientRect();
+    const scale = drawn.width / band.viewBox.baseVal.width;
+    const labels = place.querySelector(".labels").getBoundingClientRect().width;
+    const left = drawn.left - frame.left + (column - Number(band.dataset.first)) * cell * scale;
+    const top = drawn.top - frame.top + (Number(band.dataset.top) + row * cell) * scale;
+    if (column !== null && (left < labels || left + cell > place.clientWidth)) place.scrollLeft += left - (labels + place.clientWidth) / 2;
+    if (row !== null && (top < 0 || top + cell > place.clientHeight)) place.scrollTop += top - place.clientHeight / 2;
   };
   const show = (column, row) => {
     unmark();
@@ -215,9 +225,9 @@
     }
     const found = columns.filter((each) => !each.line.hidden);
     const foundRows = rows.filter((each) => !each.line.hidden);
-    let first = null;
-    for (const each of found) first = markColumn(each.index) || first;
+    for (const each of found) markColumn(each.index);
     for (const each of foundRows) markRow(each.index);
+    if (found.length || foundRows.length) reveal(found.length ? found[0].index : null, found.length ? null : foundRows[0].index);
     form.elements.shown.value = `${found.length} of ${columns.length} columns, ${foundRows.length} of ${rows.length} partitions. Enter shows the first.`;
     return [found, foundRows];
   };
@@ -225,7 +235,9 @@
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const [found = [], foundRows = []] = search();
-    if (found.length || foundRows.length) show(found.length ? found[0].index : null, found.length ? null : foundRows[0].index);
+    if (!found.length && !foundRows.length) return;
+    show(found.length ? found[0].index : null, found.length ? null : foundRows[0].index);
+    panel.scrollIntoView({block: "nearest"});
   });
   form.hidden = false;
   document.querySelector(".hint").hidden = false;

@@ -50,6 +50,15 @@
     form.addEventListener("input", filter);
     form.addEventListener("submit", (event) => event.preventDefault());
     form.addEventListener("reset", () => setTimeout(filter));
+    // A card leads to its first rule, which a filter may hide.
+    for (const link of document.querySelectorAll(".tiles a")) {
+      link.addEventListener("click", () => {
+        form.reset();
+        filter();
+        const rule = document.querySelector(`details${link.hash}`);
+        if (rule) rule.open = true;
+      });
+    }
     form.hidden = false;
   }
   let closed = [];
