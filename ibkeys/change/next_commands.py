@@ -23,7 +23,7 @@ _BY_COMMAND: Final[Mapping[str, tuple[str | None, str | None]]] = {
     "mkey-remove": (_RESUME, _UNDO),
     "mkey-set": ("ibkeys mkey-set", None),
     "mkey-recover": ("ibkeys mkey-recover", None),
-    "mkey-list --settle": ("ibkeys mkey-list --settle", None),
+    **dict.fromkeys(("keystore list --settle", "mkey-list --settle"), ("ibkeys keystore list --settle", None)),
     "sm-repair": ("ibkeys sm-repair", None),
     "smkey-rotate": (_RESUME, None),
     "harden": (_RESUME, _UNDO),
@@ -31,7 +31,8 @@ _BY_COMMAND: Final[Mapping[str, tuple[str | None, str | None]]] = {
     "harden --abort": (_RESUME, None),
     "counters-clear": ("ibkeys counters-clear", None),
 }
-"""By the command of an operation: what finishes it, and what rolls it back."""
+"""By the command of an operation: what finishes it, and what rolls it back. ``mkey-list`` is the name that ``keystore
+list`` had in an earlier version of ibkeys."""
 THROUGH_OPENSM: Final = ("smkey-rotate", "harden", "harden --abort")
 """Commands whose operations, too, `ibkeys resume` finishes, besides those of a plan and of M_Keys. The last one is that
 of an earlier version of ibkeys; it is an undo now."""

@@ -101,7 +101,7 @@ class _Swept:
         else:
             why = f"{guid} is known behind {_in_words(known)}, but was found behind {_in_words(near)}"
             if not here.node.is_switch:
-                why += " (`ibkeys mkey-list --settle` records ports that moved)"
+                why += " (`ibkeys keystore list --settle` records ports that moved)"
         return (
             f"{why}; if that is its place, put this link into the file neighbors in the directory of --security-keys, "
             "or use --trust-topology"

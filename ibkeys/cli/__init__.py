@@ -84,12 +84,7 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
         "mkey-rotate": Entry("mkeys.rollout", "Give every port of the subnet with an M_Key a new one."),
         "mkey-remove": Entry("mkeys.rollout", "Remove the M_Key of every port of the subnet."),
         "mkey-recover": Entry("mkeys.recover", "Recover ports whose M_Key is lost: try keys, or wait."),
-        "mkey-gen": Entry("mkeys.mkey", "Generate M_Keys from the system's random source."),
-        "mkey-list": Entry("mkeys.keystore", "List the keys of the key store with port, state and time."),
-        "mkey-import": Entry("mkeys.keystore", "Import OpenSM's key files from DIR into the key store."),
-        "mkey-export": Entry("mkeys.keystore", "Export the key store to DIR as OpenSM's key files."),
-        "mkey-encrypt": Entry("mkeys.keystore", "Encrypt the key store with a passphrase, or change it."),
-        "keystore": Entry("mkeys.backup", "Save key store and journal in one file, and restore them."),
+        "keystore": Entry("keystore.group", "List, import, export, encrypt and back up the key store."),
     },
     "Changes that were made": {
         "journal": Entry("tools.journal", "Show what changing commands did."),

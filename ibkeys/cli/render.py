@@ -29,7 +29,7 @@ def schema(document: str | Document) -> str:
 SHAPES: Final[Mapping[str, int]] = {
     **dict.fromkeys(("audit", "diff", "history", "compare", "snapshot", "watch", "doctor", "harden"), 2),
     "journal": 2,
-    **dict.fromkeys(("mkey-deploy", "mkey-rotate", "mkey-remove", "mkey-list"), 2),
+    **dict.fromkeys(("mkey-deploy", "mkey-rotate", "mkey-remove"), 2),
 }
 """The number of each shape that is no longer the first, of documents that are not declared in ibkeys/cli/documents yet.
 The document of `plan`, which is read back, has its own (`ibkeys.plan.document`)."""

@@ -104,7 +104,7 @@ class FoundNodes:
         return (
             f"it reports port GUID 0x{arrival.port_guid:016x} of node GUID 0x{arrival.node_guid:016x}, "
             f"{self._where_known(guid, rivals)}{there}: a port that moved, or a false GUID; it gets no M_Key of that "
-            "GUID (`ibkeys mkey-list --settle` records ports that moved)"
+            "GUID (`ibkeys keystore list --settle` records ports that moved)"
         )
 
     def switch_named(self, proof: LinkProof) -> Node | None:

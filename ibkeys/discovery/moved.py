@@ -107,5 +107,6 @@ def _cross(one: _Place, other: _Place) -> bool:
 def _line(one: _Place, other: _Place, what: str) -> str:
     return (
         f"GUID 0x{one.known[0]:016x}, known behind {one.near}, and GUID 0x{other.known[0]:016x}, known behind "
-        f"{other.near}, {what}: put the two cables back, or let `ibkeys mkey-list --settle` record where they are now"
+        f"{other.near}, {what}: put the two cables back, or let `ibkeys keystore list --settle` record where they "
+        "are now"
     )

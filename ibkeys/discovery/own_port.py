@@ -46,8 +46,8 @@ def about_own_key(error: NoReply | SendRefused, ring: KeyRing, own_guid: int) ->
     elif key == ring.by_guid.get(own_guid):
         text = (
             f"{error}; it was queried with its known M_Key (key store, key files): if it is alive it has a different "
-            "one, perhaps set by a subnet manager: read that manager's files (--security-keys DIR, `ibkeys mkey-import "
-            "DIR`), or use `ibkeys mkey-recover`"
+            "one, perhaps set by a subnet manager: read that manager's files (--security-keys DIR, `ibkeys keystore "
+            "import DIR`), or use `ibkeys mkey-recover`"
         )
     else:
         return error

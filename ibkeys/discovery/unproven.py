@@ -170,6 +170,6 @@ def _why_not_asked(known: LinkEnd | None, proof: LinkProof, doubt: str, missing:
         why = f"it may be another link of a protected switch that was found: {proof.reason}"
     trust = "; --trust-topology sends the key of the port that is known there" if known else ""
     return (
-        f"the far end was not queried: {expected}{why}{trust}; `ibkeys mkey-list --settle` records where ports are "
+        f"the far end was not queried: {expected}{why}{trust}; `ibkeys keystore list --settle` records where ports are "
         "now; --ask-unproven queries once without a key, which a protected port counts as an M_Key violation"
     )

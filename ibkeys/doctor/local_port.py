@@ -34,7 +34,7 @@ def _own_key_advice(fabric: Fabric) -> str:
     if fabric.ring.key_of(fabric.own_guid).is_zero:
         return "if its M_Key is set, give it: --keystore, --security-keys, or -y"
     return (
-        "it was queried with the available M_Key, so it probably has a different one: ibkeys mkey-import of the "
+        "it was queried with the available M_Key, so it probably has a different one: ibkeys keystore import of the "
         "subnet manager's files, or ibkeys mkey-recover"
     )
 

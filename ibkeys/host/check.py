@@ -76,7 +76,7 @@ def _check_config(config: OpensmConfig) -> Iterator[Check]:
         (
             config.m_key_all_ones,
             "m_key is all ones: a vendor's SM then chooses a random key, stock OpenSM uses it as the key",
-            "set a key of your own: ibkeys mkey-gen",
+            "set a key of your own: ibkeys keystore generate",
         ),
         (
             is_set and not level,
@@ -125,7 +125,7 @@ def check_steps(store: KeyStore, folders: Iterable[Path]) -> Iterator[Check]:
                 False,
                 f"{folder}: guid2mkey has no key for {counted(len(steps.missing), 'port')} with one in the key store, "
                 f"and an older one for {len(steps.stale)}: an OpenSM that starts with it does not reach them",
-                f"stop OpenSM, ibkeys mkey-export {folder}, start it",
+                f"stop OpenSM, ibkeys keystore export {folder}, start it",
             )
         if steps.newer:
             yield Check(
@@ -133,7 +133,7 @@ def check_steps(store: KeyStore, folders: Iterable[Path]) -> Iterator[Check]:
                 False,
                 f"{folder}: guid2mkey has another key for {counted(len(steps.newer), 'port')}, written after the key "
                 "store's",
-                f"ibkeys mkey-import {folder}",
+                f"ibkeys keystore import {folder}",
             )
 
 

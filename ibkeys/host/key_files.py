@@ -247,6 +247,6 @@ def _refuse_to_lose_keys(directory: Path, known: Mapping[int, list[MKey]]) -> No
         return
     raise Refused(
         f"{directory / MKEY_FILE} has {what}; they would be lost; nothing was written: "
-        f"`ibkeys mkey-import {directory}` first, or name another directory",
+        f"`ibkeys keystore import {directory}` first, or name another directory",
         "unknown-keys",
     )

@@ -119,7 +119,7 @@ def _way_in(cache: Path, used: Path | None) -> str:
         return f": with the rights to read them, type --security-keys {cache}"
     if not file.exists():
         return f", which has no {MKEY_FILE} yet"
-    return f": type --security-keys {cache}, or keep its keys with `ibkeys mkey-import {cache}`"
+    return f": type --security-keys {cache}, or keep its keys with `ibkeys keystore import {cache}`"
 
 
 def _once(paths: list[Path]) -> list[Path]:

@@ -84,7 +84,7 @@ def test_ports_that_are_off_for_one_reason_are_one_line_until_they_are_settled(c
     (line,) = (line for line in result.out.splitlines() if line.startswith("left alone: "))
     assert line.startswith("left alone: 2 ports: not read, so it keeps its former M_Key: ")
     assert line.endswith(": node[02-03] mlx4_0")
-    assert cli("mkey-list", "--settle", "--yes").code == 0
+    assert cli("keystore", "list", "--settle", "--yes").code == 0
     assert cli("mkey-rotate", "--per-port", *QUICK).code == 0
 
 
@@ -96,7 +96,7 @@ def test_settle_as_json_has_ports_that_are_gone_and_places_with_nobody_known(cli
         net.plug(SILENT, 1, far, 2)
         net.plug("node05 mlx4_0", 1, far, 6)
         net.reset("node05 mlx4_0")
-    result = cli("mkey-list", "--settle", "--yes", "-f", "json")
+    result = cli("keystore", "list", "--settle", "--yes", "-f", "json")
     assert result.code == 3
     assert result.json["vanished"] == ["0x0002c903000a1021", "0x0002c903000a1051"]
     known = [(each["behind"]["port"], each["known"]) for each in result.json["unidentified"]]

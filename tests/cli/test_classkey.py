@@ -255,10 +255,10 @@ def test_a_moved_port_with_only_the_key_of_a_class_is_settled(place: Path, tmp_p
     place_all(keys)
     (keys / "guid2cckey").write_text(f"0x0002c903000a1031 0x{HEX}\n")
     (keys / "guid2cckey").chmod(0o600)
-    settle = ("mkey-list", "--settle", "--yes", "--backend", f"{TWO_SWITCH},state={place}", *FAST, *store)
+    settle = ("keystore", "list", "--settle", "--yes", "--backend", f"{TWO_SWITCH},state={place}", *FAST, *store)
     steer(place, key("cc", f"key=0x{HEX}"))
     assert "no key is known" in run(*settle).error
-    assert run("mkey-import", keys, *store).code == 0
+    assert run("keystore", "import", keys, *store).code == 0
     assert run(*settle).out == SETTLED
     steer(place, 'link "node03 mlx4_0"[1] down', 'link "node03 mlx4_0"[1] "MF0;switch-a:IS5023/U1"[5]')
     moved = run(*settle).out

@@ -48,7 +48,7 @@ class Place:
         policy.write_text(POLICY)
         conf = folder / "opensm.conf"
         conf.write_text("m_key 0x77\n")
-        self.good("mkey-import", "--opensm-conf", conf)
+        self.good("keystore", "import", "--opensm-conf", conf)
         self.good("mkey-set", 2, "--new-m-key", f"@{key}", "--protect", 1, "--yes")
         self.good(
             "mkey-deploy", "--same", "--new-m-key", f"@{key}", "--protect", 1, "--lease", 60, "--first", 1, "--yes"
@@ -76,11 +76,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 KINDS: dict[str, list[tuple[object, ...]]] = {
     "keystore": [
-        ("mkey-list", "-K"),
-        ("mkey-list", "-f", "json"),
+        ("keystore", "list", "-K"),
+        ("keystore", "list", "-f", "json"),
         ("mkey-show", "--all", "-f", "json"),
         ("resume", 4, "--dry-run"),
-        ("mkey-export", "{}/out"),
+        ("keystore", "export", "{}/out"),
         ("sm-repair", "--cache-dir", "{}/out", "--yes"),
         ("audit", "-f", "json"),
         ("mkey-recover", "--dry-run"),
@@ -319,8 +319,8 @@ def test_a_cost_of_the_passphrase_that_none_has(copy: Callable[[], Place], n: in
     phrase = place.folder / "phrase"
     phrase.touch(0o600)
     phrase.write_text("open sesame\n")
-    assert place.run("mkey-encrypt", "--new-passphrase", f"@{phrase}").code == 0
+    assert place.run("keystore", "encrypt", "--new-passphrase", f"@{phrase}").code == 0
     rewrite(place.keystore, f"UPDATE encryption SET n = {n}, r = {r}, p = {p}")
-    result = place.run("mkey-list", "-K", "--keystore-passphrase", f"@{phrase}")
+    result = place.run("keystore", "list", "-K", "--keystore-passphrase", f"@{phrase}")
     assert result.code == 3
     assert "damaged" in result.error

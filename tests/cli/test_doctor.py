@@ -99,7 +99,7 @@ def test_a_store_in_a_folder_that_this_user_may_not_search_is_a_problem(option: 
     assert "cannot be opened or made here: Permission denied" in problem["detail"]
 
 
-@pytest.mark.parametrize("words", [("pkey-show", 1), ("mkey-list",), ("audit",)])
+@pytest.mark.parametrize("words", [("pkey-show", 1), ("keystore", "list"), ("audit",)])
 def test_a_key_store_that_this_user_may_not_look_for_is_named(words: tuple[object, ...], tmp_path: Path) -> None:
     folder = tmp_path / "closed"
     folder.mkdir()

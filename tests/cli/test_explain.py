@@ -1,4 +1,4 @@
-"""pkey-check, pkey-explain, qkey-explain, mkey-gen."""
+"""pkey-check, pkey-explain, qkey-explain, keystore generate."""
 
 from __future__ import annotations
 
@@ -104,16 +104,16 @@ def test_csv_of_an_explanation() -> None:
 
 
 def test_mkey_gen_prints_distinct_keys() -> None:
-    keys = run("mkey-gen", "-n", 50).out.splitlines()
+    keys = run("keystore", "generate", "-n", 50).out.splitlines()
     assert len(set(keys)) == 50
     assert all(re.fullmatch("0x[0-9a-f]{16}", key) and int(key, 16) for key in keys)
 
 
 def test_mkey_gen_json() -> None:
-    document = run("mkey-gen", "-n", 2, "-f", "json").json
-    assert document["schema"] == "ibkeys.mkey-gen/1"
+    document = run("keystore", "generate", "-n", 2, "-f", "json").json
+    assert document["schema"] == "ibkeys.keystore-generate/1"
     assert len(document["m_keys"]) == 2
 
 
 def test_mkey_gen_zero_keys_is_wrong_usage() -> None:
-    assert run("mkey-gen", "-n", 0).code == 2
+    assert run("keystore", "generate", "-n", 0).code == 2

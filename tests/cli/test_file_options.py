@@ -29,8 +29,8 @@ SECRETS: Final[dict[str, str]] = {
     "mkey-set 2 --new-m-key @{} --dry-run": f"{KEY:#x}\n",
     "mkey-deploy --new-m-key @{} --same --dry-run": f"{KEY:#x}\n",
     "mkey-recover --try-keys {} --dry-run": f"{KEY:#x}\n",
-    "mkey-list --keystore {sealed} --keystore-passphrase @{} -K": "open sesame\n",
-    "mkey-encrypt --keystore {store} --new-passphrase @{}": "open sesame\n",
+    "keystore list --keystore {sealed} --keystore-passphrase @{} -K": "open sesame\n",
+    "keystore encrypt --keystore {store} --new-passphrase @{}": "open sesame\n",
 }
 TEXTS: Final[dict[str, str]] = {
     "policy-check {}": "Default=0x7fff: ALL=full;\n",
@@ -46,20 +46,20 @@ TEXTS: Final[dict[str, str]] = {
     "audit --sm-guids @{}": "0x0002c90200401000\n",
     "audit --waivers {}": '[[waiver]]\nrule = "PK001"\nports = ["*"]\nreason = "x"\nexpires = 2999-01-31\n',
     "apply {} --dry-run": "",
-    "mkey-import --opensm-conf {} --keystore {new}": "m_key 0x5\n",
-    "mkey-export {folder} --keystore {store} --opensm-conf {}": "m_key 0x5\n",
+    "keystore import --opensm-conf {} --keystore {new}": "m_key 0x5\n",
+    "keystore export {folder} --keystore {store} --opensm-conf {}": "m_key 0x5\n",
     "sm-repair --cache-dir {folder} --keystore {store} --opensm-conf {} --dry-run": "m_key 0x5\n",
     "discover --backend sim:{}": (DATA / "fabrics" / "two-switch.net").read_text(),
     "sim serve {} --at nowhere": (DATA / "fabrics" / "two-switch.net").read_text(),
     "sim serve --script {} --state {folder}": "help\n",
 }
-WRITTEN_ANEW: Final = "mkey-export {folder} --keystore {store} --write-opensm-conf {}"
+WRITTEN_ANEW: Final = "keystore export {folder} --keystore {store} --write-opensm-conf {}"
 FOLDERS: Final[dict[str, str]] = {  # the file's name in the folder that is named
     "discover --security-keys {folder}": "guid2mkey",
     "mkey-show --security-keys {folder}": "neighbors",
     "port-show --caps --security-keys {folder}": "guid2lid",
-    "mkey-import {folder} --keystore {new}": "guid2mkey",
-    "mkey-export {folder} --keystore {store}": "guid2mkey",
+    "keystore import {folder} --keystore {new}": "guid2mkey",
+    "keystore export {folder} --keystore {store}": "guid2mkey",
     "sm-repair --cache-dir {folder} --keystore {store} --dry-run": "guid2mkey",
 }
 DATABASES: Final = (
@@ -68,7 +68,7 @@ DATABASES: Final = (
     "diff {snapshot} {}",
     "audit --baseline {}",
     "mkey-recover --topology {} --dry-run",
-    "mkey-list --keystore {}",
+    "keystore list --keystore {}",
     "mkey-show --keystore {}",
     "journal --journal {}",
     "undo --journal {} --yes",
@@ -120,9 +120,9 @@ def command(tmp_path: Path) -> Callable[..., Result]:
             (keys / "guid2mkey").write_text("0x0002c903000a1021 0x5\n\n")
             phrase.touch(0o600)
             phrase.write_text("open sesame\n")
-            assert run("mkey-import", keys, "--keystore", path).code == DONE
+            assert run("keystore", "import", keys, "--keystore", path).code == DONE
             if sealed:
-                assert run("mkey-encrypt", "--keystore", path, "--new-passphrase", f"@{phrase}").code == DONE
+                assert run("keystore", "encrypt", "--keystore", path, "--new-passphrase", f"@{phrase}").code == DONE
         return path
 
     def execute(line: str, place: object) -> Result:
@@ -132,7 +132,7 @@ def command(tmp_path: Path) -> Callable[..., Result]:
             if f"{{{name}}}" in line:
                 values[name] = make()
         words = [word.replace("{}", str(place)).format(**values) for word in line.split()]
-        if not {"--backend", "--from"} & {*words} and words[0] not in _WITHOUT_FABRIC:
+        if not {"--backend", "--from"} & {*words} and not line.startswith(_WITHOUT_FABRIC):
             words += SIM
         with ends_by_itself():
             return run(*words)
@@ -140,7 +140,7 @@ def command(tmp_path: Path) -> Callable[..., Result]:
     return execute
 
 
-_WITHOUT_FABRIC: Final = ("policy-check", "diff", "sim", "mkey-list", "mkey-encrypt")
+_WITHOUT_FABRIC: Final = ("policy-check", "diff", "sim", "keystore list", "keystore encrypt")
 
 
 @pytest.fixture(params=["fifo", "socket", "device"])
@@ -238,7 +238,7 @@ def test_key_files_are_not_exported_through_a_link(command: Callable[..., Result
     target.write_text("")
     target.chmod(0o644)
     (tmp_path / "keys" / "guid2mkey").symlink_to(target)
-    result = command("mkey-export {folder} --keystore {store}", "")
+    result = command("keystore export {folder} --keystore {store}", "")
     refused(result, tmp_path / "keys" / "guid2mkey")
     assert (target.read_text(), stat.S_IMODE(target.stat().st_mode)) == ("", 0o644)
 
@@ -298,7 +298,7 @@ def test_an_inherited_pipe_is_as_good_as_a_file(command: Callable[..., Result], 
     place.touch(0o600)
     place.write_text(content)
     by_name = command(line, place)
-    if line.startswith("mkey-encrypt"):  # once more from the beginning
+    if line.startswith("keystore encrypt"):  # once more from the beginning
         for made in tmp_path.glob("store*.db"):
             made.unlink()
     reader = pipe(content.encode())

@@ -30,12 +30,15 @@ YES_OR_NO = {
     *("can_talk", "dry_run", "applied", "stopped_here", "encrypted", "broadcast", "ipoib", "has_keys"),
     *("m_key_used", "unconfirmed", "gone_back", "accepted", "pending", "written", "complete", "sm_word"),
 }
-OF_ITS_OWN = {"audit explain", "compare ipoib", "discover names"}
+OF_ITS_OWN = {
+    *("audit explain", "compare ipoib", "discover names"),
+    *("keystore list", "keystore generate", "keystore import", "keystore export"),
+}
 """Uses of a command whose document is not that of the command."""
 MAPS = {"evidence", "before", "after", "causes", "summary", "severity", "sa"}
 """What holds names of the standard, words of the contract or indexes, and no keys of ibkeys' own."""
 WITHOUT = {
-    "a document": {"export", "report", "completion", "help", "sim", "mkey-encrypt", "keystore", "confirm"},
+    "a document": {"export", "report", "completion", "help", "sim", "confirm"},
     "a document of its own": {"resume"},
     "an end": {"watch"},
     "an OpenSM": {"harden", "smkey-rotate", "sm-repair"},
@@ -164,7 +167,7 @@ def test_each_record_of_a_list_has_the_same_keys(documents: list[Form]) -> None:
 
 FLAT = {
     **{f"{name}-show": "ports" for name in ("mkey", "port")},
-    **{"mkey-list": "keys", "history": "events", "doctor": "checks", "journal one": "changes", "diff": "changes"},
+    **{"keystore list": "keys", "history": "events", "doctor": "checks", "journal one": "changes", "diff": "changes"},
     **dict.fromkeys(("pkey-check", "pkey-explain", "qkey-explain", "audit explain")),
 }
 """Where -f json has the records of a table that has nothing nested; None: the document is one."""

@@ -71,26 +71,26 @@ def store_path(tmp_path: Path) -> Path:
 
 
 def listed(cli: Cli, *args: object) -> Any:
-    result = cli("mkey-list", "-f", "json", *args)
+    result = cli("keystore", "list", "-f", "json", *args)
     assert result.code == 0, result.err
     return result.json
 
 
 def test_empty_store(said: Cli) -> None:
-    result = said("mkey-list")
+    result = said("keystore", "list")
     assert (result.code, result.out) == (0, "0 keys of 0 ports, 0 links, 0 LIDs\n")
     assert "there is no such file" in result.err
 
 
 def test_import_then_list(said: Cli, cli: Cli, cache: Path) -> None:
-    result = said("mkey-import", cache)
+    result = said("keystore", "import", cache)
     assert (result.code, result.err) == (0, "")
     assert result.out == "2 ports: no key was known before\n2 keys, 1 link, 1 LID read\n"
     document = listed(said)
     assert list(document) == [
         *("schema", "keys", "subnet_keys", "sm_keys", "class_keys", "encrypted", "links", "links_seen", "lids")
     ]
-    assert document["schema"] == "ibkeys.mkey-list/2"
+    assert document["schema"] == "ibkeys.keystore-list/1"
     assert [list(row) for row in document["keys"]] == [COLUMNS] * 2
     row = document["keys"][0]
     assert {name: row[name] for name in COLUMNS if name != "since"} == {
@@ -104,9 +104,9 @@ def test_import_then_list(said: Cli, cli: Cli, cache: Path) -> None:
         "note": "from guid2mkey",
     }
     assert [row["m_key"] for row in listed(cli, "-K")["keys"]] == [f"{KEY:#018x}", f"{OTHER_KEY:#018x}"]
-    assert said("mkey-list", "-f", "csv").out.splitlines()[0] == ",".join(COLUMNS)
-    assert f"{KEY:#018x}" in cli("mkey-list", "-K").out
-    assert "imported" in said("mkey-list").out
+    assert said("keystore", "list", "-f", "csv").out.splitlines()[0] == ",".join(COLUMNS)
+    assert f"{KEY:#018x}" in cli("keystore", "list", "-K").out
+    assert "imported" in said("keystore", "list").out
 
 
 def test_key_that_was_set_is_current_with_its_level_and_lease(said: Cli, key_file: Path) -> None:
@@ -119,21 +119,21 @@ def test_key_that_was_set_is_current_with_its_level_and_lease(said: Cli, key_fil
 
 
 def test_import_json_and_csv_say_what_each_key_was(said: Cli, cache: Path) -> None:
-    said("mkey-import", cache)
-    document = said("mkey-import", cache, "-f", "json").json
+    said("keystore", "import", cache)
+    document = said("keystore", "import", cache, "-f", "json").json
     assert document["ports"] == [{"port_guid": guid, "result": "known"} for guid in (NODE02, NODE03)]
     assert (document["one_key_for_changed"], document["subnet_key"], document["warnings"]) == (False, None, [])
-    assert said("mkey-import", cache, "-f", "csv").out == f"port_guid,result\n{NODE02},known\n{NODE03},known\n"
+    assert said("keystore", "import", cache, "-f", "csv").out == f"port_guid,result\n{NODE02},known\n{NODE03},known\n"
 
 
 def test_m_key_of_opensm_conf(said: Cli, private: Callable[[str, str], str]) -> None:
     conf = private("opensm.conf", f"m_key {KEY:#x}\n")
-    assert said("mkey-import", "--opensm-conf", conf).out == (
+    assert said("keystore", "import", "--opensm-conf", conf).out == (
         "m_key of opensm.conf: kept for ports without a key of their own\n"
     )
     document = listed(said)
     assert [(each["m_key"], each["note"]) for each in document["subnet_keys"]] == [(None, "from opensm.conf")]
-    assert "key of the whole subnet: from opensm.conf" in said("mkey-list").out
+    assert "key of the whole subnet: from opensm.conf" in said("keystore", "list").out
 
 
 def test_keys_of_subnet_managers(said: Cli, cli: Cli, tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_keys_of_subnet_managers(said: Cli, cli: Cli, tmp_path: Path) -> None:
         ("other", None, "imported", "found in an opensm.conf"),
     ]
     assert [row["key"] for row in listed(cli, "-K")["sm_keys"]] == [f"{KEY:#018x}", f"{OTHER_KEY:#018x}"]
-    hidden, shown = said("mkey-list").out, cli("mkey-list", "-K").out
+    hidden, shown = said("keystore", "list").out, cli("keystore", "list", "-K").out
     assert f"sa_key: current, {rows[0]['since']}\n" in hidden
     assert f"sa_key: {KEY:#018x} current, {rows[0]['since']}\n" in shown
     assert f"another key from an opensm.conf: {OTHER_KEY:#018x} imported, found in an opensm.conf, " in shown
@@ -173,30 +173,30 @@ def test_the_subnet_of_a_key_of_subnet_managers_is_that_of_the_first_change_that
         with journal.operation("another", kept={KEPT_KEYS: [damaged], KEPT_PORTS: [NODE04]}) as other:
             other.put_on_disk()
     assert [row["subnet"] for row in listed(said)["sm_keys"]] == [[NODE02, NODE03], [NODE04], None, None]
-    lines = [line.partition(", of the ")[2] for line in said("mkey-list").out.splitlines() if "sm_key:" in line]
+    lines = [line.partition(", of the ")[2] for line in said("keystore", "list").out.splitlines() if "sm_key:" in line]
     assert lines == [f"subnet with port GUID {NODE02}, {NODE03}", f"subnet with port GUID {NODE04}", "", ""]
     (tmp_path / "fabric.journal").write_text("torn")
-    torn = said("mkey-list", "-f", "json")
+    torn = said("keystore", "list", "-f", "json")
     assert (torn.code, [row["subnet"] for row in torn.json["sm_keys"]]) == (0, [None] * 4)
     assert "of which subnet the keys of subnet managers are is not known: " in torn.err
 
 
 def test_wrong_usage(said: Cli, tmp_path: Path, private: Callable[[str, str], str]) -> None:
-    assert "nothing to import" in said("mkey-import").error
-    assert said("mkey-import", tmp_path / "nowhere").code == 2
-    assert said("mkey-import", "--opensm-conf", private("conf", f"m_key {KEY:x}\n")).code == 2
-    assert said("mkey-encrypt").code == 2
-    assert said("mkey-encrypt", "--decrypt", "--new-passphrase", "-").code == 2
-    assert "in memory" in said("mkey-list", "--backend", "sim:").error
-    assert said("mkey-list", "--backend", "what").code == 2
+    assert "nothing to import" in said("keystore", "import").error
+    assert said("keystore", "import", tmp_path / "nowhere").code == 2
+    assert said("keystore", "import", "--opensm-conf", private("conf", f"m_key {KEY:x}\n")).code == 2
+    assert said("keystore", "encrypt").code == 2
+    assert said("keystore", "encrypt", "--decrypt", "--new-passphrase", "-").code == 2
+    assert "in memory" in said("keystore", "list", "--backend", "sim:").error
+    assert said("keystore", "list", "--backend", "what").code == 2
 
 
 def test_export_writes_files_that_no_one_else_reads(said: Cli, cache: Path, tmp_path: Path) -> None:
-    said("mkey-import", cache)
-    result = said("mkey-export", tmp_path / "out", "-f", "json")
+    said("keystore", "import", cache)
+    result = said("keystore", "export", tmp_path / "out", "-f", "json")
     assert result.code == 0
     assert result.json == {
-        "schema": "ibkeys.mkey-export/1",
+        "schema": "ibkeys.keystore-export/1",
         "keys": 2,
         "links": 1,
         "lids": None,
@@ -209,8 +209,8 @@ def test_export_writes_files_that_no_one_else_reads(said: Cli, cache: Path, tmp_
 
 
 def test_export_with_lids_of_the_fabric_as_it_is(said: Cli, cache: Path, tmp_path: Path) -> None:
-    said("mkey-import", cache)
-    result = said("mkey-export", tmp_path / "out", "--guid2lid", "--ask-unproven")
+    said("keystore", "import", cache)
+    result = said("keystore", "export", tmp_path / "out", "--guid2lid", "--ask-unproven")
     assert (result.code, result.out) == (0, f"{tmp_path / 'out'}: 2 keys, 8 links, 8 LIDs\n")
     read = read_key_files(tmp_path / "out", KEY_FILES)
     assert read.lids[int(NODE03, 16)] == (3, 3)
@@ -232,7 +232,7 @@ def same(said: Cli, key_file: Path) -> Cli:
 
 def test_export_says_what_an_opensm_conf_lacks(same: Cli, tmp_path: Path, private: Callable[[str, str], str]) -> None:
     conf = private("opensm.conf", "m_key_lease_period 30\n")
-    result = same("mkey-export", tmp_path / "out", "--opensm-conf", conf)
+    result = same("keystore", "export", tmp_path / "out", "--opensm-conf", conf)
     assert result.code == 1
     assert result.out == f"{tmp_path / 'out'}: 8 keys, 8 links\n"
     assert [line for line in result.err.splitlines() if "note" not in line] == [
@@ -241,7 +241,7 @@ def test_export_says_what_an_opensm_conf_lacks(same: Cli, tmp_path: Path, privat
         f"ibkeys: keys would be lost: {conf}: m_key_lease_period is 30; the ports have 60",
         f"ibkeys: error: {conf} would lose the keys: do not start OpenSM with it (--write-opensm-conf corrects it)",
     ]
-    document = same("mkey-export", tmp_path / "out", "--opensm-conf", conf, "-f", "json").json["opensm_conf"]
+    document = same("keystore", "export", tmp_path / "out", "--opensm-conf", conf, "-f", "json").json["opensm_conf"]
     assert (document["file"], document["written"], len(document["problems"])) == (conf, False, 3)
     assert Path(conf).read_text() == "m_key_lease_period 30\n"
 
@@ -250,15 +250,15 @@ def test_export_writes_the_lines_and_they_are_right(
     same: Cli, tmp_path: Path, private: Callable[[str, str], str]
 ) -> None:
     conf = private("opensm.conf", "sm_key 0x7 # mine\n")
-    result = same("mkey-export", tmp_path / "out", "--write-opensm-conf", conf)
+    result = same("keystore", "export", tmp_path / "out", "--write-opensm-conf", conf)
     assert (result.code, result.out.splitlines()[-1]) == (0, f"{conf}: written")
     assert Path(conf).read_text() == f"sm_key 0x7 # mine\n{LINES}"
     assert f"{KEY:x}" not in result.out + result.err
-    again = same("mkey-export", tmp_path / "out", "--write-opensm-conf", conf)
+    again = same("keystore", "export", tmp_path / "out", "--write-opensm-conf", conf)
     assert (again.code, again.out.splitlines()[-1]) == (0, f"{conf}: has the lines that keep the keys")
-    checked = same("mkey-export", tmp_path / "out", "--opensm-conf", conf, "-f", "json").json
+    checked = same("keystore", "export", tmp_path / "out", "--opensm-conf", conf, "-f", "json").json
     assert checked["opensm_conf"] == {"file": conf, "written": False, "problems": []}
-    new = same("mkey-export", tmp_path / "out", "--write-opensm-conf", tmp_path / "new.conf", "--lease", 90)
+    new = same("keystore", "export", tmp_path / "out", "--write-opensm-conf", tmp_path / "new.conf", "--lease", 90)
     assert new.code == 0
     assert (tmp_path / "new.conf").read_text() == LINES.replace("60", "90")
 
@@ -266,10 +266,10 @@ def test_export_writes_the_lines_and_they_are_right(
 def test_keys_of_their_own_are_in_no_opensm_conf(said: Cli, tmp_path: Path, private: Callable[[str, str], str]) -> None:
     assert said("mkey-deploy", "--per-port", "--protect", 2, "--lease", 60, "--yes").code == 0
     conf = private("opensm.conf", LINES)
-    result = said("mkey-export", tmp_path / "out", "--opensm-conf", conf)
+    result = said("keystore", "export", tmp_path / "out", "--opensm-conf", conf)
     assert result.code == 1
     assert "each port has its own key, which no m_key can express" in result.err
-    result = said("mkey-export", tmp_path / "other", "--write-opensm-conf", conf)
+    result = said("keystore", "export", tmp_path / "other", "--write-opensm-conf", conf)
     assert result.code == 4
     assert "one m_key cannot express them; nothing was written: `ibkeys mkey-rotate --same`" in result.err
     assert Path(conf).read_text() == LINES
@@ -283,15 +283,15 @@ def test_level_and_lease_of_imported_keys_come_from_the_user_or_the_file(
     made = tmp_path / "cache" / "guid2mkey"
     made.touch(0o600)
     made.write_text(f"{NODE03} {KEY:#018x}\n\n")
-    assert said("mkey-import", tmp_path / "cache").code == 0
+    assert said("keystore", "import", tmp_path / "cache").code == 0
     conf = private("opensm.conf", "")
     out = tmp_path / "out"
-    result = said("mkey-export", out, "--write-opensm-conf", conf)
+    result = said("keystore", "export", out, "--write-opensm-conf", conf)
     assert (result.code, "give --protect and --lease" in result.err, Path(conf).read_text()) == (2, True, "")
     assert not out.exists()
-    assert said("mkey-export", out, "--write-opensm-conf", conf, "--protect", 2, "--lease", 60).code == 0
+    assert said("keystore", "export", out, "--write-opensm-conf", conf, "--protect", 2, "--lease", 60).code == 0
     assert Path(conf).read_text() == LINES
-    assert said("mkey-export", out, "--write-opensm-conf", conf).code == 0
+    assert said("keystore", "export", out, "--write-opensm-conf", conf).code == 0
 
 
 def test_options_of_an_opensm_conf_that_make_no_sense(said: Cli, tmp_path: Path) -> None:
@@ -303,7 +303,7 @@ def test_options_of_an_opensm_conf_that_make_no_sense(said: Cli, tmp_path: Path)
         ("--opensm-conf", conf),  # the store has no key
         ("--opensm-conf", "/dev/null"),
     ):
-        assert said("mkey-export", tmp_path / "out", *options).code == 2
+        assert said("keystore", "export", tmp_path / "out", *options).code == 2
     assert not (tmp_path / "out").exists()
 
 
@@ -319,7 +319,7 @@ def test_nothing_is_written_where_the_opensm_conf_is_refused(same: Cli, tmp_path
         os.link(other, conf)
     else:
         other.rename(conf)
-    result = same("mkey-export", tmp_path / "out", "--write-opensm-conf", conf)
+    result = same("keystore", "export", tmp_path / "out", "--write-opensm-conf", conf)
     assert (result.code, f"{conf}: " in result.error) == (2, True)
     assert not (tmp_path / "out").exists()
 
@@ -333,7 +333,7 @@ def test_an_opensm_conf_that_a_running_opensm_reads_is_not_written(
     (process / "cmdline").write_text(f"/usr/sbin/opensm\0-F\0{conf}\0")
     (process / "environ").write_text("")
     monkeypatch.setattr("ibkeys.host.opensm_process.PROC", tmp_path / "proc")
-    result = same("mkey-export", tmp_path / "out", "--write-opensm-conf", conf)
+    result = same("keystore", "export", tmp_path / "out", "--write-opensm-conf", conf)
     assert result.code == 4
     assert "the running OpenSM (process 10) reads at each heavy sweep; nothing was written: stop" in result.err
     assert Path(conf).read_text() == ""
@@ -341,9 +341,9 @@ def test_an_opensm_conf_that_a_running_opensm_reads_is_not_written(
 
 
 def test_export_over_keys_that_would_be_lost_is_refused(said: Cli, cache: Path) -> None:
-    result = said("mkey-export", cache)
+    result = said("keystore", "export", cache)
     assert result.code == 4
-    assert f"mkey-import {cache}` first" in result.err
+    assert f"keystore import {cache}` first" in result.err
 
 
 # --- encryption -------------------------------------------------------------------------------------------------------
@@ -352,9 +352,9 @@ def test_export_over_keys_that_would_be_lost_is_refused(said: Cli, cache: Path) 
 @pytest.fixture
 def sealed(said: Cli, cache: Path, private: Callable[[str, str], str]) -> str:
     """Encrypt the imported keys; return the option's value that opens them."""
-    said("mkey-import", cache)
+    said("keystore", "import", cache)
     words = f"@{private('words', f'{WORDS}{chr(10)}')}"
-    result = said("mkey-encrypt", "--new-passphrase", words)
+    result = said("keystore", "encrypt", "--new-passphrase", words)
     assert (result.code, result.err) == (0, "")
     assert result.out.endswith("fabric.keys: 2 keys, encrypted\n")
     return words
@@ -364,7 +364,7 @@ def test_list_of_an_encrypted_store_needs_no_passphrase(said: Cli, cli: Cli, sea
     document = listed(said)
     assert document["encrypted"]
     assert [row["m_key"] for row in document["keys"]] == [None, None]
-    without = said("mkey-list", "-K", "-f", "json")
+    without = said("keystore", "list", "-K", "-f", "json")
     assert (without.code, [row["m_key"] for row in without.json["keys"]]) == (0, [None, None])
     assert "keys are not shown" in without.err
     shown = listed(cli, "-K", "--keystore-passphrase", sealed)
@@ -373,7 +373,7 @@ def test_list_of_an_encrypted_store_needs_no_passphrase(said: Cli, cli: Cli, sea
 
 def test_wrong_passphrase_is_one_line(said: Cli, sealed: str, private: Callable[[str, str], str]) -> None:
     wrong = f"@{private('wrong', NEW_WORDS)}"
-    for command in (("mkey-list", "-K"), ("mkey-show", 2), ("mkey-encrypt", "--decrypt")):
+    for command in (("keystore", "list", "-K"), ("mkey-show", 2), ("keystore", "encrypt", "--decrypt")):
         result = said(*command, "--keystore-passphrase", wrong)
         assert (result.code, "not the passphrase" in result.error) == (3, True)
 
@@ -396,7 +396,7 @@ def test_commands_on_a_fabric_use_it_or_end(said: Cli, sealed: str, key_file: Pa
 def test_passphrase_from_standard_input_or_the_environments_file(
     cli: Cli, sealed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown = cli("mkey-list", "-K", "-f", "json", "--keystore-passphrase", "-", stdin=f"{WORDS}\n")
+    shown = cli("keystore", "list", "-K", "-f", "json", "--keystore-passphrase", "-", stdin=f"{WORDS}\n")
     assert shown.json["keys"][0]["m_key"] == f"{KEY:#018x}"
     monkeypatch.setenv("IBKEYS_KEYSTORE_PASSPHRASE", sealed)
     assert listed(cli, "-K")["keys"][0]["m_key"] == f"{KEY:#018x}"
@@ -405,21 +405,21 @@ def test_passphrase_from_standard_input_or_the_environments_file(
 @pytest.mark.parametrize("value", [WORDS, "-"])
 def test_environment_takes_only_a_file(said: Cli, sealed: str, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv("IBKEYS_KEYSTORE_PASSPHRASE", value)
-    for command in (("mkey-list",), ("mkey-show", 2)):
+    for command in (("keystore", "list"), ("mkey-show", 2)):
         result = said(*command)
         assert (result.code, "must be @FILE" in result.error) == (2, True)
 
 
 @pytest.mark.parametrize("option", ["--keystore-passphrase", "--new-passphrase"])
 def test_passphrase_in_clear_on_the_command_line_is_refused(said: Cli, sealed: str, option: str) -> None:
-    result = said("mkey-encrypt", option, WORDS)
+    result = said("keystore", "encrypt", option, WORDS)
     assert (result.code, "must be @FILE, or -" in result.error) == (2, True)
 
 
 def test_terminal_is_asked_twice_for_a_new_passphrase_and_once_for_the_old(
     monkeypatch: pytest.MonkeyPatch, said: Cli, cache: Path, tmp_path: Path
 ) -> None:
-    said("mkey-import", cache)
+    said("keystore", "import", cache)
     answers: list[str] = []
     monkeypatch.setattr("getpass.getpass", lambda *_: answers.pop(0))
 
@@ -429,26 +429,26 @@ def test_terminal_is_asked_twice_for_a_new_passphrase_and_once_for_the_old(
         assert answers == []
         return result
 
-    assert "the two differ" in asked("mkey-encrypt", answer=[WORDS, NEW_WORDS]).error
-    assert asked("mkey-encrypt", answer=[WORDS, WORDS]).code == 0
+    assert "the two differ" in asked("keystore", "encrypt", answer=[WORDS, NEW_WORDS]).error
+    assert asked("keystore", "encrypt", answer=[WORDS, WORDS]).code == 0
     assert asked("mkey-show", 2, "--ask-unproven", answer=[WORDS]).code == 0
-    assert asked("mkey-list", answer=[]).code == 0
-    assert asked("mkey-encrypt", answer=[WORDS, NEW_WORDS, NEW_WORDS]).code == 0
-    assert asked("mkey-encrypt", "--decrypt", answer=[NEW_WORDS]).out.endswith("2 keys, in clear\n")
+    assert asked("keystore", "list", answer=[]).code == 0
+    assert asked("keystore", "encrypt", answer=[WORDS, NEW_WORDS, NEW_WORDS]).code == 0
+    assert asked("keystore", "encrypt", "--decrypt", answer=[NEW_WORDS]).out.endswith("2 keys, in clear\n")
     with KeyStore(store_path(tmp_path)) as store:
         assert len(store.rows()) == 2
 
 
 def test_empty_passphrase_is_refused(said: Cli, cache: Path) -> None:
-    said("mkey-import", cache)
-    assert "empty" in said("mkey-encrypt", "--new-passphrase", "-", stdin="\n").error
+    said("keystore", "import", cache)
+    assert "empty" in said("keystore", "encrypt", "--new-passphrase", "-", stdin="\n").error
 
 
 def test_store_that_others_read_is_refused_by_every_command(said: Cli, cache: Path, tmp_path: Path) -> None:
-    said("mkey-import", cache)
+    said("keystore", "import", cache)
     store_path(tmp_path).chmod(0o644)
-    for command in (["mkey-list"], ["mkey-import", cache], ["mkey-export", tmp_path / "out"], ["mkey-encrypt"]):
-        result = said(*command)
+    for words in (["list"], ["import", cache], ["export", tmp_path / "out"], ["encrypt"]):
+        result = said("keystore", *words)
         assert (result.code, "chmod 600" in result.error) == (3, True)
     assert not (tmp_path / "out").exists()
 
@@ -461,5 +461,5 @@ def test_doctor_of_an_encrypted_store(said: Cli, sealed: str) -> None:
 
 
 def test_documents_are_json_alone(said: Cli, cache: Path) -> None:
-    for command in (["mkey-import", cache], ["mkey-list"]):
+    for command in (["keystore", "import", cache], ["keystore", "list"]):
         json.loads(said(*command, "-f", "json").out)

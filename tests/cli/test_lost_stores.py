@@ -34,10 +34,10 @@ def test_after_a_loss_an_import_leaves_a_working_tool(
 ) -> None:
     for words in (("mkey-deploy", "--same", *LEVEL_2), ("mkey-rotate", "--same")):
         assert cli(*words, "--yes").code == 0
-    assert cli("mkey-export", tmp_path / "cache").code == 0
+    assert cli("keystore", "export", tmp_path / "cache").code == 0
     for name in lost:
         (tmp_path / f"fabric.{name}").rename(tmp_path / f"{name}.gone")
-    assert cli("mkey-import", tmp_path / "cache").code == 0
+    assert cli("keystore", "import", tmp_path / "cache").code == 0
     assert shown(cli) == {("set", 2, 60)}
     for how in (("resume",), ("undo", "--dry-run")):
         went = cli(*how, *([] if "journal" in lost else [2]), "--yes")
@@ -160,7 +160,7 @@ def test_a_pending_key_whose_journal_was_lost_opens_its_port_where_that_is_asked
     assert (code, was_sent, "--ask-unproven" in said) == ((0, True, False) if pending == 1 else (3, False, True))
     assert sent_with_it(cli, "mkey-show", "--all", "--ask-unproven")[:2] == (0, True)
     assert violations(tmp_path) == (0 if pending == 1 else 2)
-    states = [each["state"] for each in cli("mkey-list", "-f", "json").json["keys"]]
+    states = [each["state"] for each in cli("keystore", "list", "-f", "json").json["keys"]]
     assert "pending" in states
     assert cli("mkey-rotate", "--same", "--ask-unproven", "--yes").code == 0
     assert shown(cli) == {("set", pending, 60)}
@@ -184,7 +184,7 @@ def test_after_an_import_amid_a_run_no_violation_is_counted(
         for port in ports:
             port.m_key = KEY  # somebody else gave all ports another key
         cache = written_down(tmp_path, {port.guid: MKey(KEY) for port in ports})
-    assert cli("mkey-import", cache).code == 0
+    assert cli("keystore", "import", cache).code == 0
     assert shown(cli) == {("set", 2, 60)}
     assert violations(tmp_path) == 0
 
@@ -202,7 +202,7 @@ def test_at_level_2_a_doubtful_key_goes_to_no_port_unless_asked(
         guid = next(guid for guid in pending if guid != own)
         doubtful = next(port for node in net.nodes for port in node.end_ports if port.guid == guid)
         doubtful.m_key = pending[guid].reveal()
-    assert cli("mkey-import", written_down(tmp_path, keys)).code == 0
+    assert cli("keystore", "import", written_down(tmp_path, keys)).code == 0
     result = cli("mkey-show", "--all")
     assert result.code == 3
     assert "not sent" in result.err

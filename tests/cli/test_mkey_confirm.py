@@ -92,7 +92,7 @@ def test_an_encrypted_store_needs_a_file_that_the_child_can_read_too(children: l
     phrase.write_text("open sesame\n")
     phrase.chmod(0o600)
     KeyStore(store).close()
-    assert run("mkey-encrypt", "--keystore", store, "--new-passphrase", f"@{phrase}").code == 0
+    assert run("keystore", "encrypt", "--keystore", store, "--new-passphrase", f"@{phrase}").code == 0
     stores = ("--keystore", store, "--journal", tmp_path / "journal.db")
     words = ("mkey-rotate", "--backend", TWO_SWITCH, *stores, "--via", "opensm", *WITHIN, "--yes")
     result = run(*words)

@@ -26,10 +26,10 @@ READING = (
     ("discover", "--names"),
     ("why", "node02 mlx4_0", "node03 mlx4_0"),
     ("journal", "1"),
-    ("mkey-list",),
-    ("mkey-list", "-K"),
-    ("mkey-export", "{out}/cache"),
-    ("mkey-export", "{out}/cache", "--guid2lid"),
+    ("keystore", "list"),
+    ("keystore", "list", "-K"),
+    ("keystore", "export", "{out}/cache"),
+    ("keystore", "export", "{out}/cache", "--guid2lid"),
     ("snapshot", "{out}/a.db", "--sa", "--smkey", "{sa_key}"),
     ("report", "{out}/report"),
     ("export",),
@@ -71,10 +71,10 @@ ROWS = [
     for version in VERSIONS
 ]
 WITHOUT_STORES = {
-    *("pkey-check", "pkey-explain", "qkey-explain", "decode", "sim", "completion", "help", "mkey-gen"),
+    *("pkey-check", "pkey-explain", "qkey-explain", "decode", "sim", "completion", "help"),
     *("diff", "history", "import"),  # files that are named
 }
-WRITE_THEM = {"mkey-import", "mkey-encrypt", "keystore", "confirm"}
+WRITE_THEM = {"confirm"}
 
 
 def test_every_command_is_here() -> None:

@@ -48,7 +48,8 @@ def test_a_port_that_cannot_be_asked_is_named_and_the_run_is_not_complete(
     assert result.code == 3
     assert "left alone: node02 mlx4_0 (ca 0x0002c903000a1020) port 1, LID 2: it is at level 1 and hides" in result.out
     last = result.err.splitlines()[-1]
-    assert last.startswith("ibkeys: error: the run is not complete: 1 port could not be queried; `ibkeys mkey-import` ")
+    reason = "the run is not complete: 1 port could not be queried"
+    assert last.startswith(f"ibkeys: error: {reason}; `ibkeys keystore import` ")
 
 
 def test_failures_are_named_and_stop_the_run(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ def test_some_options_are_never_in_it(site_file: Written, name: str) -> None:
 @pytest.mark.parametrize("name", SECRETS)
 def test_a_secret_itself_is_refused_and_not_repeated(site_file: Written, name: str) -> None:
     for value in (f"0x{KEY:x}", "correct horse"):
-        result = run("mkey-list", "--site", site_file(**{name: value}))
+        result = run("keystore", "list", "--site", site_file(**{name: value}))
         assert (result.code, "must be @FILE" in result.error, value in result.error) == (2, True, False)
 
 

@@ -98,7 +98,7 @@ def test_it_says_what_it_may_cost_then_what_it_did_then_how_to_start(lab: Lab) -
     assert f"its m_key is on {with_other} of {lab.count} ports, not the local port" in lines[start + 1]
     assert "OpenSM sets it on all ports in its first sweep" in lines[start + 2]
     assert [line.split(".")[0] for line in lines[start + 3 :]] == ["  1", "  2", "  3"]
-    assert lines[start + 4].endswith(f"ibkeys mkey-import {lab.cache}")
+    assert lines[start + 4].endswith(f"ibkeys keystore import {lab.cache}")
     assert len(read_key_files(lab.cache).m_keys) == lab.count
 
 

@@ -67,11 +67,11 @@ LONG = f"--backend sim:{DATA / 'fabrics' / 'ft648.net'}"
         in_soak("policy-from 2>/dev/null", 0),
         in_soak("export", 0),
         ("watch --for 1 -f json 2>/dev/null", 0),
-        ("mkey-gen -n 20000", 0),
+        ("keystore generate -n 20000", 0),
     ],
 )
 def test_one_line_is_enough_of_what_is_long(command: str, code: int) -> None:
-    backend = "" if command.startswith("mkey-gen") else LONG
+    backend = "" if command.startswith("keystore generate") else LONG
     done = shell(f"ibkeys {command} {backend} | head -1 >/dev/null")
     assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
 
@@ -100,7 +100,7 @@ def test_stdout_that_is_closed() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["pkey-show", "--help", "pkey-check 0x1 0x2", "discover -f json", "mkey-gen -n 2000"]
+    "command", ["pkey-show", "--help", "pkey-check 0x1 0x2", "discover -f json", "keystore generate -n 2000"]
 )
 def test_stdout_that_is_full(command: str) -> None:
     done = shell(f"ibkeys {command} >/dev/full")

@@ -128,7 +128,7 @@ SHOWN = [
     "pkey-set 2 9=0x8012 --dry-run",
     "pkey-remove 4 0x8010 --dry-run",
     "mkey-deploy --same --protect 1 --lease 60 --dry-run",
-    "mkey-list",
+    "keystore list",
     "decode " + "01810101" + "00" * 252,
     "pkey-check 0x1 0x8002",
     "pkey-explain 0x8001",

@@ -38,7 +38,7 @@ def home(tmp_path: Path) -> Path:
     for words in (
         ("mkey-deploy", "--protect", 2, "--lease", 60, *KEYS),
         ("mkey-rotate", *KEYS),
-        ("mkey-export", tmp_path / "opensm"),
+        ("keystore", "export", tmp_path / "opensm"),
         command_under("Save both in time", tmp_path),
     ):
         done = typed(tmp_path, *words)

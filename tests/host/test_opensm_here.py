@@ -83,7 +83,7 @@ def test_locked_out_it_names_the_running_opensm_and_what_to_type(tmp_path: Path,
     opensm(10, OSM_CACHE_DIR=cache)
     assert describe_locked_out(None) == [
         f"OpenSM runs on this host (process 10) and keeps its key files in {cache}: type --security-keys {cache}, or "
-        f"keep its keys with `ibkeys mkey-import {cache}`"
+        f"keep its keys with `ibkeys keystore import {cache}`"
     ]
     assert describe_locked_out(tmp_path / "other") == describe_locked_out(None)
     [used] = describe_locked_out(cache)

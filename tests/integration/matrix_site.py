@@ -139,7 +139,7 @@ class MatrixSite:
 
     def yes(self, stores: Path, *words: str) -> tuple[int, str]:
         """Run a command that says yes and explains."""
-        if words[0] == "mkey-import":
+        if words[:2] == ("keystore", "import"):
             return self.import_keys(stores)
         if words[0] == "policy-check":
             self.mend_policy()
@@ -165,7 +165,7 @@ class MatrixSite:
         if words[0] == "harden" and code in (FINDINGS, INCOMPLETE) and "--dry-run" not in words:
             if "ibkeys: error:" not in text:
                 return 0, text  # done; what is left is not in its power
-            if code == INCOMPLETE and "ibkeys mkey-import" in text:
+            if code == INCOMPLETE and "ibkeys keystore import" in text:
                 self.import_keys(stores)
                 return self.type(stores, *words, "--yes", "-v")
         return code, text
@@ -188,9 +188,10 @@ class MatrixSite:
 
     def import_keys(self, stores: Path) -> tuple[int, str]:
         """Import what the OpenSMs keep of M_Keys, as it is advised."""
-        result = self.type(stores, "mkey-import", str(self.served.folder), "--opensm-conf", str(self.opensm.conf))
+        command = ("keystore", "import")
+        result = self.type(stores, *command, str(self.served.folder), "--opensm-conf", str(self.opensm.conf))
         if self.other is not None:
-            return self.type(stores, "mkey-import", str(self.other.cache), "--opensm-conf", str(self.other.conf))
+            return self.type(stores, *command, str(self.other.cache), "--opensm-conf", str(self.other.conf))
         return result
 
     # --- what happens since -----------------------------------------------------------------------------------------

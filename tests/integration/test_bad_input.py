@@ -100,7 +100,7 @@ ANYWHERE = [
     ("pkey-explain 0x10000", 2, "0x10000"),
     ("qkey-explain 0x100000000", 2, "0x100000000"),
     ("qkey-explain 010", 2, "write 10"),
-    ("mkey-gen -n 0", 2, "0"),
+    ("keystore generate -n 0", 2, "0"),
     ("nonsense", 2, "nonsense"),
     ("pkey-show --nonsense", 2, "--nonsense"),
     ("pkey-show --backend nonsense", 2, "nonsense"),

@@ -58,7 +58,7 @@ def opensm_on(served: Subnet, folder: Path) -> Iterator[Log]:
 
 def export(served: Subnet) -> tuple[Path, str]:
     folder = served.folder / "exported"
-    done = served.ibkeys("mkey-export", folder, "--guid2lid")
+    done = served.ibkeys("keystore", "export", folder, "--guid2lid")
     assert done.returncode == 0, done.stderr
     assert "8 keys, 8 links, 8 LIDs" in done.stdout
     return folder, done.stderr
@@ -74,7 +74,7 @@ def test_opensm_takes_over_one_key_without_a_refused_smp(served: Subnet) -> None
         assert {port["m_key_protect_bits"] for port in ports.values()} == {2}
         assert violations(served) == {0}
         assert "number=256" not in served.steer("events 200")
-    done = served.ibkeys("mkey-import", folder)
+    done = served.ibkeys("keystore", "import", folder)
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "8 ports: the key store has the same key")
 
 
@@ -84,7 +84,7 @@ def test_opensm_reaches_ports_with_keys_of_their_own_and_sets_its_own(served: Su
     folder, said = export(served)
     assert "sets its own m_key on them at its first sweep" in said
     with opensm_on(served, folder):
-        done = served.ibkeys("mkey-import", folder, "-f", "json")
+        done = served.ibkeys("keystore", "import", folder, "-f", "json")
         assert done.returncode == 0, done.stderr
         document = json.loads(done.stdout)
         assert {port["result"] for port in document["ports"]} == {"changed"}
@@ -92,7 +92,7 @@ def test_opensm_reaches_ports_with_keys_of_their_own_and_sets_its_own(served: Su
         # what was imported is used, and nothing was refused meanwhile
         assert {port["m_key"] for port in served.mkeys("-K").values()} == {MKey(KEY).hex()}
         assert violations(served) == {0}
-    rows = json.loads(served.ibkeys("mkey-list", "-f", "json", "-K").stdout)["keys"]
+    rows = json.loads(served.ibkeys("keystore", "list", "-f", "json", "-K").stdout)["keys"]
     states = {(row["port_guid"], row["state"]) for row in rows}
     assert {state for _, state in states} == {"imported", "former"}
     assert {row["m_key"] for row in rows} == {MKey(key_of(lid, True)).hex() for lid in END_PORT_LIDS} | {
@@ -119,7 +119,7 @@ def test_audit_tells_afterwards_that_opensm_has_set_its_own_key(served: Subnet) 
         assert f"{KEY:x}" not in done.stderr
         checks = json.loads(served.ibkeys("doctor", "-f", "json").stdout)["checks"]
         [own] = [check for check in checks if check["name"] == "local port"]
-        assert (own["ok"], "mkey-import" in own["advice"]) == (False, True)
+        assert (own["ok"], "keystore import" in own["advice"]) == (False, True)
         # OpenSM's files open the ports, and show that the store's keys are theirs no more
         rules = judged(served, "--security-keys", folder)
         assert {rule: rules[rule]["result"] for rule in ("MK004", "MK010", "MK011")} == {
@@ -130,7 +130,7 @@ def test_audit_tells_afterwards_that_opensm_has_set_its_own_key(served: Subnet) 
         subjects = rules["MK010"]["subjects"]
         assert {subject["lid"] for subject in subjects} == set(END_PORT_LIDS)
         assert all("differs from the one in the key store" in subject["message"] for subject in subjects)
-        done = served.ibkeys("mkey-import", folder)
+        done = served.ibkeys("keystore", "import", folder)
         assert "8 ports: the key store had a different key" in done.stdout
         assert "a subnet manager has set its own key on them" in done.stdout
         rules = judged(served)
@@ -139,7 +139,7 @@ def test_audit_tells_afterwards_that_opensm_has_set_its_own_key(served: Subnet) 
 
 def test_what_opensm_set_is_imported_and_opens_every_port(served: Subnet) -> None:
     with opensm(served, 2):
-        done = served.ibkeys("mkey-import", served.folder, "--opensm-conf", served.folder / "opensm.conf")
+        done = served.ibkeys("keystore", "import", served.folder, "--opensm-conf", served.folder / "opensm.conf")
         assert done.returncode == 0, done.stderr
         assert done.stdout.splitlines() == [
             "8 ports: no key was known before",
@@ -154,7 +154,7 @@ def test_what_opensm_set_is_imported_and_opens_every_port(served: Subnet) -> Non
 @pytest.mark.soak
 def test_the_m_key_of_opensm_alone_opens_every_port_too(served: Subnet) -> None:
     with opensm(served, 2):
-        done = served.ibkeys("mkey-import", "--opensm-conf", served.folder / "opensm.conf")
+        done = served.ibkeys("keystore", "import", "--opensm-conf", served.folder / "opensm.conf")
         assert done.returncode == 0, done.stderr
         assert {port["m_key"] for port in served.mkeys("-K").values()} == {MKey(KEY).hex()}
         assert violations(served) == {0}
@@ -163,13 +163,13 @@ def test_the_m_key_of_opensm_alone_opens_every_port_too(served: Subnet) -> None:
 def test_the_directory_of_a_running_opensm_is_refused(served: Subnet) -> None:
     with opensm(served, 2):
         before = {file.name: file.read_bytes() for file in served.folder.glob("guid2*")}
-        done = served.ibkeys("mkey-export", served.folder)
+        done = served.ibkeys("keystore", "export", served.folder)
         assert done.returncode == 4
         assert "is where the running OpenSM" in done.stderr
         assert {file.name: file.read_bytes() for file in served.folder.glob("guid2*")} == before
-    done = served.ibkeys("mkey-export", served.folder)
+    done = served.ibkeys("keystore", "export", served.folder)
     assert done.returncode == 4  # stopped, but its keys are not in the store
-    assert "mkey-import" in done.stderr
+    assert "keystore import" in done.stderr
     assert f"{KEY:x}" not in done.stderr
-    served.ibkeys("mkey-import", served.folder, check=True)
-    assert served.ibkeys("mkey-export", served.folder).returncode == 0
+    served.ibkeys("keystore", "import", served.folder, check=True)
+    assert served.ibkeys("keystore", "export", served.folder).returncode == 0

@@ -76,7 +76,7 @@ def test_what_another_administrator_rotated_since_is_not_taken_back(opensm: Keye
     other = ("--keystore", folder / "other" / "keys.db", "--journal", folder / "other" / "journal.db")
     code, said = opensm.ibkeys("mkey-deploy", *CLOSED)
     assert code == 0, said
-    done = opensm.served.ibkeys("mkey-import", folder, "--keystore", folder / "other" / "keys.db")
+    done = opensm.served.ibkeys("keystore", "import", folder, "--keystore", folder / "other" / "keys.db")
     assert done.returncode == 0, done.stdout + done.stderr
     code, said = opensm.ibkeys("mkey-rotate", *other)
     assert code == 0, said

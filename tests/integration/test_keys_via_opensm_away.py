@@ -54,7 +54,7 @@ def run(opensm: KeyedOpensm, code: int, *words: str) -> dict[str, Any]:
 
 
 def settle(opensm: KeyedOpensm) -> dict[str, Any]:
-    done = opensm.served.ibkeys("mkey-list", "--settle", "--yes", "-f", "json")
+    done = opensm.served.ibkeys("keystore", "list", "--settle", "--yes", "-f", "json")
     assert done.returncode == 0, done.stdout + done.stderr
     document: dict[str, Any] = json.loads(done.stdout)
     return document
@@ -86,7 +86,7 @@ def test_twenty_ports_away_get_the_key_at_their_place_and_elsewhere(tmp_path: Pa
         opensm.running.sweep()
         account = run(opensm, 3, "resume")
         assert [account[guid]["result"] for guid in guids] == ["done"] * BACK + ["skipped"] * (ELSEWHERE + GONE)
-        assert all("mkey-list --settle" in account[guid]["reason"] for guid in guids[BACK:])
+        assert all("keystore list --settle" in account[guid]["reason"] for guid in guids[BACK:])
         assert (opensm.refused, opensm.violations(), opensm.traps) == ([], 0, 0)
 
         # OpenSM itself cannot read a port at a new place, and brings it up only when its lease is over.

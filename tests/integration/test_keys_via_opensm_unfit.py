@@ -59,7 +59,7 @@ def test_keys_that_only_opensm_has_are_taken_over_first_as_the_error_says(level:
     with keyed(NET, with_key(level)) as opensm:
         opensm.running.sweep()
         error = refused(opensm, "mkey-rotate")
-        found = re.search(r"`ibkeys (mkey-import [^`]*)`", error)
+        found = re.search(r"`ibkeys (keystore import [^`]*)`", error)
         assert found is not None, error
         (opensm.served.folder / "guid2mkey").chmod(0o600)
         opensm.conf.chmod(0o600)
@@ -87,7 +87,7 @@ def test_a_port_that_hides_a_key_which_nobody_knows_is_named(opensm: KeyedOpensm
     opensm.served.net.port(HOST, 1).info[:8] = FOREIGN.to_bytes(8)
     error = refused(opensm, "mkey-rotate")
     assert HOST in error
-    assert "mkey-import" in error
+    assert "keystore import" in error
     assert "mkey-recover" in opensm.ibkeys("mkey-rotate", "-v")[1]
 
 

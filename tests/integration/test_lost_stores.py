@@ -1,4 +1,4 @@
-"""Key store or journal are lost after keys were changed through OpenSM: after `mkey-import` every command goes on."""
+"""Key store or journal are lost after keys were changed through OpenSM: `keystore import` lets every command go on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_after_a_loss_every_command_goes_on(lost: tuple[str, ...]) -> None:
         assert opensm.ibkeys("mkey-rotate")[0] == 0
         for name in lost:
             (stores / f"{name}.db").rename(stores / f"{name}.gone")
-        done = served.ibkeys("mkey-import", served.folder, "--opensm-conf", opensm.conf)
+        done = served.ibkeys("keystore", "import", served.folder, "--opensm-conf", opensm.conf)
         assert done.returncode == 0, done.stderr
         for words, code in {
             ("mkey-show", "--all"): 0,

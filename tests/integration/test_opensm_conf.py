@@ -45,9 +45,9 @@ def test_a_stock_opensm_takes_every_key_away_and_each_step_on_the_way_says_so(se
     assert done.returncode == 0, done.stderr
     assert "removes or replaces the keys of all ports" in done.stderr
     out = served.folder / "out"
-    done = served.ibkeys("mkey-export", out, *named)
+    done = served.ibkeys("keystore", "export", out, *named)
     assert (done.returncode, "removes all of them (m_key is not set)" in done.stderr) == (1, True)
-    assert "keys differ from port to port" in served.ibkeys("mkey-export", out).stderr
+    assert "keys differ from port to port" in served.ibkeys("keystore", "export", out).stderr
     # whoever starts it all the same
     take_over(served, out)
     with running_opensm(served, conf.read_text()):
@@ -65,7 +65,7 @@ def test_with_the_lines_written_opensm_keeps_every_key(served: Subnet, conf: Pat
     done = served.ibkeys("mkey-deploy", *DIRECT, "--same", "--new-m-key", f"@{served.folder / 'key'}", *LEVEL_2)
     assert done.returncode == 0, done.stderr
     out = served.folder / "out"
-    done = served.ibkeys("mkey-export", out, "--write-opensm-conf", conf)
+    done = served.ibkeys("keystore", "export", out, "--write-opensm-conf", conf)
     assert done.returncode == 0, done.stdout + done.stderr
     assert conf.read_text() == (
         f"# stock\nsm_priority 3\nm_key {SHOWN}\nm_key_protection_level 2\nm_key_lease_period {LEASE}\n"
@@ -79,7 +79,7 @@ def test_with_the_lines_written_opensm_keeps_every_key(served: Subnet, conf: Pat
         running = served.folder / "opensm.conf"
         before = running.read_bytes()
         assert b"m_key 0x" in before
-        done = served.ibkeys("mkey-export", out, "--write-opensm-conf", running, "--lease", LEASE + 1)
+        done = served.ibkeys("keystore", "export", out, "--write-opensm-conf", running, "--lease", LEASE + 1)
         assert (done.returncode, "reads at each heavy sweep; nothing was written" in done.stderr) == (4, True)
         assert running.read_bytes() == before
         # a stranger on this host is told which keys open the ports

@@ -159,8 +159,8 @@ def test_lost_and_found_and_through_files(story: Story, format: str) -> None:
     """Recover, import, export, list, audit, snapshot and diff of keys of which each port has its own."""
     shape = ("-f", format)
     story.run(0, "mkey-deploy", "--per-port", "--protect", 2, "--lease", 15, "--yes", *shape)
-    story.run_on_store(0, "mkey-export", "files", *story.backend, *shape)
-    story.run_on_store(0, "mkey-list", *story.backend, *shape)
+    story.run_on_store(0, "keystore", "export", "files", *story.backend, *shape)
+    story.run_on_store(0, "keystore", "list", *story.backend, *shape)
     story.run(0, "sm-repair", "--cache-dir", "files", "--override", "mkey-under-sm", "--yes", *shape)
     story.run(0, "snapshot", "before.snapshot")
     story.run(1, "audit", *shape)
@@ -168,8 +168,8 @@ def test_lost_and_found_and_through_files(story: Story, format: str) -> None:
     story.run(0, "mkey-show", "--all", "--security-keys", "files", *lost, *shape)
     tried = ("--try-keys", "secret/wrong", "--topology", "before.snapshot", "--override", "mkey-under-sm")
     story.run(0, "mkey-recover", *lost, *tried, "--yes", *shape)
-    story.run_on_store(0, "mkey-import", "files", *lost, *story.backend, *shape)
-    story.run_on_store(0, "mkey-list", *lost, *story.backend, *shape)
+    story.run_on_store(0, "keystore", "import", "files", *lost, *story.backend, *shape)
+    story.run_on_store(0, "keystore", "list", *lost, *story.backend, *shape)
     story.run(0, "snapshot", "after.snapshot")
     story.run_on_store(1, "diff", "before.snapshot", "after.snapshot", *shape)
     keys = {"wrong": KEYS["wrong"]}

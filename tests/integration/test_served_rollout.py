@@ -48,7 +48,7 @@ def test_one_key_for_all_at_level_2_and_opensm_takes_over_without_a_refused_smp(
         assert port[VIOLATIONS] == 0
     exported = served.folder / "cache"
     exported.mkdir()
-    done = served.ibkeys("mkey-export", exported)
+    done = served.ibkeys("keystore", "export", exported)
     assert done.returncode == 0, done.stdout + done.stderr
     for name in ("guid2mkey", "neighbors"):
         (served.folder / name).write_text((exported / name).read_text())

@@ -60,13 +60,13 @@ class Site(Hosted):
     def keep_keys(self) -> None:
         """Take what OpenSM has into the key store, before it is changed."""
         self.running.sweep()
-        done = self.ibkeys("mkey-import", self.cache, "--opensm-conf", self.conf)
+        done = self.ibkeys("keystore", "import", self.cache, "--opensm-conf", self.conf)
         assert done.returncode == 0, done.stderr
 
     def crash_at(self, number: int) -> None:
         """Change the key from A to B, and let OpenSM die when it sends the Set with *number*."""
         self.conf.write_text(self.conf_text(B))
-        done = self.ibkeys("mkey-import", "--opensm-conf", self.conf)
+        done = self.ibkeys("keystore", "import", "--opensm-conf", self.conf)
         assert done.returncode == 0, done.stderr
         process, sets = self.running.process, 0
 

@@ -108,7 +108,7 @@ def test_a_key_run_is_told_of_and_goes_on_without_the_override(stack: ExitStack)
     text = lock_file(keys.conf).read_bytes()
     assert text.count(b"\n") == 1
     assert not [port for port in keys.end_ports() if f"{port.m_key:x}".encode() in text]
-    code, said = as_bert(served, "mkey-import", served.folder, "--opensm-conf", keys.conf)
+    code, said = as_bert(served, "keystore", "import", served.folder, "--opensm-conf", keys.conf)
     assert code == 0, said
     for words in (("smkey-rotate", *TAKE_OVER), ("harden",)):
         told = as_bert(served, *words, "--via", "opensm", "--yes")
@@ -156,7 +156,7 @@ def test_an_undo_typed_again_leaves_the_hardening_of_another_administrator(stack
     served.folder.chmod(0o755)
     assert keys.ibkeys("harden")[0] == 3  # findings remain that it cannot fix
     assert keys.ibkeys("undo", "3")[0] == 0
-    assert as_bert(served, "mkey-import", served.folder, "--opensm-conf", keys.conf)[0] == 0
+    assert as_bert(served, "keystore", "import", served.folder, "--opensm-conf", keys.conf)[0] == 0
     code, said = as_bert(served, "harden", "--via", "opensm", "--yes")
     assert code == 3, said
     text = keys.conf.read_text()

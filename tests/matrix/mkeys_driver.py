@@ -130,7 +130,7 @@ class Cell(DyingSite):
         if words[0] == "mkey-recover":
             self.type(admin, *words, "--yes")
             self.net.advance(LEASE_ENDS)
-        if words[0] == "mkey-import":
+        if words[:2] == ["keystore", "import"]:
             source = self.bert if admin is self.anna else self.anna
             return self.import_from(source, admin)
         code, text = self.type(admin, *words, *(() if "--yes" in words else ("--yes",)))
@@ -145,8 +145,8 @@ class Cell(DyingSite):
         folder = target.folder / "files"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        code, text = self.run(source, "mkey-export", str(folder), may_die=False)
-        return self.run(target, "mkey-import", str(folder), may_die=False) if code == 0 else (code, text)
+        code, text = self.run(source, "keystore", "export", str(folder), may_die=False)
+        return self.run(target, "keystore", "import", str(folder), may_die=False) if code == 0 else (code, text)
 
     def be_whole(self) -> None:
         """No run is open, and a new operation is possible on all ports that are there."""
@@ -213,8 +213,8 @@ SINCE: Final[dict[str, Callable[[Cell], None]]] = {
 
 
 LEFT_OUT: Final = ("deploy/before the first Set/ports moved/back",)
-"""Two hosts that were swapped while neither had a key, and then got one: `mkey-list --settle` records the place of only
-one of the two."""
+"""Two hosts that were swapped while neither had a key, and then got one: `keystore list --settle` records the place of
+only one of the two."""
 
 
 def cells() -> Iterator[str]:

@@ -11,14 +11,14 @@ FIRST = (
     "policy-check",
     "--overtaken",
     "--settle",
-    "mkey-import",
+    "import",
     "mkey-recover",
     "resume",
     "undo",
     "mkey-deploy",
 )
 """Which one is taken where a message names several: the first of these that is in one of them."""
-HELPING = ("policy-check", "mkey-import", "mkey-recover", "mkey-list")
+HELPING = ("policy-check", "keystore", "mkey-recover")
 """Commands after which the refused one is typed again."""
 CODES = (3, 4)
 MOST = 8

@@ -116,7 +116,7 @@ def test_going_back_to_an_easy_key_is_not_refused(tmp_path: Path) -> None:
         (SAME, KEY, "m_key 0\n", "m_key is 0"),
         (SAME, KEY, "m_key 0x5a5b\n", "m_key is another key"),
         (SAME, KEY, CONF, None),
-        (SAME, None, CONF, "make the key first (ibkeys mkey-gen"),
+        (SAME, None, CONF, "make the key first (ibkeys keystore generate"),
         (PER_PORT, None, CONF, "with --same all ports get one key"),
         (PER_PORT, None, "", "removes all of them"),
         (PER_PORT, None, CONF + "m_key_per_port TRUE\n", None),

@@ -1,4 +1,4 @@
-"""mkey-list --settle: ports that moved, were replaced or vanished, and where a key goes afterwards."""
+"""keystore list --settle: ports that moved, were replaced or vanished, and where a key goes afterwards."""
 
 from __future__ import annotations
 

@@ -308,7 +308,7 @@ def test_an_opensm_with_another_cache_is_no_matter_of_these_files(lab: Lab) -> N
 
 def test_refused_where_the_file_has_keys_that_the_store_has_not(lab: Lab) -> None:
     write_key_files(lab.cache, KeyFiles({lab.own.guid: C}), ["guid2mkey"])
-    assert "mkey-import" in is_refused(lab, "unknown-keys")
+    assert "keystore import" in is_refused(lab, "unknown-keys")
 
 
 def test_refused_for_the_folder_of_another_user(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -351,7 +351,7 @@ def test_a_store_without_keys_has_nothing_to_ask_with(tmp_path: Path) -> None:
     lab = small(tmp_path)
     lab.stores["keystore"] = tmp_path / "empty.db"
     (lab.cache / "guid2mkey").unlink()
-    with pytest.raises(UsageError, match="mkey-import"):
+    with pytest.raises(UsageError, match="keystore import"):
         lab.repair()
 
 

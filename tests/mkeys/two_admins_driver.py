@@ -2,10 +2,10 @@
 
     two_admins_driver.py DIRECTORY STEPS SEED...
 
-Each sits on a host of its own and knows the other's keys only where he copies them, as a user would with mkey-export
-and mkey-import. After each command: the key of every port is in a store; a command that goes on or back changed only
-what held a value that its operation found or wrote; and "nothing to change" has changed nothing. The points at which a
-command dies are those of `run_apart`, with crashpoint.c preloaded.
+Each sits on a host of its own and knows the other's keys only where he copies them, as a user would with `keystore
+export` and `keystore import`. After each command: the key of every port is in a store; a command that goes on or back
+changed only what held a value that its operation found or wrote; and "nothing to change" has changed nothing. The
+points at which a command dies are those of `run_apart`, with crashpoint.c preloaded.
 """
 
 from __future__ import annotations
@@ -227,8 +227,8 @@ class Site:
         folder = target.folder / "files"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        if self.run(source, "mkey-export", str(folder), may_die=False)[0] == 0:
-            self.run(target, "mkey-import", str(folder), may_die=False)
+        if self.run(source, "keystore", "export", str(folder), may_die=False)[0] == 0:
+            self.run(target, "keystore", "import", str(folder), may_die=False)
 
     # --- what must hold -----------------------------------------------------------------------------------------------
 

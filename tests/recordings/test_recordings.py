@@ -19,7 +19,7 @@ from tests.sample import sampled
 
 CONSENT: Final = {"--yes", "--dry-run", "--override"}
 """Who has one of these options changes something, or says what it would do."""
-WITHOUT_CONSENT: Final = {"mkey-import", "mkey-export", "mkey-encrypt"}
+WITHOUT_CONSENT: Final = {"keystore import", "keystore export", "keystore encrypt"}
 """Commands that change the key store, or files with keys, and do not ask."""
 NOT_RECORDED: Final = {
     "sm-show": "it changes nothing: with --dry-run it says which hosts it would ask",

@@ -62,7 +62,7 @@ class Scene:
 
     def encrypt(self) -> None:
         secret = self.work / "passphrase"
-        self.run("mkey-encrypt", "--new-passphrase", f"@{secret}")
+        self.run("keystore", "encrypt", "--new-passphrase", f"@{secret}")
 
     @property
     def sealed(self) -> str:

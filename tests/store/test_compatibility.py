@@ -229,7 +229,7 @@ def end_ports(wire: Wire) -> Wire:
 def own_keys(scene: Scene) -> dict[str, str]:
     """The M_Key of each end port on the wire, by NodeGUID; every one of them is in the store."""
     found = {node: record["m_key"] for (node, _), record in end_ports(scene.wire()).items()}
-    rows = scene.done("mkey-list", "-K", "-f", "json").json["keys"]
+    rows = scene.done("keystore", "list", "-K", "-f", "json").json["keys"]
     known = {(each["node_guid"], each["m_key"]) for each in rows}
     assert {(node, key) for node, key in found.items() if int(key, 16)} <= known
     return found
@@ -274,7 +274,7 @@ def test_a_rotation_that_was_killed_goes_back(version: Path, tmp_path: Path, nam
     scene = Scene(version / name, tmp_path)
     scene.done("undo", "--yes")
     assert levels(scene) == {(2, 60)}
-    rows = scene.done("mkey-list", "-K", "-f", "json").json["keys"]
+    rows = scene.done("keystore", "list", "-K", "-f", "json").json["keys"]
     current = {each["node_guid"]: each["m_key"] for each in rows if each["state"] == "current"}
     assert own_keys(scene) == current
 
@@ -294,7 +294,7 @@ def test_a_finished_rotation_is_undone_and_then_the_apply(version: Path, tmp_pat
     scene = Scene(version / "finished", tmp_path)
     scene.done("undo", 3, "--yes")
     assert levels(scene) == {(2, 60)}
-    rows = scene.done("mkey-list", "-K", "-f", "json").json["keys"]
+    rows = scene.done("keystore", "list", "-K", "-f", "json").json["keys"]
     assert own_keys(scene) == {each["node_guid"]: each["m_key"] for each in rows if each["state"] == "current"}
     scene.done("undo", 1, "--yes")
     assert (scene.tables(), scene.enforcing()) == ({}, {})

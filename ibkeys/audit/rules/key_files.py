@@ -67,7 +67,7 @@ def _file(each: KeyFile) -> dict[str, Mapping[str, Any]]:
     evidence="port GUIDs of the fabric, compared with those in guid2mkey",
     why="A port that is not in the file will be slow to recover, and diagnostics that use the file cannot read it.",
     sources=("OSM",),
-    remedy="Let the SM write its files (a sweep), then audit again; ibkeys mkey-import imports them.",
+    remedy="Let the SM write its files (a sweep), then audit again; ibkeys keystore import imports them.",
     false_positives="Nodes that were added since the last sweep.",
     lower_in_cloud=True,
     needs="host",

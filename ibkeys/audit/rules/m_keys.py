@@ -195,7 +195,7 @@ def sweep_interval(data: AuditInput) -> int | None:
         "any other SM uses the value itself. Four values of a shell's $RANDOM give only 60 weak bits."
     ),
     sources=("NVG", "NICO"),
-    remedy="64 bits of a cryptographic random source: ibkeys mkey-gen.",
+    remedy="64 bits of a cryptographic random source: ibkeys keystore generate.",
     false_positives=(
         "One good key in 16 looks like $RANDOM by chance, so these keys are reported only if there are "
         "more than chance explains."

@@ -41,7 +41,7 @@ def violations(data: AuditInput, verdict: Verdict) -> None:
     ),
     sources=("SEED5",),
     remedy=(
-        "Check that the SM runs and that its opensm.conf has the key (ibkeys mkey-export --opensm-conf). Give "
+        "Check that the SM runs and that its opensm.conf has the key (ibkeys keystore export --opensm-conf). Give "
         "this port a new M_Key: ibkeys mkey-set."
     ),
     false_positives="The SM is being restarted.",
@@ -78,7 +78,7 @@ def _how_it_fell(port: Port) -> str:
     evidence="the key store's M_Key, compared with the one that the port shows or refuses",
     why="The SM set another key, the HCA was swapped, or a store was rolled back: at level 2 the port is out of reach.",
     sources=("SEED5",),
-    remedy="ibkeys mkey-recover, or import the SM's files again: ibkeys mkey-import.",
+    remedy="ibkeys mkey-recover, or import the SM's files again: ibkeys keystore import.",
     false_positives="A key store that is an old copy.",
     needs="store",
     if_empty="the key store has no key of these ports",

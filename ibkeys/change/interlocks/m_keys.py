@@ -69,7 +69,7 @@ def objections_to_leases_under_sm(writer: Writer, managers: Sequence[Port]) -> l
         writer.ask_subnet_manager(),
         f"{f'IsSM is set on {names}; ' if names else ''}an SM that knows an M_Key stops the lease of its port with "
         "every SMP, so the port would never open: read the keys from that SM, or stop every SM first",
-        "The keys of that SM: `ibkeys mkey-import` of its guid2mkey, or its m_key option.",
+        "The keys of that SM: `ibkeys keystore import` of its guid2mkey, or its m_key option.",
     )
 
 
@@ -123,7 +123,8 @@ def objections_to_key(writer: Writer, key: MKey, guids: Collection[int]) -> list
     if not reasons:
         return []
     text = (
-        f"the new M_Key {', and '.join(reasons)}: others may guess it (audit rule MK007); `ibkeys mkey-gen` makes one"
+        f"the new M_Key {', and '.join(reasons)}: others may guess it (audit rule MK007); `ibkeys keystore generate` "
+        "makes one"
     )
     return [Objection("weak-key", text)]
 
@@ -164,10 +165,10 @@ def _way(key: MKey | None, generated: bool) -> tuple[str, str]:
     """Return what to do, and what explains it."""
     if key is None:
         return "with --same all ports get one key, which this file can hold", ""
-    given = "make the key first (ibkeys mkey-gen, then --new-m-key @FILE) and put" if generated else "put"
+    given = "make the key first (ibkeys keystore generate, then --new-m-key @FILE) and put" if generated else "put"
     return (
         f"{given} it there as m_key, with level and lease, before an SM starts with the file",
-        "`ibkeys mkey-export DIR --write-opensm-conf FILE` does it when the ports have the key.",
+        "`ibkeys keystore export DIR --write-opensm-conf FILE` does it when the ports have the key.",
     )
 
 

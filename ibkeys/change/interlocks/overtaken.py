@@ -31,7 +31,7 @@ def overtaken(what: str, found: Sequence[str], close: str | None) -> Refused:
     return refusal.explained(
         f"`{close}` only ends the record of this operation, and every key stays in the key store." if close else "",
         "`ibkeys sm-show` and `ibkeys mkey-show --all` show what is in force; keys of another key store: `ibkeys "
-        "mkey-import`.",
+        "keystore import`.",
     )
 
 

@@ -1,24 +1,18 @@
-"""M_Keys: show, set one port's, generate."""
+"""M_Keys: show, set one port's."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from ibkeys.cli import exits, options
+from ibkeys.cli import options
 from ibkeys.cli.addresses import given_port
 from ibkeys.cli.changing import change_port
 from ibkeys.cli.documents.m_key import M_KEY_VALUES, MKEY_SET, MKEY_SHOW
-from ibkeys.cli.exits import write_exact
 from ibkeys.cli.help.command import command
 from ibkeys.cli.mkeys import key_options
 from ibkeys.cli.options import AskedChange, Kind, ShownPorts
-from ibkeys.cli.render import write_data
 from ibkeys.cli.showing import read_sheet, show, values_of
-from ibkeys.cli.types import Number
 from ibkeys.errors import UsageError
-from ibkeys.keys.mkey import MKey
 
 if TYPE_CHECKING:
     from ibkeys.topology.nodes import Port
@@ -80,18 +74,3 @@ def mkey_set(
     given = given_port(words, kind)
     key = key_options.read_new_m_key(new_m_key)
     return change_port(MKEY_SET, asked, given, lambda writer, port: plan_mkey_set(writer, port, key, protect, lease))
-
-
-@command("mkey-gen")
-@click.option("-n", "--number", type=Number(1, 1_000_000), default=1, metavar="N", help="Number of keys.  [default: 1]")
-@options.format
-@options.common
-def mkey_gen(number: int, format: str) -> int:
-    """Generate M_Keys from the system's random source.
-
-    Prints one key per line; never 0. Keep the output out of logs: `umask 077; ibkeys mkey-gen > FILE`.
-    """
-    keys = [MKey.generate().hex() for _ in range(number)]
-    if not write_data(format, "mkey-gen", lambda: {"m_keys": keys}, ["m_key"], ({"m_key": key} for key in keys)):
-        write_exact("\n".join(keys))
-    return exits.DONE

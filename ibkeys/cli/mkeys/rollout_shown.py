@@ -266,7 +266,7 @@ class ShownRun(ShownChange):
         last = run.beginning.last if isinstance(run.beginning, LastRun) else None
         if run.account.unread:
             ways = (
-                "; `ibkeys mkey-import` brings the keys of ports that hide theirs, from another key store or from "
+                "; `ibkeys keystore import` brings the keys of ports that hide theirs, from another key store or from "
                 "OpenSM's files; `ibkeys mkey-recover` finds those that no store has; then type "
                 + ("`ibkeys resume`" if last is not None else "the same command")
             )

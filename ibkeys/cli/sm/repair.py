@@ -88,13 +88,13 @@ def _check_options(where: Where, cache_dir: Path | None) -> None:
     if where.m_key is not None or where.security_keys is not None:
         raise UsageError(
             "sm-repair queries each port with its keys of the key store: omit -y and --security-keys (ibkeys "
-            "mkey-import DIR imports OpenSM's files into the key store)"
+            "keystore import DIR imports OpenSM's files into the key store)"
         )
     if is_simulated(where) and cache_dir is None:
         raise UsageError("a simulated subnet has no OpenSM on this host: name its cache folder with --cache-dir")
     path = keystore_path(where)
     if path is not None and not path.exists():
-        raise UsageError(f"{path}: no key store, so no key to query with (ibkeys mkey-import makes one)")
+        raise UsageError(f"{path}: no key store, so no key to query with (ibkeys keystore import makes one)")
 
 
 def _confs(where: Where, named: Path | None) -> list[tuple[Path, OpensmConfig | None]]:
@@ -228,7 +228,7 @@ def _how_to_start(confs: list[ConfAdvice], directory: Path) -> Iterator[str]:
     yield "  1. the master on this host: now, with this cache folder, before anything else changes a key"
     yield (
         "  2. when every port shows that key (ibkeys mkey-show --all), import its files: "
-        f"ibkeys mkey-import {shlex.quote(str(directory))}"
+        f"ibkeys keystore import {shlex.quote(str(directory))}"
     )
     yield (
         "  3. the standbys, one by one: the same m_key, level and lease, copies of guid2mkey and neighbors (0600); "

@@ -113,7 +113,7 @@ def _not_asked(look: Look) -> str:
         return ""
     return (
         f"; behind {counted(len(unasked), 'port')} the sweep asked nobody, because a protected port may be there: "
-        "`ibkeys mkey-list --settle`, or --trust-topology"
+        "`ibkeys keystore list --settle`, or --trust-topology"
     )
 
 

@@ -52,10 +52,10 @@ class KeyFile:
         conf = self.instance.files["options"].path
         option = f" --opensm-conf {conf}" if conf is not None else ""
         if not self.host:
-            return f"`ibkeys mkey-import {self.cache}{option}`"
+            return f"`ibkeys keystore import {self.cache}{option}`"
         return (
             f"copy {MKEY_FILE} and {NEIGHBORS_FILE} from {self.cache} on {self.host} into a folder of your own (umask "
-            "077), then `ibkeys mkey-import FOLDER`"
+            "077), then `ibkeys keystore import FOLDER`"
         )
 
 

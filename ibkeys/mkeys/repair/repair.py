@@ -126,7 +126,7 @@ def plan_repair(writer: Writer, directory: Path, processes: Callable[[], Iterabl
     if not repair.candidates:
         raise UsageError(
             f"{store.path or 'the key store'} has no M_Key of any port, so there is no key to query with: "
-            f"`ibkeys mkey-import {directory} --opensm-conf FILE` first"
+            f"`ibkeys keystore import {directory} --opensm-conf FILE` first"
         )
     return repair
 

@@ -56,7 +56,7 @@ def advise(done: Repaired, candidates: Candidates, removes: bool, path: Path, co
     known = {each.m_key for keys in candidates.values() for each in keys} | done.keys
     if conf.m_key not in known:
         advice.problems.append(
-            "its m_key is not in the key store, and OpenSM would set it on every port: `ibkeys mkey-import "
+            "its m_key is not in the key store, and OpenSM would set it on every port: `ibkeys keystore import "
             f"--opensm-conf {path}` first"
         )
     if not conf.m_key_lookup and advice.holds < len(keyed):

@@ -21,7 +21,7 @@ from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
 from ibkeys.topology.port_id import identity
 
-_SETTLE = "`ibkeys mkey-list --settle` ends the wait for a port that is gone"
+_SETTLE = "`ibkeys keystore list --settle` ends the wait for a port that is gone"
 
 _HAS_ONE = f"not read, and it has an M_Key already, as the key store knows; {_SETTLE}"
 

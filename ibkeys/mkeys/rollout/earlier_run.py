@@ -60,7 +60,7 @@ def last_run_with_keys(writer: Writer, store: KeyStore) -> tuple[Run, list[RunPo
             f"replaced since then, or is another one; `ibkeys mkey-rotate{how}` begins a new run"
             + (f", `{closes}` only ends the record of this one" if closes else "")
         ).explained(
-            "Nothing was changed. `ibkeys mkey-import` takes the keys that OpenSM has.",
+            "Nothing was changed. `ibkeys keystore import` takes the keys that OpenSM has.",
             "With a backup of it: `ibkeys keystore restore FILE`, and run this command again.",
             "An interrupted run may have left another level: `ibkeys mkey-show --all` shows it, "
             "`ibkeys mkey-rotate --protect LEVEL` sets it.",
@@ -163,7 +163,7 @@ def refuse_while_open(writer: Writer, store: KeyStore, here: Collection[int]) ->
             f"{last.name} is half rolled back: `ibkeys resume {last.id}` finishes that; no other run can begin before "
             "that",
             "open-run",
-        ).explained("`ibkeys mkey-list --settle` ends the wait for ports that are gone.")
+        ).explained("`ibkeys keystore list --settle` ends the wait for ports that are gone.")
     if operation.goes_back:
         raise Refused(
             f"{last.name} is rolled back unless someone confirms it, and no other run can begin before that: "
@@ -340,8 +340,8 @@ def _not_found(kept: RunPort, is_gone: bool) -> str:
     """Return what is said about a port of the run that the sweep did not find. *is_gone*: the user said so."""
     if is_gone:
         return (
-            "the sweep did not find it, and since `ibkeys mkey-list --settle` the run no longer waits for it; its keys "
-            "stay in the key store"
+            "the sweep did not find it, and since `ibkeys keystore list --settle` the run no longer waits for it; its "
+            "keys stay in the key store"
         )
     keys = (
         "the keys it may have are in the key store"
@@ -349,6 +349,6 @@ def _not_found(kept: RunPort, is_gone: bool) -> str:
         else "it keeps what it had before the run, until `ibkeys resume` finds it"
     )
     return (
-        f"the sweep did not find it; {keys}; `ibkeys mkey-list --settle` finds a port that moved, and ends the wait "
-        "for one that is gone"
+        f"the sweep did not find it; {keys}; `ibkeys keystore list --settle` finds a port that moved, and ends the "
+        "wait for one that is gone"
     )

@@ -24,8 +24,8 @@ _UNKNOWN: Final = (
 )
 _HIDDEN: Final = (
     "it is at level 1 and hides its M_Key, and its known key is not the right one, or was not sent because the port "
-    "may have moved: `ibkeys mkey-list --settle` records where ports are now; -y, --keystore or --security-keys give "
-    "another key, -y 0 says that it has none"
+    "may have moved: `ibkeys keystore list --settle` records where ports are now; -y, --keystore or --security-keys "
+    "give another key, -y 0 says that it has none"
 )
 
 

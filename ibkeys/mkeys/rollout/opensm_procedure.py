@@ -36,17 +36,16 @@ OF_REMOVAL: Final = [
 """What to do instead of taking the keys away: an SM that has one sets it again."""
 OF_EARLIER_RUN: Final = [
     "in this run ibkeys sends the Sets itself: stop every SM, standby ones too, and finish it; then give each SM "
-    "the key before it starts (ibkeys mkey-export DIR --write-opensm-conf FILE)",
+    "the key before it starts (ibkeys keystore export DIR --write-opensm-conf FILE)",
 ]
 """What to do to end a run that was begun by own Sets, and that an SM came into."""
 AFTERWARDS = (
-    "before an SM starts, give it the keys: ibkeys mkey-export DIR for its guid2mkey and neighbors files, or it drops "
-    "the ports that it cannot query"
+    "before an SM starts, give it the keys: ibkeys keystore export DIR for its guid2mkey and neighbors files, or it "
+    "drops the ports that it cannot query"
 )
 ONE_KEY = (
-    "an SM with no m_key, or with a different one, removes or replaces the keys of all ports: ibkeys mkey-export "
-    "DIR --write-opensm-conf "
-    "FILE puts this key, level and lease into its opensm.conf"
+    "an SM with no m_key, or with a different one, removes or replaces the keys of all ports: ibkeys keystore export "
+    "DIR --write-opensm-conf FILE puts this key, level and lease into its opensm.conf"
 )
 OVERWRITTEN = (
     "an SM with no m_key, or with a different one, removes or replaces the keys of all ports: stock OpenSM knows "

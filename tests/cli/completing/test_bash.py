@@ -47,7 +47,7 @@ def completed(tmp_path: Path, line: str, quote: str = "") -> str:
         ("ibkeys audit --check=HY004", "<HY004>\n"),
         ("ibkeys pkey-show --backend sim: --format j", "<json>\n"),
         ("ibkeys audit --policy a", "compopt -o default\n"),
-        ("ibkeys mkey-import ", "compopt -o dirnames\n"),
+        ("ibkeys keystore import ", "compopt -o dirnames\n"),
         ("ibkeys pkey-show --from=$(touch hit) ", ""),
         ("ibkeys pkey-show -N '", ""),
     ],

@@ -116,7 +116,7 @@ def test_what_names_a_file_is_completed_by_the_shell(complete: Complete) -> None
     assert found > 200
     for line in ("diff ", "policy-diff a ", "snapshot ", "apply ", "sim serve ", "policy-check ", "import "):
         assert complete(f"ibkeys {line}") == ["file"]
-    assert complete("ibkeys mkey-import ") == ["dir"]
+    assert complete("ibkeys keystore import ") == ["dir"]
 
 
 def test_no_completion_opens_a_fabric_or_fails(complete: Complete, monkeypatch: pytest.MonkeyPatch) -> None:

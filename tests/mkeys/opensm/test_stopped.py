@@ -180,7 +180,7 @@ def test_a_run_goes_on_after_the_adapter_of_its_host_was_swapped(bench: Bench) -
     port.guid, port.m_key, port.protect_bits, port.lease_period = 0x5001, 0, 0, 0
     for way_on in (bench.resume, bench.abort):
         with pytest.raises(
-            Refused, match=r"(?s)was found by the sweep.*mkey-list --settle.*another subnet.*\(-C, -P\)"
+            Refused, match=r"(?s)was found by the sweep.*keystore list --settle.*another subnet.*\(-C, -P\)"
         ) as refused:
             way_on()
         assert refused.value.interlock == "overtaken"

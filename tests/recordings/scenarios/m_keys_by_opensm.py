@@ -54,7 +54,7 @@ SCENARIOS: Final = [
             Command(_OPEN),
             Command(f"{_OPEN} --protect 1 --lease 40"),
             Command(_REMOVE),
-            Command("mkey-list"),
+            Command("keystore list"),
             Command("journal"),
         ],
         begin=opensm(OWN_SA_KEY),

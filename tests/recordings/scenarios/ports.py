@@ -104,7 +104,7 @@ SCENARIOS: Final = [
             Command("mkey-set 3 --new-m-key @{dir}/given1.key --dry-run"),
             Command("mkey-set 4 --new-m-key @{dir}/given1.key --yes", before=_lose_the_next_answer),
             Command("mkey-set 5 --new-m-key @{dir}/given1.key --protect 2 --lease 60 --yes", Stop("set", how="killed")),
-            Command("mkey-list"),
+            Command("keystore list"),
             Command("undo --yes"),
         ],
     ),

@@ -36,31 +36,31 @@ def _lose_stores(world: World) -> None:
 
 SCENARIOS: Final = [
     Scenario(
-        "mkey-import-and-export",
+        "keystore-import-and-export",
         [
             Command("mkey-deploy --via direct --same --new-m-key @{dir}/given1.key --protect 1 --yes"),
-            Command("mkey-export {dir}/exported --guid2lid"),
-            Command("mkey-export {dir}/exported --write-opensm-conf {dir}/opensm.conf --protect 2 --lease 60"),
-            Command("mkey-import {dir}/exported", before=_lose_stores),
-            Command("mkey-import --opensm-conf {dir}/opensm.conf"),
-            Command("mkey-list"),
+            Command("keystore export {dir}/exported --guid2lid"),
+            Command("keystore export {dir}/exported --write-opensm-conf {dir}/opensm.conf --protect 2 --lease 60"),
+            Command("keystore import {dir}/exported", before=_lose_stores),
+            Command("keystore import --opensm-conf {dir}/opensm.conf"),
+            Command("keystore list"),
             Command("mkey-rotate --via direct --per-port --yes"),
-            Command("mkey-export {dir}/again --opensm-conf {dir}/opensm.conf"),
-            Command("mkey-list --settle --yes", before=_unplug),
+            Command("keystore export {dir}/again --opensm-conf {dir}/opensm.conf"),
+            Command("keystore list --settle --yes", before=_unplug),
         ],
         begin=_conf,
     ),
     Scenario(
-        "mkey-encrypt",
+        "keystore-encrypt",
         [
             Command("mkey-deploy --via direct --same --protect 1 --yes"),
-            Command("mkey-encrypt --new-passphrase @{dir}/one.phrase", has_json=False),
+            Command("keystore encrypt --new-passphrase @{dir}/one.phrase", has_json=False),
             Command("mkey-rotate --via direct --same --yes --keystore-passphrase @{dir}/one.phrase"),
             Command(
-                "mkey-encrypt --keystore-passphrase @{dir}/one.phrase --new-passphrase @{dir}/two.phrase",
+                "keystore encrypt --keystore-passphrase @{dir}/one.phrase --new-passphrase @{dir}/two.phrase",
                 has_json=False,
             ),
-            Command("mkey-encrypt --keystore-passphrase @{dir}/two.phrase --decrypt", has_json=False),
+            Command("keystore encrypt --keystore-passphrase @{dir}/two.phrase --decrypt", has_json=False),
         ],
         begin=_phrases,
     ),

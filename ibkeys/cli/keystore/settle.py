@@ -1,4 +1,4 @@
-"""``mkey-list --settle``: ports that are not where they are known, and keeping where they are now."""
+"""`keystore list --settle`: ports that are not where they are known, and keeping where they are now."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from ibkeys.mkeys.places import Places
 
-_COMMAND = "mkey-list"
-
 
 def settle(where: Where, yes: bool, format: str) -> int:
     """Find the ports that moved, were replaced or vanished, show them, ask, and keep it in the key store.
@@ -30,7 +28,7 @@ def settle(where: Where, yes: bool, format: str) -> int:
     if format == "csv":
         raise UsageError("--settle: -f table and -f json are the formats")
     agreed = Changing(dry_run=False, yes=yes, force=False, override=())
-    with open_fabric(where, changing=True) as fabric, writer_of(fabric, f"{_COMMAND} --settle", agreed) as writer:
+    with open_fabric(where, changing=True) as fabric, writer_of(fabric, "keystore list --settle", agreed) as writer:
         if not fabric.ring.has_keys and not any(fabric.ring.class_keys.values()):
             raise UsageError(
                 "--settle: no key is known, so there are no ports to look for (--keystore, --security-keys)"
@@ -59,7 +57,7 @@ def settle(where: Where, yes: bool, format: str) -> int:
             rooms.settle(writer, places)
             settled = True
         if format == "json":
-            write_json("mkey-list-settle", {**document, "settled": settled})
+            write_json("keystore-list-settle", {**document, "settled": settled})
         elif settled:
             write("kept in the key store; no key was deleted")
     return exits.NOT_COMPLETED if places.unidentified or places.claimed else exits.DONE

@@ -1,4 +1,4 @@
-"""Backup of key store and journal."""
+"""Key store and journal saved in one file, and restored: `keystore backup`, `keystore restore`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 from ibkeys.change.consent import Consent
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import clean, write
-from ibkeys.cli.help.command import CommandGroup
+from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import stores_of
 from ibkeys.cli.options import Where
 from ibkeys.errors import UsageError
@@ -23,22 +23,14 @@ if TYPE_CHECKING:
 _file: Final = click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 
 
-@click.group("keystore", cls=CommandGroup)
-@options.common
-def keystore() -> None:
-    """Save key store and journal in one file, and restore them.
-
-    The journal refers to keys of the key store, so both are saved together.
-    """
-
-
-@keystore.command("backup")
+@command("backup")
 @_file
 @options.override
 @options.fabric
 def backup(where: Where, file: Path, override: tuple[str, ...]) -> int:
     """Save key store and journal in FILE, with mode 0600.
 
+    The journal refers to keys of the key store, so both are saved together.
     Keys that are encrypted in the key store are encrypted in FILE. An earlier backup in FILE is replaced, unless it has
     keys or operations that key store and journal lack.
     """
@@ -50,7 +42,7 @@ def backup(where: Where, file: Path, override: tuple[str, ...]) -> int:
     return exits.DONE
 
 
-@keystore.command("restore")
+@command("restore")
 @_file
 @options.override
 @options.fabric

@@ -1,0 +1,29 @@
+"""New M_Keys: `keystore generate`."""
+
+from __future__ import annotations
+
+import click
+
+from ibkeys.cli import exits, options
+from ibkeys.cli.exits import write_exact
+from ibkeys.cli.help.command import command
+from ibkeys.cli.render import write_data
+from ibkeys.cli.types import Number
+from ibkeys.keys.mkey import MKey
+
+
+@command("generate")
+@click.option("-n", "--number", type=Number(1, 1_000_000), default=1, metavar="N", help="Number of keys.  [default: 1]")
+@options.format
+@options.common
+def generate(number: int, format: str) -> int:
+    """Generate M_Keys from the system's random source.
+
+    Prints one key per line, never 0, and keeps none in the key store. Keep the output out of logs:
+    `umask 077; ibkeys keystore generate > FILE`.
+    """
+    keys = [MKey.generate().hex() for _ in range(number)]
+    rows = ({"m_key": key} for key in keys)
+    if not write_data(format, "keystore-generate", lambda: {"m_keys": keys}, ["m_key"], rows):
+        write_exact("\n".join(keys))
+    return exits.DONE

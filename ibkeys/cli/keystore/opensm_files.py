@@ -1,0 +1,185 @@
+"""OpenSM's key files into the key store and out of it: `keystore import`, `keystore export`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ibkeys.cli import exits, options
+from ibkeys.cli.exits import write
+from ibkeys.cli.help.command import command
+from ibkeys.cli.mkeys import key_options
+from ibkeys.cli.opening import is_simulated, open_fabric, open_keystore
+from ibkeys.cli.options import Store, Where
+from ibkeys.cli.render import write_data
+from ibkeys.cli.showing import errors_of, finish, sweep
+from ibkeys.errors import UsageError
+from ibkeys.mad.classes.gmp import KEY_CLASSES
+from ibkeys.printable import counted, first_lines
+
+if TYPE_CHECKING:
+    from ibkeys.host.key_files import Exported, Imported
+    from ibkeys.host.opensm_export import CheckedConf
+    from ibkeys.store.keys.keystore import KeyStore
+    from ibkeys.topology.model import Topology
+
+_LISTED: Final = 10
+_RESULT_TEXT: Final = {
+    "new": "no key was known before",
+    "known": "the key store has the same key",
+    "changed": "the key store had a different key, proven before these "
+    "files were written: the key of the files is now tried first, the other one is kept",
+    "older": "the key store has a different key, proven after these files were written: it is still tried first",
+}
+
+
+@command("import")
+@click.argument("directory", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
+@options.opensm_conf("Import the m_key of an opensm.conf.")
+@options.format
+@options.store
+def import_files(store: Store, directory: Path | None, opensm_conf: Path | None, format: str) -> int:
+    """Import OpenSM's key files from DIR into the key store.
+
+    The files are guid2mkey, neighbors and guid2lid; guid2vskey, guid2cckey and guid2_m2n_key of NVIDIA's OpenSM are
+    imported too if they are there. No key of the store is lost. If an M_Key in the files differs from the one in the
+    store, the newer one is tried first. The m_key of an opensm.conf is used for every port without a key of its own, as
+    OpenSM does.
+    """
+    from ibkeys.host.key_files import Imported, import_key_files, import_opensm_config
+
+    if directory is None and opensm_conf is None:
+        raise UsageError("nothing to import: give DIR, --opensm-conf FILE, or both")
+    with open_keystore(store, "keystore import", changing=True) as keys:
+        done = import_key_files(keys, directory) if directory is not None else Imported()
+        found_key = import_opensm_config(keys, opensm_conf) if opensm_conf is not None else None
+    exits.warn_each(done.warnings)
+    document: dict[str, Any] = {
+        "ports": [{"port_guid": f"0x{guid:016x}", "result": result} for guid, result in done.results.items()],
+        "one_key_for_changed": done.one_key_for_changed,
+        "links": done.links,
+        "lids": done.lids,
+        "class_keys": done.class_keys,
+        "subnet_key": found_key,
+        "warnings": done.warnings,
+    }
+    if not write_data(format, "keystore-import", lambda: document, ("port_guid", "result"), document["ports"]):
+        _write_import(done, found_key, directory is not None)
+    return exits.DONE
+
+
+def _write_import(done: Imported, found_key: bool | None, has_files: bool) -> None:
+    for result, text in _RESULT_TEXT.items():
+        ports = done.ports(result)  # type: ignore[arg-type]
+        if ports:
+            write(f"{counted(len(ports), 'port')}: {text}")
+        if result in ("changed", "older"):
+            guids = [f"0x{guid:016x}" for guid in ports]
+            for line in first_lines(guids, _LISTED, "and {} more (all of them: -f json)".format):
+                write(f"  {line}")
+    if done.one_key_for_changed:
+        write("the ports with a different key all have the same one: a subnet manager has set its own key on them")
+    if has_files:
+        write(f"{counted(len(done.results), 'key')}, {counted(done.links, 'link')}, {counted(done.lids, 'LID')} read")
+    for name, count in done.class_keys.items():
+        write(f"{counted(count, KEY_CLASSES[name].key_name)} read")
+    if found_key is not None:
+        write("m_key of opensm.conf: " + ("kept for ports without a key of their own" if found_key else "0, not set"))
+
+
+@dataclass(frozen=True, slots=True)
+class Conf:
+    """The opensm.conf that the options of `keystore export` name, and what it shall say."""
+
+    opensm_conf: Path | None = options.taken(
+        options.opensm_conf("Check that an opensm.conf keeps the keys; exit 1 when it does not.")
+    )
+    write_opensm_conf: Path | None = options.field(
+        "--write-opensm-conf",
+        env=False,
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="Write m_key, level and lease into an opensm.conf.",
+    )
+    protect: int | None = options.taken(key_options.protect("Level to write into the opensm.conf."))
+    lease: int | None = options.taken(key_options.lease("Lease to write into the opensm.conf."))
+
+
+@command("export")
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@options.flag("--guid2lid", help="Read the LIDs of the fabric now, and write them too.")
+@options.group("conf", Conf)
+@options.format
+@options.fabric
+def export_files(where: Where, directory: Path, guid2lid: bool, conf: Conf, format: str) -> int:
+    """Export the key store to DIR as OpenSM's key files.
+
+    An OpenSM that starts with guid2mkey and neighbors of DIR can query every port whose key is in the store. It keeps
+    the keys only if its opensm.conf has the same key (--opensm-conf, --write-opensm-conf). Each file is written
+    completely or not at all, with mode 0600. Refused if a running OpenSM has its files in DIR, or if a guid2mkey there
+    has keys that are not in the store. Only --guid2lid talks to the fabric.
+    """
+    from ibkeys.store.keys.keystore import KeyStore
+
+    _check_conf_options(conf)
+    if guid2lid:
+        with open_fabric(where) as fabric:
+            found = sweep(fabric, where)
+            stores = fabric.stores
+            with KeyStore(stores.keystore, create=False, upgrade=False, passphrase=stores.passphrase) as keys:
+                done, checked = _export(keys, directory, found, conf, where)
+        errors = errors_of(found)
+    else:
+        with open_keystore(where, "keystore export") as keys:
+            (done, checked), errors = _export(keys, directory, None, conf, where), []
+    exits.warn_each(done.notes, "note")
+    document = {"directory": str(directory), "keys": done.keys, "links": done.links, "lids": done.lids}
+    more = {"opensm_conf": checked and _conf_document(checked), "errors": errors}
+    if not write_data(format, "keystore-export", lambda: {**document, **more}, list(document), [document]):
+        lids = "" if done.lids is None else f", {counted(done.lids, 'LID')}"
+        write(f"{directory}: {counted(done.keys, 'key')}, {counted(done.links, 'link')}{lids}")
+        if checked is not None and not checked.problems:
+            write(f"{checked.path}: {'written' if checked.was_written else 'has the lines that keep the keys'}")
+    code = finish(errors, format)
+    if checked is None or not checked.problems:
+        return code
+    exits.warn_each((f"{checked.path}: {problem}" for problem in checked.problems), "keys would be lost")
+    exits.warn(
+        f"{checked.path} would lose the keys: do not start OpenSM with it (--write-opensm-conf corrects it)", "error"
+    )
+    return code or exits.SAYS_NO
+
+
+def _check_conf_options(conf: Conf) -> None:
+    if conf.opensm_conf is not None and conf.write_opensm_conf is not None:
+        raise UsageError("--write-opensm-conf checks what it wrote: omit --opensm-conf")
+    named = conf.opensm_conf or conf.write_opensm_conf
+    if named is None and (conf.protect is not None or conf.lease is not None):
+        raise UsageError("--protect and --lease are for an opensm.conf: name one with --write-opensm-conf")
+
+
+def _export(
+    keys: KeyStore, directory: Path, found: Topology | None, conf: Conf, where: Where
+) -> tuple[Exported, CheckedConf | None]:
+    """Write the key files, and check or write the opensm.conf; nothing is written where one of them is refused."""
+    from ibkeys.host.key_files import export_key_files
+    from ibkeys.host.opensm_export import check_conf, check_found, lines_to_write, write_conf
+    from ibkeys.host.opensm_process import opensm_processes
+
+    said = conf.protect, conf.lease
+    named = conf.opensm_conf or conf.write_opensm_conf
+    checked = check_conf(keys, conf.opensm_conf, *said) if conf.opensm_conf is not None else None
+    to_write = lines_to_write(keys, conf.write_opensm_conf, *said) if conf.write_opensm_conf is not None else None
+    done = export_key_files(keys, directory, found, opensm_processes())
+    if to_write is not None and conf.write_opensm_conf is not None:
+        checked = write_conf(conf.write_opensm_conf, to_write)
+    for other in [] if is_simulated(where) else check_found(keys, named):
+        done.notes += [f"{other.path} on this host: {problem}" for problem in other.problems]
+    return done, checked
+
+
+def _conf_document(checked: CheckedConf) -> dict[str, Any]:
+    return {"file": str(checked.path), "written": checked.was_written, "problems": checked.problems}
