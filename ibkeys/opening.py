@@ -15,10 +15,9 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.key_sources import KeySources, load_ring
 from ibkeys.printable import counted, named
 from ibkeys.scripting import Fabric
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.keystore import is_encrypted
 from ibkeys.store.keys.sealing import Passphrase
 from ibkeys.store.paths import StorePaths, store_paths
-from ibkeys.store.private_files import is_there
 from ibkeys.topology.names.node_names import read_node_name_map
 from ibkeys.umad.port import UmadPort, innermost
 
@@ -157,12 +156,10 @@ def _as_options(
 ) -> list[str] | None:
     """Return the options of a command that opens the same fabric, without an M_Key for all nodes; None where no command
     can: what it needs is only in this process."""
-    if keys.default is not None or keys.from_sa is not None or isinstance(names, Mapping) or paths.keystore is None:
+    if keys.default is not None or keys.from_sa is not None or isinstance(names, Mapping):
         return None
-    if is_there(paths.keystore, "key store"):
-        with KeyStore(paths.keystore, create=False, upgrade=False) as store:
-            if store.is_encrypted:
-                return None
+    if paths.keystore is None or is_encrypted(paths.keystore):
+        return None
     timing = fabric.client.timing
     values = {
         **{"backend": backend, "Ca": local.ca, "Port": local.port, "at": local.at, "journal": paths.journal},

@@ -45,7 +45,9 @@ def command_for_child(
 
     The command has to open the fabric in the same way without a variable of the environment and without a prompt.
     Secrets are in it as names of files only: an M_Key that was typed is left out. Raises UsageError for a file that
-    can be read only once, and for an SM_Key that is in no file."""
+    can be read only once, for an SM_Key that is in no file, and for an encrypted key store whose passphrase is in
+    none."""
+    _refuse_closed_store(where, stores.keystore)
     values = {
         **{option: getattr(where, option.lower().replace("-", "_")) for option in _PASSED_ON},
         "m_key": _file(where.m_key, "--m_key"),
@@ -66,6 +68,16 @@ def command_for_child(
         *(word for name, value in values.items() for word in _words(name, value)),
         *(ufm.words() if ufm is not None else []),
     ]
+
+
+def _refuse_closed_store(where: Where, path: Path | None) -> None:
+    from ibkeys.store.keys.keystore import is_encrypted
+
+    if path is not None and is_encrypted(path) and not (where.keystore_passphrase or "").startswith("@"):
+        raise UsageError(
+            "the key store is encrypted, and with --confirm-within it cannot ask for the passphrase later: give "
+            "--keystore-passphrase @FILE"
+        ).explained("If this process dies, a background process rolls back, and it has no terminal for a prompt.")
 
 
 def _words(option: str, value: object) -> list[str]:

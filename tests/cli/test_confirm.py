@@ -25,6 +25,7 @@ from ibkeys.cli.options import SmHosts, Where
 from ibkeys.cli.partitions.apply import undo_command
 from ibkeys.errors import UsageError
 from ibkeys.store.journal import Journal
+from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.lock import exclusive
 from ibkeys.store.paths import StorePaths
 from tests.apply.lab import Lab
@@ -319,6 +320,23 @@ def test_the_command_of_the_guardian_has_no_key_in_it(tmp_path: Path) -> None:
     ]
     kept = undo_command(Where(**{**values, "m_key": "@/etc/key", "keystore_passphrase": "@/etc/phrase"}), stores, hosts)
     assert {"--m_key=@/etc/key", "--keystore-passphrase=@/etc/phrase"} <= set(kept)
+
+
+@pytest.mark.parametrize("typed", [(), ("--keystore-passphrase", "-")])
+def test_an_encrypted_store_needs_a_file_that_the_child_can_read_too(
+    cli: Cli, plan: Path, tmp_path: Path, typed: tuple[str, ...]
+) -> None:
+    phrase = tmp_path / "phrase"
+    phrase.write_text("open sesame\n")
+    phrase.chmod(0o600)
+    KeyStore(tmp_path / "fabric.keys").close()
+    assert cli("mkey-encrypt", "--new-passphrase", f"@{phrase}").code == 0
+    words = ("apply", plan, "--allow-removals", "--yes", "--confirm-within", 60)
+    result = cli(*words, *typed)
+    assert (result.code, "give --keystore-passphrase @FILE" in result.error) == (2, True), result.err
+    assert not (tmp_path / "fabric").exists()
+    with waiting(lambda seconds: True, [0.0]):
+        assert cli(*words, "--keystore-passphrase", f"@{phrase}").code == 0
 
 
 def other_than_default(name: str, key_file: Path) -> Any:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ibkeys.cli import exits
 from ibkeys.cli.guarding import command_for_child, wait_for_enter
 from ibkeys.cli.mkeys.rollout_options import OpensmOptions
 from ibkeys.cli.opening import stores_of
-from ibkeys.cli.options import Where
 from ibkeys.cli.sm.asked import AskedOfHosts
 from ibkeys.errors import UsageError
 
@@ -26,7 +24,7 @@ def awaiting(
     asked: AskedOfHosts, opensm: OpensmOptions, seconds: int | None, through: Callable[[], ViaOpensm]
 ) -> Iterator[Awaiting | None]:
     """Leave a child that lowers the level should this process die, before the fabric is opened; yield None where no run
-    is to be confirmed. Raises UsageError if it could not open the key store.
+    is to be confirmed. Raises UsageError if it could not open the fabric.
     """
     from ibkeys.mkeys.confirming import Awaiting, guardian_of, rolls_back
 
@@ -35,8 +33,6 @@ def awaiting(
         return
     where = asked.where
     stores = stores_of(where)
-    if stores.keystore is not None:
-        _refuse_closed_store(where, stores.keystore)
     if stores.keystore is None or stores.journal is None:
         raise UsageError("--confirm-within requires --via opensm, and a simulated subnet has no OpenSM on any host")
     child = command_for_child(rolls_back(opensm.sm_wait, opensm.standby_wait), where, stores, asked.sm_hosts)
@@ -46,18 +42,6 @@ def awaiting(
     finally:
         if guardian.leave():
             exits.note("the level is not lowered yet: a background process tries again for about an hour")
-
-
-def _refuse_closed_store(where: Where, path: Path) -> None:
-    from ibkeys.store.keys.keystore import KeyStore
-
-    with KeyStore(path, create=False, upgrade=False) as store:
-        is_encrypted = store.is_encrypted
-    if is_encrypted and not (where.keystore_passphrase or "").startswith("@"):
-        raise UsageError(
-            "the key store is encrypted, and with --confirm-within it cannot ask for the passphrase later: give "
-            "--keystore-passphrase @FILE"
-        ).explained("If this process dies, a background process lowers the level, and it has no terminal for a prompt.")
 
 
 def say_unproven(lowering: Lowering | None) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
 from ibkeys.errors import StoreError
@@ -352,6 +353,12 @@ def _by_port(rows: Iterable[AnyRow]) -> dict[int, list[AnyRow]]:
     for row in rows:
         found.setdefault(row.port_guid, []).append(row)
     return found
+
+
+def is_encrypted(path: Path) -> bool:
+    """Return whether a passphrase opens the key store in *path*; False where there is none. Raises StoreError."""
+    with KeyStore(path, create=False, upgrade=False) as store:
+        return store.is_encrypted
 
 
 def _in_try_order(rows: Iterable[StoredKey]) -> list[MKey]:
