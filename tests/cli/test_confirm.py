@@ -330,7 +330,7 @@ def test_an_encrypted_store_needs_a_file_that_the_child_can_read_too(
     phrase.write_text("open sesame\n")
     phrase.chmod(0o600)
     KeyStore(tmp_path / "fabric.keys").close()
-    assert cli("mkey-encrypt", "--new-passphrase", f"@{phrase}").code == 0
+    assert cli("keystore", "encrypt", "--new-passphrase", f"@{phrase}").code == 0
     words = ("apply", plan, "--allow-removals", "--yes", "--confirm-within", 60)
     result = cli(*words, *typed)
     assert (result.code, "give --keystore-passphrase @FILE" in result.error) == (2, True), result.err
