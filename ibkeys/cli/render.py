@@ -6,40 +6,22 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final
 
-from ibkeys.cli.documents import field as fields
-from ibkeys.cli.documents.field import Document, Field, Kind, Rows
+from ibkeys.cli.documents.field import NOTHING, Document, Field, Row, Rows
 from ibkeys.cli.exits import clean, write, write_each, write_exact
 from ibkeys.cli.screen.colour import Painted, paint
 from ibkeys.cli.screen.lines import keep_whole, width_of
 from ibkeys.cli.screen.tables import JOINED, Cell, Line, laid_out
 
-Row = Mapping[str, Any]
-NOTHING: Final = fields.NOTHING
-IDENTITY: Final = ("node_guid", "port_guid", "node_desc", "node_type", "port", "lid")
 UNREADABLE: Final = "?"
 
 
-def schema(document: str | Document) -> str:
-    """Return what a document says of itself: its name, with the number of its shape."""
-    return document.schema if isinstance(document, Document) else f"ibkeys.{document}/{SHAPES.get(document, 1)}"
-
-
-SHAPES: Final[Mapping[str, int]] = {
-    **dict.fromkeys(("audit", "diff", "history", "compare", "snapshot", "watch", "doctor", "harden"), 2),
-    "journal": 2,
-    **dict.fromkeys(("mkey-deploy", "mkey-rotate", "mkey-remove"), 2),
-}
-"""The number of each shape that is no longer the first, of documents that are not declared in ibkeys/cli/documents yet.
-The document of `plan`, which is read back, has its own (`ibkeys.plan.document`)."""
-
-
-def write_json(document: str | Document, content: Mapping[str, Any]) -> None:
+def write_json(document: Document, content: Mapping[str, Any]) -> None:
     """Write a document with its schema."""
     from ibkeys.jsonfile import dumps
 
-    write_exact(dumps({"schema": schema(document), **content}))
+    write_exact(dumps({"schema": document.schema, **content}))
 
 
 def write_document(
@@ -62,22 +44,6 @@ def write_json_items(items: Iterable[Mapping[str, Any]]) -> None:
     for each in items:
         write_exact(separator + json.dumps(each))
         separator = ","
-
-
-def write_data(
-    format: str,
-    document: str | Document,
-    content: Callable[[], Mapping[str, Any]],
-    columns: Sequence[str],
-    rows: Iterable[Row],
-) -> bool:
-    """Write for a program what a command has found, and return True: *content* as JSON, or *rows* as CSV. Any other
-    *format* is for people: write nothing, and return False."""
-    if format == "json":
-        write_json(document, content())
-    elif format == "csv":
-        write_csv(columns, rows)
-    return format in ("json", "csv")
 
 
 def write_rows(declared: Rows, rows: Iterable[Row]) -> None:
@@ -143,29 +109,6 @@ class OneLine:
 def write_table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Write `table_lines`."""
     write_each(table_lines(titles, rows))
-
-
-class Column(Field):
-    """A field of a document that is not declared yet."""
-
-    __slots__ = ()
-
-    def __new__(
-        cls,
-        key: str,
-        title: str,
-        text: Callable[[Row], Any] | None = None,
-        short: str = "",
-        folded: Callable[[Row], Any] | None = None,
-        empty: str | None = None,
-    ) -> Self:
-        """Return a field of any kind."""
-        return super().__new__(cls, key, Kind(), "", title, text, short, None, folded, empty)
-
-    @property
-    def key(self) -> str:
-        """Its JSON name."""
-        return self.name
 
 
 def write_columns(fields: Sequence[Field], rows: Iterable[Row]) -> None:

@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
 from ibkeys.cli.addresses import GivenPort, GivenSet, given_port, given_set
-from ibkeys.cli.documents.field import Document, Field, parts_of
+from ibkeys.cli.documents.field import Document, Field, Row, parts_of
 from ibkeys.cli.exits import write
 from ibkeys.cli.listing.causes import say_by_cause
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import load, open_source
 from ibkeys.cli.options import ShownPorts, Where
-from ibkeys.cli.render import IDENTITY, Row, heading_of, write_csv, write_details, write_json, write_table
+from ibkeys.cli.render import heading_of, write_csv, write_details, write_json, write_table
 from ibkeys.cli.screen.lines import keep_whole
 from ibkeys.cli.screen.progress import Progress
 from ibkeys.errors import IbkeysError, UsageError
 from ibkeys.printable import counted, first_lines
 from ibkeys.topology.names.folded import FoldedNames
+from ibkeys.topology.port_id import IDENTITY
 
 if TYPE_CHECKING:
     from ibkeys.discovery.wanted import OnFound, Wanted
@@ -191,7 +192,7 @@ def finish(errors: Sequence[dict[str, Any]], format: str, names: FoldedNames | N
 
 
 def show(
-    document: str | Document,
+    document: Document,
     sheet: Sheet,
     fields: Sequence[Field],
     asked: ShownPorts,

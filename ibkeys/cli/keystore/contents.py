@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits, options
+from ibkeys.cli.documents.keystore import KEYSTORE_LIST, STORED_KEY
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import journal_of, open_keystore
 from ibkeys.cli.options import Where
-from ibkeys.cli.render import NOTHING, Column, write_columns, write_data
+from ibkeys.cli.render import write_columns, write_document
 from ibkeys.cli.showing import values_of
 from ibkeys.errors import StoreError, StoreSealed
 from ibkeys.mad.classes.gmp import KEY_CLASSES
@@ -19,18 +20,6 @@ from ibkeys.printable import counted, named
 if TYPE_CHECKING:
     from ibkeys.store.keys.keystore import KeyRow, KeyStore
     from ibkeys.store.keys.sm_keys import SmKeyRow
-
-_COLUMNS: Final = (
-    Column("node_guid", "Node GUID", empty=NOTHING),
-    Column("port_guid", "Port GUID"),
-    Column("port", "Port", empty=NOTHING),
-    Column("state", "State"),
-    Column("m_key", "M_Key", empty=NOTHING),
-    Column("m_key_protect_bits", "ProtectBits", empty=NOTHING),
-    Column("m_key_lease_period", "Lease (s)", empty=NOTHING),
-    Column("since", "Since"),
-    Column("note", "Note", empty=""),
-)
 
 
 @command("list")
@@ -74,7 +63,7 @@ def list_keys(where: Where, settle: bool, yes: bool, format: str) -> int:
             "links_seen": {"oldest": seen[0], "newest": seen[1]} if seen else None,
             "lids": len(keys.lids()),
         }
-    if not write_data(format, "keystore-list", lambda: document, [column.key for column in _COLUMNS], rows):
+    if not write_document(format, KEYSTORE_LIST, lambda: document, rows):
         _write_list(document, shown is not None)
     return exits.DONE
 
@@ -126,7 +115,7 @@ def _sm_key(row: SmKeyRow, key: str | None, subnet: list[str] | None) -> dict[st
 def _write_list(document: dict[str, Any], with_keys: bool) -> None:
     rows = document["keys"]
     if rows:
-        write_columns([column for column in _COLUMNS if column.key != "m_key" or with_keys], rows)
+        write_columns([field for field in STORED_KEY if field.name != "m_key" or with_keys], rows)
     for each in document["subnet_keys"]:
         key = f" {each['m_key']}" if each["m_key"] else ""
         said = ", ".join(filter(None, (each["note"], each["since"])))

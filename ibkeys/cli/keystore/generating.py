@@ -5,9 +5,10 @@ from __future__ import annotations
 import click
 
 from ibkeys.cli import exits, options
+from ibkeys.cli.documents.keystore import KEYSTORE_GENERATE
 from ibkeys.cli.exits import write_exact
 from ibkeys.cli.help.command import command
-from ibkeys.cli.render import write_data
+from ibkeys.cli.render import write_document
 from ibkeys.cli.types import Number
 from ibkeys.keys.mkey import MKey
 
@@ -24,6 +25,6 @@ def generate(number: int, format: str) -> int:
     """
     keys = [MKey.generate().hex() for _ in range(number)]
     rows = ({"m_key": key} for key in keys)
-    if not write_data(format, "keystore-generate", lambda: {"m_keys": keys}, ["m_key"], rows):
+    if not write_document(format, KEYSTORE_GENERATE, lambda: {"m_keys": keys}, rows):
         write_exact("\n".join(keys))
     return exits.DONE

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ibkeys.cli import exits, options
+from ibkeys.cli.documents.keystore import KEYSTORE_EXPORT, KEYSTORE_IMPORT
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.mkeys import key_options
 from ibkeys.cli.opening import is_simulated, open_fabric, open_keystore
 from ibkeys.cli.options import Store, Where
-from ibkeys.cli.render import write_data
+from ibkeys.cli.render import write_document
 from ibkeys.cli.showing import errors_of, finish, sweep
 from ibkeys.errors import UsageError
 from ibkeys.mad.classes.gmp import KEY_CLASSES
@@ -66,7 +67,7 @@ def import_files(store: Store, directory: Path | None, opensm_conf: Path | None,
         "subnet_key": found_key,
         "warnings": done.warnings,
     }
-    if not write_data(format, "keystore-import", lambda: document, ("port_guid", "result"), document["ports"]):
+    if not write_document(format, KEYSTORE_IMPORT, lambda: document, document["ports"]):
         _write_import(done, found_key, directory is not None)
     return exits.DONE
 
@@ -138,7 +139,7 @@ def export_files(where: Where, directory: Path, guid2lid: bool, conf: Conf, form
     exits.warn_each(done.notes, "note")
     document = {"directory": str(directory), "keys": done.keys, "links": done.links, "lids": done.lids}
     more = {"opensm_conf": checked and _conf_document(checked), "errors": errors}
-    if not write_data(format, "keystore-export", lambda: {**document, **more}, list(document), [document]):
+    if not write_document(format, KEYSTORE_EXPORT, lambda: {**document, **more}, [document]):
         lids = "" if done.lids is None else f", {counted(done.lids, 'LID')}"
         write(f"{directory}: {counted(done.keys, 'key')}, {counted(done.links, 'link')}{lids}")
         if checked is not None and not checked.problems:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits
 from ibkeys.cli.changing import confirm, writer_of
+from ibkeys.cli.documents.keystore import KEYSTORE_SETTLE
 from ibkeys.cli.exits import say, write
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Changing, Where
@@ -57,7 +58,7 @@ def settle(where: Where, yes: bool, format: str) -> int:
             rooms.settle(writer, places)
             settled = True
         if format == "json":
-            write_json("keystore-list-settle", {**document, "settled": settled})
+            write_json(KEYSTORE_SETTLE, {**document, "settled": settled})
         elif settled:
             write("kept in the key store; no key was deleted")
     return exits.NOT_COMPLETED if places.unidentified or places.claimed else exits.DONE

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ibkeys.cli import exits
-from ibkeys.cli.render import Row, heading_of
+from ibkeys.cli.documents.field import Row
+from ibkeys.cli.render import heading_of
 from ibkeys.port_text import PortText, common_of
 from ibkeys.printable import counted
 from ibkeys.topology.names.folded import FoldedNames, in_order

@@ -10,9 +10,10 @@ import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
+from ibkeys.cli.documents.field import Row
 from ibkeys.cli.exits import write_each
 from ibkeys.cli.options import Folding
-from ibkeys.cli.render import Row, table_lines
+from ibkeys.cli.render import table_lines
 from ibkeys.cli.screen.lines import NARROW, width_of
 from ibkeys.errors import UsageError
 from ibkeys.grouping import grouped

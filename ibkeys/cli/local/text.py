@@ -6,8 +6,9 @@ import re
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from ibkeys.cli.documents.field import NOTHING
 from ibkeys.cli.exits import clean, write
-from ibkeys.cli.render import NOTHING, UNREADABLE, heading_of, write_table
+from ibkeys.cli.render import UNREADABLE, heading_of, write_table
 from ibkeys.grouping import grouped
 from ibkeys.printable import counted
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from ibkeys.cli.documents.field import NOTHING, Row
 from ibkeys.cli.listing.folding import folded_lines
-from ibkeys.cli.render import NOTHING, OneLine, Row, table_lines
+from ibkeys.cli.render import OneLine, table_lines
 from ibkeys.cli.screen.colour import Painted, role_of_change
 from ibkeys.cli.showing import NAMING, naming
 from ibkeys.topology.names.folded import FoldedNames

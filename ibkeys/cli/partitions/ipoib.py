@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from ibkeys.cli import exits
 from ibkeys.cli.documents.agreement import COMPARE_IPOIB
+from ibkeys.cli.documents.field import NOTHING
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import AskSa, Where
-from ibkeys.cli.render import NOTHING, write_document, write_table
+from ibkeys.cli.render import write_document, write_table
 from ibkeys.cli.showing import sweep
 from ibkeys.cli.sm.policy import master_policy, read_accepted
 from ibkeys.cli.sm.ufm import UfmOptions

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibkeys.cli import options
 from ibkeys.cli.addresses import GivenPort, given_port, parse_address, parse_portnum
 from ibkeys.cli.changing import change_port
+from ibkeys.cli.documents.field import Row
 from ibkeys.cli.documents.p_key import PKEY_ADD, PKEY_REMOVE, PKEY_SET, PKEY_SHOW
 from ibkeys.cli.documents.shared import P_KEY_ENTRY
 from ibkeys.cli.exits import clean, write, write_each
@@ -18,7 +19,7 @@ from ibkeys.cli.listing.entries import entry_documents
 from ibkeys.cli.listing.folding import fold_rows, indented, is_folded, width_of_output
 from ibkeys.cli.local.fallback import table_of_kernel
 from ibkeys.cli.options import AskedChange, Kind, ShownPorts
-from ibkeys.cli.render import UNREADABLE, Row, heading_of, write_columns, write_document, write_table
+from ibkeys.cli.render import UNREADABLE, heading_of, write_columns, write_document, write_table
 from ibkeys.cli.screen.lines import folded
 from ibkeys.cli.showing import NAMING, Sheet, finish, naming, read_sheet, write_unreached
 from ibkeys.cli.types import parse_p_key

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ibkeys.cli import exits, options
+from ibkeys.cli.documents.field import NOTHING, Row
 from ibkeys.cli.documents.policies import POLICY_DIFF
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.policies.aliases import say_aliases
-from ibkeys.cli.render import NOTHING, Row, write_document, write_table
+from ibkeys.cli.render import write_document, write_table
 from ibkeys.cli.screen.colour import Painted, paint, role_of_change
 from ibkeys.cli.showing import NAMING, errors_of, finish, naming, sweep
 from ibkeys.cli.sm.ufm import AskedOfPolicies, asked_of_policies

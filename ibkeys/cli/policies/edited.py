@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from ibkeys.cli import exits
 from ibkeys.cli.documents.field import Document
 from ibkeys.cli.exits import clean, write, write_each
-from ibkeys.cli.render import IDENTITY, write_document
+from ibkeys.cli.render import write_document
 from ibkeys.errors import FileError, FileFormatError
+from ibkeys.topology.port_id import IDENTITY
 
 if TYPE_CHECKING:
     from ibkeys.host.replacing.seen import SeenFile

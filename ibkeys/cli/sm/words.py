@@ -6,8 +6,9 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ibkeys.cli.documents.field import NOTHING
 from ibkeys.cli.exits import clean, write
-from ibkeys.cli.render import NOTHING, UNREADABLE, heading_of, write_details, write_table
+from ibkeys.cli.render import UNREADABLE, heading_of, write_details, write_table
 from ibkeys.cli.screen.colour import paint
 from ibkeys.printable import counted
 

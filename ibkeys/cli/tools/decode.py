@@ -11,9 +11,10 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.documents.explained import DECODE
+from ibkeys.cli.documents.field import NOTHING
 from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.help.command import command
-from ibkeys.cli.render import NOTHING, write_details, write_document
+from ibkeys.cli.render import write_details, write_document
 from ibkeys.errors import EncodeError, MalformedMad, UsageError
 from ibkeys.printable import counted
 

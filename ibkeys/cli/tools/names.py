@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import typed
 from ibkeys.cli.documents.fabric import DISCOVER_NAMES
+from ibkeys.cli.documents.field import NOTHING
 from ibkeys.cli.exits import clean, write_exact
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Filters, Where
-from ibkeys.cli.render import NOTHING, write_document, write_table
+from ibkeys.cli.render import write_document, write_table
 from ibkeys.cli.showing import (
     errors_of,
     finish,

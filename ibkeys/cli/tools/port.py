@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.documents.fabric import STATE
+from ibkeys.cli.documents.field import NOTHING, Row
 from ibkeys.cli.documents.port import (
     CAPS,
     COUNTERS,
@@ -18,7 +19,6 @@ from ibkeys.cli.documents.port import (
 )
 from ibkeys.cli.help.command import command
 from ibkeys.cli.options import ShownPorts
-from ibkeys.cli.render import NOTHING, Row
 from ibkeys.cli.showing import Sheet, peer_document, read_sheet, show, values_of
 from ibkeys.printable import counted
 

@@ -1,0 +1,193 @@
+"""The documents about the key store: keystore generate, list, import, export."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.cli.documents.field import (
+    FLAG,
+    NOTHING,
+    NUMBER,
+    TEXT,
+    Document,
+    Field,
+    Kind,
+    Rows,
+    by_name,
+    listed,
+    maybe,
+    object_of,
+    one_of,
+)
+from ibkeys.cli.documents.shared import ERRORS, GUID, PORT_IDENTITY, PORT_NUMBER, TIME
+
+_KEY: Final = Kind(("string",), pattern="^0x[0-9a-f]{16}$")
+_WITHOUT_K: Final = "Null: without -K."
+_COUNTS: Final = by_name(NUMBER)
+_LINKS: Final = Field("links", NUMBER, "How many links are known.")
+_NOTE: Final = Field("note", maybe(TEXT), "Where it comes from. Null: no note.", "Note", empty="")
+_SINCE: Final = Field("since", TIME, "Since when it is in this state.", "Since")
+
+# --- generate ---------------------------------------------------------------------------------------------------------
+
+KEYSTORE_GENERATE: Final = Document(
+    "keystore-generate",
+    1,
+    (Field("m_keys", listed(_KEY), "The keys."),),
+    Rows("key", (Field("m_key", _KEY, "The key."),)),
+    about="What `ibkeys keystore generate -f json` writes",
+    page="keystore",
+)
+
+# --- list -------------------------------------------------------------------------------------------------------------
+
+STORED_KEY: Final = (
+    Field("node_guid", GUID, "The node. Null: not known.", "Node GUID", empty=NOTHING),
+    Field("port_guid", GUID, "The port.", "Port GUID"),
+    Field("port", PORT_NUMBER, "The number of the port. Null: not known.", "Port", empty=NOTHING),
+    Field("state", TEXT, "current, pending, former or imported.", "State"),
+    Field("m_key", maybe(TEXT), f"The M_Key. {_WITHOUT_K}", "M_Key", empty=NOTHING),
+    Field("m_key_protect_bits", maybe(NUMBER), "M_KeyProtectBits. Null: not known.", "ProtectBits", empty=NOTHING),
+    Field(
+        "m_key_lease_period", maybe(NUMBER), "M_KeyLeasePeriod in seconds. Null: not known.", "Lease (s)", empty=NOTHING
+    ),
+    _SINCE,
+    _NOTE,
+)
+
+KEYSTORE_LIST: Final = Document(
+    "keystore-list",
+    1,
+    (
+        Field("keys", listed(object_of(*STORED_KEY)), "The M_Keys of ports."),
+        Field(
+            "subnet_keys",
+            listed(object_of(Field("m_key", maybe(TEXT), f"The M_Key. {_WITHOUT_K}"), _SINCE, _NOTE)),
+            "M_Keys of whole subnets, used for ports without a key of their own.",
+        ),
+        Field(
+            "sm_keys",
+            listed(
+                object_of(
+                    Field("kind", TEXT, "sm_key, sa_key or other."),
+                    Field("key", maybe(_KEY), f"The key. {_WITHOUT_K}"),
+                    Field("state", TEXT, "Its state, as for M_Keys."),
+                    _SINCE,
+                    _NOTE,
+                    Field("subnet", maybe(listed(GUID)), "The port GUIDs of its subnet. Null: not known."),
+                )
+            ),
+            "The SM_Keys and SA_Keys.",
+        ),
+        Field("class_keys", _COUNTS, "How many keys of each other class: `cc`, `vs`, `n2n`, `b`."),
+        Field("encrypted", FLAG, "Whether the keys are encrypted."),
+        _LINKS,
+        Field(
+            "links_seen",
+            maybe(
+                object_of(
+                    Field("oldest", TIME, "When the oldest of them was seen."),
+                    Field("newest", TIME, "When the newest of them was seen."),
+                )
+            ),
+            "When links were seen. Null: none is known.",
+        ),
+        Field("lids", NUMBER, "How many LIDs are known."),
+    ),
+    Rows("M_Key of a port", STORED_KEY),
+    about="What `ibkeys keystore list -f json` writes",
+    page="keystore",
+)
+
+_PLACE: Final = object_of(
+    Field("guid", GUID, "Its port GUID; of an external switch port the node GUID."),
+    Field("port", NUMBER, "Its number."),
+)
+_BEHIND: Final = Field("behind", PORT_IDENTITY, "The near end of the link.")
+_KNOWN: Final = Field("known", maybe(_PLACE), "The far end that the key store has. Null: none is known.")
+KEYSTORE_SETTLE: Final = Document(
+    "keystore-list-settle",
+    1,
+    (
+        Field(
+            "moved",
+            listed(
+                object_of(
+                    Field("port_guid", GUID, "The port."),
+                    Field("port", NUMBER, "Its number."),
+                    Field("was_behind", maybe(_PLACE), "What it was linked to. Null: not known."),
+                    Field("now_behind", PORT_IDENTITY, "What it is linked to."),
+                    Field(
+                        "source",
+                        one_of("named", "answered"),
+                        "How that is known: named by a table or record, or it answered itself.",
+                    ),
+                )
+            ),
+            "Ports that are at another place.",
+        ),
+        Field(
+            "replaced",
+            listed(object_of(_BEHIND, _KNOWN, Field("now", maybe(_PLACE), "The far end that is there."))),
+            "Links that lead elsewhere.",
+        ),
+        Field("vanished", listed(GUID), "The GUIDs of ports that were not found; their keys stay."),
+        Field("claimed_twice", listed(GUID), "The GUIDs that several nodes report."),
+        Field("unidentified", listed(object_of(_BEHIND, _KNOWN)), "Places of which it is not known who is there."),
+        Field("settled", FLAG, "Whether this was recorded."),
+    ),
+    about="What `ibkeys keystore list --settle -f json` writes",
+    page="keystore",
+)
+
+# --- import, export ---------------------------------------------------------------------------------------------------
+
+IMPORTED_PORT: Final = (
+    Field("port_guid", GUID, "The port."),
+    Field("result", TEXT, "new, known, changed or older."),
+)
+KEYSTORE_IMPORT: Final = Document(
+    "keystore-import",
+    1,
+    (
+        Field("ports", listed(object_of(*IMPORTED_PORT)), "The ports whose M_Key is in the files."),
+        Field("one_key_for_changed", FLAG, "Whether all ports with a different key have the same one."),
+        Field("links", NUMBER, "Links that were read."),
+        Field("lids", NUMBER, "LIDs that were read."),
+        Field("class_keys", _COUNTS, "How many keys of each other class were read: `cc`, `vs`, `n2n`, `b`."),
+        Field("subnet_key", maybe(FLAG), "Whether the m_key of opensm.conf was kept. Null: without --opensm-conf."),
+        Field("warnings", listed(TEXT), "What was left out of the files, and why."),
+    ),
+    Rows("port", IMPORTED_PORT),
+    about="What `ibkeys keystore import -f json` writes",
+    page="keystore",
+)
+
+_EXPORTED: Final = (
+    Field("directory", TEXT, "The folder."),
+    Field("keys", NUMBER, "Keys that were written."),
+    Field("links", NUMBER, "Links that were written."),
+    Field("lids", maybe(NUMBER), "LIDs that were written. Null: without --guid2lid."),
+)
+KEYSTORE_EXPORT: Final = Document(
+    "keystore-export",
+    1,
+    (
+        *_EXPORTED,
+        Field(
+            "opensm_conf",
+            maybe(
+                object_of(
+                    Field("file", TEXT, "The opensm.conf."),
+                    Field("written", FLAG, "Whether it was written."),
+                    Field("problems", listed(TEXT), "Why the keys would be lost with it."),
+                )
+            ),
+            "The opensm.conf that was checked. Null: none.",
+        ),
+        ERRORS,
+    ),
+    Rows("export", _EXPORTED),
+    about="What `ibkeys keystore export -f json` writes",
+    page="keystore",
+)
