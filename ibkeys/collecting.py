@@ -15,6 +15,10 @@ _ALL: Final = 1
 """Those before it may look at all. A command that never ends leaves a whole fabric behind with each sweep, and nodes
 and ports refer to each other, so only this frees them: it may not be seldom."""
 
+_OF_PYTHON: Final = 1000
+"""Fewer frozen objects than these are Python's own: 3.12 begins with some hundred. A program that freezes its own has
+more, and they stay frozen."""
+
 
 @contextmanager
 def few_collections() -> Iterator[None]:
@@ -30,7 +34,7 @@ def few_collections() -> Iterator[None]:
     try:
         yield
     finally:
-        if gc.isenabled() and not gc.get_freeze_count():
+        if gc.isenabled() and gc.get_freeze_count() < _OF_PYTHON:
             # What was made becomes old without being examined: freezing takes all objects and gives them back as old.
             gc.freeze()
             gc.unfreeze()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from pathlib import Path
 
 import click
@@ -179,7 +180,8 @@ def sa_command(*args: str, conf: Path | None = None) -> tuple[int, str, list[obj
             client = open_sa(fabric, where, sa)
             seen.extend([client.sm_key, client.sm_lid, client.pkey_index])
 
-    result = CliRunner().invoke(asks, ["--backend", "sim:", *args, *(["-z", str(conf)] if conf else [])])
+    apart = {"mix_stderr": False} if "mix_stderr" in signature(CliRunner).parameters else {}  # click before 8.2
+    result = CliRunner(**apart).invoke(asks, ["--backend", "sim:", *args, *(["-z", str(conf)] if conf else [])])
     return result.exit_code, result.stderr, seen if result.exception is None else [result.exception]
 
 
