@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from docs import made
+from docs.made import links
 from ibkeys.version import __version__
 
 project = "ibkeys"
@@ -34,3 +36,13 @@ html_extra_path = ["published"]
 exclude_patterns = ["pictures", "published"]
 
 made.write()
+
+
+def setup(app: Any) -> None:
+    """Let links to files of the repository lead to pages of the site."""
+    app.connect("source-read", _with_links)
+
+
+def _with_links(app: Any, page: str, source: list[str]) -> None:
+    if not page.startswith("reference/"):
+        source[0] = links.to_pages(page, source[0])
