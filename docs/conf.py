@@ -17,7 +17,7 @@ author = "the ibkeys authors"
 version = release = __version__
 html_title = f"ibkeys {__version__}"
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_click"]
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3
 # A docstring puts names in single backticks.

@@ -44,7 +44,6 @@ def _write(path: Path, text: str) -> None:
 def _pages() -> Iterator[tuple[str, str]]:
     """Yield the path of each page below docs/reference, and its text."""
     yield from man.pages(MAN_PAGES)
-    yield from commands.pages()
     yield "documents.md", schemas.page(SCHEMAS)
     yield "rules.md", rules.page()
     yield "fields.md", fields.page()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from ibkeys.cli import COMMANDS
+from ibkeys.cli import COMMANDS, GROUPS
 
 _SECTION: Final = re.compile(
     r'<section class="Sh">\s*<h1 class="Sh" id="(?P<id>[^"]+)">(?P<title>.*?)</h1>(?P<body>.*?)'
@@ -24,16 +24,26 @@ def pages(folder: Path) -> Iterator[tuple[str, str]]:
 
     Raises CalledProcessError if mandoc refuses one, and ValueError if one names a page that there is not.
     """
-    order = ("ibkeys", *(f"ibkeys-{name}" for name in COMMANDS))
-    files = sorted(
-        folder.glob("ibkeys*.[1-8]"),
-        key=lambda file: (file.suffix, order.index(file.stem) if file.suffix == ".1" else 0, file.name),
-    )
+    files = sorted(folder.glob("ibkeys*.[1-8]"), key=lambda file: (file.suffix, file.name))
     names = {file.name for file in files}
     for file in files:
         yield f"man/{file.name}.md", _page(file, names)
-    listed = "".join(f"- [{file.stem}({file.suffix[1:]})]({file.name}.md): {_purpose(file)}\n" for file in files)
-    yield "man/index.md", f"# Man pages\n\nThe man pages say what each command promises.\n\n{listed}"
+    yield "man/index.md", _list(files)
+
+
+def _list(files: list[Path]) -> str:
+    """Return the list of the commands, in the order of the program's help, and of the other pages."""
+    text = "# Commands and man pages\n\nA man page says what its command promises.\n\n"
+    for title, group in GROUPS.items():
+        text += f"## {title}\n\n"
+        text += "".join(f"- [{name}](ibkeys-{name}.1.md): {entry.summary}\n" for name, entry in group.items()) + "\n"
+    listed = {f"ibkeys-{name}.1" for name in COMMANDS}
+    text += "## Other pages\n\n"
+    return text + "".join(
+        f"- [{file.stem}({file.suffix[1:]})]({file.name}.md): {_purpose(file)}\n"
+        for file in files
+        if file.name not in listed
+    )
 
 
 def _purpose(file: Path) -> str:
@@ -49,13 +59,8 @@ def _page(file: Path, names: set[str]) -> str:
     for found in _SECTION.finditer(html):
         title = " ".join(_TAG.sub("", found["title"]).split())
         body = _with_links(found["body"], file.name, names).replace("h2", "h3")
-        text += f"({anchor(file.name, title)})=\n## {title.capitalize()}\n\n````{{raw}} html\n{body.strip()}\n````\n\n"
+        text += f"## {title.capitalize()}\n\n````{{raw}} html\n{body.strip()}\n````\n\n"
     return text
-
-
-def anchor(file: str, title: str) -> str:
-    """Return the name by which a page of the site links to a section of a man page: ``ibkeys-audit.1 the report``."""
-    return re.sub(r"[^a-z0-9.]+", "-", f"{file} {title}".lower())
 
 
 def _with_links(html: str, file: str, names: set[str]) -> str:
