@@ -13,6 +13,7 @@ from docs.made.links import to_pages
 from tests.examples.pages import DOCS, PAGES, ROOT
 
 TEXTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "contrib" / "README.md", *PAGES]
+PICTURES = DOCS / "pictures"
 
 
 def targets(page: Path) -> Iterator[str]:
@@ -64,3 +65,9 @@ def test_each_page_can_be_reached_from_the_readme() -> None:
         links = {Path(posixpath.normpath(page.parent / target.partition("#")[0])) for target in targets(page)}
         left += [link for link in links - reached if link.suffix == ".md"]
     assert set(PAGES) - reached <= {DOCS / "howto" / "index.md", DOCS / "explanation" / "index.md"}  # the side bar only
+
+
+def test_the_gallery_has_every_picture_and_each_is_small() -> None:
+    pictures = set(PICTURES.iterdir())
+    assert {DOCS / target for target in targets(DOCS / "gallery.md")} == pictures
+    assert all(picture.stat().st_size <= 150_000 for picture in pictures)

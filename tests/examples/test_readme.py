@@ -33,10 +33,3 @@ def test_the_answers_are_those_of_the_commands(tmp_path: Path, monkeypatch: pyte
     for command, output in shown():
         done = run(*shlex.split(command))
         assert (done.out, done.err) == (output, "")
-
-
-def test_every_picture_is_there_and_small() -> None:
-    named = set(re.findall(r"docs/pictures/[\w-]+\.png", README.read_text()))
-    kept = {f"docs/pictures/{each.name}" for each in (README.parent / "docs" / "pictures").iterdir()}
-    assert named == kept
-    assert all((README.parent / each).stat().st_size <= 150_000 for each in kept)

@@ -60,7 +60,7 @@ def test_pipx_installs_each(dist: Path, tmp_path: Path) -> None:
     said = in_bare_debian(SCRIPT, [house, fabric], tmp_path, "pipx")
     answers = {line.partition(": ")[0]: line.partition(": ")[2] for line in said.splitlines()}
     assert answers["version"] == f"ibkeys {__version__}"
-    assert answers["man page"] == ".local/pipx/venvs/ibkeys/share/man/man1/ibkeys-audit.1"  # as README says
+    assert answers["man page"] == ".local/pipx/venvs/ibkeys/share/man/man1/ibkeys-audit.1"  # as docs/install.md says
     for told in ("simulated", "pure", "recorded"):
         assert answers[told].startswith("node02 mlx4_0 (ca"), told
     assert "libibumad.so.3: cannot open shared object file" in answers["no libibumad"]
