@@ -38,7 +38,8 @@ def plan_enforce(writer: Writer, port: PortHandle, inbound: bool | None, outboun
     switch = port.read_switch_info()
     wanted = dict(zip(ENFORCEMENT_BITS, (inbound, outbound), strict=True))
     changes = {attr: int(on) for attr, on in wanted.items() if on is not None and int(on) != getattr(shown, attr)}
-    plan = Plan(writer.command)
+    plan = Plan(writer.command, completes=[port.port])
+    plan.final_values = {(attr, None): bool(changes.get(attr, getattr(shown, attr))) for attr in ENFORCEMENT_BITS}
     plan.changes = [
         Change(port.port, attr, None, bool(getattr(shown, attr)), bool(value)) for attr, value in changes.items()
     ]

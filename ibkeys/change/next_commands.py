@@ -17,6 +17,10 @@ IF_GONE: Final = f"if they do not come back: `{CLOSE}`, which only ends the reco
 """Advice where all that is left of an apply, or of an undo of it, are ports that are not there."""
 _IF_NO_WAY: Final = "if others have changed what it set or its ports are gone"
 _BY_COMMAND: Final[Mapping[str, tuple[str | None, str | None]]] = {
+    "pkey-set": ("ibkeys pkey-set", _UNDO),
+    "pkey-add": ("ibkeys pkey-add", _UNDO),
+    "pkey-remove": ("ibkeys pkey-remove", _UNDO),
+    "enforce-set": ("ibkeys enforce-set", _UNDO),
     "apply": (_RESUME, _UNDO),
     "mkey-deploy": (_RESUME, _UNDO),
     "mkey-rotate": (_RESUME, _UNDO),

@@ -150,8 +150,12 @@ def resumes_back(target: Target) -> bool:
 
 def not_resumed(record: OperationRecord) -> UsageError:
     """Return the error for an operation that `ibkeys resume` does not finish."""
-    way_on = next_commands_of(record) or "it has ended"
-    return UsageError(f"operation {record.id} ({record.command}) is not resumed: {way_on}")
+    commands = next_commands_of(record)
+    way_on = "has ended"
+    if commands is not None:
+        again = "finished by typing its command again, with the same arguments"
+        way_on = f"is {again if commands.finish else 'not resumed'}: {commands}"
+    return UsageError(f"operation {record.id} ({record.command}) {way_on}")
 
 
 def refuse_undo(target: Target) -> None:

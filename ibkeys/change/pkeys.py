@@ -18,7 +18,6 @@ from ibkeys.fabric.subnet_manager import BESIDE_SM
 from ibkeys.keys.pkey import EMPTY, PKey
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
 from ibkeys.printable import counted
-from ibkeys.store.journal import Operation
 
 Table = tuple[PKey, ...]
 
@@ -116,7 +115,8 @@ def _free_index(table: Sequence[PKey], key: PKey) -> int:
 
 def _plan(writer: Writer, port: PortHandle, before: Table, after: Table, notes: list[str]) -> Plan:
     model = port.port
-    plan = TablePlan(writer.command, notes=notes, before=before, after=after)
+    plan = TablePlan(writer.command, notes=notes, completes=[model], before=before, after=after)
+    plan.final_values = {("pkey", index): str(key) if key else None for index, key in enumerate(after)}
     plan.changes = [
         Change(model, "pkey", index, str(old) if old else None, str(new) if new else None)
         for index, (old, new) in enumerate(zip(before, after, strict=True))
@@ -143,9 +143,8 @@ class TablePlan(Plan):
     before: Table = ()
     after: Table = ()
 
-    def perform(self, writer: Writer, operation: Operation) -> None:
-        """Make the Sets, and prove by a fresh read of the whole table that every entry changed is as planned."""
-        Plan.perform(self, writer, operation)
+    def prove(self) -> None:
+        """Prove by a fresh read of the whole table that every entry changed is as planned. Raises NotStored."""
         handle = self.stages[0][0].target.handle
         wrong = [
             f"index {index} is {have} instead of {want}"

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ibkeys.change.consent import Objection, Question
 from ibkeys.change.engine import Engine
+from ibkeys.change.images import changes_of as rows_of
 from ibkeys.change.pending_set import PendingSet
 from ibkeys.change.wanted import Value, change_in_words
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError
 from ibkeys.store.cut_off import close_cut_off, is_any_cut_off
-from ibkeys.store.journal import Journal, Operation
+from ibkeys.store.journal import Image, Journal, Operation
 from ibkeys.store.origin import Origin
 from ibkeys.topology.model import Trouble
 from ibkeys.topology.nodes import Port
@@ -52,7 +54,8 @@ class Plan:
     left out or failed, and why. ``stages``: the Sets, each stage begun when all of the one before are finished.
     ``looks_itself``: it checks the links of each port again before a key is sent, and leaves out those that cannot be
     examined. ``completes``: ports that have all that is wanted, when the plan is carried out: an earlier operation of
-    the same command that was cut off, and changed no others, is completed then.
+    the same command that was cut off, and changed no others, is completed then. ``final_values``: those that its one
+    port has then, by kind and index; where they are given, only an operation that set these is completed.
     """
 
     command: str
@@ -65,6 +68,7 @@ class Plan:
     stages: list[list[PendingSet]] = field(default_factory=list)
     looks_itself: bool = False
     completes: list[Port] = field(default_factory=list)
+    final_values: Mapping[tuple[str, int | None], Value] | None = None
 
     @property
     def pending(self) -> bool:
@@ -95,7 +99,11 @@ class Plan:
                 self.troubles += [Trouble(each.target.port, str(each.error)) for each in failed if not is_one]
             if is_one and failed and failed[0].error is not None:
                 raise failed[0].error
+        self.prove()
         self.close_cut_off(writer, operation.journal, operation.id)
+
+    def prove(self) -> None:
+        """Prove what the read after each Set does not. Raises as `perform`."""
 
     def close_if_complete(self, writer: Writer) -> None:
         """Where nothing is to be changed, close the earlier operations that are complete. Raises StoreError."""
@@ -108,7 +116,12 @@ class Plan:
         """Close the earlier operations that the plan completes, and return them. *but*: its own one."""
         failed = {trouble.port for trouble in self.troubles}
         ports = {(port.node.guid, port.num) for port in self.completes if port not in failed}
-        return close_cut_off(journal, [self.command], "done", but=but, ports=ports)
+        return close_cut_off(journal, [self.command], "done", but=but, ports=ports, is_in_force=self._is_in_force)
+
+    def _is_in_force(self, image: Image) -> bool:
+        return self.final_values is None or all(
+            self.final_values.get((kind, index)) == after for kind, index, _, after in rows_of(image)
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the changes by port, the notes, and the names of the interlocks triggered. No M_Key is in it."""

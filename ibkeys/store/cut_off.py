@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 
-from ibkeys.store.journal import Journal, OperationRecord, OperationState
+from ibkeys.store.journal import Image, Journal, OperationRecord, OperationState
 from ibkeys.store.journal.runs import Runs
 
 
@@ -29,12 +29,14 @@ def close_cut_off(
     but: int | None = None,
     files: Collection[tuple[str, str]] | None = None,
     ports: Collection[tuple[int, int]] | None = None,
+    is_in_force: Callable[[Image], bool] = lambda image: True,
 ) -> list[int]:
     """Set *state* on every open or failed operation of *commands* that a later operation completed, and return them.
 
     *since*: only those that began then or later, in the journal's form of a time; *but*: that later one; *files*: only
     those that wrote some of these, by host and path, and no others; *ports*: the same for ports, by the GUID of the
-    node and the number. A run of M_Keys ends by itself, and is left out. Raises StoreError.
+    node and the number, and *is_in_force* says of each of its Sets whether its values are. A run of M_Keys ends by
+    itself, and is left out. Raises StoreError.
     """
     closed, runs = [], Runs(journal).operations()
     for record in cut_off(journal, commands):
@@ -45,8 +47,9 @@ def close_cut_off(
             if not wrote or not wrote <= set(files):
                 continue
         if ports is not None:
-            changed = {(entry.image.node_guid, entry.image.port) for entry in journal.entries(record.id)}
-            if not changed or not changed <= set(ports):
+            images = [entry.image for entry in journal.entries(record.id)]
+            changed = {(image.node_guid, image.port) for image in images}
+            if not changed or not changed <= set(ports) or not all(map(is_in_force, images)):
                 continue
         journal.set_state(record.id, state)
         closed.append(record.id)

@@ -47,7 +47,7 @@ def test_a_command_that_is_named_exists_with_its_options(typed: str) -> None:
 
 def test_an_undo_is_finished_by_its_own_command_and_reversed_by_another() -> None:
     assert next_commands("undo", 9, 7) == NextCommands("ibkeys resume 9", "ibkeys undo 9")
-    assert str(next_commands("pkey-set", 7, None)) == "`ibkeys undo 7` rolls it back"
+    assert str(next_commands("pkey-set", 7, None)) == "`ibkeys pkey-set` finishes it, `ibkeys undo 7` rolls it back"
 
 
 def test_an_interrupted_change_of_a_key_names_no_undo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
