@@ -169,7 +169,7 @@ def test_a_run_of_one_subnet_does_not_go_on_in_another(opensm: KeyedOpensm, tmp_
     net.write_text(NET.read_text().replace("2c903000a", "2c903000b").replace("2c90200401", "2c90200402"))
     with keyed(net) as other:
         shutil.copytree(opensm.served.folder / "stores", other.served.folder / "stores", dirs_exist_ok=True)
-        error = refused(other, way, code=2)
+        error = refused(other, way, code=4)
         assert "is on this subnet" in error
         assert other.number_of_keys() == 1
 
