@@ -31,7 +31,8 @@ from ibkeys.mkeys.key_edit import KeyEdit
 from ibkeys.mkeys.key_keeper import KeyKeeper
 from ibkeys.mkeys.stored_links import remember_topology
 from ibkeys.store.journal import Journal, Operation
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keys.keystore import KeyRow, KeyStore
+from ibkeys.store.private_files import is_there
 from ibkeys.topology.nodes import Port
 
 
@@ -104,19 +105,37 @@ class KeyPlan(Plan):
         Engine(writer, operation, keeper, checks_arrival=False).make_one(single)
         self.close_cut_off(writer, operation.journal, operation.id)
 
+    def close_if_complete(self, writer: Writer) -> None:
+        """As of every plan. Where the port has a pending key that no operation of the journal names, because that was
+        lost after the Set, it is the current one."""
+        Plan.close_if_complete(self, writer)
+        stores = writer.fabric.stores
+        if self.pending or writer.dry_run or stores.keystore is None or not is_there(stores.keystore, "key store"):
+            return
+        with Journal.read(stores.journal) as journal:
+            named = journal.key_names()
+        store = writer.keystore
+        for row in self._pending_keys(store):
+            is_named = not named.isdisjoint({store.name_of(row.ref), str(row.ref)})  # an early journal has the number
+            if not is_named and store.get(row.ref).m_key == self.wanted_key:
+                store.promote(row.ref)
+
+    def _pending_keys(self, store: KeyStore) -> list[KeyRow]:
+        [port] = self.completes
+        return [row for row in store.outline() if row.port_guid == port.port_guid and row.state == "pending"]
+
     def close_cut_off(self, writer: Writer, journal: Journal, but: int | None = None) -> list[int]:
         """As of every plan; the key that a closed operation left pending is the current one, or did not take effect:
         the port has shown its key."""
         with journal.in_one_transaction():  # which ends after those of the key store
             closed = Plan.close_cut_off(self, writer, journal, but)
             if closed:
-                store, [port] = writer.keystore, self.completes
-                for row in store.outline():
-                    if row.port_guid == port.port_guid and row.state == "pending":
-                        if store.get(row.ref).m_key == self.wanted_key:
-                            store.promote(row.ref)
-                        else:
-                            store.abandon(row.ref, "its Set did not take effect")
+                store = writer.keystore
+                for row in self._pending_keys(store):
+                    if store.get(row.ref).m_key == self.wanted_key:
+                        store.promote(row.ref)
+                    else:
+                        store.abandon(row.ref, "its Set did not take effect")
         return closed
 
 

@@ -18,8 +18,9 @@ from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.const import Method
 from ibkeys.mkeys.key_edit import KeyEdit
 from ibkeys.mkeys.set import plan_mkey_set
-from ibkeys.store.journal import Journal
+from ibkeys.store.journal import Image, Journal
 from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.origin import this_process
 from ibkeys.store.paths import StorePaths
 from tests.change.refusing import refused
 from tests.fabricsim import interlocks, subnet, tool, writer
@@ -323,6 +324,33 @@ def test_one_that_was_cut_off_is_ended_after_its_key(tmp_path: Path, state: str)
     with Journal.read(stores["journal"]) as journal, KeyStore(stores["keystore"]) as store:
         assert [each.state for each in journal.list_operations()] == ["done"]
         assert [row.state for row in store.rows() if row.state == "pending"] == []
+
+
+@pytest.mark.parametrize("journal", ["kept", "lost", "of a run"])
+def test_without_its_operation_a_pending_key_that_the_port_has_becomes_the_current_one(
+    tmp_path: Path, journal: str
+) -> None:
+    """Of a run under way, which names it, it is left to that run."""
+    net, stores = subnet("two-switch"), {"keystore": tmp_path / "keys.db", "journal": tmp_path / "journal.db"}
+    apply(net, OLD, 1, 60, **stores)
+    cut_off(net, stores, False)
+    if journal != "kept":
+        stores["journal"].unlink()
+    if journal == "of a run":
+        with Journal(stores["journal"]) as stored, KeyStore(stores["keystore"]) as store:
+            [guid] = {row.port_guid for row in store.outline()}
+            [name] = (store.name_of(row.ref) for row in store.outline() if row.state == "pending")
+            image = Image(guid - 1, guid, "", "ca", 1, 2, "PortInfo", 0, bytes(64), bytes(64), name)
+            stored.record(stored.begin_operation("mkey-rotate", this_process()), 0, [image])
+    with tool(net, **stores, ask_unproven=True) as fabric, writer(fabric) as w:
+        plan = plan_mkey_set(w, fabric.find_port(2), NEW)
+        assert not plan.pending
+        plan.close_if_complete(w)
+        rows = [(row.state, row.m_key) for row in w.keystore.rows()]
+    if journal == "of a run":
+        assert rows == [("current", OLD), ("pending", NEW)]
+    else:
+        assert rows == [("former", OLD), ("current", NEW)]
 
 
 @pytest.mark.parametrize("before_the_set", [True, False], ids=["before the Set", "after the Set"])
