@@ -71,7 +71,7 @@ def test_matrix_says_how_to_see_the_members_that_it_leaves_out(tmp_path: Path) -
         save_snapshot(file, take_snapshot(fabric, Fingerprints.generate()))
     out = run("matrix", "--from", file).out.partition("\n0x7fff")[0]
     assert len([line for line in out.splitlines() if line.startswith("    ")]) == 9
-    assert " more lines of them: --partition 0x0010\n" in out
+    assert " more lines of them: --partition 0x0010" in out
     assert " more line" not in run("matrix", "--from", file, "--partition", "0x0010").out
 
 
