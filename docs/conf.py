@@ -33,16 +33,16 @@ html_copy_source = False
 html_show_sphinx = False
 # Stands in the site as it is.
 html_extra_path = ["published"]
-exclude_patterns = ["pictures", "published"]
+exclude_patterns = ["diagrams", "pictures", "published"]
 
 made.write()
 
 
 def setup(app: Any) -> None:
-    """Let links to files of the repository lead to pages of the site."""
-    app.connect("source-read", _with_links)
+    """Let links to files of the repository lead to pages of the site, and show diagrams within their page."""
+    app.connect("source-read", _for_the_site)
 
 
-def _with_links(app: Any, page: str, source: list[str]) -> None:
+def _for_the_site(app: Any, page: str, source: list[str]) -> None:
     if not page.startswith("reference/"):
-        source[0] = links.to_pages(page, source[0])
+        source[0] = links.for_the_site(page, source[0])

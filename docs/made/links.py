@@ -1,6 +1,7 @@
-"""Links from pages in docs to files of the repository outside it: where they lead in the site.
+"""Links and diagrams of pages in docs, as the site needs them.
 
-In the repository they lead to the files. The site has pages for some of these files; of other links it has the text.
+In the repository they lead to files. The site has pages for some of the files outside docs; of other links to them it
+has the text. A diagram becomes a part of its page, so its text can be selected and takes the colours of the page.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 from typing import Final
 
 _LINK: Final = re.compile(r"(?<!!)\[(?P<text>[^\]]+)\]\((?P<target>[\w./-]+)\)")
+_DIAGRAM: Final = re.compile(r"^!\[[^\]]+\]\((?P<file>[\w./-]+\.svg)\)$", re.M)
 _RULE: Final = re.compile(r"[A-Z]{2}\d{3}")
 _MADE_FROM: Final = {
     "man": "man/index",
@@ -21,10 +23,11 @@ _MADE_FROM: Final = {
 """File or folder → the page of docs/reference that is made from it."""
 
 
-def to_pages(page: str, text: str) -> str:
-    """Return the text of a page in docs with links to pages of the site. *page* is its path in docs, without ``.md``.
+def for_the_site(page: str, text: str) -> str:
+    """Return the text of a page in docs with its links to pages of the site and its diagrams.
 
-    The identifier of an audit rule leads to the rule on the page of the rules; in the repository, to its man page.
+    *page* is its path in docs, without ``.md``. The identifier of an audit rule leads to the rule on the page of the
+    rules; in the repository, to its man page.
     """
 
     def link(found: re.Match[str]) -> str:
@@ -37,4 +40,4 @@ def to_pages(page: str, text: str) -> str:
             return f"[{found['text']}](/reference/{_MADE_FROM[file]}.md)"
         return found[0] if file.startswith("docs/") else found["text"]
 
-    return _LINK.sub(link, text)
+    return _DIAGRAM.sub(r"```{raw} html\n:file: \g<file>\n```", _LINK.sub(link, text))

@@ -6,10 +6,11 @@ import posixpath
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
-from docs.made.links import to_pages
+from docs.made.links import for_the_site
 from tests.examples.pages import DOCS, PAGES, ROOT
 
 TEXTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", ROOT / "contrib" / "README.md", *PAGES]
@@ -53,7 +54,12 @@ def test_each_link_leads_to_a_file_of_the_repository(page: Path) -> None:
     ],
 )
 def test_a_link_to_a_file_leads_to_the_page_of_the_site(link: str, in_the_site: str) -> None:
-    assert to_pages("howto/who", f"See {link}.") == f"See {in_the_site}."
+    assert for_the_site("howto/who", f"See {link}.") == f"See {in_the_site}."
+
+
+def test_a_diagram_becomes_a_part_of_its_page() -> None:
+    inside = "```{raw} html\n:file: ../diagrams/lease.svg\n```"
+    assert for_the_site("howto/who", "Seen:\n\n![a lease](../diagrams/lease.svg)\n") == f"Seen:\n\n{inside}\n"
 
 
 def test_each_page_can_be_reached_from_the_readme() -> None:
@@ -71,3 +77,12 @@ def test_the_gallery_has_every_picture_and_each_is_small() -> None:
     pictures = set(PICTURES.iterdir())
     assert {DOCS / target for target in targets(DOCS / "gallery.md")} == pictures
     assert all(picture.stat().st_size <= 150_000 for picture in pictures)
+
+
+def test_each_diagram_is_shown_and_well_formed() -> None:
+    diagrams = set((DOCS / "diagrams").iterdir())
+    shown = {Path(posixpath.normpath(page.parent / target)) for page in PAGES for target in targets(page)}
+    assert diagrams
+    assert diagrams <= shown
+    for diagram in diagrams:
+        assert ElementTree.parse(diagram).getroot().tag == "{http://www.w3.org/2000/svg}svg"
