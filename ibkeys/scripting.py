@@ -89,6 +89,9 @@ class Fabric(OpenFabric):
         switch ports enforce. *allow_index_moves*: P_Keys of partitions that may move to another index. The others as
         `ibkeys plan` has them. Raises FileFormatError for a policy that OpenSM would refuse, UsageError, and what
         `sweep` raises.
+
+        The plan names no ``method``, unlike one of `ibkeys plan`: planning looks at no host, and `apply` goes only by a
+        method that the script names as ``via``, or that its ``consent`` has seen.
         """
         from ibkeys.partitions.reader import read_policy
         from ibkeys.plan.from_fabric import plan_of_sweep, sweep_for_plan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,23 @@ def test_every_name_is_there() -> None:
         _ = ibkeys.pkeys
     for package in (ibkeys.audit, ibkeys.mkeys, ibkeys.partitions):
         assert all(getattr(package, name) is not None for name in package.__all__)
+
+
+def test_help_shows_the_types_of_arguments() -> None:
+    for arguments in (ibkeys.How, ibkeys.NewKeys):
+        assert "ForwardRef" not in repr(arguments.__annotations__)
+    assert ibkeys.NewKeys.__annotations__["confirm_within"] == int | None
+
+
+def test_an_edited_policy_has_its_text() -> None:
+    policy = ibkeys.partitions.parse_policy("Default=0x7fff: ALL=full;\n", "p.conf")
+    with ibkeys.open(subnet("two-switch")) as fabric:
+        found = fabric.sweep()
+        port = found.port_of("node02 mlx4_0")
+        edited = ibkeys.partitions.add_member(policy, found, port, ibkeys.PKey(0x8010))
+    assert edited.data is not None
+    assert f"0x{port.port_guid:016x}=full".encode() in edited.data
+    assert edited.digest == hashlib.sha256(edited.data).hexdigest() != policy.digest
 
 
 def test_importing_the_package_imports_nothing_else() -> None:

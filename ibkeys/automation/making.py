@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Self, TypedDict
+from typing import Any, Self, TypedDict, get_type_hints
 
 from ibkeys.automation.methods import Method, as_options
 from ibkeys.automation.result import ChangeResult, Consenting, OnProgress, Progress, Proposal
@@ -66,6 +66,10 @@ class NewKeys(How, total=False):
     protect: int | None
     lease: int | None
     first: int | None
+
+
+for _arguments in (How, NewKeys):  # `help` shows their types, not the texts that annotations are here
+    _arguments.__annotations__.update(get_type_hints(_arguments))
 
 
 @dataclass(slots=True)

@@ -158,12 +158,13 @@ class Partition:
 
 @dataclass(frozen=True)
 class Policy:
-    """A partitions.conf as it was read.
+    """A partitions.conf as it was read or edited, or a policy that no file has.
 
     With errors the definitions are those that could be read, which may be shown but not used: call `require_accepted`
-    before every other use. ``data``: the very bytes that were read, and ``digest`` their SHA-256; None and empty for a
-    policy that was made from another one. ``says``: the partitions whose members it says; None, of a file: all, for who
-    is not in a file is not a member. Of others nothing is known, and nobody enters or leaves them.
+    before every other use. ``data``: the very bytes that were read, of an edited policy (`add_member`) those of its new
+    text, and ``digest`` their SHA-256; None and empty for a policy without a text, such as UFM's. ``says``: the
+    partitions whose members it says; None, of a file: all, for who is not in a file is not a member. Of others nothing
+    is known, and nobody enters or leaves them.
     """
 
     path: str
