@@ -16,6 +16,9 @@ _SECTION: Final = re.compile(
     re.S,
 )
 _TAG: Final = re.compile(r"<[^>]+>")
+_TABLE: Final = re.compile(r'<table class="tbl">(.*?)</table>', re.S)
+_SCROLLED: Final = r'<div class="table-wrapper container"><table class="tbl docutils">\1</table></div>'
+"""A table as the theme has it: it scrolls where the window is narrower."""
 _REFERENCE: Final = re.compile(r"<b>(ibkeys[\w.-]*)</b>\((\d)\)")
 
 
@@ -59,6 +62,7 @@ def _page(file: Path, names: set[str]) -> str:
     for found in _SECTION.finditer(html):
         title = " ".join(_TAG.sub("", found["title"]).split())
         body = _with_links(found["body"], file.name, names).replace("h2", "h3")
+        body = _TABLE.sub(_SCROLLED, body)
         text += f"## {title.capitalize()}\n\n````{{raw}} html\n{body.strip()}\n````\n\n"
     return text
 
