@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -154,21 +155,34 @@ def open_fabric(
 def _as_options(
     backend: str, local: Local, keys: Keys, paths: StorePaths, fabric: Fabric, names: NodeNames | None
 ) -> list[str] | None:
-    """Return the options of a command that opens the same fabric, without an M_Key for all nodes; None where no command
-    can: what it needs is only in this process."""
+    """Return the options of a command that opens the same fabric, at the port that is open here, without an M_Key for
+    all nodes; None where no command can: what it needs is only in this process.
+
+    A script reads no ibdiag.conf: another CA or an m_key there is nothing for that command."""
     if keys.default is not None or keys.from_sa is not None or isinstance(names, Mapping):
         return None
     if paths.keystore is None or is_encrypted(paths.keystore):
         return None
-    timing = fabric.client.timing
+    timing, opened = fabric.client.timing, fabric.local()
+    ca, port = (local.ca, local.port) if fabric.is_simulated else (opened.ca_name, opened.port)
     values = {
-        **{"backend": backend, "Ca": local.ca, "Port": local.port, "at": local.at, "journal": paths.journal},
-        **{"keystore": paths.keystore, "security-keys": keys.security_keys, "node-name-map": names or None},
-        **{"timeout": round(timing.timeout * 1000), "retries": timing.retries},
-        "outstanding_smps": timing.outstanding,
+        **{"backend": backend, "Ca": ca, "Port": port or None, "at": local.at, "config": "none"},
+        **{"journal": paths.journal, "keystore": paths.keystore, "security-keys": keys.security_keys},
+        **{"node-name-map": names or None, "timeout": _between(1, timing.timeout * 1000, 3_600_000)},
+        "retries": _between(0, timing.retries, 1000),
+        "outstanding_smps": timing.outstanding and _between(1, timing.outstanding, 1024),
     }
-    trusting = ["--trust-topology"] if keys.trust_topology else []
-    return trusting + [f"--{name}={value}" for name, value in values.items() if value is not None]
+    flags = {"--trust-topology": keys.trust_topology, "--ask-unproven": keys.ask_unproven}
+    return [
+        *(flag for flag, given in flags.items() if given),
+        *(f"--{name}={value}" for name, value in values.items() if value is not None),
+        *(f"--limit={word}" for word in fabric.client.limits.words()),
+    ]
+
+
+def _between(least: int, value: float, most: int) -> int:
+    """Return *value* as an option takes it, which has bounds and no fractions."""
+    return math.ceil(min(max(value, least), most))
 
 
 def _keys_of_sa(fabric: Fabric, access: SaAccess | None) -> SaKeys | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,11 +16,16 @@ from ibkeys.change.consent import INTERLOCKS
 from ibkeys.errors import IbkeysError
 from ibkeys.store.journal import Journal, Operation
 
-ROLLS_BACK: Final = (
+_ROLLS_BACK: Final = (
     *("undo", "--unconfirmed", "--yes", "--force", "--at-once", "--allow-break"),
     *(f"--override={name}" for name in INTERLOCKS),
 )
-"""The words of the command that rolls an unconfirmed apply back and asks nothing; its operation follows."""
+
+
+def rolls_back(wait: float) -> list[str]:
+    """Return the words of the command that rolls an unconfirmed apply back and asks nothing; its operation follows.
+    *wait*: seconds without progress after which a subnet manager is signalled once more, and then given up."""
+    return [*_ROLLS_BACK, f"--wait={math.ceil(wait)}"]
 
 
 def guardian_of(journal: Path, command: Sequence[str], seconds: float, is_alone: bool = False) -> Guardian:

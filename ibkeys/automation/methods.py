@@ -95,13 +95,17 @@ class ThroughUFM:
 Method = Direct | ThroughOpenSM | ThroughUFM
 
 
+def wait_of(method: Method | None) -> float:
+    """Return the seconds without progress after which a subnet manager is given up."""
+    return method.wait if isinstance(method, ThroughOpenSM | ThroughUFM) else WAIT
+
+
 def carrier_via(method: Method | None, *, has_hosts: bool, breaks: bool = False, at_once: bool = False) -> carriers.Via:
     """Return how a change of partitions gets to the ports; None: as the operation that goes on, a new one as
     `ibkeys.change.method` chooses. *has_hosts*: the subnet is no simulated one; *breaks*: pairs may temporarily lose
     connectivity; *at_once*: an undo goes back in one step."""
     opensm = method if isinstance(method, ThroughOpenSM) else ThroughOpenSM()
-    wait = method.wait if isinstance(method, ThroughUFM) else opensm.wait
-    settings = Settings(wait, breaks, opensm.rewrite, at_once)
+    settings = Settings(wait_of(method), breaks, opensm.rewrite, at_once)
     name = method.name if method is not None else None
     if isinstance(method, ThroughUFM):
         return carriers.Via(name, settings, command=_COMMAND, url=method.url, open_ufm=method.open)

@@ -12,10 +12,10 @@ from ibkeys import files
 from ibkeys.apply.apply import Permissions, plan_apply, plan_resume
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
 from ibkeys.apply.carriers import Via, carrier_for
-from ibkeys.apply.confirm import ROLLS_BACK, guardian_of, let_be_confirmed
+from ibkeys.apply.confirm import guardian_of, let_be_confirmed, rolls_back
 from ibkeys.apply.undo import plan_undo
 from ibkeys.automation.making import Asked, Prepared, make_change
-from ibkeys.automation.methods import carrier_via
+from ibkeys.automation.methods import carrier_via, wait_of
 from ibkeys.automation.result import ChangeResult, PortOutcome, outcomes
 from ibkeys.change.confirming.guardian import Guardian
 from ibkeys.change.interrupts import Interrupts
@@ -134,6 +134,6 @@ def _guard(asked: Asked, seconds: float) -> Iterator[Guardian | None]:
     if journal is None:
         yield None
         return
-    command = asked.command_for_child(ROLLS_BACK)
+    command = asked.command_for_child(rolls_back(wait_of(asked.via)))
     with asked.guarded(guardian_of(journal, command, seconds, is_alone=True)) as guardian:
         yield guardian

@@ -18,6 +18,7 @@ from ibkeys.cli.options import AskSa, Store, Where
 from ibkeys.cli.screen.lines import keep_whole
 from ibkeys.cli.secrets import check_passphrase_option, read_key, read_passphrase
 from ibkeys.cli.site import refuse_other_subnet
+from ibkeys.cli.site.settings import NO_FILE
 from ibkeys.errors import FileFormatError, MKeyNeeded, NoReply, SendRefused, UsageError
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import SMKey
@@ -278,8 +279,10 @@ def _warn_of_missing_keystore(where: Where) -> None:
 
 
 def config_of(where: Where) -> Config:
-    """Return what the ibdiag.conf says that -z names; else the system's, for the real stack only, where it is there and
-    can be read."""
+    """Return what the ibdiag.conf says that -z names, with ``none`` nothing; without -z the system's, for the real
+    stack only, where it is there and can be read."""
+    if where.config == NO_FILE:
+        return Config()
     if where.config:
         return read_config(Path(where.config))
     if is_simulated(where) or not os.access(DEFAULT_CONFIG, os.R_OK):

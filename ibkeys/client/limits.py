@@ -11,12 +11,16 @@ where a sweep finds something (`ibkeys.discovery.bounds`).
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Self
 
 from ibkeys.errors import UsageError
 from ibkeys.mad.const import MAX_HOPS
+
+_DIGITS: Final = 12
+"""The most digits of a number in a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +66,17 @@ class Limits:
             field = fields.get(name)
             if field is None or not equals:
                 raise UsageError(f"--limit {word!r}: write NAME=N; the limits are {', '.join(fields)}")
-            if not (text.isascii() and text.isdigit() and len(text) <= 12):
+            if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
                 raise UsageError(f"--limit {word!r}: {text!r} is not a decimal number")
             values[field.name] = int(text)
         return cls(**values)  # type: ignore[arg-type]
+
+    def words(self) -> list[str]:
+        """Return the words from which `parse` makes limits that are not lower than these; a fraction is rounded up."""
+        values = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+        changed = {name: value for name, value in values.items() if value != getattr(Limits(), name)}
+        most = 10**_DIGITS - 1
+        return [f"{_option_name(name)}={math.ceil(min(value, most))}" for name, value in changed.items()]
 
     def reached(self, name: str) -> str:
         """Return the words for the limit *name* (as the class spells it) that was reached, with what raises it."""

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Unpack
 
 import pytest
 
 import ibkeys
+from ibkeys.automation.making import How
+from ibkeys.change.confirming.guardian import Guardian
+from ibkeys.cli.config import Config
+from ibkeys.cli.opening import config_of
+from ibkeys.cli.options import Where
 from ibkeys.errors import StoreLocked
+from tests.apply.lab import Lab
+from tests.cli.sites import parsed
 from tests.corpus import DATA
+from tests.hostile import AnsweringPort, EndlessFabric
+from tests.plan.plans import entries
 
 ROOT = DATA.parent.parent
 NET = DATA / "fabrics" / "two-switch.net"
@@ -80,6 +91,66 @@ def test_a_script_that_died_is_rolled_back_by_the_process_that_it_left(backend: 
     while stage(tmp_path)[0] != "undone":
         time.sleep(0.05)  # polls a condition
     assert not has_key(backend)
+
+
+class _Captured(Exception):
+    """Raised in place of starting the process that rolls back; its argument is the command."""
+
+
+def command_of(fabric: ibkeys.Fabric, monkeypatch: pytest.MonkeyPatch, **how: Unpack[How]) -> dict[str, Any]:
+    """Return the parameters of the command that rolls an apply of a script back."""
+
+    def guardian_of(journal: Path, command: list[str], seconds: float, is_alone: bool) -> Guardian:
+        raise _Captured(command)
+
+    monkeypatch.setattr("ibkeys.automation.partitions.guardian_of", guardian_of)
+    plan = Lab().plan({2: entries(0xFFFF, 0x8001)})
+    with pytest.raises(_Captured) as captured:
+        fabric.apply(plan, confirm_within=60, **how)
+    [words] = captured.value.args
+    return parsed("undo", *words[words.index("undo") + 1 :], "1").params
+
+
+def test_the_process_that_rolls_back_opens_the_fabric_as_the_script_did(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits, timing = ibkeys.Limits(nodes=7, node_time=0.5, time=float("inf")), ibkeys.Timing(0.0001, 3, 8)
+    keys = ibkeys.Keys(ask_unproven=True, trust_topology=True)
+    local = ibkeys.Local(at="node02 mlx4_0", port=1)
+    method = ibkeys.ThroughOpenSM(["sm1"], wait=600.5)
+    with ibkeys.open(backend, local=local, keys=keys, timing=timing, limits=limits) as fabric:
+        params = command_of(fabric, monkeypatch, via=method)
+    expected = {
+        **{"at": local.at, "port": 1, "ask_unproven": True, "trust_topology": True, "sm_wait": 601},
+        **{"timeout": 1, "retries": 3, "outstanding_smps": 8, "sm_host": ("sm1",)},
+    }
+    assert {name: params[name] for name in expected} == expected
+    read = ibkeys.Limits.parse(params["limit"])
+    assert (read.nodes, read.node_time, read.time > 1e9, read.smps) == (7, 1, True, ibkeys.Limits().smps)
+
+
+def test_what_a_command_takes_as_a_bound_is_no_error_in_the_process_that_rolls_back(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ibkeys.open(backend, timing=ibkeys.Timing(7200, 5000, 5000)) as fabric:
+        params = command_of(fabric, monkeypatch, via=ibkeys.ThroughUFM("https://ufm", wait=7))
+    assert [params[name] for name in ("timeout", "retries", "outstanding_smps")] == [3_600_000, 1000, 1024]
+    assert params["sm_wait"] == 7
+
+
+def test_the_process_that_rolls_back_is_at_the_same_port_and_reads_no_ibdiag_conf(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "ibdiag.conf"
+    config.write_text("CA=other\nPort=2\nm_key=0x1234\n")
+    monkeypatch.setattr("ibkeys.cli.opening.DEFAULT_CONFIG", config)
+    monkeypatch.setattr("ibkeys.opening.open_port", lambda backend, local: AnsweringPort(EndlessFabric(2)))
+    stores = ibkeys.Stores(tmp_path / "keys.db", tmp_path / "journal.db")
+    with ibkeys.open(stores=stores) as fabric:
+        params = command_of(fabric, monkeypatch, via=ibkeys.Direct())
+    where = Where(**{each.name: params[each.name] for each in dataclasses.fields(Where) if each.name in params})
+    assert (where.ca, where.port, where.backend) == ("hostile0", 1, "umad")
+    assert config_of(where) == Config()
 
 
 def applied(backend: str, seconds: int, progress: Told) -> ibkeys.ChangeResult:

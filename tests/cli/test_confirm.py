@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 
+from ibkeys.apply.confirm import rolls_back
 from ibkeys.change.confirming.confirmation import may_go_back
 from ibkeys.change.confirming.guardian import GuardedStart, Watch, go_back, own_program
 from ibkeys.change.consent import INTERLOCKS
 from ibkeys.cli.guarding import LEFT_OUT, command_for_child
 from ibkeys.cli.options import SmHosts, Where
-from ibkeys.cli.partitions.apply import undo_command
 from ibkeys.errors import UsageError
 from ibkeys.store.journal import Journal
 from ibkeys.store.keys.keystore import KeyStore
@@ -299,7 +299,7 @@ def test_the_command_of_the_guardian_has_no_key_in_it(tmp_path: Path) -> None:
     values["smkey"] = "0xabcdef"  # of a command that asks the SA for something else
     stores = StorePaths(tmp_path / "keys", tmp_path / "journal")
     hosts = SmHosts(("root@sm1", "sm2"), True, "/etc/own_ssh_config", None)
-    command = undo_command(Where(**values), stores, hosts)
+    command = command_for_child(rolls_back(60), Where(**values), stores, hosts)
     assert command[: command.index("undo")] == own_program()
     assert command[command.index("undo") :] == [
         "undo",
@@ -309,6 +309,7 @@ def test_the_command_of_the_guardian_has_no_key_in_it(tmp_path: Path) -> None:
         "--at-once",
         "--allow-break",
         *(f"--override={name}" for name in INTERLOCKS),
+        "--wait=60",
         "--site=none",
         "--timeout=77",
         f"--keystore={tmp_path / 'keys'}",
@@ -318,7 +319,8 @@ def test_the_command_of_the_guardian_has_no_key_in_it(tmp_path: Path) -> None:
         "--sm-host=sm2",
         "--sudo",
     ]
-    kept = undo_command(Where(**{**values, "m_key": "@/etc/key", "keystore_passphrase": "@/etc/phrase"}), stores, hosts)
+    where = Where(**{**values, "m_key": "@/etc/key", "keystore_passphrase": "@/etc/phrase"})
+    kept = command_for_child(rolls_back(60), where, stores, hosts)
     assert {"--m_key=@/etc/key", "--keystore-passphrase=@/etc/phrase"} <= set(kept)
 
 

@@ -216,6 +216,13 @@ def test_words_change_single_limits() -> None:
     assert Limits.parse(["nodes=7", "node-time=600"]) == Limits(nodes=7, node_time=600)
 
 
+def test_limits_have_words_that_make_them_again() -> None:
+    assert Limits().words() == []
+    changed = Limits(nodes=7, node_time=0.5, time=float("inf"))
+    assert changed.words() == ["nodes=7", "time=999999999999", "node-time=1"]
+    assert Limits.parse(changed.words()).nodes == 7
+
+
 @pytest.mark.parametrize("word", ["nodes", "nodes=", "nodes=0", "nodes=-1", "node_time=5", "=5", "hops=64", "nodes=x"])
 def test_words_that_are_no_limit_are_refused(word: str) -> None:
     with pytest.raises(UsageError):

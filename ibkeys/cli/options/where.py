@@ -131,7 +131,7 @@ class Where:
     )
     site: str | None = taken(_site)
     config: str | None = shared_field(
-        DEFAULTS, "-z", "--config", metavar="FILE", help="Defaults for CA, Port, timeout, m_key: an ibdiag.conf."
+        DEFAULTS, "-z", "--config", metavar="FILE|none", help="Defaults for CA, Port, timeout, m_key: an ibdiag.conf."
     )
     verbose: int = shared_field(
         MESSAGES,

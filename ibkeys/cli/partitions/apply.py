@@ -17,10 +17,10 @@ from ibkeys.cli.guarding import command_for_child, keep_typed_key, wait_for_ente
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import gives_each
 from ibkeys.cli.opening import open_fabric, stores_of
-from ibkeys.cli.options import SmHosts, ViaOptions, Where
+from ibkeys.cli.options import ViaOptions
 from ibkeys.cli.partitions.many_ports import AskedOfManyPorts, Bar, ManyPortsChange, asked_of_many_ports
 from ibkeys.cli.sm.hosts import hosts_of
-from ibkeys.cli.sm.ufm import UfmOptions, open_ufm
+from ibkeys.cli.sm.ufm import open_ufm
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ibkeys.change.confirming.guardian import Guardian
     from ibkeys.change.writer import Writer
     from ibkeys.plan.model import PartitionPlan
-    from ibkeys.store.paths import StorePaths
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,18 +176,12 @@ def _plan(request: ApplyRequest, writer: Writer, document: PartitionPlan | None,
 
 def _guardian(request: ApplyRequest, seconds: int) -> Guardian | None:
     """Start the process that rolls back when this one dies; a journal in memory dies with it, so there is none."""
-    from ibkeys.apply.confirm import guardian_of
+    from ibkeys.apply.confirm import guardian_of, rolls_back
 
     asked = request.asked
     stores = stores_of(asked.where)
     if stores.journal is None:
         return None
-    command = [*undo_command(asked.where, stores, asked.sm_hosts, asked.ufm), f"--wait={request.through.sm_wait}"]
+    words = rolls_back(request.through.sm_wait)
+    command = command_for_child(words, asked.where, stores, asked.sm_hosts, asked.ufm)
     return guardian_of(stores.journal, command, seconds)
-
-
-def undo_command(where: Where, stores: StorePaths, sm_hosts: SmHosts, ufm: UfmOptions | None = None) -> list[str]:
-    """Return the command line of an ``undo`` that asks nothing, without the operation and the M_Key."""
-    from ibkeys.apply.confirm import ROLLS_BACK
-
-    return command_for_child(ROLLS_BACK, where, stores, sm_hosts, ufm)

@@ -16,7 +16,7 @@ from ibkeys.errors import UsageError
 SUBNET: Final = "subnet"
 """The name of the list of port GUIDs that say of which subnet the file is; the only name that is no option."""
 NO_FILE: Final = "none"
-"""The value of --site that means no file; a file of that name is ``./none``."""
+"""The value of --site and --config that means no file; a file of that name is ``./none``."""
 MOST_TEXTS: Final = 16
 """A list may have so many texts: as many hosts with an OpenSM no subnet has."""
 
