@@ -126,14 +126,15 @@ class Fabric(OpenFabric):
         from ibkeys.automation.making import Asked
         from ibkeys.automation.partitions import apply_policy_plan
 
-        return apply_policy_plan(Asked.of(self, how), plan, Permissions(allow_removals, allow_break, first))
+        asked = Asked.of(self, how, allow_removals=allow_removals, allow_break=allow_break, first=first)
+        return apply_policy_plan(asked, plan, Permissions(allow_removals, allow_break, first))
 
     def deploy_m_keys(self, **keys: Unpack[NewKeys]) -> ChangeResult:
         """Give every port of the subnet its first M_Key, as `ibkeys mkey-deploy` does. See `rotate_m_keys`."""
         from ibkeys.automation.m_keys import give_keys
-        from ibkeys.automation.making import Asked
+        from ibkeys.automation.making import Asked, NewKeys
 
-        return give_keys("mkey-deploy", Asked.of(self, keys), keys)
+        return give_keys("mkey-deploy", Asked.of(self, keys, NewKeys), keys)
 
     def rotate_m_keys(self, **keys: Unpack[NewKeys]) -> ChangeResult:
         """Give every port of the subnet that has an M_Key a new one, as `ibkeys mkey-rotate` does: each key is in the
@@ -143,9 +144,9 @@ class Fabric(OpenFabric):
         are those of `apply`.
         """
         from ibkeys.automation.m_keys import give_keys
-        from ibkeys.automation.making import Asked
+        from ibkeys.automation.making import Asked, NewKeys
 
-        return give_keys("mkey-rotate", Asked.of(self, keys), keys)
+        return give_keys("mkey-rotate", Asked.of(self, keys, NewKeys), keys)
 
     def remove_m_keys(self, *, leave_open: bool = False, first: int | None = None, **how: Unpack[How]) -> ChangeResult:
         """Remove the M_Key of every port of the subnet, as `ibkeys mkey-remove` does. *leave_open* says that this is
@@ -153,7 +154,8 @@ class Fabric(OpenFabric):
         from ibkeys.automation.m_keys import remove_keys
         from ibkeys.automation.making import Asked
 
-        return remove_keys(Asked.of(self, how), first, leaves_open=leave_open)
+        asked = Asked.of(self, how, leave_open=leave_open, first=first)
+        return remove_keys(asked, first, leaves_open=leave_open)
 
 
 class ChangeRun:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Self, TypedDict, get_type_hints
+from typing import Any, Final, Self, TypedDict, get_type_hints
 
+from ibkeys.automation.arguments import RULES, Rule, refuse_unknown, refuse_wrong
 from ibkeys.automation.methods import Method, as_options
 from ibkeys.automation.result import ChangeResult, Consenting, OnProgress, Progress, Proposal
 from ibkeys.change.confirming.guardian import Guardian, own_program
@@ -72,6 +73,15 @@ for _arguments in (How, NewKeys):  # `help` shows their types, not the texts tha
     _arguments.__annotations__.update(get_type_hints(_arguments))
 
 
+_RULES: Final[Mapping[str, Rule]] = {
+    **RULES,
+    "via": Rule(
+        lambda value: value is None or isinstance(value, Method),
+        "ibkeys.Direct(), ibkeys.ThroughOpenSM(...) or ibkeys.ThroughUFM(...)",
+    ),
+}
+
+
 @dataclass(slots=True)
 class Asked:
     """What a script asks of a change of *fabric*, see `How`. ``goes_on``: the operation that goes on or back.
@@ -87,10 +97,19 @@ class Asked:
     begun: int | None = None
 
     @classmethod
-    def of(cls, fabric: Fabric, how: How, operation: int | None = None) -> Self:
-        """Return what *how* asks of a change, which goes on with *operation* where that is one of the journal."""
+    def of(cls, fabric: Fabric, how: How, kind: type[How] = How, **beside: object) -> Self:
+        """Return what *how* asks of a change. *kind*: the arguments that it may have; *beside*: those that the caller
+        has beside them.
+
+        Raises TypeError for an argument that there is not, UsageError for a value that it does not take."""
+        refuse_unknown(how, [*kind.__annotations__, *beside])
+        refuse_wrong({**beside, **how}, _RULES)
         given: Any = {name: how[name] for name in How.__annotations__ if name in how}  # type: ignore[literal-required]
-        return cls(fabric, **given, goes_on=operation, begun=operation)
+        return cls(fabric, **given)
+
+    def goes_on_with(self, operation: int) -> None:
+        """Let it go on with an operation of the journal."""
+        self.goes_on = self.begun = operation
 
     @property
     def given(self) -> Consent:
@@ -103,6 +122,8 @@ class Asked:
             answer = self.consent(proposal)
             if answer is None:
                 raise Refused(f"{proposal.command}: consent was not given", "confirmation").unchanged()
+            if not isinstance(answer, Consent):
+                raise UsageError(f"consent= has to return an ibkeys.Consent, or None for no; it returned {answer!r}")
             return answer
         if proposal.questions:
             texts = "; ".join(f"{each.text}: {each.answer} says that it is meant" for each in proposal.questions)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -10,6 +10,7 @@ from typing import Final
 from ibkeys import files
 from ibkeys.apply import carriers
 from ibkeys.apply.by_sm.course import Settings
+from ibkeys.automation.arguments import Rule, flag, refuse_wrong, seconds
 from ibkeys.change.runner import WAIT
 from ibkeys.errors import UsageError
 from ibkeys.mkeys.opensm.standbys import STANDBY_WAIT
@@ -22,6 +23,11 @@ from ibkeys.ufm.rest import Ufm
 _TOKEN_SIZE: Final = 65_536
 _COMMAND: Final = "ibkeys apply PLAN"
 """The command that messages name with another ``--via``."""
+_RULES: Final[Mapping[str, Rule]] = {
+    **dict.fromkeys(("wait", "standby_wait"), seconds()),
+    **dict.fromkeys(("sudo", "rewrite", "open_while_rotating", "verifies"), flag()),
+}
+"""Values of a method."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +60,11 @@ class ThroughOpenSM:
     name = "opensm"
 
     def __post_init__(self) -> None:
-        """Raises UsageError for a text in place of a list, which would be one host for each letter."""
+        """Raises UsageError for a text in place of a list, which would be one host for each letter, and for what else
+        is out of bounds."""
         if isinstance(self.hosts, str):
             raise UsageError(f"hosts is a list of texts: write [{self.hosts!r}]")
+        refuse_wrong({name: getattr(self, name) for name in _RULES if hasattr(self, name)}, _RULES)
 
     def sm_hosts(self) -> list[SmHost]:
         """Return this host and the others. Raises UsageError, FileFormatError, StoreError."""
@@ -78,6 +86,10 @@ class ThroughUFM:
     proxy: str | None = None
     wait: float = WAIT
     name = "ufm"
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for what is out of bounds."""
+        refuse_wrong({name: getattr(self, name) for name in _RULES if hasattr(self, name)}, _RULES)
 
     def open(self, url: str) -> Ufm:
         """Return the UFM at *url*. Nothing is sent yet. Raises UsageError; no message repeats a credential."""

@@ -81,8 +81,8 @@ class Operation:
 
         Raises StoreError if it is not open, UsageError, Refused, and what planning raises.
         """
-        target, run = self._find(fabric, to_resume)
-        asked = Asked.of(fabric, how, target.id)
+        asked = Asked.of(fabric, how, first=first, allow_removals=allow_removals, allow_break=allow_break)
+        target, run = self._find(asked, to_resume)
         if resumes_back(target):
             return _back(asked, target, run, allow_break)
         if target.kind == "keys":
@@ -102,9 +102,9 @@ class Operation:
     ) -> ChangeResult:
         """Restore what it overwrote as `ibkeys undo` does. *at_once*: through a subnet manager, in one step, even if
         that briefly disconnects pairs; *leave_open*: ports may be without M_Key afterwards. Raises as `resume`."""
-        target, run = self._find(fabric, to_undo)
+        asked = Asked.of(fabric, how, allow_break=allow_break, at_once=at_once, leave_open=leave_open)
+        target, run = self._find(asked, to_undo)
         refuse_undo(target)
-        asked = Asked.of(fabric, how, target.id)
         return _back(asked, target, run, allow_break, at_once, leave_open)
 
     def confirm(self) -> Confirmed:
@@ -114,11 +114,13 @@ class Operation:
             raise UsageError("a journal in memory has nothing to confirm")
         return confirm_operation(self.stores.journal, self.id)
 
-    def _find(self, fabric: Fabric, meant: Callable[[Journal, int | None], Target]) -> tuple[Target, Run | None]:
+    def _find(self, asked: Asked, meant: Callable[[Journal, int | None], Target]) -> tuple[Target, Run | None]:
+        fabric = asked.fabric
         if fabric.stores.journal != self.stores.journal:
             raise UsageError(f"operation {self.id} is in {self.stores.journal}: open the fabric with these stores")
         target, run = find_target(fabric.stores, self.id, meant)
         refuse_earlier_run(target)
+        asked.goes_on_with(target.id)
         return target, run
 
 

@@ -1,0 +1,112 @@
+"""A wrong argument of a script: an error before anything is read, written into the journal or sent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ibkeys
+from ibkeys.errors import UsageError
+from tests.automation.scripts import HOSTS, Site, site
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Site:
+    return site(tmp_path)
+
+
+def untouched(two: Site) -> bool:
+    return two.members() == [] and two.m_keys() == {0} and two.operations() == ()
+
+
+def test_a_mistyped_argument_is_no_change(two: Site) -> None:
+    mistyped: Any = {"dryrun": True}
+    with two.fabric() as fabric:
+        plan = fabric.plan(two.policy(HOSTS[1]))
+        with pytest.raises(TypeError, match=r"'dryrun'; did you mean dry_run\?"):
+            fabric.apply(plan, via=ibkeys.Direct(), **mistyped)
+        with pytest.raises(TypeError, match=r"'dryrun'; did you mean dry_run\?"):
+            fabric.deploy_m_keys(same=True, protect=1, lease=60, **mistyped)
+        with pytest.raises(TypeError, match=r"'per_ports'; did you mean per_port\?"):
+            fabric.rotate_m_keys(**{"dry_run": True, "per_ports": True})  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="'dryrun'"):
+            fabric.remove_m_keys(leave_open=True, **mistyped)
+        with pytest.raises(TypeError, match=r"'allow_removal'; did you mean allow_removals\?"):
+            fabric.apply(plan, **{"allow_removal": True})  # type: ignore[arg-type]
+    assert untouched(two)
+
+
+def test_a_mistyped_argument_finishes_and_undoes_nothing(two: Site) -> None:
+    mistyped: Any = {"dryrun": True}
+    with two.fabric() as fabric:
+        fabric.apply(fabric.plan(two.policy(HOSTS[1], HOSTS[3])), first=1)
+        [operation] = two.operations()
+        for goes in (operation.resume, operation.undo):
+            with pytest.raises(TypeError, match="'dryrun'"):
+                goes(fabric, **mistyped)
+    assert len(two.members()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("first", value) for value in (-1, 0, True, "1", 1.5)),
+        *(("confirm_within", value) for value in (0, -1, "1", 86_401, True)),
+        *(("via", value) for value in ("opensm", "direct", ibkeys.Direct, ibkeys.ThroughOpenSM)),
+        *(("consent", value) for value in (True, "stale", ibkeys.Consent)),
+        *(("progress", value) for value in (True, print.__name__)),
+        *(("dry_run", value) for value in (None, 0, "no")),
+        ("allow_break", "no"),
+    ],
+)
+def test_a_value_out_of_bounds_is_no_change(two: Site, name: str, value: object) -> None:
+    wrong: Any = {"via": ibkeys.Direct(), name: value}
+    with two.fabric() as fabric:
+        plan = fabric.plan(two.policy(HOSTS[1]))
+        with pytest.raises(UsageError, match=f"{name}= takes"):
+            fabric.apply(plan, **wrong)
+    assert untouched(two)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("same", 1), ("protect", 4), ("lease", -1), ("first", -1), ("via", ibkeys.ThroughOpenSM)]
+)
+def test_a_value_of_new_keys_out_of_bounds_is_no_change(two: Site, name: str, value: object) -> None:
+    wrong: Any = {"same": True, "protect": 1, "lease": 60, name: value}
+    with two.fabric() as fabric, pytest.raises(UsageError, match=f"{name}= takes"):
+        fabric.deploy_m_keys(**wrong)
+    assert untouched(two)
+
+
+def test_no_message_repeats_a_key(two: Site) -> None:
+    wrong: Any = {"same": True, "new_key": 0x9C4E21D7B05A63F8}
+    with two.fabric() as fabric, pytest.raises(UsageError, match=r"new_key= takes an ibkeys\.MKey, not int$"):
+        fabric.deploy_m_keys(**wrong)
+
+
+def test_a_consent_that_returns_something_else_is_no_change(two: Site) -> None:
+    def yes(proposal: ibkeys.Proposal) -> Any:
+        return True
+
+    with two.fabric() as fabric:
+        plan = fabric.plan(two.policy(HOSTS[1]))
+        with pytest.raises(UsageError, match="it returned True"):
+            fabric.apply(plan, via=ibkeys.Direct(), consent=yes)
+    assert untouched(two)
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "value"),
+    [
+        *((ibkeys.ThroughOpenSM, "wait", value) for value in (-5, 0, 86_401, "60", float("nan"))),
+        (ibkeys.ThroughOpenSM, "standby_wait", 0),
+        (ibkeys.ThroughOpenSM, "sudo", "no"),
+        (ibkeys.ThroughUFM, "wait", -5),
+        (ibkeys.ThroughUFM, "verifies", "no"),
+    ],
+)
+def test_a_value_of_a_method_out_of_bounds_is_refused_when_it_is_made(method: Any, name: str, value: object) -> None:
+    with pytest.raises(UsageError, match=f"{name}= takes"):
+        method(**{name: value})
