@@ -56,7 +56,7 @@ class ApplyHooks:
 
 @dataclass(slots=True)
 class ApplyPlan(Plan):
-    """A change of many ports. ``phases``: what this run does; ``rest``: steps that are left for a later one.
+    """A change of many ports. ``phases``: what this run does; ``later``: steps that are left for another one.
 
     ``changes`` stays empty, so that the writer looks at no link: the engine does, port by port.
 
@@ -76,7 +76,7 @@ class ApplyPlan(Plan):
     options: str = ""
     remaining: Remaining = field(kw_only=True)
     phases: list[Phase] = field(default_factory=list)
-    rest: int = 0
+    later: tuple[Step, ...] = ()
     breaks: tuple[Break, ...] = ()
     removed: int = 0
     operation_id: int | None = None
@@ -87,6 +87,11 @@ class ApplyPlan(Plan):
     failed: list[Failed] = field(default_factory=list)
     late_notes: list[str] = field(default_factory=list)
     can_be_closed: bool = False
+
+    @property
+    def rest(self) -> int:
+        """How many steps are left for a later run."""
+        return len(self.later)
 
     @property
     def lacks_only_ports(self) -> bool:
@@ -274,10 +279,10 @@ def keep_first(writer: Writer, plan: ApplyPlan, first: int) -> None:
         ranks[switch(step)] = max(ranks.get(switch(step), 0), rank_of(writer, plan.survey.targets[step.port.key].port))
     switches = [each for each in dict.fromkeys([*order, *ranks]) if each in ranks]
     chosen = set(sorted(switches, key=lambda each: ranks[each])[:first])
-    whole = sum(len(phase.steps) for phase in plan.phases)
     kept = [replace(phase, steps=tuple(step for step in phase.steps if switch(step) in chosen)) for phase in now]
+    later = [step for phase in now for step in phase.steps if switch(step) not in chosen]
+    plan.later = (*later, *(step for phase in plan.phases[len(now) :] for step in phase.steps))
     plan.phases = [phase for phase in kept if phase.steps]
-    plan.rest = whole - sum(len(phase.steps) for phase in plan.phases)
 
 
 def _stage(phase: Phase) -> int:

@@ -63,12 +63,15 @@ class _Partitions(Prepared):
         plan, wanted = self.plan, [each.port for each in self.changes()]
         failed = tuple(PortOutcome(port, reason) for port, reason in plan.failed)
         now = {step.port.key for phase in plan.phases for step in phase.steps}
+        half_done = {step.port.key for step in plan.later}
         tried, later = ([port for port in wanted if (port.key in now) is is_now] for is_now in (True, False))
         unproven = {each.port for each in failed}
         is_whole = is_made and self.problem is None and not plan.gone_back
-        done = [port for port in tried if port not in unproven] if is_whole else []
+        done = [port for port in tried if port not in unproven and port.key not in half_done] if is_whole else []
+        for_later = "left for a later run"
         why = "rolled back" if plan.gone_back else "not proven: the operation is open" if is_made else "not changed"
-        left = outcomes((port for port in tried if port not in unproven and port not in done), why)
+        not_done = (port for port in tried if port not in unproven and port not in done)
+        left = outcomes(not_done, for_later if is_whole else why)
         return ChangeResult(
             plan.command,
             plan.operation_id if is_made or plan.undoes is None else None,
@@ -76,7 +79,7 @@ class _Partitions(Prepared):
             proven=not (failed or left or later or plan.rest) and not plan.gone_back,
             done=outcomes(done),
             failed=failed,
-            left=left + outcomes(later, "left for a later run"),
+            left=left + outcomes(later, for_later),
             gone_back=plan.gone_back and not plan.not_gone_back,
             notes=tuple(plan.late_notes),
         )

@@ -125,6 +125,22 @@ def test_only_the_first_switches_and_the_rest_by_the_operation(two: Site) -> Non
             operation.undo(fabric)
 
 
+def test_a_port_that_is_half_done_is_left_and_done_once(two: Site) -> None:
+    with two.fabric() as fabric:
+        plan = fabric.plan(two.policy(HOSTS[1]))  # tables first, then the enforcement of the same switch ports
+        runs = [fabric.apply(plan, first=1)]
+        [operation] = two.operations()
+        while not runs[-1].proven:
+            assert all(each.reason == "left for a later run" for each in runs[-1].left)
+            runs.append(operation.resume(fabric, first=1))
+    done = [each.port for run in runs for each in run.done]
+    assert len(runs) > 2
+    assert len(done) == len(set(done))
+    assert set(done) == set(plan.ports)
+    for run in runs:
+        assert not {each.port for each in run.done} & {each.port for each in run.left}
+
+
 def test_a_port_that_cannot_be_written_is_in_the_result(two: Site) -> None:
     with two.fabric() as fabric:
         plan = fabric.plan(two.policy(HOSTS[1], HOSTS[3]))
