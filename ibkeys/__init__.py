@@ -188,8 +188,9 @@ def save(snapshot: Snapshot, path: str | Path, *, with_keys: bool = False) -> No
 def operations(stores: Stores | None = None, *, open_only: bool = False) -> tuple[Operation, ...]:
     """Return the operations of the journal, the oldest first; each can be resumed, undone and confirmed.
 
-    *stores*: where the journal is, by default the user's own. *open_only*: those that something goes on with. Needs
-    neither fabric nor key store. Raises StoreError; a journal that is not there has none.
+    *stores*: where the journal is, by default the user's own, also where a site file names another: scripts read none.
+    *open_only*: those that something goes on with. Needs neither fabric nor key store. Raises StoreError; a journal
+    that is not there has none.
     """
     from ibkeys.automation.operations import operations_in
     from ibkeys.opening import Stores as Given

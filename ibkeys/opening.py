@@ -82,7 +82,8 @@ class Stores:
 
     ``keystore``: by default the user's own where it exists; with a simulated subnet the one beside its state file, else
     one in memory. ``journal``: where changes put what they overwrite, by default beside the user's own key store.
-    ``passphrase`` is called, once, when the key store turns out to be encrypted.
+    ``passphrase`` is called, once, when the key store turns out to be encrypted. Scripts read no site file: stores that
+    ``ibkeys.toml`` names are to be given here.
     """
 
     keystore: str | Path | None = None
