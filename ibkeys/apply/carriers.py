@@ -102,5 +102,5 @@ def carrier_of(writer: Writer, via: Via, record: PlanRecord | None = None) -> Ca
             f"this operation was made through {name!r}, which this version of ibkeys does not know; use a newer version"
         )
     if via.name not in (None, name):
-        raise UsageError(f"the operation was started through {name}; omit --via to continue it")
+        raise UsageError(f"the operation was started through {name}, and goes on that way: name no other method")
     return make(writer, via, kept)

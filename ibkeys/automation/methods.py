@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Final
 
-from ibkeys import files
 from ibkeys.apply import carriers
 from ibkeys.apply.by_sm.course import Settings
 from ibkeys.automation.arguments import Rule, flag, refuse_wrong, seconds
@@ -17,10 +16,9 @@ from ibkeys.mkeys.opensm.standbys import STANDBY_WAIT
 from ibkeys.mkeys.opensm.through import RunListener, ViaOpensm
 from ibkeys.sm.hosts import SmHost
 from ibkeys.sm.settings import settings_or_default
-from ibkeys.ufm.access import UfmAccess, UfmToken
+from ibkeys.ufm.login import UfmLogin, open_ufm
 from ibkeys.ufm.rest import Ufm
 
-_TOKEN_SIZE: Final = 65_536
 _COMMAND: Final = "ibkeys apply PLAN"
 """The command that messages name with another ``--via``."""
 _RULES: Final[Mapping[str, Rule]] = {
@@ -28,6 +26,10 @@ _RULES: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(("sudo", "rewrite", "open_while_rotating", "verifies"), flag()),
 }
 """Values of a method."""
+_NAMES: Final = {
+    **{name: f"{name}=" for name in ("token_file", "certificate", "private_key")},
+    "verifies": "verifies=False",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +93,10 @@ class ThroughUFM:
         """Raises UsageError for what is out of bounds."""
         refuse_wrong({name: getattr(self, name) for name in _RULES if hasattr(self, name)}, _RULES)
 
-    def open(self, url: str) -> Ufm:
-        """Return the UFM at *url*. Nothing is sent yet. Raises UsageError; no message repeats a credential."""
-        token = None
-        if self.token_file is not None:
-            with files.told_as(UsageError, self.token_file):
-                lines = files.read_text(self.token_file, _TOKEN_SIZE, "replace").splitlines()
-            token = UfmToken(lines[0].strip() if lines else "")
-        certificate, key, trusted = (
-            Path(each) if each is not None else None for each in (self.certificate, self.private_key, self.trusted)
-        )
-        return Ufm(UfmAccess(url, token, certificate, key, trusted, self.verifies, self.proxy))
+    def open(self, url: str, warn: Callable[[str], None]) -> Ufm:
+        """Return the UFM at *url*; see `open_ufm`."""
+        files = self.token_file, self.certificate, self.private_key, self.trusted
+        return open_ufm(url, UfmLogin(*files, self.verifies, self.proxy), _NAMES, warn)
 
 
 Method = Direct | ThroughOpenSM | ThroughUFM
@@ -112,15 +107,24 @@ def wait_of(method: Method | None) -> float:
     return method.wait if isinstance(method, ThroughOpenSM | ThroughUFM) else WAIT
 
 
-def carrier_via(method: Method | None, *, has_hosts: bool, breaks: bool = False, at_once: bool = False) -> carriers.Via:
+def carrier_via(
+    method: Method | None,
+    warn: Callable[[str], None],
+    *,
+    has_hosts: bool,
+    breaks: bool = False,
+    at_once: bool = False,
+) -> carriers.Via:
     """Return how a change of partitions gets to the ports; None: as the operation that goes on, a new one as
-    `ibkeys.change.method` chooses. *has_hosts*: the subnet is no simulated one; *breaks*: pairs may temporarily lose
+    `ibkeys.change.method` chooses.
+
+    *warn*: see `open_ufm`; *has_hosts*: the subnet is no simulated one; *breaks*: pairs may temporarily lose
     connectivity; *at_once*: an undo goes back in one step."""
     opensm = method if isinstance(method, ThroughOpenSM) else ThroughOpenSM()
     settings = Settings(wait_of(method), breaks, opensm.rewrite, at_once)
     name = method.name if method is not None else None
     if isinstance(method, ThroughUFM):
-        return carriers.Via(name, settings, command=_COMMAND, url=method.url, open_ufm=method.open)
+        return carriers.Via(name, settings, command=_COMMAND, url=method.url, open_ufm=partial(method.open, warn=warn))
     hosts = opensm.sm_hosts() if has_hosts and not isinstance(method, Direct) else []
     return carriers.Via(name, settings, hosts, _COMMAND)
 

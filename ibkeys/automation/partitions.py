@@ -112,7 +112,13 @@ def undo_partitions(asked: Asked, *, breaks: bool, at_once: bool) -> ChangeResul
 
 
 def _via(asked: Asked, breaks: bool, at_once: bool = False) -> Via:
-    return carrier_via(asked.via, has_hosts=not asked.fabric.is_simulated, breaks=breaks, at_once=at_once)
+    fabric = asked.fabric
+
+    def warn(text: str) -> None:
+        if text not in fabric.warnings:  # it is opened for each plan
+            fabric.warnings.append(text)
+
+    return carrier_via(asked.via, warn, has_hosts=not fabric.is_simulated, breaks=breaks, at_once=at_once)
 
 
 def _change(command: str, asked: Asked, plan: Callable[[Writer, ApplyHooks], ApplyPlan]) -> ChangeResult:

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
-from ibkeys import files
+from ibkeys import files, secret_files
 from ibkeys.cli.exits import warn
 from ibkeys.errors import EncodeError, StoreSealed, UsageError
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.secret import Secret64
+from ibkeys.secret_files import read_secret_file
 
 _K = TypeVar("_K", bound=Secret64)
 
@@ -63,7 +64,7 @@ def read_passphrase(text: str | None, option: str, confirm: bool = False) -> str
     and without the option there is none. Raises UsageError, StoreSealed; no message repeats it.
     """
     if text is not None and text.startswith("@"):
-        lines = _read_secret_file(Path(text[1:]), option).decode("utf-8", "surrogateescape").splitlines()
+        lines = read_secret_file(Path(text[1:]), option, warn).decode("utf-8", "surrogateescape").splitlines()
         phrase = lines[0] if lines else ""
     elif sys.stdin.isatty():
         phrase = _ask_twice("Passphrase of the key store (not shown): ", option, confirm)
@@ -92,25 +93,8 @@ def read_token(path: str, option: str) -> bytes:
     A token has 16 characters at least, for it is all that keeps strangers out; no blanks, for HTTP ends it there.
     """
     rule = f"{_SHORTEST_TOKEN} printable ASCII characters or more, without blanks"
-    return _read_token(path, option, _SHORTEST_TOKEN, f"{rule}; `head -c 24 /dev/urandom | base64` makes one")
-
-
-def read_ufm_token(path: str, option: str) -> str:
-    """Return the token in the first line of a file, which UFM has made. Raises UsageError, which does not repeat it."""
-    return _read_token(path, option, 1, "printable ASCII characters without blanks").decode("ascii")
-
-
-def check_private_key(path: Path, option: str) -> None:
-    """Warn of a private key that others may read. Raises UsageError if it cannot be read."""
-    _read_secret_file(path, option)
-
-
-def _read_token(path: str, option: str, shortest: int, rule: str) -> bytes:
-    lines = _read_secret_file(Path(path), option).splitlines()
-    token = lines[0].strip() if lines else b""
-    if len(token) < shortest or not all(0x21 <= byte <= 0x7E for byte in token):
-        raise UsageError(f"{option}: {path}: the first line is not a token: {rule}")
-    return token
+    rule += "; `head -c 24 /dev/urandom | base64` makes one"
+    return secret_files.read_token(Path(path), option, _SHORTEST_TOKEN, rule, warn)
 
 
 def _keys_in(kind: type[_K], path: Path, lines: Sequence[str]) -> list[_K]:
@@ -122,19 +106,11 @@ def _keys_in(kind: type[_K], path: Path, lines: Sequence[str]) -> list[_K]:
 
 def _lines_of(path: Path, option: str) -> list[str]:
     """Return the lines of a key file that are not comments. Raises UsageError when there is none."""
-    lines = [line.strip() for line in _read_secret_file(path, option).decode("ascii", "replace").splitlines()]
+    lines = [line.strip() for line in read_secret_file(path, option, warn).decode("ascii", "replace").splitlines()]
     keys = [line for line in lines if line and not line.startswith("#")]
     if not keys:
         raise UsageError(f"{option}: {path}: there is no key in it")
     return keys
-
-
-def _read_secret_file(path: Path, option: str) -> bytes:
-    with files.told_as(UsageError, f"{option}: {path}: cannot be read"):
-        data, mode = files.read_with_mode(path, files.SECRET)
-    if mode is not None and mode & 0o077:
-        warn(f"{path}: other users may read this key (mode {mode:04o}): chmod 600 it, and consider the key compromised")
-    return data
 
 
 def _line_of_stdin(option: str) -> str:

@@ -110,3 +110,31 @@ def test_a_consent_that_returns_something_else_is_no_change(two: Site) -> None:
 def test_a_value_of_a_method_out_of_bounds_is_refused_when_it_is_made(method: Any, name: str, value: object) -> None:
     with pytest.raises(UsageError, match=f"{name}= takes"):
         method(**{name: value})
+
+
+# --- the files of a UFM ----------------------------------------------------------------------------------------------
+
+
+def test_the_files_of_a_ufm_are_checked_as_those_of_a_command(two: Site, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("abc\x07def\n")
+    token.chmod(0o644)
+    with two.fabric() as fabric:
+        plan = fabric.plan(two.policy(HOSTS[1]))
+        with pytest.raises(UsageError, match=r"token_file=: .*the first line is not a token") as error:
+            fabric.apply(plan, via=ibkeys.ThroughUFM("https://ufm", str(token)))
+        assert "abc" not in str(error.value)
+        assert any("other users may read" in each for each in fabric.warnings)
+    assert untouched(two)
+
+
+def test_a_ufm_whose_certificate_is_not_checked_is_warned_of_and_so_is_an_open_key(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    key = tmp_path / "key.pem"
+    key.touch(0o644)
+    method = ibkeys.ThroughUFM("https://ufm", certificate="client.pem", private_key=str(key), verifies=False)
+    with pytest.raises(UsageError, match="cannot be used for TLS"):
+        method.open("https://ufm", warnings.append)
+    assert [text.split(": ")[0] for text in warnings] == [str(key), "verifies=False"]
+    with pytest.raises(UsageError, match=r"private_key=: .*cannot be read"):
+        ibkeys.ThroughUFM(certificate="client.pem", private_key="/nowhere").open("https://ufm", warnings.append)

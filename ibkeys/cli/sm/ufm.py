@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits, options
@@ -12,7 +11,6 @@ from ibkeys.cli.given import is_from_environment
 from ibkeys.cli.help.common import UFM
 from ibkeys.cli.options import Folding, Where
 from ibkeys.cli.options.declaring import F
-from ibkeys.cli.secrets import check_private_key, read_ufm_token
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,6 +49,12 @@ class UfmOptions:
         return [*given, *(["--ufm-insecure"] if insecure else [])]
 
 
+_NAMES: Final = {
+    "token_file": "--ufm-token",
+    "certificate": "--ufm-cert",
+    "private_key": "--ufm-key",
+    "verifies": "--ufm-insecure",
+}
 ufm_options: Final = options.group("ufm", UfmOptions)
 """For commands that take ufm:URL."""
 
@@ -74,24 +78,17 @@ def asked_of_policies(kind: type[AskedOfPolicies], *others: Callable[..., Any]) 
 def open_ufm(name: str, given: UfmOptions) -> Ufm:
     """Return the UFM that *name*, ufm:URL, means. Nothing is sent yet. Raises UsageError; no message repeats a
     credential."""
-    from ibkeys.ufm.access import UfmAccess, UfmToken
-    from ibkeys.ufm.rest import Ufm
+    from ibkeys.ufm import login
 
-    token = None
-    if given.ufm_token is not None:
+    token = given.ufm_token
+    if token is not None and not token.startswith("@"):
         where = "the environment" if is_from_environment("ufm_token") else "the command line"
-        if not given.ufm_token.startswith("@"):
-            raise UsageError(f"--ufm-token takes @FILE: {where} is not a safe place for a token")
-        token = UfmToken(read_ufm_token(given.ufm_token[1:], "--ufm-token"))
-    certificate, key, trusted = (
-        Path(each) if each is not None else None for each in (given.ufm_cert, given.ufm_key, given.ufm_ca)
+        raise UsageError(f"--ufm-token takes @FILE: {where} is not a safe place for a token")
+    token_file = token[1:] if token is not None else None
+    how = login.UfmLogin(
+        token_file, given.ufm_cert, given.ufm_key, given.ufm_ca, not given.ufm_insecure, given.ufm_proxy
     )
-    if certificate is not None:
-        check_private_key(key or certificate, "--ufm-key" if key is not None else "--ufm-cert")
-    if given.ufm_insecure:
-        exits.warn("--ufm-insecure: anybody on the network path to UFM can read the token and change UFM's answers")
-    files = certificate, key, trusted
-    return Ufm(UfmAccess(name, token, *files, verifies=not given.ufm_insecure, proxy=given.ufm_proxy))
+    return login.open_ufm(name, how, _NAMES, exits.warn)
 
 
 def ufm_names(name: str, given: UfmOptions) -> dict[int, str]:

@@ -7,11 +7,12 @@ from contextlib import suppress
 from datetime import date
 from pathlib import Path
 
+from ibkeys import secret_files
 from ibkeys.audit.files import read_guids, read_registry, read_tenants
 from ibkeys.audit.waivers import read_waivers
 from ibkeys.classkeys.key_files import CLASS_KEY_FILES, read_class_key_files
 from ibkeys.cli.config import read_config
-from ibkeys.cli.secrets import read_m_keys, read_token, read_ufm_token
+from ibkeys.cli.secrets import read_m_keys, read_token
 from ibkeys.errors import IbkeysError
 from ibkeys.host.opensm_process import read_given_config
 from ibkeys.plan.document import dumps
@@ -56,7 +57,7 @@ _SMALL: tuple[tuple[Callable[[Path], object], tuple[bytes, ...]], ...] = (
     ),
     (lambda path: read_m_keys(path, "--keys"), (b"0x1122334455667788\n# old\n\n0x7\n",)),
     (lambda path: read_token(str(path), "--token"), (b"abcdefghijklmnopqrstuvwxyz\n",)),
-    (lambda path: read_ufm_token(str(path), "--token"), (b"abcdefgh\n",)),
+    (lambda path: secret_files.read_token(path, "--token", 1, "rule", str.strip), (b"abcdefgh\n",)),
 )
 """What reads each of the small files, and such files as they should be."""
 

@@ -1,0 +1,30 @@
+"""Files with one secret: reading them, and saying so where other users can read them too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ibkeys import files
+from ibkeys.errors import UsageError
+
+
+def read_secret_file(path: Path, option: str, warn: Callable[[str], None]) -> bytes:
+    """Return all of a file that the user named by *option*; *warn* of one that others may read. Raises UsageError."""
+    with files.told_as(UsageError, f"{option}: {path}: cannot be read"):
+        data, mode = files.read_with_mode(path, files.SECRET)
+    if mode is not None and mode & 0o077:
+        warn(f"{path}: other users may read this key (mode {mode:04o}): chmod 600 it, and consider the key compromised")
+    return data
+
+
+def read_token(path: Path, option: str, shortest: int, rule: str, warn: Callable[[str], None]) -> bytes:
+    """Return the token in the first line of a file, *shortest* characters at least, of which HTTP takes every one.
+
+    *rule*: what a token is, for the message. Raises UsageError, which does not repeat it.
+    """
+    lines = read_secret_file(path, option, warn).splitlines()
+    token = lines[0].strip() if lines else b""
+    if len(token) < shortest or not all(0x21 <= byte <= 0x7E for byte in token):
+        raise UsageError(f"{option}: {path}: the first line is not a token: {rule}")
+    return token
