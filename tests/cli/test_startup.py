@@ -47,9 +47,9 @@ def test_what_needs_no_fabric_imports_none() -> None:
     assert modules.isdisjoint({"sqlite3", "json", "cffi", "ibkeys.fabric", "ibkeys.sim"})
 
 
-def test_showing_on_a_pipe_imports_no_database() -> None:
+def test_showing_on_a_pipe_imports_no_database_and_no_key_store() -> None:
     modules = imported_by("pkey-show", "--backend", TWO_SWITCH)
-    assert modules.isdisjoint({"sqlite3"})
+    assert modules.isdisjoint({"sqlite3", "ibkeys.store.keys.keystore"})
 
 
 def test_the_simulated_backend_needs_no_extension() -> None:
