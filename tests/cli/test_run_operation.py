@@ -107,7 +107,7 @@ def test_what_lacks_an_operation_has_an_option_less(cli: Cli, tmp_path: Path) ->
     assert cli("resume", "--yes").code == 3
     for number, why in {
         1: "operation 1 (mkey-deploy) is not open: it was undone",
-        3: "operation 3 (pkey-add) is not resumed: it has ended",
+        3: "operation 3 (pkey-add) has ended",
         9: "no operation 9",
     }.items():
         refused = cli("resume", number, "--yes")
@@ -210,7 +210,7 @@ def test_only_an_operation_that_another_command_finishes_is_open(cli: Cli, tmp_p
     with Journal(tmp_path / "fabric.journal") as journal:
         journal.set_state(1, "open")
     refused = cli("resume", "--yes")
-    assert (refused.code, "operation 1 (pkey-add) is not resumed: `ibkeys undo 1` rolls it back" in refused.error) == (
+    assert (refused.code, "operation 1 (pkey-add) is finished by typing its command again" in refused.error) == (
         2,
         True,
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ibkeys.cli.render import IDENTITY
+from ibkeys.cli.documents.shared import PORT
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.journal import Journal
@@ -121,7 +121,7 @@ def test_json_has_a_row_for_each_port(lab: Lab) -> None:
     assert [*document] == [
         *("schema", "dry_run", "cache_dir", "ports", "keys", "links", "opensm_conf", "errors"),
     ]
-    assert [list(port) for port in document["ports"]] == [[*IDENTITY, *VALUES]] * lab.count
+    assert [list(port) for port in document["ports"]] == [[*(field.name for field in PORT), *VALUES]] * lab.count
     assert {(port["result"], port["key"], port["m_key"]) for port in document["ports"]} == {
         ("answered", "current", None),
         ("answered", "pending", None),
@@ -144,7 +144,7 @@ def test_keys_are_shown_when_asked_for(lab: Lab) -> None:
 
 def test_csv(lab: Lab) -> None:
     rows = list(csv.DictReader(io.StringIO(lab.repair("--yes", "-f", "csv").out)))
-    assert list(rows[0]) == [*IDENTITY, *VALUES]
+    assert list(rows[0]) == [*(field.name for field in PORT), *VALUES]
     assert len(rows) == lab.count
 
 

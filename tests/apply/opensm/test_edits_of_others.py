@@ -267,7 +267,7 @@ def test_a_rollback_that_is_refused_is_not_tried_again_by_itself(bench: Bench, o
 def test_the_child_of_a_killed_apply_does_not_overwrite_a_port_that_somebody_else_changed(bench: Bench) -> None:
     bench.apply(MORE)
     with Journal(bench.journal) as journal:
-        assert journal.move_stage(1, "confirmed", "unconfirmed")  # and its process was killed
+        assert journal.move_stage(1, "ended", "unconfirmed")  # and its process was killed
     port = bench.opensm.net.port("node02 mlx4_0", 1)
     put(port, {0: 0x7FFF, 1: 0x8099})
     bench.opensm.host.log.clear()
@@ -284,7 +284,7 @@ def test_the_child_goes_back_where_opensm_has_made_everybody_a_full_member(bench
     before = bench.tables()
     bench.apply(MORE)
     with Journal(bench.journal) as journal:
-        assert journal.move_stage(1, "confirmed", "unconfirmed")
+        assert journal.move_stage(1, "ended", "unconfirmed")
     bench.opensm.host.file.data = b"Oops=0x10 : nonsense\n"
     bench.opensm.write()
     bench.opensm.host.file.data = MORE.encode()
@@ -297,7 +297,7 @@ def test_the_child_goes_back_where_opensm_has_made_everybody_a_full_member(bench
 def test_an_undo_by_the_child_of_a_killed_apply_is_refused_once(bench: Bench) -> None:
     bench.apply(MORE)
     with Journal(bench.journal) as journal:
-        assert journal.move_stage(1, "confirmed", "unconfirmed")  # and its process was killed
+        assert journal.move_stage(1, "ended", "unconfirmed")  # and its process was killed
     bench.opensm.host.file.data = MORE.encode() + b"# theirs\n"
     assert may_go_back(bench.journal, 1)
     assert [each.rollback for each in bench.records()] == ["unfinished"]
@@ -307,7 +307,7 @@ def test_an_undo_by_the_child_of_a_killed_apply_is_refused_once(bench: Bench) ->
     assert [each.rollback for each in bench.records()] == ["refused"]
     bench.opensm.host.file.data = MORE.encode()
     bench.resume()
-    assert [(each.state, each.stage, each.rollback) for each in bench.records()] == [("done", "confirmed", None)]
+    assert [(each.state, each.stage, each.rollback) for each in bench.records()] == [("done", "ended", None)]
     bench.undo(1)
     assert bench.states() == {1: "undone", 2: "done"}
 

@@ -141,7 +141,7 @@ def test_an_undo_that_signals_nobody_has_nothing_to_do_with_such_an_edit(edited:
 def test_a_rollback_that_nobody_stops_is_not_stopped_by_such_an_edit(edited: Bench) -> None:
     bench = edited
     with Journal(bench.journal) as journal:
-        assert journal.move_stage(1, "confirmed", "unconfirmed")
+        assert journal.move_stage(1, "ended", "unconfirmed")
     assert may_go_back(bench.journal, 1)
     bench.undo_by_child(1)
     assert (bench.opensm.host.file.data, bench.states()) == (OLD.encode(), {1: "undone", 2: "done"})
