@@ -198,3 +198,12 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ibkeys.Local]]:
 
     monkeypatch.setattr(ibkeys, "open_port", open_port)
     return tried
+
+
+@contextmanager
+def waiting(answer: Callable[[float], bool], seconds: list[float]) -> Iterator[None]:
+    """Let `apply` wait on a clock that *answer* moves: it gets the seconds to wait, and says whether Enter came."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ibkeys.cli.partitions.apply.wait_for_enter", lambda interrupts: answer)
+        patch.setattr("ibkeys.apply.confirm.time.monotonic", lambda: seconds[0])
+        yield

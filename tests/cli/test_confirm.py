@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import shutil
@@ -10,39 +9,20 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ibkeys.apply.confirm import rolls_back
 from ibkeys.change.confirming.confirmation import may_go_back
-from ibkeys.change.confirming.guardian import GuardedStart, Watch, go_back, own_program
-from ibkeys.change.consent import INTERLOCKS
-from ibkeys.cli.guarding import LEFT_OUT, command_for_child
-from ibkeys.cli.options import SmHosts, Where
-from ibkeys.errors import UsageError
 from ibkeys.store.journal import Journal
-from ibkeys.store.keys.keystore import KeyStore
 from ibkeys.store.lock import exclusive
-from ibkeys.store.paths import StorePaths
 from tests.apply.lab import Lab
-from tests.cli.conftest import TWO_SWITCH, WITH_SA, Cli, pkeys
+from tests.cli.conftest import TWO_SWITCH, WITH_SA, Cli, pkeys, waiting
 from tests.corpus import DATA
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT = 60
-
-
-@contextmanager
-def waiting(answer: Callable[[float], bool], seconds: list[float]) -> Iterator[None]:
-    """Let `apply` wait on a clock that *answer* moves: it gets the seconds to wait, and says whether Enter came."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ibkeys.cli.partitions.apply.wait_for_enter", lambda interrupts: answer)
-        patch.setattr("ibkeys.apply.confirm.time.monotonic", lambda: seconds[0])
-        yield
 
 
 def test_enter_confirms(cli: Cli, plan: Path) -> None:
@@ -213,183 +193,6 @@ def test_the_documents_of_apply_are_json_on_standard_output_alone(cli: Cli, plan
     with waiting(lambda seconds: True, [0.0]):
         result = cli("apply", plan, "--allow-removals", "--yes", "--confirm-within", 60, "-f", "json")
     assert json.loads(result.out)["complete"] is True
-
-
-# --- the guardian ----------------------------------------------------------------------------------------------------
-
-
-def watch(lines: list[str], unconfirmed: bool = True) -> tuple[GuardedStart | None, float]:
-    """Let the guardian's child listen to *lines*, two seconds apart; return what it would undo, and when."""
-    clock = [0.0]
-
-    def speaking() -> Iterator[str]:
-        for line in lines:
-            yield line
-            clock[0] += 2
-
-    def sleep(seconds: float) -> None:
-        clock[0] += seconds
-
-    found = Watch(lambda operation, start: unconfirmed, lambda: clock[0], sleep).listen(speaking(), 60)
-    return found, clock[0]
-
-
-def test_the_guardian_undoes_when_the_time_is_over_and_not_before() -> None:
-    assert watch(["began 7 2\n", "waiting \n"]) == ((7, 2), 62)
-    assert watch(["began 7 1\n"]) == ((7, 1), 62)
-    assert watch(["key 0x1\n", "began 7 1\n", "waiting \n", "over \n"])[0] is None
-    assert watch([]) == (None, 0)
-    assert watch(["began 7 1\n", "waiting \n"], unconfirmed=False) == (None, 4)
-
-
-def test_the_key_that_was_typed_reaches_undo_through_a_file_in_memory(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    script = (
-        "import sys; from ibkeys.cli.secrets import read_key; from ibkeys.keys.mkey import MKey\n"
-        "operation, option = sys.argv[1:]\n"
-        "key = read_key(MKey, option.removeprefix('--m_key='), 'x')\n"
-        f"open({str(out)!r}, 'w').write(f'{{key.reveal():#x}} {{operation}}')"
-    )
-    answers = iter([True, False])
-    go_back([sys.executable, "-c", script], 7, "0x0000000000001234", lambda: next(answers))
-    assert out.read_text() == "0x1234 7"
-
-
-def test_no_variable_sets_an_option_of_the_command_that_rolls_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = tmp_path / "out"
-    monkeypatch.setenv("IBKEYS_FORMAT", "html")
-    monkeypatch.setenv("IBSIM_SOCKNAME", "kept")
-    answers = iter([True, False])
-    go_back(["sh", "-c", f"env > {out}"], 7, "", lambda: next(answers))
-    lines = out.read_text().splitlines()
-    assert "IBSIM_SOCKNAME=kept" in lines
-    assert [line for line in lines if line.startswith("IBKEYS_")] == []
-
-
-def test_the_way_back_is_tried_longer_than_another_command_holds_the_lock() -> None:
-    pauses = list[float]()
-    go_back(["false"], 7, "", lambda: True, pauses.append)
-    assert pauses[0] <= 2  # a command that has just ended
-    assert max(pauses) <= 60
-    assert sum(pauses) >= 1800
-
-
-def test_nothing_is_started_once_it_was_confirmed_in_a_pause(tmp_path: Path) -> None:
-    started, confirmed = tmp_path / "started", list[float]()
-    go_back(["sh", "-c", f"echo >> {started}"], 7, "", lambda: not confirmed, confirmed.append)
-    assert started.read_text() == "\n"
-
-
-def test_the_child_runs_no_code_of_the_folder_that_it_is_started_in(tmp_path: Path) -> None:
-    (tmp_path / "ibkeys").mkdir()
-    for name in ("__init__.py", "__main__.py"):
-        (tmp_path / "ibkeys" / name).write_text("print('not ours')")
-    script = (
-        "import subprocess\nfrom ibkeys.change.confirming.guardian import own_program\n"
-        "subprocess.run([*own_program(), '--version'])"
-    )
-    ran = subprocess.run([sys.executable, "-P", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert (ran.stdout.startswith("ibkeys"), "not ours" in ran.stdout) == (True, False)
-
-
-def test_the_command_of_the_guardian_has_no_key_in_it(tmp_path: Path) -> None:
-    values = {**dict.fromkeys(field.name for field in dataclasses.fields(Where)), "m_key": "0xabcdef", "timeout": 77}
-    values["smkey"] = "0xabcdef"  # of a command that asks the SA for something else
-    stores = StorePaths(tmp_path / "keys", tmp_path / "journal")
-    hosts = SmHosts(("root@sm1", "sm2"), True, "/etc/own_ssh_config", None)
-    command = command_for_child(rolls_back(60), Where(**values), stores, hosts)
-    assert command[: command.index("undo")] == own_program()
-    assert command[command.index("undo") :] == [
-        "undo",
-        "--unconfirmed",
-        "--yes",
-        "--force",
-        "--at-once",
-        "--allow-break",
-        *(f"--override={name}" for name in INTERLOCKS),
-        "--wait=60",
-        "--site=none",
-        "--timeout=77",
-        f"--keystore={tmp_path / 'keys'}",
-        f"--journal={tmp_path / 'journal'}",
-        "--ssh-config=/etc/own_ssh_config",
-        "--sm-host=root@sm1",
-        "--sm-host=sm2",
-        "--sudo",
-    ]
-    where = Where(**{**values, "m_key": "@/etc/key", "keystore_passphrase": "@/etc/phrase"})
-    kept = command_for_child(rolls_back(60), where, stores, hosts)
-    assert {"--m_key=@/etc/key", "--keystore-passphrase=@/etc/phrase"} <= set(kept)
-
-
-@pytest.mark.parametrize("typed", [(), ("--keystore-passphrase", "-")])
-def test_an_encrypted_store_needs_a_file_that_the_child_can_read_too(
-    cli: Cli, plan: Path, tmp_path: Path, typed: tuple[str, ...]
-) -> None:
-    phrase = tmp_path / "phrase"
-    phrase.write_text("open sesame\n")
-    phrase.chmod(0o600)
-    KeyStore(tmp_path / "fabric.keys").close()
-    assert cli("keystore", "encrypt", "--new-passphrase", f"@{phrase}").code == 0
-    words = ("apply", plan, "--allow-removals", "--yes", "--confirm-within", 60)
-    result = cli(*words, *typed)
-    assert (result.code, "give --keystore-passphrase @FILE" in result.error) == (2, True), result.err
-    assert not (tmp_path / "fabric").exists()
-    with waiting(lambda seconds: True, [0.0]):
-        assert cli(*words, "--keystore-passphrase", f"@{phrase}").code == 0
-
-
-def other_than_default(name: str, key_file: Path) -> Any:
-    """Return a value of an option of the fabric that nobody has by default."""
-    default = getattr(Where(), name)
-    if name in ("m_key", "smkey", "keystore_passphrase"):
-        return f"@{key_file}"
-    return not default if isinstance(default, bool) else {"limit": ("nodes=7", "hops=9")}.get(name, 5)
-
-
-@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Where)])
-def test_each_option_of_the_fabric_reaches_the_command_or_is_left_out_for_a_reason(
-    tmp_path: Path, key_file: Path, name: str
-) -> None:
-    def words(where: Where) -> list[str]:
-        stores = StorePaths(Path(str(where.keystore)), Path(str(where.journal)))
-        return command_for_child(["undo"], where, stores, SmHosts())
-
-    value = other_than_default(name, key_file)
-    plain = Where(sa_keys=name == "smkey")
-    added = [word for word in words(dataclasses.replace(plain, **{name: value})) if word not in words(plain)]
-    if name in LEFT_OUT:
-        assert (added, len(LEFT_OUT[name]) > 10) == ([], True)
-        return
-    option = {"ca": "Ca", "port": "Port"}.get(name, name)
-    option = option if name in ("m_key", "outstanding_smps") else option.replace("_", "-")
-    assert added == [
-        f"--{option}" if value is True else f"--{option}={each}"
-        for each in (value if isinstance(value, tuple) else (value,))
-    ]
-
-
-def test_an_sm_key_that_was_typed_cannot_be_read_again(tmp_path: Path) -> None:
-    stores = StorePaths(tmp_path / "keys", tmp_path / "journal")
-    for typed in ("-", "0x1234"):
-        with pytest.raises(UsageError, match="--smkey @FILE"):
-            command_for_child(["undo"], Where(sa_keys=True, smkey=typed), stores, SmHosts())
-    words = command_for_child(["undo"], Where(sa_keys=True), stores, SmHosts())  # ibdiag.conf has it
-    assert "--sa-keys" in words
-
-
-@pytest.mark.parametrize("path", ["/dev/stdin", "/dev/fd/63", "/proc/self/fd/0", "fifo"])
-def test_a_secret_that_can_be_read_only_once_is_refused(tmp_path: Path, path: str) -> None:
-    os.mkfifo(tmp_path / "fifo")
-    file = tmp_path / path
-    values = dict.fromkeys(field.name for field in dataclasses.fields(Where))
-    stores = StorePaths(tmp_path / "keys", tmp_path / "journal")
-    for name, option in (("m_key", "--m_key"), ("keystore_passphrase", "--keystore-passphrase"), ("smkey", "--smkey")):
-        where: Any = {**values, name: f"@{file}", "sa_keys": True}
-        with pytest.raises(UsageError, match=f"{option}: .*{file}.*regular file"):
-            command_for_child(["undo"], Where(**where), stores, SmHosts((), False, None, None))
 
 
 # --- apply as a process of its own -----------------------------------------------------------------------------------
