@@ -62,11 +62,11 @@ class ThroughOpenSM:
     name = "opensm"
 
     def __post_init__(self) -> None:
-        """Raises UsageError for a text in place of a list, which would be one host for each letter, and for what else
-        is out of bounds."""
+        """Check the values. Raises UsageError for a text in place of a list, which would be one host for each letter,
+        and for a value that is out of bounds."""
         if isinstance(self.hosts, str):
             raise UsageError(f"hosts is a list of texts: write [{self.hosts!r}]")
-        refuse_wrong({name: getattr(self, name) for name in _RULES if hasattr(self, name)}, _RULES)
+        _check(self)
 
     def sm_hosts(self) -> list[SmHost]:
         """Return this host and the others. Raises UsageError, FileFormatError, StoreError."""
@@ -90,8 +90,8 @@ class ThroughUFM:
     name = "ufm"
 
     def __post_init__(self) -> None:
-        """Raises UsageError for what is out of bounds."""
-        refuse_wrong({name: getattr(self, name) for name in _RULES if hasattr(self, name)}, _RULES)
+        """Check the values. Raises UsageError if one is out of bounds."""
+        _check(self)
 
     def open(self, url: str, warn: Callable[[str], None]) -> Ufm:
         """Return the UFM at *url*; see `open_ufm`."""
@@ -100,6 +100,11 @@ class ThroughUFM:
 
 
 Method = Direct | ThroughOpenSM | ThroughUFM
+
+
+def _check(method: Method) -> None:
+    """Raise UsageError for a value of *method* that its rule does not take."""
+    refuse_wrong({name: getattr(method, name) for name in _RULES if hasattr(method, name)}, _RULES)
 
 
 def wait_of(method: Method | None) -> float:

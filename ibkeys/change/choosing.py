@@ -38,9 +38,8 @@ def facts_of(found: Topology, looked: Sequence[HostReport], own_guid: int) -> Fa
         hosts.setdefault(each.port_guid, []).append(each.host)
     sms = []
     for manager in report.managers or ():
-        names = hosts.get(manager.guid, [])
-        host = names[0] if names else None
-        sms.append(SmFact(str(manager.port), manager.state, manager.port.is_sm, host, tuple(names[1:])))
+        on = tuple(hosts.get(manager.guid, ()))
+        sms.append(SmFact(str(manager.port), manager.state, manager.port.is_sm, on))
     unreached = [f"host {host.name}: {host.error}" for host in report.hosts if host.error]
     return Facts(tuple(sms), tuple(each.name for each in report.instances()), tuple(unreached), len(found.troubles))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from ibkeys.errors import Refused
 from ibkeys.mad.const import SMState
@@ -30,19 +30,17 @@ _MASTER, _DISCOVERING, _STANDBY, _NOT_ACTIVE = map(
 @dataclass(frozen=True, slots=True)
 class SmFact:
     """A port with a subnet manager. ``port``: in words; ``state``: what its SMInfo says, None without an answer;
-    ``is_sm``: its IsSM bit is set; ``host``: where its OpenSM runs, "" for this host, None for no host that was
-    examined; ``also_on``: other hosts on which the same OpenSM was found."""
+    ``is_sm``: its IsSM bit is set; ``hosts``: those that were examined and have its OpenSM, "" for this host."""
 
     port: str
     state: str | None
     is_sm: bool = True
-    host: str | None = None
-    also_on: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
 
     @property
-    def hosts(self) -> str:
-        """The hosts on which its OpenSM was found, in words."""
-        return " and ".join(each or "this host" for each in (self.host or "", *self.also_on))
+    def place(self) -> str:
+        """The hosts that have its OpenSM, in words."""
+        return " and ".join(each or "this host" for each in self.hosts)
 
     def __str__(self) -> str:
         return f"{self.port} ({self.state or 'IsSM is set, SMInfo not answered'})"
@@ -113,15 +111,15 @@ STATES: Final = (
     State(
         "one master, and its OpenSM is found on several hosts",
         None,
-        lambda facts: any(each.also_on for each in facts.masters),
-        lambda facts: f"the OpenSM of the master {facts.masters[0].port} is found on {facts.masters[0].hosts}",
+        lambda facts: any(len(each.hosts) > 1 for each in facts.masters),
+        lambda facts: f"the OpenSM of the master {facts.masters[0].port} is found on {facts.masters[0].place}",
         f"where these are one host, name it once, and this host not at all; {_BESIDE}",
     ),
     State(
         "one master, an OpenSM on this host or on one that was named",
         "opensm",
-        lambda facts: any(each.host is not None for each in facts.masters),
-        lambda facts: f"through OpenSM (master {facts.masters[0].port} on {facts.masters[0].host or 'this host'})",
+        lambda facts: any(each.hosts for each in facts.masters),
+        lambda facts: f"through OpenSM (master {facts.masters[0].port} on {facts.masters[0].place})",
     ),
     State(
         "one master, on no host that was named",
@@ -197,8 +195,8 @@ class Choice:
 
 def fixed(by_site: str) -> Choice | None:
     """Return the method that a site file fixes; None where it is UFM."""
-    found = f"{by_site} (site file)"
-    return Choice("direct", found) if by_site == "direct" else Choice("opensm", found) if by_site == "opensm" else None
+    method = next((each for each in get_args(Method) if each == by_site), None)
+    return None if method is None else Choice(method, f"{by_site} (site file)")
 
 
 def choose(facts: Facts) -> Choice:

@@ -272,9 +272,8 @@ def is_simulated(where: Where) -> bool:
 def _warn_of_missing_keystore(where: Where) -> None:
     from ibkeys.store.private_files import is_there
 
-    if not is_typed("keystore") and not is_from_site("keystore"):
-        return
-    if where.keystore and not is_there(Path(where.keystore), "key store"):
+    is_named = is_typed("keystore") or is_from_site("keystore")
+    if is_named and where.keystore and not is_there(Path(where.keystore), "key store"):
         exits.warn(f"--keystore: {where.keystore}: there is no such file, so its keys will not be used")
 
 

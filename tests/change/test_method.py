@@ -15,8 +15,8 @@ from ibkeys.errors import Refused
 from ibkeys.mad.const import SM_STATE_NAMES
 
 PAGE = Path(__file__).parents[2] / "man" / "ibkeys-apply.1"
-MASTER = SmFact("'sm1' port 1", "master", host="")
-STANDBY = SmFact("'sm2' port 1", "standby", host="")
+MASTER = SmFact("'sm1' port 1", "master", hosts=("",))
+STANDBY = SmFact("'sm2' port 1", "standby", hosts=("",))
 THEIRS = SmFact("'sm3' port 1", "master")
 FACTS = {
     "a host cannot be examined": [
@@ -25,17 +25,17 @@ FACTS = {
     ],
     "two SMs are master": [Facts((MASTER, THEIRS), ("OpenSM 1",))],
     "an SM is discovering: it starts, or a failover is under way": [
-        Facts((SmFact("'sm1' port 1", "discovering", host=""),), ("OpenSM 1",)),
+        Facts((SmFact("'sm1' port 1", "discovering", hosts=("",)),), ("OpenSM 1",)),
         Facts((MASTER, SmFact("'sm2' port 1", "discovering")), ("OpenSM 1",)),
     ],
     "one master, and its OpenSM is found on several hosts": [
-        Facts((SmFact("'sm1' port 1", "master", host="", also_on=("sm1",)),), ("OpenSM 1", "OpenSM 1 on sm1")),
+        Facts((SmFact("'sm1' port 1", "master", hosts=("", "sm1")),), ("OpenSM 1", "OpenSM 1 on sm1")),
     ],
     "one master, an OpenSM on this host or on one that was named": [
         Facts((MASTER,), ("OpenSM 1",)),
         Facts((MASTER, STANDBY), ("OpenSM 1", "OpenSM 2")),
         Facts((MASTER, SmFact("'sm2' port 1", None)), ("OpenSM 1",)),
-        Facts((SmFact("'sm1' port 1", "master", host="sm1"),), ("OpenSM 1 on sm1",)),
+        Facts((SmFact("'sm1' port 1", "master", hosts=("sm1",)),), ("OpenSM 1 on sm1",)),
     ],
     "one master, on no host that was named": [Facts((THEIRS,)), Facts((THEIRS, STANDBY), ("OpenSM 2",))],
     "no master, and a standby": [Facts((STANDBY,), ("OpenSM 2",)), Facts((SmFact("'sm3' port 1", "standby"),))],
@@ -48,7 +48,9 @@ FACTS = {
     "no SM": [Facts(), Facts((SmFact("'sm1' port 1", "not active", is_sm=False),))],
 }
 ROWS = [(words, facts) for words, several in FACTS.items() for facts in several]
-SMS = builds(SmFact, text(), none() | sampled_from([*SM_STATE_NAMES.values(), "state 9"]), booleans(), none() | text())
+SMS = builds(
+    SmFact, text(), none() | sampled_from([*SM_STATE_NAMES.values(), "state 9"]), booleans(), lists(text()).map(tuple)
+)
 
 
 @pytest.mark.parametrize(("words", "facts"), ROWS, ids=[words for words, _ in ROWS])
@@ -83,7 +85,7 @@ def test_nothing_is_sent_beside_anything_that_shows_a_subnet_manager(
     masters = [each for each in sms if each.state == "master"]
     assert (method == "opensm") == (
         len(masters) == 1
-        and masters[0].host is not None
+        and len(masters[0].hosts) == 1
         and not unreached
         and not any(each.state == "discovering" for each in sms)
     )
