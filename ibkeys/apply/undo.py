@@ -48,8 +48,9 @@ def plan_undo(
             found = [record.id for record in records if record.state != "undone" and record.undoes is None]
             if not found:
                 which = "that can still be undone" if operation is None else f"{operation}, nor any other"
-                place = writer.fabric.stores.journal or "the journal"
-                raise StoreError(f"nothing to undo: {place} has no operation {which}; `ibkeys plan` makes a new plan")
+                raise StoreError(
+                    f"nothing to undo: {journal.in_words} has no operation {which}; `ibkeys plan` makes a new plan"
+                )
             operation = found[-1]
         record = journal.find(operation)
         if record.state == "undone":

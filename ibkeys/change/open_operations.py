@@ -52,7 +52,7 @@ def to_resume(journal: Journal, operation: int | None) -> Target:
     found = known.left()
     if not found:
         raise StoreError(
-            f"no operation is open in {_name(journal)}: see `ibkeys journal`, or make a new plan (`ibkeys plan`)"
+            f"no operation is open in {journal.in_words}: see `ibkeys journal`, or make a new plan (`ibkeys plan`)"
         ).explained(_IF_JOURNAL_IS_LOST)
     can_go_on = [each for each in found if each.goes_back or each.kind != "other"]
     return _only(can_go_on or found)
@@ -67,7 +67,7 @@ def to_end(journal: Journal, operation: int | None) -> Target:
     found = list(dict.fromkeys([*known.left(), *known.waiting()]))
     if not found:
         raise StoreError(
-            f"no operation is open in {_name(journal)}, so there is no record to end: see `ibkeys journal`"
+            f"no operation is open in {journal.in_words}, so there is no record to end: see `ibkeys journal`"
         )
     return _only(found)
 
@@ -92,8 +92,8 @@ def to_undo(journal: Journal, operation: int | None) -> Target:
         )
     if not found:
         raise StoreError(
-            f"nothing to undo: {_name(journal)} has no operation that can still be undone (`ibkeys journal`); `ibkeys "
-            "plan` makes a new plan"
+            f"nothing to undo: {journal.in_words} has no operation that can still be undone (`ibkeys journal`); "
+            "`ibkeys plan` makes a new plan"
         ).explained(_IF_JOURNAL_IS_LOST)
     return _only(found)
 
@@ -205,14 +205,15 @@ class _Known:
     def __init__(self, journal: Journal) -> None:
         self.records = {each.id: each for each in journal.list_operations()}
         self._runs = Runs(journal)
+        self._journal = journal.in_words
 
     def named(self, operation: int) -> OperationRecord:
         """Return one of them. Raises StoreError."""
         if operation not in self.records:
             none = "" if self.records else ", nor any other"
             raise StoreError(
-                f"the journal has no operation {operation}{none}; `ibkeys journal` lists them, and `ibkeys plan` makes "
-                "a new plan"
+                f"{self._journal} has no operation {operation}{none}; `ibkeys journal` lists them, and `ibkeys plan` "
+                "makes a new plan"
             )
         return self.records[operation]
 
@@ -254,10 +255,6 @@ def _kind(record: OperationRecord) -> Kind:
 
 def _kind_of(command: str) -> Kind:
     return "keys" if command in KEY_COMMANDS else _KINDS.get(command, "other")
-
-
-def _name(journal: Journal) -> str:
-    return f"the journal {journal.path}" if journal.path is not None else "the journal"
 
 
 def _only(found: Sequence[Target]) -> Target:

@@ -109,7 +109,7 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
 """The commands by what they are for. Their order is that of every list: help, completion, ibkeys(1), the site."""
 LISTED: Final = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 COMMANDS: Final = {**LISTED, "completion": Entry("tools.completion", "Print the completion script of a shell.")}
-"""Also what is typed once, or by a package, and stands in no list."""
+"""All commands: the listed ones, and `completion`, which a user types once or a package runs."""
 FIRST: Final[Mapping[str, Sequence[str]]] = {
     "start": ("doctor", "audit", "report"),
     "ask": ("pkey-show", "mkey-show", "why", "matrix", "diff"),

@@ -163,8 +163,8 @@ def confirm(
 
 
 def require_typed_method(consent: Changing, choice: Choice | None) -> None:
-    """Raise Refused if ibkeys chose the method of a change and asks nobody about it: with --yes, or without a terminal.
-    A dry run asks nothing. *choice*: None if the user chose the method."""
+    """Raise Refused if ibkeys chose the method of a change and cannot ask whether it is meant: with --yes, or without a
+    terminal. A dry run needs no answer. *choice*: None if the user chose the method."""
     if choice is not None and not consent.dry_run and (consent.yes or not is_a_terminal()):
         raise choice.refuse_untyped()
 

@@ -159,7 +159,8 @@ class Directory:
         troubles = len(self.fabric.troubles)
         if troubles:
             hint += f" ({counted(troubles, 'port')} could not be read: see discover)"
-        return NotFound(f"{clean(word)!r}: nothing that was read has this name{hint}", tuple(hosts) or (word,))
+        kind = "GUID" if word.startswith("0x") else "name"
+        return NotFound(f"{clean(word)!r}: nothing that was read has this {kind}{hint}", tuple(hosts) or (word,))
 
 
 def require_distinct(ports: Iterable[Port]) -> None:

@@ -106,7 +106,7 @@ def test_journal_of_one_operation_tells_what_it_overwrote(cli: Cli, plan: Path) 
     assert len(rows) == 4 + 2 + 2
     assert {row["status"] for row in rows} == {"done"}
     result = cli("journal", 9)
-    assert (result.code, "has no operation 9" in result.error) == (3, True)
+    assert (result.code, "fabric.journal has no operation 9" in result.error) == (3, True)
 
 
 def test_a_journal_in_memory_is_no_journal(cli: Cli) -> None:

@@ -130,6 +130,6 @@ def waiting_for_confirmation(journal: Journal) -> int:
     found = [str(record.id) for record in journal.list_operations() if record.awaits_confirmation]
     if len(found) != 1:
         several = f"operations {', '.join(found)} wait for a confirmation: name one"
-        none = f"no operation is waiting for a confirmation in the journal {journal.path}; see `ibkeys journal`"
+        none = f"no operation is waiting for a confirmation in {journal.in_words}; see `ibkeys journal`"
         raise StoreError(several if found else none)
     return int(found[0])

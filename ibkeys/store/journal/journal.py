@@ -162,6 +162,11 @@ class Journal(Store):
         """Open a journal to be read: it is neither made nor changed, and one of an earlier version stays as it is."""
         return cls(path, create=False, upgrade=False)
 
+    @property
+    def in_words(self) -> str:
+        """The journal with its path, for messages."""
+        return f"the journal {self.path}" if self.path is not None else "the journal"
+
     def identity(self) -> str:
         """Return the random name of this journal: 32 hexadecimal digits, the same in its copies and backups."""
         rows = self.database.query("SELECT identity FROM identities", of="identities")
@@ -427,4 +432,4 @@ class Journal(Store):
 
     def _require(self, operation: int) -> None:
         if not self.database.query("SELECT 1 FROM operations WHERE id = ?", (operation,)):
-            raise StoreError(f"the journal has no operation {operation}; `ibkeys journal` lists them")
+            raise StoreError(f"{self.in_words} has no operation {operation}; `ibkeys journal` lists them")
