@@ -16,7 +16,7 @@ SCHEMAS = ROOT / "docs" / "published" / "schemas"
 
 
 def write() -> None:
-    """Write what is in the tree, then every page into docs/reference, and remove those that are no longer made."""
+    """Write the made files of the repository and all pages of docs/reference; remove pages that are no longer made."""
     for path, text in in_tree():
         _write(path, text)
     pages = dict(_pages())

@@ -256,8 +256,6 @@ def guid_of(port: Port) -> str | None:
 
 PEER_PARTS: Final = ("node_guid", "node_desc", "node_type", "port")
 """What names the far end of a link."""
-PEER_COLUMNS: Final = tuple(f"peer_{part}" for part in PEER_PARTS)
-"""The same as columns of CSV."""
 
 
 MAY_STOP_LISTED: Final = 8

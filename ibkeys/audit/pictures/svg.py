@@ -84,7 +84,7 @@ def fitting(words: str, most: int) -> str:
 
 
 def broken(words: str, most: int) -> list[str]:
-    """Return *words* in lines of a `text_width` of *most*, broken after commas; what is longer by itself is cut."""
+    """Return *words* as lines, broken after commas. No line has a `text_width` above *most*: a longer part is cut."""
     lines = [""]
     for part in re.split(r"(?<=,) ", clean(words)):
         longer = f"{lines[-1]} {part}" if lines[-1] else part

@@ -17,7 +17,7 @@ from ibkeys.cli.documents.field import (
     maybe,
     object_of,
 )
-from ibkeys.cli.documents.shared import ERRORS, GUID, LOOKED_AT, P_KEY, PORT, UNREACHED
+from ibkeys.cli.documents.shared import ERRORS, GUID, LOOKED_AT, MESSAGE, P_KEY, PARTITION, PORT, UNREACHED
 
 _POLICY: Final = object_of(Field("file", TEXT, "The file of the policy."), Field("digest", TEXT, "Its SHA-256."))
 
@@ -50,7 +50,6 @@ _SA: Final = object_of(
         for each in _RECORDS
     )
 )
-_SAYS: Final = "a list of P_Keys, empty for no member; `inbound` and `outbound`; `m_key_protect_bits` and "
 _LEVEL: Final = (
     Field("m_key_protect_bits", maybe(NUMBER), "M_KeyProtectBits. Null: not known.", optional=True),
     Field("m_key_lease_period", maybe(NUMBER), "M_KeyLeasePeriod in seconds. Null: not known.", optional=True),
@@ -109,7 +108,7 @@ COMPARE: Final = Document(
         ERRORS,
         UNREACHED,
     ),
-    Rows("value; - is no member, and what is empty is unknown", (*PORT, *COMPARED)),
+    Rows("value; - means no member, and an empty field means unknown", (*PORT, *COMPARED)),
 )
 
 # --- compare --ipoib --------------------------------------------------------------------------------------------------
@@ -123,18 +122,16 @@ _GROUP_VALUES: Final = (
     Field("t_class", TEXT, "Its traffic class, in hex."),
     Field("flow_label", TEXT, "Its flow label, in hex."),
 )
-_PARTITION: Final = Field("partition", P_KEY, "The partition, without its membership bit.")
 _NAME: Final = Field("name", maybe(TEXT), "Its name in the policy. Null: it has none.")
 _MGID: Final = Field("mgid", TEXT, "The MGID of the group, written as an IPv6 address.")
 _BROADCAST: Final = Field("broadcast", FLAG, "Whether it is the IPv4 broadcast group of the partition.")
 _STATES: Final = ("as-planned", "differs", "missing", "no-member", "unexpected", "unknown")
 _STATE: Final = Field("state", TEXT, f"{', '.join(_STATES[:-1])} or {_STATES[-1]}, as under IPOIB GROUPS.")
-_MESSAGE: Final = Field("message", TEXT, "The same in words.")
 _PLANNED: Final = Field("planned", maybe(object_of(*_GROUP_VALUES)), "What the policy says. Null: no such group.")
 _FOUND: Final = Field("found", maybe(object_of(*_GROUP_VALUES)), "What the SA says. Null: it shows no such group.")
 
 _JOINS: Final = object_of(
-    _PARTITION,
+    PARTITION,
     _NAME,
     Field("ipoib", FLAG, "Whether the policy marks it ipoib."),
     Field("mgid", maybe(TEXT), "Its broadcast group. Null: the SA shows none."),
@@ -152,7 +149,7 @@ _JOINS: Final = object_of(
         "The members that cannot join.",
     ),
     Field("keeps_out", maybe(FLAG), "Whether no member can join. Null: not known."),
-    _MESSAGE,
+    MESSAGE,
 )
 
 COMPARE_IPOIB: Final = Document(
@@ -165,14 +162,14 @@ COMPARE_IPOIB: Final = Document(
             listed(
                 object_of(
                     _MGID,
-                    _PARTITION,
+                    PARTITION,
                     _NAME,
                     _BROADCAST,
                     _STATE,
                     _PLANNED,
                     _FOUND,
                     Field("differences", listed(TEXT), "Which values differ: pkey, mtu, rate, sl, and so on."),
-                    _MESSAGE,
+                    MESSAGE,
                 )
             ),
             "The groups of the policy in its order, then others.",
@@ -189,13 +186,13 @@ COMPARE_IPOIB: Final = Document(
     Rows(
         "group",
         (
-            *(_PARTITION, _NAME, _MGID, _BROADCAST, _STATE),
+            *(PARTITION, _NAME, _MGID, _BROADCAST, _STATE),
             *(
                 each._replace(name=f"{which.name}_{each.name}")
                 for each in _GROUP_VALUES
                 for which in (_PLANNED, _FOUND)
             ),
-            _MESSAGE,
+            MESSAGE,
         ),
     ),
     about="What `ibkeys compare --ipoib -f json` writes",

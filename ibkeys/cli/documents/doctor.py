@@ -54,7 +54,10 @@ DOCTOR: Final = Document(
             "What --report found. Null: without it.",
         ),
     ),
-    Rows("check and finding; of a finding ok is 1 for same, 0 for differs, and advice is what is assumed", _CHECK),
+    Rows(
+        "check and each finding; of a finding, ok is 1 (same) or 0 (differs), and advice is the assumption",
+        _CHECK,
+    ),
 )
 HARDWARE: Final = Document(
     "hardware",

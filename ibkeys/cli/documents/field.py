@@ -150,7 +150,7 @@ def object_of(*fields: Field) -> Kind:
 
 
 def by_name(values: Kind) -> Kind:
-    """Return the kind of an object that has *values* under names that depend on what was found."""
+    """Return the kind of an object whose names are not fixed, such as indexes; its values are of the kind *values*."""
     return Kind(("object",), others=values)
 
 

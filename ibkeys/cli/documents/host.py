@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.cli.documents.field import FLAG, NUMBER, TEXT, Document, Field, Rows, listed, maybe, object_of
-from ibkeys.cli.documents.shared import P_KEY, P_KEY_ENTRY, PORT, PORT_NUMBER
+from ibkeys.cli.documents.shared import P_KEY, P_KEY_ENTRY, P_KEYS, PORT, PORT_NUMBER
 
 _DEVICE: Final = Field("device", TEXT, "The RDMA device, as mlx5_0.")
 _LINK_LAYER: Final = Field("link_layer", maybe(TEXT), "InfiniBand or Ethernet. Null: not read.")
@@ -35,7 +35,7 @@ _PORT: Final = object_of(
     Field("virtual_function", maybe(FLAG), "Whether the device is a virtual function. Null: not known."),
     Field("virtual_function_reason", TEXT, "From what that follows."),
     _CAPACITY,
-    Field("pkeys", maybe(listed(P_KEY_ENTRY)), "The entries that are not empty. Null: the table was not read."),
+    P_KEYS,
     Field("unread", listed(NUMBER), "The indexes that could not be read."),
     Field(
         "port_xmit_constraint_errors",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.cli.documents.field import NUMBER, TEXT, Document, Field, Rows, listed, maybe, object_of
-from ibkeys.cli.documents.shared import ERRORS, P_KEY_ENTRY, PORT, UNREACHED, changed_ports
+from ibkeys.cli.documents.shared import ERRORS, P_KEY_ENTRY, P_KEYS, PORT, UNREACHED, changed_ports
 
 _CAPACITY: Final = Field("capacity", maybe(NUMBER), "How many entries the table can have. Null: not read.")
 _VIRTUAL_PORTS: Final = maybe(
@@ -17,7 +17,7 @@ _VIRTUAL_PORTS: Final = maybe(
 )
 _VALUES: Final = (
     _CAPACITY,
-    Field("pkeys", maybe(listed(P_KEY_ENTRY)), "The entries that are not empty. Null: the table was not read."),
+    P_KEYS,
     Field(
         "virtual_ports",
         _VIRTUAL_PORTS,

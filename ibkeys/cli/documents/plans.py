@@ -26,6 +26,7 @@ from ibkeys.cli.documents.shared import (
     GUID,
     INTERLOCKS,
     NOTES,
+    OPERATION,
     P_KEY,
     PHASE,
     PORT,
@@ -82,7 +83,11 @@ PLAN: Final = Document(
         Field(
             "fabric",
             object_of(
-                Field("digest", TEXT, "A digest of what was read of the fabric."),
+                Field(
+                    "digest",
+                    TEXT,
+                    "The digest of the values that were read and that the plan changes.",
+                ),
                 Field("sm_guid", GUID, "The port GUID of the master. Null: not known."),
                 Field("sm_evidence", maybe(TEXT), "What is known of the master, in words. Null: nothing."),
             ),
@@ -145,8 +150,8 @@ _MADE: Final = (
     DRY_RUN,
     APPLIED,
     Field("complete", FLAG, "Whether nothing is left to do."),
-    Field("gone_back", FLAG, "Whether it was rolled back, because nobody confirmed it."),
-    Field("operation", maybe(NUMBER), "The operation in the journal. Null: none was begun."),
+    Field("gone_back", FLAG, "Whether the change was rolled back because nobody confirmed it."),
+    OPERATION,
     Field("digest", maybe(TEXT), "The digest of the plan. Null: it follows none."),
     Field("carrier", TEXT, "The method: direct, opensm or ufm."),
     Field("phases", listed(PHASE), "What is done, in this order."),

@@ -12,8 +12,9 @@ from ibkeys.cli.documents.shared import (
     ERRORS,
     GUID,
     MEMBERSHIP,
+    MESSAGE,
     MULTICAST_GROUP,
-    P_KEY,
+    PARTITION,
     PORT,
     PORT_IDENTITY,
     UNREACHED,
@@ -21,9 +22,7 @@ from ibkeys.cli.documents.shared import (
 
 _FILE: Final = Field("file", TEXT, "The policy.")
 _DIGEST: Final = Field("digest", TEXT, "Its SHA-256.")
-_PARTITION: Final = Field("partition", P_KEY, "The partition, without its membership bit.")
 _KIND: Final = Field("kind", TEXT, "Its name.")
-_MESSAGE: Final = Field("message", TEXT, "The same in words.")
 
 # --- policy-check -----------------------------------------------------------------------------------------------------
 
@@ -32,7 +31,7 @@ _PROBLEM: Final = (
     *_PLACE,
     Field("severity", TEXT, "error, warning or note."),
     Field("code", TEXT, "Its name, as listed below."),
-    _MESSAGE,
+    MESSAGE,
 )
 _MEMBER: Final = object_of(
     Field("who", TEXT, "GUID, or the word of the policy: ALL, ALL_CAS, ALL_SWITCHES, ALL_ROUTERS or SELF."),
@@ -55,7 +54,7 @@ POLICY_CHECK: Final = Document(
             "partitions",
             listed(
                 object_of(
-                    _PARTITION,
+                    PARTITION,
                     Field("name", maybe(TEXT), "Its name. Null: it has none."),
                     Field("automatic", FLAG, "Whether OpenSM picks its P_Key."),
                     Field("indx0", FLAG, "Whether its P_Key is at index 0 of its members."),
@@ -78,7 +77,7 @@ _WHAT: Final = Field("what", TEXT, "joins, leaves or membership.")
 _BEFORE: Final = BEFORE._replace(about="The membership by A: full, limited or both. Null: no member.")
 _AFTER: Final = AFTER._replace(about="The membership by B: full, limited or both. Null: no member.")
 _CHANGED: Final = (
-    _PARTITION,
+    PARTITION,
     Field("name", maybe(TEXT), "Its name. Null: it has none.", "Name"),
     _WHAT._replace(about="joins, leaves, membership, index-0, name, or group and the MGID of one."),
     BEFORE,
@@ -95,7 +94,7 @@ POLICY_DIFF: Final = Document(
             "partitions",
             listed(
                 object_of(
-                    _PARTITION,
+                    PARTITION,
                     Field("name_a", maybe(TEXT), "Its name by A. Null: no members, or no name."),
                     Field("name_b", maybe(TEXT), "Its name by B. Null: no members, or no name."),
                     Field("members", listed(object_of(*PORT, _WHAT, _BEFORE, _AFTER)), "The ports that change."),
@@ -157,13 +156,13 @@ POLICY_FROM: Final = Document(
         ),
         Field(
             "unsaid",
-            listed(object_of(_KIND, _MESSAGE, Field("ports", listed(PORT_IDENTITY), "The ports."))),
+            listed(object_of(_KIND, MESSAGE, Field("ports", listed(PORT_IDENTITY), "The ports."))),
             "What the policy does not say of the fabric.",
         ),
         ERRORS,
         UNREACHED,
     ),
-    Rows("port and what the policy does not say of it", (*PORT, _KIND, _MESSAGE)),
+    Rows("port and what the policy does not say of it", (*PORT, _KIND, MESSAGE)),
 )
 
 # --- partition-add, partition-remove ----------------------------------------------------------------------------------

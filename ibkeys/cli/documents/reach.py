@@ -24,6 +24,7 @@ from ibkeys.cli.documents.shared import (
     MEMBERSHIP,
     NOT_ACTIVE,
     P_KEY,
+    PARTITION,
     PORT,
     PORT_IDENTITY,
     UNREACHED,
@@ -61,7 +62,6 @@ def _named(side: Field) -> list[Field]:
     return [each for each in parts_of(side) if each.name.endswith(("port_guid", "node_desc"))]
 
 
-_PARTITION: Final = Field("partition", P_KEY, "The partition, without its membership bit.")
 _NAME: Final = Field("name", maybe(TEXT), "Its name in the policy. Null: it has none, or without --policy.")
 
 MATRIX: Final = Document(
@@ -73,7 +73,7 @@ MATRIX: Final = Document(
             "partitions",
             listed(
                 object_of(
-                    _PARTITION,
+                    PARTITION,
                     _NAME,
                     Field("full", listed(PORT_IDENTITY), "Its full members; a port with both P_Keys is in both lists."),
                     Field("limited", listed(PORT_IDENTITY), "Its limited members."),
@@ -102,7 +102,7 @@ MATRIX: Final = Document(
         ERRORS,
         UNREACHED,
     ),
-    Rows("member", (*PORT, _PARTITION, _NAME, Field("membership", MEMBERSHIP))),
+    Rows("member", (*PORT, PARTITION, _NAME, Field("membership", MEMBERSHIP))),
     Rows(
         "P_Key of a pair, with --pairs",
         (*_named(_A), *_named(_B), *_KEYS, Field("way", one_of("both", "a_to_b", "unknown"), "The direction.")),
@@ -112,7 +112,11 @@ MATRIX: Final = Document(
 # --- why --------------------------------------------------------------------------------------------------------------
 
 _CAN_TALK: Final = (
-    Field("can_talk", maybe(FLAG), "Whether the two can talk. Null: it depends on the route or on what was not read."),
+    Field(
+        "can_talk",
+        maybe(FLAG),
+        "Whether the two can talk. Null: the route decides, or a value was not read.",
+    ),
     Field("a_to_b", maybe(FLAG), "Whether packets from A get to B. Null: not known."),
     Field("b_to_a", maybe(FLAG), "Whether packets from B get to A. Null: not known."),
 )

@@ -50,6 +50,9 @@ MEMBERSHIP: Final = shared(
     "Both: with both P_Keys of the partition. Null: not a member.",
     one_of("full", "limited", "both", None),
 )
+PARTITION: Final = Field("partition", P_KEY, "The partition, without its membership bit.")
+MESSAGE: Final = Field("message", TEXT, "The same in words.")
+OPERATION: Final = Field("operation", maybe(NUMBER), "The operation in the journal. Null: none was begun.")
 VALUE: Final = Kind(("boolean", "integer", "string", "null"))
 """A value that a change has before or after: a number; true or false for enforcement; text for P_Keys and states."""
 
@@ -107,6 +110,9 @@ P_KEY_ENTRY: Final = shared(
         Field("membership", MEMBERSHIP, "What the membership bit says: full or limited.", title="Membership"),
     ),
 )
+P_KEYS: Final = Field(
+    "pkeys", maybe(listed(P_KEY_ENTRY)), "The entries that are not empty. Null: the table was not read."
+)
 
 # --- changes ----------------------------------------------------------------------------------------------------------
 
@@ -128,7 +134,7 @@ CHANGED_MEMBER: Final = shared(
     "A member of a partition that changes in a policy. Null: no member.",
     object_of(
         *PORT,
-        Field("partition", P_KEY, "The partition, without its membership bit."),
+        PARTITION,
         Field("name", maybe(TEXT), "The name of the partition in the policy. Null: it has none."),
         Field("who", TEXT, "The member as the policy names it."),
         BEFORE,
@@ -160,13 +166,13 @@ RUN_SUMMARY: Final = shared(
     object_of(
         UNREACHED,
         Field("via", TEXT, "How the ports are changed: direct or opensm."),
-        Field("operation", maybe(NUMBER), "The operation in the journal. Null: none was begun."),
+        OPERATION,
         Field("done", NUMBER, "Ports that were changed, and verified."),
         Field("skipped", NUMBER, "Ports that were left alone."),
         Field("failed", NUMBER, "Ports whose change failed."),
         Field("waiting", NUMBER, "Ports that are still to be changed."),
         Field("unread", NUMBER, "Skipped ports that could not be read or were not found, or have an unknown key."),
-        Field("overtaken", NUMBER, "Skipped ports that have what somebody else set since."),
+        Field("overtaken", NUMBER, "Skipped ports that somebody else has changed meanwhile."),
         Field("unresolved", NUMBER, "Failed ports that answer neither to the new key nor to the old one."),
         Field("replies_lost", NUMBER, "Sets that took effect although no reply came."),
         Field("sets_lost", NUMBER, "Sets that never arrived and were sent again."),
@@ -191,7 +197,7 @@ BREAK: Final = shared(
         Field("partition", P_KEY, "The partition that they share."),
         Field("ports", listed(PORT_IDENTITY), "no-room: the ports whose tables are full; circle: those that move."),
         Field("pairs", listed(listed(GUID)), "The port GUIDs of each pair."),
-        Field("message", TEXT, "The same in words."),
+        MESSAGE,
         Field("kind", TEXT, "Why: no-room (a table is full) or circle (ports wait for each other)."),
     ),
 )
@@ -244,7 +250,7 @@ RULE_RESULT: Final = shared(
                     *PORT,
                     Field("result", TEXT, "What the rule says of this one: fail, unknown or waived."),
                     Field("evidence", OBJECT, "What was read: for each attribute its fields. M_Keys are fingerprints."),
-                    Field("message", TEXT, "The same in words."),
+                    MESSAGE,
                     Field("time", TIME, "When it was read."),
                     Field("m_key_used", maybe(FLAG), "Whether an M_Key was sent. Null: a file, not a port."),
                     Field("waiver", maybe(TEXT), "Why it is waived, and until when. Null: it is not."),
