@@ -41,8 +41,8 @@ APPLY: Final = ("apply", "plan.json", *THROUGH, "--allow-removals", *BLUNT)
 _UNDO: Final = ("undo", *BLUNT)
 _UNDO_APPLY: Final = ("undo", "1", *BLUNT)
 _HARDEN: Final = ("harden", *THROUGH)
-_UNDO_HARDENING: Final = ("undo", "3")
-"""The hardening is the third operation, after the folders and the keys of the subnet manager."""
+_UNDO_HARDENING: Final = ("undo", "2")
+"""The change of part_enforce is the second operation, after the keys of the subnet manager."""
 _SECRETS: Final = (f"sm_key {THEIRS:#x}", f"sa_key {THEIRS:#x}")
 _OPEN: Final = f"{CONF}part_enforce off\n"
 KINDS: Final = {
