@@ -103,7 +103,8 @@ class Stores:
 def open_port(backend: str | Subnet, local: Local | None = None) -> UmadPort:
     """Open the local port that `ibkeys.open` would; a caller that wants to watch the port wraps it.
 
-    Raises TransportError, UsageError, FileFormatError, AddressError, StoreError.
+    ``sim:FILE`` takes a net file, and all that `ibkeys.replica.sources.read_subnet` does. Raises TransportError,
+    UsageError, FileFormatError, AddressError, StoreError.
     """
     local = local or Local()
     if backend == "umad":
@@ -114,7 +115,9 @@ def open_port(backend: str | Subnet, local: Local | None = None) -> UmadPort:
 
     if not isinstance(backend, str):
         return port_on(backend, local.ca, local.port, local.at)
-    return open_simulated(backend, local.ca, local.port, local.at)
+    from ibkeys.replica.sources import read_subnet
+
+    return open_simulated(backend, local.ca, local.port, local.at, read_subnet)
 
 
 def open_fabric(
@@ -145,7 +148,7 @@ def open_fabric(
         raise
     fabric.stores = paths
     fabric.is_simulated = simulated
-    fabric.warnings = [*warnings, *(of_sa.warnings if of_sa is not None else ())]
+    fabric.warnings = [*_assumed_of(umad), *warnings, *(of_sa.warnings if of_sa is not None else ())]
     if isinstance(backend, str):
         fabric.as_options = partial(_as_options, backend, local or Local(), keys or Keys(), paths, fabric, node_names)
     fabric.reload_keys = _reloading(fabric, sources, of_sa)
@@ -207,6 +210,13 @@ def _simulation_of(umad: UmadPort) -> tuple[bool, Path | None]:
     """Return whether a port is on a simulated subnet, and the file that this is kept in."""
     port = innermost(umad)
     return hasattr(port, "subnet"), getattr(port, "state_path", None)
+
+
+def _assumed_of(umad: UmadPort) -> list[str]:
+    """Return what is to be said of a subnet that was made of a snapshot, in which some ports lack something."""
+    subnet = getattr(innermost(umad), "subnet", None)
+    lacking = [str(each) for each in subnet.assumed if each.count is not None] if subnet is not None else []
+    return [f"simulated, and not as it was recorded: {'; '.join(lacking)}"] if lacking else []
 
 
 def _sources(keys: Keys, paths: StorePaths) -> KeySources:

@@ -8,10 +8,10 @@ Installing ibkeys makes pytest load it.
         my_script.retire(ib_fabric, "cn001 mlx5_0")
         assert ib_subnet.port("cn001 mlx5_0", 1).p_keys[1] == 0
 
-Without the marker the packaged demo fabric is used. Its arguments: the net file (relative to the test's folder, then
-to pytest's root); ``port_guids=``, ``links=`` and ``seed=`` as `ibkeys.sim.subnet.Subnet.from_file` has them; ``sm=``,
-the node with the master SM; ``at=`` and ``port=``, where the script sits. ``ib_subnet`` is the subnet's physical side,
-``ib_fabric`` what `ibkeys.open` returns on it, ``ib_port`` the handle of the port that the script uses.
+Without the marker the packaged demo fabric is used. Its arguments: the net file or snapshot (relative to the test's
+folder, then to pytest's root); ``port_guids=``, ``links=`` and ``seed=`` as `ibkeys.replica.sources.read_subnet` has
+them; ``sm=``, the node with the master SM; ``at=`` and ``port=``, where the script sits. ``ib_subnet`` is the subnet's
+physical side, ``ib_fabric`` what `ibkeys.open` returns on it, ``ib_port`` the handle of the port that the script uses.
 ``ib_subnet.faults`` makes things go wrong.
 """
 
@@ -42,12 +42,12 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def ib_subnet(request: pytest.FixtureRequest) -> Subnet:
     """The simulated subnet: its physical state, faults, cables and clock."""
-    from ibkeys.sim.subnet import Subnet
+    from ibkeys.replica.sources import read_subnet
     from ibkeys.umad.sim_spec import DEMO
 
     options = _options(request)
     path = _find(request, options["file"]) if "file" in options else DEMO
-    subnet = Subnet.from_file(path, **{name: options[name] for name in _SUBNET_OPTIONS if name in options})
+    subnet = read_subnet(path, **{name: options[name] for name in _SUBNET_OPTIONS if name in options})
     if "sm" in options:
         subnet.set_sm(options["sm"])
     return subnet

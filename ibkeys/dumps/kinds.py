@@ -31,6 +31,7 @@ class Kind:
     read: Callable[[Path, int], DumpFacts]
 
 
+NETDISCOVER: Final = Kind("ibnetdiscover", netdiscover.BEGINS, False, 2 * files.LIST, netdiscover.read_netdiscover)
 SMPQUERY: Final = Kind("smpquery", smpquery.BEGINS, False, files.LARGE, smpquery.read_smpquery)
 CACHE: Final = Kind("ibnetdiscover --cache", None, False, files.LARGE, cache.read_cache)
 KINDS: Final = (
@@ -39,12 +40,22 @@ KINDS: Final = (
     Kind("opensm-subnet.lst", subnet_list.BEGINS, True, files.LARGE, subnet_list.read_subnet_list),
     Kind("saquery", saquery.BEGINS, True, files.LARGE, saquery.read_saquery),
     SMPQUERY,
-    Kind("ibnetdiscover", netdiscover.BEGINS, False, 2 * files.LIST, netdiscover.read_netdiscover),
+    NETDISCOVER,
 )
 
 
 def kind_of(path: Path) -> Kind:
     """Return what kind of file *path* is, by its first 64 KiB. Raises FileFormatError."""
+    kind = kind_if_known(path)
+    if kind is None:
+        names = ", ".join(kind.name for kind in KINDS)
+        raise FileFormatError(f"is not a file that can be imported; these can: {names}", str(path))
+    return kind
+
+
+def kind_if_known(path: Path) -> Kind | None:
+    """Return what kind of file *path* is, by its first 64 KiB; None for none of these. Raises FileFormatError for one
+    that cannot be read."""
     with readable(path):
         head = files.read_head(path, _HEAD)
     if head.startswith(cache.MAGIC_BYTES):
@@ -53,8 +64,7 @@ def kind_of(path: Path) -> Kind:
         for kind in KINDS:
             if kind.begins is not None and kind.begins.match(line):
                 return kind
-    names = ", ".join(kind.name for kind in KINDS)
-    raise FileFormatError(f"is not a file that can be imported; these can: {names}", str(path))
+    return None
 
 
 def read_file(path: Path, kind: Kind, owner: PortFacts | None) -> DumpFacts:

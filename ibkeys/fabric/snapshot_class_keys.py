@@ -48,13 +48,14 @@ def class_key_rows(
         )
 
 
-def readings_of(rows: Sequence[Row], ports: Mapping[int, Port]) -> list[ClassKeyReading] | None:
+def readings_of(rows: Sequence[Row], ports: Mapping[int, Port], has_keys: bool) -> list[ClassKeyReading] | None:
     """Return what `class_key_rows` made, None where no port was asked. The key in KeyInfo is a fingerprint unless the
-    file holds keys. Raises KeyError or ValueError for what it cannot have made."""
+    file *has_keys*. Raises KeyError or ValueError for what it cannot have made."""
     found = []
     for port, of, state, key, fingerprint, _, _, _, with_key, known, detail, info, not_asked in rows:
-        if info is not None and (key is not None or fingerprint is not None):
-            shown = int(key, 16) if key is not None else int(fingerprint, 16)
+        text = key if key is not None and has_keys else fingerprint
+        if info is not None and text is not None:
+            shown = int(text, 16)
             info = KeySettings(_sized(info)).replace(key=shown).raw
         is_known = None if known is None else bool(known)
         whole = None if info is None else _sized(info)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -198,8 +199,9 @@ def _route_text(path: tuple[int, ...]) -> str:
     return ",".join(map(str, (0, *path)))
 
 
-def load_snapshot(path: Path, secret: Callable[[], Fingerprints | None] = lambda: None) -> Snapshot:
+def load_snapshot(path: Path, secret: Callable[[], Fingerprints | None] = lambda: None, keys: bool = True) -> Snapshot:
     """Read the snapshot in *path*. *secret*: gives the user's own fingerprints, asked for where keys are not in it.
+    *keys*: false to have the fingerprints also of a snapshot that was taken with its keys.
 
     Raises StoreError: no such file, no snapshot, a damaged one, a newer schema.
     """
@@ -207,7 +209,7 @@ def load_snapshot(path: Path, secret: Callable[[], Fingerprints | None] = lambda
     if not tables["nodes"]:
         raise StoreError(f"{path}: the snapshot has no node; take a new one")
     try:
-        snapshot = _Loader(tables).snapshot()
+        snapshot = _Loader(tables, keys).snapshot()
     except (LookupError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise StoreError(f"{path}: the snapshot is damaged ({type(error).__name__}); use another one") from error
     fingerprints = secret()
@@ -217,9 +219,10 @@ def load_snapshot(path: Path, secret: Callable[[], Fingerprints | None] = lambda
 
 
 class _Loader:
-    def __init__(self, tables: dict[str, Sequence[Row]]) -> None:
+    def __init__(self, tables: dict[str, Sequence[Row]], keys: bool) -> None:
         self.tables = tables
         self.about = _about(dict(tables["about"]))
+        self.about = replace(self.about, has_keys=self.about.has_keys and keys)
         self.fabric = Topology(notes=[text for (text,) in tables["notes"]])
         self.ports: dict[int, Port] = {}
 
@@ -245,7 +248,7 @@ class _Loader:
                 trouble.port.says_peer = False
         errors = {self.ports[port]: ConstraintErrors(*rest) for port, *rest in self.tables["constraint_errors"]}
         probes = {question: SaProbe(answer, detail) for question, answer, detail in self.tables["sa_probes"]}
-        class_keys = readings_of(self.tables["class_keys"], self.ports)
+        class_keys = readings_of(self.tables["class_keys"], self.ports, self.about.has_keys)
         files = [
             ImportedFile(name, kind, _time(written), bool(is_sm), m_keys)
             for _, name, kind, written, is_sm, m_keys in self.tables["imported_files"]
@@ -288,9 +291,8 @@ class _Loader:
             port.guid = guid_number(guid)
         port.path = _route(path) if path is not None else None
         if info is not None:
-            shown = 0
-            if m_key is not None or fingerprint is not None:
-                shown = int(m_key, 16) if m_key is not None else int(fingerprint, 16)
+            text = m_key if m_key is not None and self.about.has_keys else fingerprint
+            shown = int(text, 16) if text is not None else 0
             view = PortInfo(info)
             port.info = (view.replace(m_key=shown) if port.is_end_port else view).raw
             port.says_m_key = state != "unreadable" or not port.is_end_port

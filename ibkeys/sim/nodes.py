@@ -335,7 +335,7 @@ class Node:
             self.num_ports,
             self.system_image_guid,
             self.guid,
-            self.guid if self.is_switch else self.ports[ingress].guid,
+            self.arrival_port(ingress).guid,
             self.partition_capacity,
             self.device_id,
             self.revision,

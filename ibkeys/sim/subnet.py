@@ -45,13 +45,15 @@ class Subnet:
     wrong; ``receivers`` the programs at its ports; ``traps`` what its agents tell the SM; ``managers`` who runs a
     subnet manager; ``software`` what programs set on their nodes; ``cables`` the cables; ``carrier`` the way of each
     MAD; ``inbound_check`` what its switches check of memberships where they enforce inbound; ``fingerprint`` the same
-    for subnets of the same net file.
+    for subnets of the same net file; ``assumed`` what the file does not say.
     """
 
-    def __init__(self, file: NetFile, port_guids: PortGuids = "file", seed: int = 0, links: Links = "active") -> None:
+    def __init__(
+        self, file: NetFile, port_guids: PortGuids = "file", seed: int = 0, links: Links | None = None
+    ) -> None:
         if port_guids not in ("file", "ibsim"):
             raise UsageError(f"port GUIDs {port_guids!r}: they must be 'file' or 'ibsim'")
-        if links not in ("active", "initialize"):
+        if links not in (None, "active", "initialize"):
             raise UsageError(f"links {links!r}: they must be 'active' or 'initialize'")
         self.faults = Faults(seed)
         self.history = History()
@@ -70,22 +72,22 @@ class Subnet:
             node.first_routes = self.first_routes
         self.history.touched_ports.clear()
         self.history.forget_fresh()
-        identity = repr([(node.node_id, node.guid, node.num_ports) for node in self.nodes]) + repr(file.links)
-        self.fingerprint = hashlib.sha256(f"{port_guids} {links} {identity}".encode("utf-8", "replace")).hexdigest()
+        self.assumed = file.assumed
+        self.fingerprint = _fingerprint(file, port_guids, links)
 
     @classmethod
     def from_file(
-        cls, path: str | Path, port_guids: PortGuids = "file", seed: int = 0, links: Links = "active"
+        cls, path: str | Path, port_guids: PortGuids = "file", seed: int = 0, links: Links | None = None
     ) -> Self:
         """Build a subnet from a net file (ibsim's or ibnetdiscover's). Raises FileFormatError.
 
-        *port_guids*: those that the file prints, or "ibsim" for node GUID + port number. *links*: "active" as a subnet
-        manager left it (LIDs, routes, Active), "initialize" as after power-up.
+        *port_guids*: those that the file prints, or "ibsim" for node GUID + port number. *links*: "active", the
+        default, as a subnet manager left it (LIDs, routes, Active), "initialize" as after power-up.
         """
         return cls(parse_net_file(path), port_guids, seed, links)
 
     @classmethod
-    def from_text(cls, text: str, port_guids: PortGuids = "file", seed: int = 0, links: Links = "active") -> Self:
+    def from_text(cls, text: str, port_guids: PortGuids = "file", seed: int = 0, links: Links | None = None) -> Self:
         """As `from_file`, from the text of a net file."""
         return cls(parse_net_text(text), port_guids, seed, links)
 
@@ -245,3 +247,14 @@ class Subnet:
         """Do what is due: repeat traps and segments. A server in real time calls it; other callers need not."""
         self.traps.repeat_due(self.now)
         self.carrier.run_sa_timers()
+
+
+def _fingerprint(file: NetFile, port_guids: PortGuids, links: Links | None) -> str:
+    state = links or ("recorded" if file.is_recorded else "active")
+    identity = repr([(node.node_id, node.guid, node.num_ports) for node in file.nodes]) + repr(file.links)
+    found = hashlib.sha256(f"{port_guids} {state} {identity}".encode("utf-8", "replace"))
+    for node in file.nodes if file.is_recorded else ():
+        found.update(repr((node.switch_info, node.partition_cap, node.description)).encode())
+        for port in node.ports.values():
+            found.update(repr((port.number, port.guid, port.readings)).encode())
+    return found.hexdigest()

@@ -1,11 +1,11 @@
-"""What ``--backend sim:...`` says: which net file, and what is to be different in the subnet that is built of it."""
+"""What ``--backend sim:...`` says: which file, and what is to be different in the subnet that is built of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar, get_args
+from typing import Final, Protocol, TypeVar, get_args
 
 from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, INBOUND_CHECKS, InboundCheck
@@ -30,6 +30,13 @@ _OPTIONS: Final = (
 )
 
 
+class SubnetReader(Protocol):
+    """What makes a subnet of a file; the arguments are those of `Subnet.from_file`."""
+
+    def __call__(self, path: str | Path, port_guids: PortGuids, seed: int, links: Links | None, /) -> Subnet:
+        """Return the subnet. Raises FileFormatError, StoreError."""
+
+
 @dataclass(frozen=True, slots=True)
 class SimSpec:
     """What ``--backend sim:...`` says. ``path`` "" is the packaged demo fabric; the faults are shares from 0 to 1."""
@@ -38,7 +45,7 @@ class SimSpec:
     state: Path | None = None
     port_guids: PortGuids = "file"
     seed: int = 0
-    links: Links = "active"
+    links: Links | None = None
     sm: str = ""
     sa_key: SMKey | None = None
     enhanced_trust: bool = False
@@ -48,9 +55,10 @@ class SimSpec:
     delay: float = 0.0
     inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK
 
-    def load(self) -> Subnet:
-        """Build the subnet, without its saved state. Raises FileFormatError, AddressError."""
-        subnet = Subnet.from_file(self.path or DEMO, self.port_guids, self.seed, self.links)
+    def load(self, read: SubnetReader = Subnet.from_file) -> Subnet:
+        """Build the subnet, without its saved state. *read*: by default it takes a net file only. Raises what *read*
+        does, and AddressError."""
+        subnet = read(self.path or DEMO, self.port_guids, self.seed, self.links)
         subnet.inbound_check = self.inbound_check
         if self.sm:
             subnet.set_sm(self.sm)
@@ -94,7 +102,7 @@ def parse_spec(text: str) -> SimSpec:
         state=Path(values["state"]) if "state" in values else None,
         port_guids=_choice(values, "port-guids", _PORT_GUIDS),
         seed=_seed(values.get("seed", "0")),
-        links=_choice(values, "links", _LINKS),
+        links=_choice(values, "links", _LINKS) if "links" in values else None,
         sm=values.get("sm", ""),
         sa_key=SMKey.parse(values["sa-key"]) if "sa-key" in values else None,
         enhanced_trust=_choice(values, "sa-trust", _TRUSTS) == "enhanced",

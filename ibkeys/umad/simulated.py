@@ -28,7 +28,7 @@ from ibkeys.sim.nodes import Node, Port
 from ibkeys.sim.state.file import StateFile
 from ibkeys.sim.subnet import Subnet
 from ibkeys.umad.port import ETIMEDOUT, Incoming, LocalCa, LocalPort, Outgoing, SendFailure
-from ibkeys.umad.sim_spec import SimSpec, parse_spec
+from ibkeys.umad.sim_spec import SimSpec, SubnetReader, parse_spec
 
 CA_NAME: Final = "sim0"
 MIN_MAD: Final = 36  # the kernel's ib_umad_write() refuses less
@@ -38,18 +38,23 @@ LocalRefusal = Literal["timeout", "silent", "einval"]
 
 
 def open_simulated(
-    spec: SimSpec | str, ca: str | None = None, port: int | None = None, at: str | int | None = None
+    spec: SimSpec | str,
+    ca: str | None = None,
+    port: int | None = None,
+    at: str | int | None = None,
+    read: SubnetReader = Subnet.from_file,
 ) -> SimulatedPort:
     """Open the port of a simulated subnet that *spec* describes.
 
     *at* is the node to stand on (NodeDescription, node id or GUID); else SIM_HOST, else the file's first node. On a
-    switch that is port 0, elsewhere *port*, else the first port with a link.
+    switch that is port 0, elsewhere *port*, else the first port with a link. *read*: makes the subnet of the file; by
+    default of a net file.
     Raises UsageError, FileFormatError, AddressError, NoDevice, StoreLocked, StoreError.
     """
     if isinstance(spec, str):
         spec = parse_spec(spec)
     _check_ca(ca)
-    subnet = spec.load()
+    subnet = spec.load(read)
     node = _home(subnet, at)
     number = _choose_port(subnet, node, port)  # what it refuses has no state file
     state = StateFile(spec.state, subnet) if spec.state is not None else None

@@ -1,7 +1,8 @@
-"""From a net file to nodes and ports: the templates, and the state that a subnet manager would leave behind.
+"""From the records of a fabric to nodes and ports: templates, and the state that a subnet manager would leave behind.
 
-The values that a file does not give are those that ibsim answers, so that tools see the same on both, except for what
-ibsim does not model: enforcement capabilities and that for trap 259 are real here, the M_Key lease period starts at 0.
+The values that a net file does not give are those that ibsim answers, so that tools see the same on both, except for
+what ibsim does not model: enforcement capabilities and that for trap 259 are real here, the M_Key lease period starts
+at 0. What was read of a node or port takes the place of all that.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from ibkeys.mad.attributes import PortInfo, SpeedsAboveNdr, SwitchInfo
 from ibkeys.mad.const import MAX_UNICAST_LID, CapabilityMask, CapabilityMask2, PortPhysicalState, PortState
 from ibkeys.sim.agents import extended_port_info
 from ibkeys.sim.history import History
-from ibkeys.sim.netfile.model import FileNode, FilePort, NetFile
-from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.netfile.model import FileNode, FilePort, NetFile, PortReadings
+from ibkeys.sim.nodes import ClassAgent, Node, Port
 from ibkeys.sim.physical.links import negotiate
 
 PortGuids = Literal["file", "ibsim"]
@@ -64,6 +65,21 @@ _DOWN: Final = int(PortState.DOWN)
 _POLLING: Final = int(PortPhysicalState.POLLING)
 _LINK_UP: Final = int(PortPhysicalState.LINK_UP)
 
+NEVER_ZERO: Final = (
+    PortInfo.link_width_supported,
+    PortInfo.link_width_enabled,
+    PortInfo.link_width_active,
+    PortInfo.link_speed_supported,
+    PortInfo.link_speed_enabled,
+    PortInfo.link_speed_active,
+    PortInfo.link_down_default_state,
+    PortInfo.neighbor_mtu,
+    PortInfo.mtu_cap,
+    PortInfo.vl_cap,
+    PortInfo.operational_vls,
+)
+"""Fields that no port has 0 in (IBA 14.2.5.6): files that do not say them have it."""
+
 #             LinkSpeedEnabled, LinkSpeedExtSupported, LinkSpeedExtEnabled
 _SPEEDS: Final = {
     "SDR": (1, 0, 0),
@@ -79,10 +95,10 @@ _SPEEDS: Final = {
 _WIDTHS: Final = {1: 1, 2: 17, 4: 3, 8: 7, 12: 11}
 
 
-def build(history: History, file: NetFile, port_guids: PortGuids, links: Links) -> list[Node]:
-    """Return the nodes of *file*, cabled, in the state that *links* names."""
+def build(history: History, file: NetFile, port_guids: PortGuids, links: Links | None) -> list[Node]:
+    """Return the nodes of *file*, cabled, in the state that *links* names; None: as it was read, else active."""
     nodes = [_node(history, index, record, port_guids) for index, record in enumerate(file.nodes)]
-    state = int(PortState.ACTIVE if links == "active" else PortState.INITIALIZE)
+    state = int(PortState.INITIALIZE if links == "initialize" else PortState.ACTIVE)
     for (a, p), (b, q) in file.links:
         port, peer = nodes[a].ports[p], nodes[b].ports[q]
         port.peer = port.first_peer = peer
@@ -90,9 +106,10 @@ def build(history: History, file: NetFile, port_guids: PortGuids, links: Links) 
         negotiate(port, peer)
         for end in (port, peer):
             end.set_states(state, _LINK_UP)
-    if links == "active":
-        _as_a_subnet_manager_leaves_it(nodes)
-    _switch_capacities(nodes, links)
+    read = _as_read(nodes, file, state if links is not None else None)
+    if links != "initialize":
+        _as_a_subnet_manager_leaves_it(nodes, read)
+    _switch_capacities(nodes, file, links)
     return nodes
 
 
@@ -109,6 +126,10 @@ def _node(history: History, index: int, record: FileNode, port_guids: PortGuids)
         record.vendor_id,
         record.device_id,
     )
+    if record.revision is not None:
+        node.revision = record.revision
+    if record.partition_cap is not None:
+        node.partition_capacity = record.partition_cap
     if node.is_switch:
         node.enforcement_capacity = ENFORCEMENT_P_KEYS
         node.switch_info = bytearray(
@@ -122,8 +143,12 @@ def _node(history: History, index: int, record: FileNode, port_guids: PortGuids)
                 enhanced_port0=record.enhanced_port0,
             ).raw
         )
+        if record.switch_info is not None:
+            node.switch_info[:] = record.switch_info
+            node.enforcement_capacity = SwitchInfo.partition_enforcement_cap.decode(node.switch_info)
         port0 = _SWITCH_PORT0.replace(lid=record.lid, lmc=record.lmc if record.enhanced_port0 else 0)
-        node.ports.append(Port(node, 0, node.guid, bytearray(_with_rate(port0, None, record.defaults))))
+        guid0 = record.port0_guid if port_guids == "file" and record.port0_guid is not None else node.guid
+        node.ports.append(Port(node, 0, guid0, bytearray(_with_rate(port0, None, record.defaults))))
         template = _EXTERNAL_PORT
     else:
         template = _CA_PORT
@@ -191,12 +216,57 @@ def _with_rate(info: PortInfo, line: FilePort | None, enabled: dict[str, int]) -
     return rated.raw
 
 
-def _as_a_subnet_manager_leaves_it(nodes: list[Node]) -> None:
+def _as_read(nodes: list[Node], file: NetFile, state: int | None) -> set[Port]:
+    """Put what was read of ports in the place of what was made up, and return the ports whose PortInfo was read.
+    *state*: the PortState of links that are up; None: as it was read."""
+    read = set()
+    for node, record in zip(nodes, file.nodes, strict=True):
+        for number, line in record.ports.items():
+            if line.readings is None:
+                continue
+            port, info = node.ports[number], line.readings.port_info
+            _take_tables(port, line.readings)
+            if info is not None:
+                port.info[:] = _completed(info, bytes(port.info)) if line.readings.is_partial else info
+                read.add(port)
+                if state is not None and port.peer is not None and port.state != _DOWN:
+                    port.state = state
+    return read
+
+
+def _completed(info: bytes, made_up: bytes) -> bytes:
+    """Return *info* with the fields of *made_up* where it has a 0 that they never have."""
+    whole = bytearray(info)
+    for row in NEVER_ZERO:
+        if not row.decode(info):
+            row.copy(made_up, whole)
+    return bytes(whole)
+
+
+def _take_tables(port: Port, readings: PortReadings) -> None:
+    if readings.p_key_table is not None:
+        port.p_key_bytes = readings.p_key_table
+    port.guids = readings.guids
+    port.virtualization = readings.virtualization
+    for name, count in readings.counters.items():
+        port.count(name, count)
+    if readings.class_keys:
+        port.class_agents = {
+            int(of.mgmt_class): ClassAgent(bytearray(info), of.capability) for of, info in readings.class_keys.items()
+        }
+
+
+def _as_a_subnet_manager_leaves_it(nodes: list[Node], read: set[Port]) -> None:
+    """Give a LID to each end port without a valid one, and the rest that a subnet manager sets; those *read* keep what
+    they have."""
     taken: dict[int, Port] = {}
     homeless: list[Port] = []
+    for port in read:
+        if port.is_end_port and port.lid:
+            taken.update(dict.fromkeys(range(port.lid, port.lid + (1 << port.lmc)), port))
     for node in nodes:
         for port in node.end_ports:
-            if node.is_switch or port.peer is not None:
+            if port not in read and (node.is_switch or port.peer is not None):
                 port.gid_prefix, port.subnet_timeout = GID_PREFIX, SM_SUBNET_TIMEOUT
                 lids = range(port.lid, port.lid + (1 << port.lmc))
                 if port.lid == 0 or lids.stop - 1 > MAX_UNICAST_LID or any(lid in taken for lid in lids):
@@ -211,19 +281,23 @@ def _as_a_subnet_manager_leaves_it(nodes: list[Node]) -> None:
         port.lid = free if free + size - 1 <= MAX_UNICAST_LID else 0
         taken.update(dict.fromkeys(range(free, free + size), port))
     # That SM ran on the first end port of the file and is gone: MasterSMLID still names it, nothing answers SMInfo.
-    master = next((port.lid for port in taken.values()), 0)
+    named = (port.sm_lid for port in read if port.is_end_port)
+    master = max(named, default=0) or next((port.lid for port in taken.values()), 0)
     for port in taken.values():
-        port.sm_lid = master
+        if port not in read:
+            port.sm_lid = master
 
 
-def _switch_capacities(nodes: list[Node], links: Links) -> None:
+def _switch_capacities(nodes: list[Node], file: NetFile, links: Links | None) -> None:
     top = max((port.lid + (1 << port.lmc) - 1 for node in nodes for port in node.end_ports), default=0)
     capacity = LINEAR_FDB_CAP if top < LINEAR_FDB_CAP else LARGE_LINEAR_FDB_CAP
-    for node in nodes:
-        if node.switch_info is not None:
+    for node, record in zip(nodes, file.nodes, strict=True):
+        if node.switch_info is None:
+            continue
+        if record.switch_info is None:
             SwitchInfo.linear_fdb_cap.patch(node.switch_info, capacity)
-            if links == "active":
+            if links != "initialize":
                 SwitchInfo.linear_fdb_top.patch(node.switch_info, top)
-            else:
-                SwitchInfo.port_state_change.patch(node.switch_info, 1)  # as after power-up
-                node.routes = bytearray()
+        if links == "initialize":
+            SwitchInfo.port_state_change.patch(node.switch_info, 1)  # as after power-up
+            node.routes = bytearray()

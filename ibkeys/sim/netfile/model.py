@@ -1,22 +1,64 @@
-"""What a net file says, as records, and the check that both ends of every link agree."""
+"""What is said of a fabric, as records, and the check that both ends of every link agree.
+
+A net file says what is cabled to what, with GUIDs, LIDs and rates. A snapshot says much more: the attributes as they
+were read. What a record does not say is None; `ibkeys.sim.netfile.build` has a default for it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from ibkeys.errors import FileFormatError
+from ibkeys.mad.classes.gmp import KeyClass
 from ibkeys.mad.const import NodeType
+from ibkeys.printable import counted
 
 End = tuple[int, int]
 """One end of a link: (index of the node, port number)."""
 
 
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """Something that the source of a fabric does not say: ``what``, and what is ``assumed`` in its place. ``count``: of
+    how many ports or nodes (``unit``); None: of all, because no source of this kind says it."""
+
+    what: str
+    assumed: str
+    count: int | None = None
+    unit: Literal["port", "node"] = "port"
+
+    def __str__(self) -> str:
+        of = f" of {counted(self.count, self.unit)}" if self.count is not None else ""
+        return f"{self.what}{of}: {self.assumed}"
+
+
+@dataclass(slots=True)
+class PortReadings:
+    """What was read of a port, as raw bytes; None where it was not.
+
+    ``port_info``: 64 bytes. ``p_key_table``: 2 bytes for each entry. ``guids``: by index, without the port GUID.
+    ``counters``: by their names in `ibkeys.mad.performance.PortCounters`. ``class_keys``: KeyInfo, 16 bytes, by class.
+    ``is_partial``: fields of PortInfo may be 0 because nobody said them.
+    """
+
+    port_info: bytes | None = None
+    p_key_table: bytes | None = None
+    guids: dict[int, int] | None = None
+    virtualization: bytes | None = None
+    counters: Mapping[str, int] = field(default_factory=dict)
+    class_keys: Mapping[KeyClass, bytes] = field(default_factory=dict)
+    is_partial: bool = False
+
+
 @dataclass(slots=True)
 class FilePort:
-    """One port line. ``remote`` is (node id, port) as written, None when the line only gives the port an alias.
+    """One port, mostly from a line of its own; port 0 of a switch is in here only where something was read of it.
+    ``remote`` is (node id, port) as written, None when the line only gives the port an alias.
 
     ``width`` and ``speed`` are those of "4xQDR" at the end of the line, 0 and "" when it has none; ``enabled`` holds
-    the w=, s= and e= options; ``guid`` is the one printed in parentheses.
+    the w=, s= and e= options; ``guid`` is the one printed in parentheses; ``readings`` what a snapshot has of it.
     """
 
     number: int
@@ -32,13 +74,14 @@ class FilePort:
     width: int = 0
     speed: str = ""
     enabled: dict[str, int] = field(default_factory=dict)
+    readings: PortReadings | None = None
 
 
 @dataclass(slots=True)
 class FileNode:
     """One record. ``ports`` holds the ports that have a line; ``defaults`` the width=, speed=, extspeed= in force.
     ``says_guid``: a line before it gives its GUID, else it was numbered here; ``port0_guid``: that of a switch's port
-    0, where it is printed behind it.
+    0, where it is printed behind it. ``revision``, ``partition_cap`` and ``switch_info``: as they were read, else None.
     """
 
     node_type: NodeType
@@ -58,14 +101,23 @@ class FileNode:
     port0_guid: int | None = None
     ports: dict[int, FilePort] = field(default_factory=dict)
     defaults: dict[str, int] = field(default_factory=dict)
+    revision: int | None = None
+    partition_cap: int | None = None
+    switch_info: bytes | None = None
 
 
 @dataclass(slots=True)
 class NetFile:
-    """A checked net file: ``nodes`` in the order of the text, ``links`` as pairs of (node index, port number)."""
+    """A checked net file: ``nodes`` in the order of the text, ``links`` as pairs of (node index, port number).
+
+    ``assumed``: what the source does not say. ``is_recorded``: it was made of what was read of a real fabric, with
+    ``readings`` of its ports.
+    """
 
     nodes: list[FileNode]
     links: list[tuple[End, End]]
+    assumed: Sequence[Assumption] = ()
+    is_recorded: bool = False
 
 
 def connect(nodes: list[FileNode], aliases: dict[str, End]) -> list[tuple[End, End]]:

@@ -1,0 +1,94 @@
+"""What a source does not say of a fabric, and what its replica has in that place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, Literal
+
+from ibkeys.classkeys.reading import ANSWERED
+from ibkeys.fabric.snapshot import Snapshot
+from ibkeys.mad.attributes import GUIDInfo, NodeDescription, PKeyTable, PortInfo, SwitchInfo
+from ibkeys.mad.virtualization import VirtualizationInfo
+from ibkeys.printable import counted
+from ibkeys.sim.netfile.build import NEVER_ZERO
+from ibkeys.sim.netfile.model import Assumption
+from ibkeys.topology.nodes import Port
+
+_FIRST_P_KEY: Final = "0xffff at index 0"
+_PORT: Final = "4x SDR, MTU 2048, no M_Key"
+_TABLES: Final = (
+    Assumption("forwarding tables", "shortest paths"),
+    Assumption("tables of multicast, SL to VL and VL arbitration", "as after power-up"),
+)
+NET_FILE: Final = (
+    Assumption(PKeyTable.name, _FIRST_P_KEY),
+    Assumption("M_Keys", "none"),
+    Assumption("the rest of PortInfo", "MTU 2048, 4 VLs"),
+    Assumption("PortCounters", "0"),
+    *_TABLES,
+)
+"""What no net file says, and no output of ibnetdiscover."""
+
+
+def assumptions(snapshot: Snapshot, odd_ends: int) -> Sequence[Assumption]:
+    """Return what is assumed where *snapshot* is simulated. *odd_ends*: ports whose cable does not lead back."""
+    return [*_of_some(snapshot, odd_ends), Assumption("PortCounters", "0, but for constraint errors"), *_TABLES]
+
+
+def is_partial(snapshot: Snapshot, port: Port) -> bool:
+    """Whether the PortInfo of *port* is from a file that does not say all of it, and so has a 0 that no port has."""
+    info = port.info
+    if info is None or (port, PortInfo.name) not in snapshot.origins:
+        return False
+    return any(not row.decode(info) for row in NEVER_ZERO)
+
+
+def _of_some(snapshot: Snapshot, odd_ends: int) -> Iterator[Assumption]:
+    fabric = snapshot.fabric
+    ports, ends, nodes = list(fabric.ports()), list(fabric.end_ports()), fabric.nodes
+    switches = [node for node in nodes if node.is_switch]
+    yield from _some("subnet managers", "none runs", (port.is_sm for port in ends))
+    yield from _m_keys(ends)
+    yield from _some("hidden M_Keys", "none", (port.m_key_state == "hidden" for port in ends))
+    yield from _some("M_Keys", "none", (port.info is not None and not port.says_m_key for port in ends))
+    yield from _some(PortInfo.name, _PORT, (port.info is None for port in ports))
+    lacking = (is_partial(snapshot, port) for port in ports)
+    yield from _some("widths, speeds, MTU or VLs", "4x SDR, MTU 2048, 4 VLs", lacking)
+    yield from _some("LIDs", "free ones", (port.lid is None for port in ends))
+    yield from _some("port GUIDs", "node GUID + port number", (not port.guid for port in ends))
+    yield from _some(PKeyTable.name, _FIRST_P_KEY, (port.p_key_raw is None and port.capacity != 0 for port in ports))
+    yield from _some("PartitionCap", "64, of a switch 8", (not node.says_capacity for node in nodes), "node")
+    yield from _some(SwitchInfo.name, "64 P_Keys a port", (node.switch_info is None for node in switches), "node")
+    unnamed = (node.description_raw is None for node in nodes)
+    yield from _some(NodeDescription.name, "the node GUID", unnamed, "node")
+    yield from _some(GUIDInfo.name, "the port GUID", (port.guid_info is None for port in ends))
+    yield from _some(VirtualizationInfo.name, "no virtual ports", (port.virtual_ports == "unknown" for port in ports))
+    yield from _some("the far end of the link", "nothing answers there", map(_lacks_far_end, ports))
+    if odd_ends:
+        yield Assumption("cables that do not lead back", "no cable", odd_ends)
+    if fabric.unreached:
+        yield Assumption("all that is not on this subnet", "no cable", fabric.unreached)
+    if snapshot.class_keys is None:
+        yield Assumption("keys of other classes", "no port has such a class")
+    else:
+        unknown = {each.port for each in snapshot.class_keys if each.state not in {*ANSWERED, "absent"}}
+        yield from _some("keys of other classes", "no such class", (port in unknown for port in ends))
+
+
+def _some(
+    what: str, assumed: str, lacking: Iterable[bool], unit: Literal["port", "node"] = "port"
+) -> Iterator[Assumption]:
+    number = sum(lacking)
+    if number:
+        yield Assumption(what, assumed, number, unit)
+
+
+def _m_keys(ends: Iterable[Port]) -> Iterator[Assumption]:
+    found = [port.info[PortInfo.m_key.span] for port in ends if port.info is not None and port.m_key_state == "set"]
+    if found:
+        different = counted(len(set(found)), "made-up key")
+        yield Assumption("M_Keys", f"{different}, equal where they were equal, and no lease timer runs", len(found))
+
+
+def _lacks_far_end(port: Port) -> bool:
+    return port.peer is None and port.num != 0 and port.is_linked

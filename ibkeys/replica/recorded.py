@@ -1,0 +1,175 @@
+"""What a snapshot has of a fabric, as records that the simulator takes.
+
+Two things are never as they were. No subnet manager runs: a real one is to be started. An M_Key is not in the replica:
+a made-up key takes the place of each former one, so equal keys stay equal. It is the fingerprint that the snapshot has,
+the same one in the replicas of two snapshots with one secret; files of other tools have the keys themselves, in whose
+place their order decides. Nothing can be learned from either.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from ibkeys.classkeys.reading import ANSWERED, ClassKeyReading
+from ibkeys.errors import FileFormatError
+from ibkeys.fabric.snapshot import Snapshot
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.classes.gmp import KEY_CLASSES, KeyClass
+from ibkeys.mad.const import NODE_TYPE_NAMES, CapabilityMask, NodeType
+from ibkeys.printable import counted
+from ibkeys.replica.assumed import assumptions, is_partial
+from ibkeys.sim.netfile.model import End, FileNode, FilePort, NetFile, PortReadings
+from ibkeys.topology.nodes import Node, Port
+
+MOST_NODES: Final = 100_000
+MOST_PORTS: Final = 1_000_000
+"""More is no file of one fabric, and would take all memory."""
+_IS_SM: Final = int(CapabilityMask.IS_SM)
+_LETTERS: Final = {NodeType.CA: "H", NodeType.SWITCH: "S", NodeType.ROUTER: "R"}
+_POWER_UP: Final = b"\xff\xff"
+_NO_KEY: Final = bytes(8)
+
+
+def records_of(snapshot: Snapshot, name: str) -> NetFile:
+    """Return the fabric in *snapshot* as records; *name* stands for its file in errors.
+
+    Raises FileFormatError: a port that its node does not have, a node of an unknown type or without ports, no link
+    between several nodes, more of them than any fabric has.
+    """
+    nodes = snapshot.fabric.nodes
+    for node in nodes:
+        _check(node, name)
+    if len(nodes) > MOST_NODES or sum(node.num_ports for node in nodes) > MOST_PORTS:
+        raise FileFormatError(f"more than {MOST_NODES} nodes or {MOST_PORTS} ports, which no fabric has", name)
+    links, left_out = _links(nodes)
+    if not links and len(nodes) > 1:
+        raise FileFormatError(
+            f"{counted(len(nodes), 'node')} and no link between them: add a file that lists links (of ibnetdiscover, "
+            "ibdiagnet2.db_csv, opensm-subnet.lst)",
+            name,
+        )
+    made = _Records(snapshot, name)
+    return NetFile([made.node(node) for node in nodes], links, assumptions(snapshot, left_out), is_recorded=True)
+
+
+def _check(node: Node, name: str) -> None:
+    if node.type not in NODE_TYPE_NAMES:
+        raise FileFormatError(f"node 0x{node.guid:016x} has NodeType {node.type}; 1, 2 and 3 are known", name)
+    if not node.num_ports:
+        raise FileFormatError(f"node 0x{node.guid:016x} has no ports", name)
+    least = 0 if node.is_switch else 1
+    odd = [num for num in node.ports if not least <= num <= node.num_ports]
+    if odd:
+        which = f"node 0x{node.guid:016x} has ports {least} to {node.num_ports}"
+        raise FileFormatError(f"{which}, and the file says something of its port {odd[0]}", name)
+
+
+def _links(nodes: Sequence[Node]) -> tuple[list[tuple[End, End]], int]:
+    """Return the links, and how many ports have a cable whose other end does not lead back."""
+    places = {node: index for index, node in enumerate(nodes)}
+    links, odd = [], 0
+    for node, index in places.items():
+        for num, port in node.ports.items():
+            far = port.peer
+            if far is None:
+                continue
+            leads_back = far.peer is port and far is not port and far.node in places
+            # A cable has no end at port 0 of a switch.
+            if not leads_back or not (num and far.num):
+                odd += 1
+            elif (index, num) < (places[far.node], far.num):
+                links.append(((index, num), (places[far.node], far.num)))
+    return links, odd
+
+
+class _Records:
+    def __init__(self, snapshot: Snapshot, name: str) -> None:
+        self.snapshot, self.name = snapshot, name
+        self.made_up: dict[int, int] = {0: 0}
+        self.class_keys: dict[Port, list[ClassKeyReading]] = {}
+        for each in snapshot.class_keys or ():
+            self.class_keys.setdefault(each.port, []).append(each)
+
+    def node(self, node: Node) -> FileNode:
+        info, twin = node.node_info, f"-{node.twin + 1}" if node.twin else ""
+        node_type = NodeType(node.type)
+        node_id = f"{_LETTERS[node_type]}-{node.guid:016x}{twin}"
+        described = node.description_raw.rstrip(b"\0") if node.description_raw is not None else node_id.encode()
+        record = FileNode(
+            node_type,
+            node.num_ports,
+            node_id,
+            described,
+            node.guid,
+            info.system_image_guid,
+            info.vendor_id,
+            info.device_id,
+            0,
+            self.name,
+            says_guid=True,
+            revision=info.revision,
+            partition_cap=info.partition_cap if node.says_capacity else None,
+            switch_info=node.switch_info_raw,
+        )
+        if node.is_switch:
+            record.port0_guid = node.port(0).guid or None
+            record.lid = node.port(0).stated_lid or 0
+        for num, port in sorted(node.ports.items()):
+            record.ports[num] = self.port(port)
+        return record
+
+    def port(self, port: Port) -> FilePort:
+        record = FilePort(port.num, 0, 0, self.name, lid=port.stated_lid or 0)
+        if port.is_end_port:
+            record.guid = port.guid or None
+        if port.peer is not None:  # a port with a cable announces its changes
+            record.remote = (f"{port.peer.node.guid:016x}", port.peer.num)
+        table, info = port.p_key_raw, self.port_info(port)
+        errors = self.snapshot.constraint_errors.get(port)
+        counters = {
+            "port_rcv_constraint_errors": (errors.received if errors is not None else None) or 0,
+            "port_xmit_constraint_errors": (errors.transmitted if errors is not None else None) or 0,
+        }
+        record.readings = PortReadings(
+            info,
+            # The table of power-up is what a port has by itself; very many ports have no other.
+            table if table is not None and table.rstrip(b"\0") != _POWER_UP else None,
+            dict(_guids(port.guid_info or b"")) or None,
+            port.virtualization_raw or None,
+            {name: count for name, count in counters.items() if count},
+            self.class_key_info(port),
+            is_partial=is_partial(self.snapshot, port),
+        )
+        return record
+
+    def port_info(self, port: Port) -> bytes | None:
+        """Return PortInfo without IsSM, and with a made-up M_Key."""
+        info = port.info
+        if info is None:
+            return None
+        if not port.is_end_port:
+            return _NO_KEY + info[len(_NO_KEY) :]
+        view = PortInfo(info)
+        return view.replace(m_key=self.m_key(view.m_key), capability_mask=view.capability_mask & ~_IS_SM).raw
+
+    def m_key(self, shown: int) -> int:
+        """Return what stands for an M_Key: a fingerprint as it is, for a key the same number wherever it appears."""
+        if not self.snapshot.about.has_keys:
+            return shown
+        name = b"ibkeys made-up M_Key %d" % len(self.made_up)
+        return self.made_up.setdefault(shown, int.from_bytes(hashlib.sha256(name).digest()[:8]))
+
+    def class_key_info(self, port: Port) -> Mapping[KeyClass, bytes]:
+        found = self.class_keys.get(port, ())
+        return {KEY_CLASSES[each.of]: each.info for each in found if each.info is not None and each.state in ANSWERED}
+
+
+def _guids(raw: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the GUIDs of a port with their indexes, without its port GUID, which is the first, and without empty
+    entries."""
+    for index, (guid,) in enumerate(struct.iter_unpack(">Q", raw)):
+        if index and guid:
+            yield index, guid

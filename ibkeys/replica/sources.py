@@ -1,0 +1,62 @@
+"""The subnet that a file describes, whatever kind of file that is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from ibkeys import files
+from ibkeys.dumps.importing import import_files
+from ibkeys.dumps.kinds import NETDISCOVER, kind_if_known
+from ibkeys.errors import FileFormatError
+from ibkeys.fabric.snapshot import Snapshot
+from ibkeys.fabric.snapshot_file import load_snapshot
+from ibkeys.fabric.snapshot_folder import newest_snapshot
+from ibkeys.keys.fingerprint import Fingerprints
+from ibkeys.replica.assumed import NET_FILE
+from ibkeys.replica.recorded import records_of
+from ibkeys.sim.netfile.build import Links, PortGuids
+from ibkeys.sim.subnet import Subnet
+from ibkeys.store.snapshot import is_snapshot
+
+
+def read_subnet(
+    source: str | Path | Sequence[Path],
+    port_guids: PortGuids = "file",
+    seed: int = 0,
+    links: Links | None = None,
+    net_file_links: Links = "active",
+) -> Subnet:
+    """Return the simulated subnet of *source*: a net file, a snapshot, a folder of snapshots (its newest), one file
+    that `ibkeys.dumps` reads, or several of one fabric.
+
+    *port_guids*, *seed*: as `Subnet.from_file`. *links*: the state of links that are up; None: as it was read, and for
+    a net file, which does not say it, *net_file_links*. Raises FileFormatError, StoreError, UsageError.
+    """
+    paths = [Path(source)] if isinstance(source, str | Path) else list(source)
+    snapshot = _snapshot_of(paths)
+    if snapshot is None:
+        net = Subnet.from_file(paths[0], port_guids, seed, links or net_file_links)
+        net.assumed = NET_FILE
+        return net
+    return Subnet(records_of(snapshot, str(paths[0])), port_guids, seed, links)
+
+
+def _snapshot_of(paths: Sequence[Path]) -> Snapshot | None:
+    """Return the snapshot in *paths*, or the one that files of other tools make; None for a net file."""
+    if len(paths) > 1:
+        return _imported(paths)
+    path = newest_snapshot(paths[0])
+    if not path.is_file():  # a pipe can be read once only, and must be a net file
+        return None
+    with files.told_as(partial(FileFormatError, path=str(path)), "cannot be read"):
+        if is_snapshot(path):
+            return load_snapshot(path, keys=False)
+    # The reader of net files takes what ibnetdiscover prints, and more than an import does.
+    return None if kind_if_known(path) in (None, NETDISCOVER) else _imported([path])
+
+
+def _imported(paths: Sequence[Path]) -> Snapshot:
+    # Its M_Keys are not kept, so no fingerprint of one is needed.
+    return import_files(paths, Fingerprints.generate())

@@ -1,0 +1,1 @@
+"""Simulated subnets that are made of files about a fabric."""
