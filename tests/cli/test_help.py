@@ -112,7 +112,7 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--limited",
     "--members",
 }
-TYPED_HERE = {("partition-add", "--policy"), ("partition-remove", "--policy")}
+TYPED_HERE = {("partition-add", "--policy"), ("partition-remove", "--policy"), ("sim", "--export-keys")}
 """Options that other commands have from the environment."""
 READ_HERE = {("sim", "--script")}
 """Options that other commands do not have from the environment."""

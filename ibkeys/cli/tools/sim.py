@@ -6,7 +6,8 @@ import re
 import signal
 import socket
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -17,17 +18,19 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.help.command import CommandGroup
 from ibkeys.cli.tools.sim_mads import Traced, traced_options, watching
+from ibkeys.cli.tools.sim_source import assumed_lines, end_ports_of, export_keys, write_ready
 from ibkeys.cli.types import Number
 from ibkeys.errors import IbkeysError, UsageError
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ibkeys.keys.pkey import InboundCheck
     from ibkeys.sim.server.server import Server
     from ibkeys.sim.steering.script import Script
+    from ibkeys.sim.subnet import Subnet
 
 _LOOPBACK: Final = "127.0.0.1"
 _BLANKS: Final = re.compile(r"^(?=.*\s)(.*?)(\[\d+\]|:\d+)?$", re.DOTALL)
@@ -64,11 +67,12 @@ class _Made:
     seed: int = options.field(
         "--seed", type=Number(0, 2**64 - 1), default=0, metavar="N", help="Seed of the random faults."
     )
-    links: Literal["initialize", "active"] = options.field(
+    links: Literal["initialize", "active"] | None = options.field(
         "--links",
         type=click.Choice(["initialize", "active"]),
-        default="initialize",
-        help="State of the links: as after power-up, or as a subnet manager left them.  [default: initialize]",
+        default=None,
+        help="State of the links: as after power-up, or as a subnet manager left them.  [default: as recorded, else "
+        "initialize]",
     )
     inbound_check: InboundCheck = options.taken(options.inbound_check, DEFAULT_INBOUND_CHECK)
 
@@ -79,6 +83,13 @@ class _Served:
 
     at: str | None = options.field(
         "--at", metavar="NODE", help="Node to which programs attach if they do not set SIM_HOST."
+    )
+    export_keys: Path | None = options.field(
+        "--export-keys",
+        env=False,
+        metavar="DIR",
+        type=click.Path(path_type=Path),
+        help="Write the M_Keys of the subnet into DIR as OpenSM's key files.",
     )
     state: str | None = options.field("--state", metavar="PATH", help="Keep the state of the subnet in this file.")
     script: str | None = options.field(
@@ -94,23 +105,25 @@ class _Served:
 
 
 @sim.command("serve")
-@click.argument("file", metavar="[FILE]", required=False)
+@click.argument("sources", metavar="[FILE]...", nargs=-1)
 @_socket
 @options.group("made", _Made)
 @options.group("served", _Served)
 @traced_options
+@options.format
 @options.common
-def serve(file: str | None, name: str, made: _Made, served: _Served, traced: Traced) -> int:
+def serve(sources: tuple[str, ...], name: str, made: _Made, served: _Served, traced: Traced, format: str) -> int:
     """Serve a simulated subnet to any libibumad program.
 
-    FILE is a net file of ibsim, or output of ibnetdiscover; without it a small demo fabric is served. Runs until
-    SIGTERM or SIGINT. The lines it prints first say how programs attach; the last of them is 'ready'.
+    FILE is a snapshot, a net file of ibsim, output of ibnetdiscover, or a file that 'ibkeys import' reads: several
+    files of one fabric are joined as there. Without FILE a small demo fabric is served. What the files do not say is
+    listed, with what is assumed. Runs until SIGTERM or SIGINT. The lines it prints first say how programs attach; the
+    last of them is 'ready'.
     """
     from ibkeys.sim.server.server import Server
     from ibkeys.sim.state.file import StateFile
-    from ibkeys.umad.sim_spec import SimSpec
 
-    subnet = SimSpec(file or "", **asdict(made)).load()
+    subnet = _made_of(sources, made)
     where = _listening_at(served.listen) if served.remote or served.listen else None
     home = subnet.node(served.at) if served.at else subnet.nodes[0]
     events = _script(served.script) if served.script else None
@@ -136,7 +149,11 @@ def serve(file: str | None, name: str, made: _Made, served: _Served, traced: Tra
         _keep_names(server, stack)
         if served.script and events is not None:
             _play(server, events, served.script)
-        _welcome(server, file or "the demo fabric", where)
+        m_keys = export_keys(subnet, served.export_keys) if served.export_keys is not None else None
+        if write_ready(format, server, sources, _settings(server, where), m_keys):
+            exits.require_stdout()
+        else:
+            _welcome(server, sources, where)
         server.serve()
     if failures:
         raise failures[0]
@@ -239,24 +256,42 @@ def _keep_names(server: Server, stack: ExitStack) -> None:
         stack.callback(names.forget, which)
 
 
-def _welcome(server: Server, what: str, where: tuple[str, int] | None) -> None:
+def _made_of(sources: Sequence[str], made: _Made) -> Subnet:
+    from ibkeys.replica.sources import read_subnet
+    from ibkeys.sim.subnet import Subnet
+    from ibkeys.umad.sim_spec import DEMO
+
+    if sources:
+        subnet = read_subnet(list(map(Path, sources)), made.port_guids, made.seed, made.links, "initialize")
+    else:
+        subnet = Subnet.from_file(DEMO, made.port_guids, made.seed, made.links or "initialize")
+    subnet.inbound_check = made.inbound_check
+    return subnet
+
+
+def _settings(server: Server, where: tuple[str, int] | None) -> dict[str, str]:
+    """Return the environment with which programs attach."""
+    if where is None:
+        found = {"IBSIM_SOCKNAME": server.name}
+    else:
+        found = {"IBSIM_SERVER_NAME": where[0], "IBSIM_SERVER_PORT": str(where[1])}
+    return {**found, "SIM_HOST": server.home.node_id}
+
+
+def _welcome(server: Server, sources: Sequence[str], where: tuple[str, int] | None) -> None:
     """Print how programs attach, at last 'ready'. Raises where nobody can read it."""
     subnet, home = server.subnet, server.home
-    ports = sum(len(list(node.end_ports)) for node in subnet.nodes)
-    name = quote(server.name)
-    if where is None:
-        settings = f"export IBSIM_SOCKNAME={name}"
-    else:
-        settings = f"export IBSIM_SERVER_NAME={where[0]} IBSIM_SERVER_PORT={where[1]}"
-    place = f" SIM_HOST={quote(home.node_id)}"
+    what = " ".join(sources) or "the demo fabric"
+    settings = " ".join(f"{variable}={quote(value)}" for variable, value in _settings(server, where).items())
     lines = [
-        f"Serving {what}: {counted(len(subnet.nodes), 'node')}, {counted(ports, 'end port')}.",
+        f"Serving {what}: {counted(len(subnet.nodes), 'node')}, {counted(end_ports_of(subnet), 'end port')}.",
+        *assumed_lines(subnet),
         f"Programs attach to {home.description} ({home.node_id}) unless SIM_HOST names another node. In another shell:",
-        f"  {settings}{place}",
+        f"  export {settings}",
         "  ibsim-run opensm -s 5 -f stdout",
         "  ibsim-run smpquery nodeinfo -D 0",
         "  ibsim-run ibkeys mkey-show --all",
-        f"  ibkeys sim ctl --socket {name} help",
+        f"  ibkeys sim ctl --socket {quote(server.name)} help",
         "ready",
     ]
     for line in lines:

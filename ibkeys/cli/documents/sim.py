@@ -1,0 +1,34 @@
+"""The document about a simulated subnet that is being served: sim serve."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.cli.documents.field import NUMBER, TEXT, Document, Field, Rows, by_name, listed, maybe, object_of
+
+_ASSUMED: Final = (
+    Field("what", TEXT, "What the files do not say."),
+    Field("count", maybe(NUMBER), "Of how many ports or nodes. Null: of all, because no file of this kind says it."),
+    Field("unit", TEXT, "What is counted: port or node."),
+    Field("assumed", TEXT, "What the simulated subnet has in its place."),
+)
+SIM_SERVE: Final = Document(
+    "sim-serve",
+    1,
+    (
+        Field("files", listed(TEXT), "The files that the subnet was made of; empty for the demo fabric."),
+        Field("nodes", NUMBER, "Nodes in it."),
+        Field("end_ports", NUMBER, "End ports in it: those of HCAs and routers, and port 0 of switches."),
+        Field(
+            "node",
+            object_of(Field("node_id", TEXT, "Its node id."), Field("node_desc", TEXT, "Its NodeDescription.")),
+            "The node that programs attach to if SIM_HOST names no other.",
+        ),
+        Field("environment", by_name(TEXT), "The variables with which programs attach, by name."),
+        Field("m_keys", maybe(NUMBER), "How many M_Keys were written (--export-keys). Null: without that option."),
+        Field("assumed", listed(object_of(*_ASSUMED)), "What the files do not say."),
+    ),
+    Rows("assumption", _ASSUMED),
+    about="What `ibkeys sim serve -f json` writes when it is ready",
+    page="sim",
+)

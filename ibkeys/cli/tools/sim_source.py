@@ -1,0 +1,71 @@
+"""What `sim serve` says of the subnet that it made of files, and the M_Keys that it writes for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ibkeys.cli.documents.sim import SIM_SERVE
+from ibkeys.cli.render import write_document
+
+if TYPE_CHECKING:
+    from ibkeys.sim.server.server import Server
+    from ibkeys.sim.subnet import Subnet
+
+
+def end_ports_of(subnet: Subnet) -> int:
+    """Return how many end ports there are."""
+    return sum(len(list(node.end_ports)) for node in subnet.nodes)
+
+
+def write_ready(
+    format: str, server: Server, files: Sequence[str], environment: Mapping[str, str], m_keys: int | None
+) -> bool:
+    """Write for a program what is served, and return True; return False where *format* is for people."""
+    subnet, home = server.subnet, server.home
+    assumed = [
+        {"what": each.what, "count": each.count, "unit": each.unit, "assumed": each.assumed} for each in subnet.assumed
+    ]
+    document: dict[str, Any] = {
+        "files": list(files),
+        "nodes": len(subnet.nodes),
+        "end_ports": end_ports_of(subnet),
+        "node": {"node_id": home.node_id, "node_desc": home.description},
+        "environment": dict(environment),
+        "m_keys": m_keys,
+        "assumed": assumed,
+    }
+    return write_document(format, SIM_SERVE, lambda: document, assumed)
+
+
+def assumed_lines(subnet: Subnet) -> Iterator[str]:
+    """Yield for people what the files do not say."""
+    if subnet.assumed:
+        yield "The files do not say, so this is assumed:"
+        yield from (f"  {each}" for each in subnet.assumed)
+
+
+def export_keys(subnet: Subnet, directory: Path) -> int:
+    """Write the M_Keys and the links of *subnet* into *directory* as OpenSM's files, and return how many keys.
+
+    They are of a simulated subnet, so they never take the place of other ones: Refused where a guid2mkey has keys that
+    this subnet has not, or a running OpenSM has its files there. Raises StoreError, FileFormatError.
+    """
+    from ibkeys.host.key_files import export_key_files
+    from ibkeys.host.opensm_process import opensm_processes
+    from ibkeys.keys.mkey import MKey
+    from ibkeys.store.keys.keystore import KeyStore
+    from ibkeys.store.sqlite import utc_now
+
+    ends = (port for node in subnet.nodes for port in node.end_ports)
+    cabled = (port for node in subnet.nodes for port in node.all_ports)
+    links = [
+        (port.guard.guid, port.number, port.peer.guard.guid, port.peer.number)
+        for port in cabled
+        if port.peer is not None
+    ]
+    with KeyStore(None) as store:
+        store.put_all_imported({port.guid: MKey(port.m_key) for port in ends if port.m_key}, utc_now())
+        store.put_links(links)
+        return export_key_files(store, directory, processes=opensm_processes()).keys
