@@ -200,6 +200,32 @@ def test_json_is_the_plan_file(policy: Path, tmp_path: Path) -> None:
     assert document["reach"] == {"gained": 0, "lost": 20, "unknown": 0}
 
 
+def test_a_policy_may_be_typed_without_its_option(
+    policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is then the one that counts, whatever the environment has."""
+    arguments = ("--backend", IBSIM, "-f", "json")
+    with_option = run("plan", "--policy", policy, *arguments)
+    monkeypatch.setenv("IBKEYS_POLICY", str(tmp_path / "missing.conf"))
+    assert run("plan", *arguments).code == 2
+    alone = run("plan", policy, *arguments)
+    assert (alone.code, alone.out) == (1, with_option.out)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "Missing argument FILE: the partition policy, "),
+        (("POLICY", "--policy", "POLICY"), "the policy is given twice, as FILE and with --policy: omit one"),
+        (("--policy", "POLICY", "POLICY"), "the policy is given twice, as FILE and with --policy: omit one"),
+    ],
+)
+def test_a_plan_needs_one_policy(policy: Path, words: tuple[str, ...], said: str) -> None:
+    result = run("plan", *(policy if word == "POLICY" else word for word in words), "--backend", "sim:/nowhere")
+    assert (result.code, result.out) == (2, "")
+    assert result.error.startswith(said)
+
+
 def test_csv_has_a_line_for_each_entry(policy: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(run("plan", "--backend", IBSIM, "--policy", policy, "-f", "csv").out)))
     assert {row["kind"] for row in rows} == {"pkey", *ENFORCEMENT_BITS}

@@ -15,6 +15,7 @@ from tests.ufm.mock import TOKEN, Mock, token_file, ufm
 WAIT = ("-t", 1, "--retries", 0)
 TAKEN: dict[tuple[str, str], tuple[object, ...]] = {
     ("plan", "policy_file"): ("plan", "--policy", "UFM"),
+    ("plan", "file"): ("plan", "UFM"),
     ("audit", "policy"): ("audit", "--policy", "UFM"),
     ("report", "policy"): ("report", "FOLDER", "--policy", "UFM"),
     ("export", "policy"): ("export", "--policy", "UFM"),

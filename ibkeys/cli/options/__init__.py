@@ -40,9 +40,11 @@ from ibkeys.cli.options.managers import opensm_conf as opensm_conf
 from ibkeys.cli.options.managers import sm_hosts as sm_hosts
 from ibkeys.cli.options.managers import via_opensm_only as via_opensm_only
 from ibkeys.cli.options.managers import wait_for_sm as wait_for_sm
+from ibkeys.cli.options.policies import PolicyOrFile as PolicyOrFile
 from ibkeys.cli.options.policies import allow_both_pkeys as allow_both_pkeys
 from ibkeys.cli.options.policies import partition_names as partition_names
 from ibkeys.cli.options.policies import policy as policy
+from ibkeys.cli.options.policies import policy_argument as policy_argument
 from ibkeys.cli.options.policies import sm_guid as sm_guid
 from ibkeys.cli.options.ports import Kind as Kind
 from ibkeys.cli.options.ports import address as address

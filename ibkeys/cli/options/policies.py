@@ -2,11 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import click
+from click.core import ParameterSource
 
 from ibkeys.cli.options.declaring import F, flag, option
 from ibkeys.cli.types import GUID
+from ibkeys.errors import UsageError
+
+_FILE: Final = f"{__name__}.file"
+"""In a context's ``meta``: the policy that was typed as FILE."""
+
+
+class PolicyOrFile(click.Option):
+    """The option ``--policy`` of a command that also takes the policy as FILE (`policy_argument`): what is typed there
+    is the value of the option, and neither environment nor site file is asked for one."""
+
+    def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> tuple[Any, ParameterSource]:
+        """Return the policy, and where it was given. Raises UsageError where it is typed in both places."""
+        file = ctx.meta.get(_FILE)
+        if file is None:
+            return super().consume_value(ctx, opts)
+        if self.name in opts:
+            raise UsageError("the policy is given twice, as FILE and with --policy: omit one")
+        return file, ParameterSource.COMMANDLINE
+
+
+def _keep_file(ctx: click.Context, _param: click.Parameter, file: str | None) -> None:
+    ctx.meta[_FILE] = file
+
+
+policy_argument: Final = click.argument(
+    "file", required=False, metavar="FILE", is_eager=True, expose_value=False, callback=_keep_file
+)
+"""FILE in place of ``--policy``. It is eager, so that it is known when the option is looked at."""
 
 
 def policy(help: str) -> Callable[[F], F]:

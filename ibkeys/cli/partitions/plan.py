@@ -45,13 +45,12 @@ if TYPE_CHECKING:
 class _Asked(AskedOfPolicies):
     """What is to be planned, and where the plan goes."""
 
-    policy_file: str = options.field(
+    policy_file: str | None = options.field(
         "--policy",
         "policy_file",
-        required=True,
+        cls=options.PolicyOrFile,
         metavar="FILE|opensm|ufm:URL",
-        help="The partition policy, a partitions.conf; opensm: the policy of the master on this host; ufm:URL: the "
-        "partitions of that UFM.",
+        help="The same as FILE, which takes these values too.",
     )
     out: str | None = options.field("--out", metavar="PLAN", env=False, help="Write the plan to this file, for apply.")
     enforce: str = options.field(
@@ -94,9 +93,12 @@ class _ByHand:
 
 
 @command("plan")
-@asked_of_policies(_Asked, options.group("by_hand", _ByHand), options.sm_hosts)
+@asked_of_policies(_Asked, options.policy_argument, options.group("by_hand", _ByHand), options.sm_hosts)
 def plan(asked: _Asked, by_hand: _ByHand, sm_hosts: SmHosts) -> int:
     """Plan what a partition policy changes on the fabric.
+
+    FILE is the partition policy, a partitions.conf. It may be the word opensm: the policy of the master on this host;
+    or ufm:URL: the partitions of that UFM.
 
     Reads the whole fabric and writes nothing to it. Every P_Key that a port keeps stays at its index. Exits 1 when
     there is something to change.
@@ -108,6 +110,8 @@ def plan(asked: _Asked, by_hand: _ByHand, sm_hosts: SmHosts) -> int:
 
     where, format, each = asked.where, asked.format, asked.folding.each
     folded = is_folded(asked.folding, format)
+    if asked.policy_file is None:
+        raise UsageError("Missing argument FILE: the partition policy, such as /etc/opensm/partitions.conf")
     _check(by_hand, format)
     copy = _copy_of(by_hand.present)
     policy = read_accepted(asked.policy_file, asked.ufm)  # before anything is asked
