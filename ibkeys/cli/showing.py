@@ -65,17 +65,18 @@ def read_sheet(
     values: Callable[[Port], dict[str, Any]],
     p_keys: bool = False,
     read_more: Callable[[Source, Sequence[Port]], None] = lambda source, ports: None,
+    keeps: Callable[[Port], bool] | None = None,
 ) -> Sheet:
     """Read one port with *read*, or all by a sweep, and make each port's *values* of what was read.
 
     Filters choose among the ports of a sweep; so does a set of names or GUIDs (`given_set`). A host's name stands for
     all its nodes: of several each port is read.
-    *read_more* reads what no sweep does, of the ports that are listed. Raises what `Fabric.find_port` and the reads
-    raise; a sweep goes on past what fails and lists it.
+    *read_more* reads what no sweep does, of the ports that are listed. *keeps*: a filter of this command alone. Raises
+    what `Fabric.find_port` and the reads raise; a sweep goes on past what fails and lists it.
     """
     from ibkeys.discovery.wanted import Wanted
 
-    chosen, words = PortFilter(asked.listing), asked.words
+    chosen, words = PortFilter(asked.listing, keeps), asked.words
     several = given_set(words, asked.kind) if not asked.every_port else None
     given = given_port(words, asked.kind, asked.every_port) if several is None else GivenPort(None, None)
     is_sweep = asked.every_port or several is not None

@@ -141,6 +141,44 @@ def test_a_host_at_level_2_is_among_those_at_level_2_as_far_as_is_known(cli: Cli
     assert (result.code, result.json["ports"], len(result.json["errors"])) == (3, [], 1)
 
 
+@pytest.fixture
+def keyed(tmp_path: Path) -> Path:
+    """A snapshot in which all ports but those of node02 and the switches have an M_Key, node03 a hidden one."""
+    net = subnet("two-switch")
+    for number in (1, 3, 4, 5, 6):
+        port = net.port(f"node0{number} mlx4_0", 1)
+        port.m_key, port.protect_bits = 0x9C4E21D7B05A63F8, 1 if number == 3 else 0
+    return save(net, tmp_path / "keyed.db")
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ((), [HOSTS[1], ("Infiniscale-IV", 0), ("MF0;switch-a:IS5023/U1", 0)]),
+        (("--all",), [HOSTS[1], ("Infiniscale-IV", 0), ("MF0;switch-a:IS5023/U1", 0)]),
+        (("--hosts",), HOSTS[1:2]),
+        (("--hosts", "--level", 1), []),
+        (("-N", "node0[2-4]"), HOSTS[1:2]),
+    ],
+)
+def test_ports_without_an_m_key(
+    cli: Cli, keyed: Path, words: tuple[object, ...], wanted: list[tuple[str, int]]
+) -> None:
+    assert sorted(listed(cli, "mkey-show", "--zero", *words, "--from", keyed)) == sorted(wanted)
+
+
+def test_of_a_port_that_was_not_read_it_is_not_known_whether_it_has_an_m_key(cli: Cli, silent: Path) -> None:
+    result = cli("mkey-show", "--zero", "--hosts", "--from", silent, "-f", "json")
+    assert (result.code, len(result.json["errors"])) == (3, 1)
+    assert "node05 mlx4_0" not in {port["node_desc"] for port in result.json["ports"]}
+
+
+def test_no_key_is_no_question_about_one_port(cli: Cli) -> None:
+    result = cli("mkey-show", 2, "--zero")
+    assert (result.code, result.out) == (2, "")
+    assert result.error.startswith("a filter selects among the ports of --all")
+
+
 @pytest.mark.parametrize("command", SHOWING)
 @pytest.mark.parametrize(
     ("words", "said"),

@@ -27,6 +27,7 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--p-key",
     "--level",
     "--nonzero",
+    "--zero",
     "--changed-since",
     "--each",
     "--fold",

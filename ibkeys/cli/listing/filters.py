@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 class PortFilter:
     """What the options ask for. A port has to fit each kind that was given, and one value of that kind.
 
-    What could not be read fits no value: it stays among the errors. Raises UsageError for what is not a P_Key.
+    *also*: what only one command can ask for. What could not be read fits no value: it stays among the errors. Raises
+    UsageError for what is not a P_Key.
     """
 
-    def __init__(self, filters: Filters) -> None:
+    def __init__(self, filters: Filters, also: Callable[[Port], bool] | None = None) -> None:
         self._asked = filters
+        self._also = also
         self._p_keys = {parse_p_key(text) for text in filters.p_key}
         self._partitions = {parse_p_key(text).partition for text in filters.partition}
         self._nodes: Collection[Node] | None = None
@@ -40,7 +42,9 @@ class PortFilter:
     @property
     def is_given(self) -> bool:
         """Whether there is any option."""
-        return any(getattr(self._asked, each.name) not in ((), False, None) for each in fields(Filters))
+        return self._also is not None or any(
+            getattr(self._asked, each.name) not in ((), False, None) for each in fields(Filters)
+        )
 
     @property
     def needs_tables(self) -> bool:
@@ -108,6 +112,7 @@ class PortFilter:
             and (not asked.level or _level(port) in asked.level)
             and (not asked.nonzero or has_counted(port))
             and (self._changed is None or port.id.key in self._changed)
+            and (self._also is None or self._also(port))
         )
 
     def kept(self, found: Topology) -> list[Port]:

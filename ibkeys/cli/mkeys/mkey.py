@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import options
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 
 @command("mkey-show")
-@options.shown_ports()
-def mkey_show(asked: ShownPorts) -> int:
+@options.shown_ports(options.flag("--zero", help="Only ports with M_Key 0; without ADDR among all, as with --all."))
+def mkey_show(asked: ShownPorts, zero: bool) -> int:
     """Show M_Key state, ProtectBits, lease and violations.
 
     The M_Key is 'zero', 'set', 'hidden' (the port shows it only to requests with the key) or 'unreadable'; -K
@@ -31,10 +32,17 @@ def mkey_show(asked: ShownPorts) -> int:
     def values(port: Port) -> dict[str, Any]:
         return _values(port, asked.where.show_keys)
 
-    sheet = read_sheet(asked, lambda handle: handle.read_port_info(), values)
+    if zero and not asked.words:
+        asked = replace(asked, every_port=True)
+    keeps = _has_no_key if zero else None
+    sheet = read_sheet(asked, lambda handle: handle.read_port_info(), values, keeps=keeps)
     if sheet.is_sweep and not (asked.listing.each and asked.format != "table"):
         sheet.ports = [row for row in sheet.ports if row["node_type"] != "switch" or row["port"] == 0]
     return show(MKEY_SHOW, sheet, M_KEY_VALUES, asked)
+
+
+def _has_no_key(port: Port) -> bool:
+    return port.m_key_state == "zero"
 
 
 def _values(port: Port, show_keys: bool) -> dict[str, Any]:
