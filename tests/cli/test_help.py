@@ -158,12 +158,25 @@ def test_the_commands_to_begin_with_fit_one_screen(words: tuple[str, ...]) -> No
 def test_help_lists_the_commands_in_groups(option: str) -> None:
     result = run("help", option)
     assert (result.code, result.err) == (0, "")
-    assert re.findall(r"^  ([a-z]+(?:-[a-z]+)?)  ", result.out, re.MULTILINE) == list(LISTED)
+    assert re.findall(r"^  ([a-z]+(?:-[a-z]+)?)(?: |$)", result.out, re.MULTILINE) == list(LISTED)
+    assert max(map(len, result.out.splitlines())) <= 80
     for title, group in GROUPS.items():
         section = f"\n{result.out}".partition(f"\n{title}:\n")[2].partition("\n\n")[0]
         assert [line.split()[0] for line in section.splitlines() if line[2] != " "] == list(group)
     assert sum(map(len, GROUPS.values())) == len(LISTED)
     assert COMMANDS.keys() - LISTED == {"completion"}
+
+
+def test_the_list_of_all_commands_has_their_arguments_and_what_they_require() -> None:
+    """As the usage of each has them: nobody knows a command that he cannot type."""
+    listed = run("help", "-a").out
+    for name in LISTED:
+        usage = " ".join(run(name, "--help").out.partition("\n\n")[0].split()).removeprefix("Usage: ibkeys ")
+        required = "".join(f" {option.opts[0]} {option.metavar}" for option in options_of(name) if option.required)
+        entry = f"  {usage.replace(' [OPTIONS]', '')}{required}"
+        assert re.search(rf"^{re.escape(entry)}(?:  |$)", listed, re.M), entry
+    for entry in ("plan FILE", "report DIR", "why A B", "partition-remove PARTITION WHO... --policy FILE", "undo [ID]"):
+        assert re.search(rf"^  {re.escape(entry)}(?:  |$)", listed, re.M), entry
 
 
 @pytest.mark.parametrize(

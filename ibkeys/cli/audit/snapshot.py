@@ -50,7 +50,7 @@ class _Asked:
 
 
 @command("snapshot")
-@click.argument("file", required=False)
+@click.argument("file", required=False, metavar="FILE")
 @options.group("asked", _Asked)
 @options.format
 @options.fabric

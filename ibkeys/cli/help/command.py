@@ -1,4 +1,5 @@
-"""The class of every command: its help, what its parameters complete to, and what they are where they are not given."""
+"""The class of every command: its help, its usage, what its parameters complete to, and what they are where they are
+not given."""
 
 from __future__ import annotations
 
@@ -90,6 +91,15 @@ class CommandGroup(Command, click.Group):
         """Write the options, then the commands."""
         super().format_options(ctx, formatter)
         self.format_commands(ctx, formatter)
+
+
+def usage_of(command: click.Command, ctx: click.Context) -> str:
+    """Return what is typed of a command at least: its name, its arguments, in brackets those that may be omitted, and
+    the options that it requires. *ctx*: the command's."""
+    arguments = [word for word in command.collect_usage_pieces(ctx) if word != command.options_metavar]
+    required = [param for param in command.params if isinstance(param, click.Option) and param.required]
+    options = [f"{max(option.opts, key=len)} {option.metavar}" for option in required]
+    return " ".join([command.name or "", *arguments, *options])
 
 
 def command(name: str, reports_site: bool = False) -> Callable[[Callable[..., Any]], Command]:

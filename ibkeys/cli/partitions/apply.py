@@ -49,7 +49,7 @@ class _Choices:
 
 
 @command("apply")
-@click.argument("plan", required=False, type=click.Path(path_type=Path), metavar="[PLAN]")
+@click.argument("plan", required=False, type=click.Path(path_type=Path), metavar="PLAN")
 @options.replaced("--resume", "resume", is_flag=True)
 @options.replaced("--overtaken", "resume --overtaken", is_flag=True)
 @options.replaced("--confirm", "confirm")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
 from ibkeys.cli import GROUPS, exits, options
 from ibkeys.cli.exits import write_exact
-from ibkeys.cli.help.command import SHOWS_ALL, command
+from ibkeys.cli.help.command import SHOWS_ALL, command, usage_of
 from ibkeys.errors import UsageError
+
+_USAGE_WIDTH: Final = 18
+"""A longer usage has a line of its own, so that most commands fit one line of 80 columns."""
 
 
 @command("help")
@@ -17,16 +22,13 @@ from ibkeys.errors import UsageError
 def help(words: tuple[str, ...], every: bool) -> int:
     """Show the help of a command, or list the commands.
 
-    Without COMMAND: the commands to begin with, with -a all of them. COMMAND is a name, also with a blank for its
-    hyphen, such as pkey show; or one within a command, such as sim serve.
+    Without COMMAND: the commands to begin with, with -a all of them and their arguments, which stand in brackets where
+    they may be omitted. COMMAND is a name, also with a blank for its hyphen, such as pkey show; or one within a
+    command, such as sim serve.
     """
     context = click.get_current_context().find_root()
     if every and not words:
-        formatter = context.make_formatter()
-        for title, group in GROUPS.items():
-            with formatter.section(title):
-                formatter.write_dl([(name, entry.summary) for name, entry in group.items()])
-        write_exact(formatter.getvalue().strip())
+        write_exact(_all_commands(context))
         return exits.DONE
     context.meta[SHOWS_ALL] = every
     rest = list(words)
@@ -38,3 +40,17 @@ def help(words: tuple[str, ...], every: bool) -> int:
         context = click.Context(found, context, name)
     write_exact(context.get_help())
     return exits.DONE
+
+
+def _all_commands(root: click.Context) -> str:
+    formatter = root.make_formatter()
+    assert isinstance(root.command, click.Group)
+    for title, group in GROUPS.items():
+        rows = []
+        for name, entry in group.items():
+            found = root.command.get_command(root, name)
+            assert found is not None
+            rows.append((usage_of(found, click.Context(found, root, name)), entry.summary))
+        with formatter.section(title):
+            formatter.write_dl(rows, col_max=_USAGE_WIDTH)
+    return formatter.getvalue().strip()
