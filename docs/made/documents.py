@@ -7,7 +7,6 @@ import pkgutil
 import re
 from collections.abc import Iterable, Iterator
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Final
 
 from ibkeys.cli import documents
@@ -140,17 +139,13 @@ _WORDS: Final = {
 _OF: Final = {"string": " of text", "integer": " of numbers", "object": " of objects", "array": " of lists"}
 
 
-def man_pages(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Yield each page in *folder* that lists fields, with its text, in which these are as declared.
+def with_fields(page: str) -> str:
+    """Return the text of a man page, in which the lists of fields are as declared.
 
     Raises KeyError for a page that names a document that is not declared.
     """
     named = {file_of(document).removesuffix(".json"): document for document in declared()}
-    for path in sorted(folder.glob("*.[1-8]")):
-        text = path.read_text()
-        made = _MADE.sub(lambda found: _listed(found, named), text)
-        if _MADE.search(text):
-            yield path, made
+    return _MADE.sub(lambda found: _listed(found, named), page)
 
 
 def _listed(found: re.Match[str], named: dict[str, Document]) -> str:

@@ -15,8 +15,10 @@ from ibkeys import __version__
 from ibkeys.change.consent import INTERLOCKS
 from ibkeys.cli import COMMANDS, FIRST, GROUPS, LISTED, main
 from ibkeys.cli.help.common import GENERAL, SECTIONS, by_section, section_of, short_name
+from ibkeys.cli.help.examples import EXAMPLES
 from tests.cli.conftest import run
 from tests.corpus import DATA
+from tests.examples.pages import named, of_line
 
 MAN = DATA.parent.parent / "man"
 NEVER_FROM_THE_ENVIRONMENT = {
@@ -179,6 +181,47 @@ def test_the_list_of_all_commands_has_their_arguments_and_what_they_require() ->
         assert re.search(rf"^  {re.escape(entry)}(?:  |$)", listed, re.M), entry
 
 
+def leaves() -> list[str]:
+    """Return the words that name each command without commands within it."""
+    found = []
+    for name in COMMANDS:
+        command = command_named(name)
+        found += [f"{name} {each}" for each in command.commands] if isinstance(command, click.Group) else [name]
+    return found
+
+
+def test_each_command_has_an_example_and_nothing_else_has() -> None:
+    assert list(EXAMPLES) == leaves()
+
+
+@pytest.mark.parametrize("words", EXAMPLES)
+def test_an_example_is_a_whole_line_that_is_understood(words: str) -> None:
+    (shown,) = of_line(EXAMPLES[words], is_whole=True)
+    command, rest = named(shown)
+    assert command.name == words.split()[-1]
+    command.make_context(words, rest, parent=click.Context(main, **main.context_settings))
+
+
+@pytest.mark.parametrize("words", [*EXAMPLES, "sim", "keystore"])
+def test_help_shows_the_example_unbroken(words: str) -> None:
+    text = run(*words.split(), "--help").out
+    section = text.partition("\nExample")[2].partition(":\n")[2].partition("\n\n")[0]
+    assert section.splitlines() == [
+        f"  {line}" for path, line in EXAMPLES.items() if path == words or path.split()[0] == words
+    ]
+    assert max(map(len, section.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("words", EXAMPLES)
+def test_the_examples_of_a_man_page_begin_with_it(words: str) -> None:
+    """`make docs` writes it; tests/test_documents.py holds that. A page for several commands has one of each."""
+    section = (MAN / f"ibkeys-{words.split()[0]}.1").read_text().partition("\n.SH EXAMPLES\n")[2]
+    mark = f'.\\" made from ibkeys/cli/help/examples.py: {words}\n'
+    assert section.count(mark) == 1
+    if " " not in words:
+        assert ".TP" not in section.partition(mark)[0]
+
+
 @pytest.mark.parametrize(
     ("words", "same"),
     [
@@ -245,12 +288,12 @@ def test_help_lists_own_options_and_names_the_common_ones_once(name: str) -> Non
 
 def test_the_sections_of_help_all() -> None:
     found = re.findall(r"^(\S.*):$", run("plan", "--help-all").out, re.MULTILINE)
-    assert found == ["Options", *SECTIONS]
+    assert found == ["Example", "Options", *SECTIONS]
 
 
 def test_the_help_of_a_command_is_a_screen_without_the_common_options() -> None:
-    """It was 68 lines with them."""
-    assert len(run("pkey-show", "--help").out.splitlines()) <= 40
+    """It was 68 lines with them, and without an example."""
+    assert len(run("pkey-show", "--help").out.splitlines()) <= 43
 
 
 def test_commands_within_a_command_have_help_all_too() -> None:

@@ -47,9 +47,9 @@ def _of_markdown(text: str) -> Iterator[Shown]:
     """Those in blocks of shell, and in code within a sentence."""
     for block in re.findall(r"```(?:sh|console)\n(.*?)```", text, re.S):
         for line in re.findall(r"^ *(?:[$#] )?(?:ibsim-run )?(ibkeys .*)$", block, re.M):
-            yield from _of_line(line, is_whole=True)
+            yield from of_line(line, is_whole=True)
     for code in re.findall(r"`(ibkeys [a-z][^`\n]*)`", text):
-        yield from _of_line(code, is_whole=False)
+        yield from of_line(code, is_whole=False)
 
 
 def _of_man_page(text: str) -> Iterator[Shown]:
@@ -57,11 +57,11 @@ def _of_man_page(text: str) -> Iterator[Shown]:
     for section in re.split(r"^\.SH ", text, flags=re.M)[1:]:
         name = section.partition("\n")[0]
         for line in re.findall(r"^# (ibkeys .*)$", section, re.M):
-            yield from _of_line(_plain(line), is_whole=True)
+            yield from of_line(_plain(line), is_whole=True)
         if name == "SYNOPSIS":
             continue
         for spans in re.findall(rf"\\fB(?:[^\\\n]*; )?ibkeys [a-z](?:(?!\\fR).)*\\fR(?: ?{_SPAN})*", section):
-            yield from _of_line(_plain(spans), is_whole=name == "EXAMPLES")
+            yield from of_line(_plain(spans), is_whole=name == "EXAMPLES")
 
 
 def _plain(roff: str) -> str:
@@ -72,7 +72,7 @@ def _plain(roff: str) -> str:
     return re.sub(r"\\f[BIR]", "", text)
 
 
-def _of_line(line: str, is_whole: bool) -> Iterator[Shown]:
+def of_line(line: str, is_whole: bool) -> Iterator[Shown]:
     """Yield the commands of a line of shell."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=";|<>&")
     lexer.whitespace_split = True

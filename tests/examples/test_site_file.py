@@ -30,7 +30,7 @@ IN_THE_FILE: Final = ("via", "sm_host", "sudo", "ssh_config", "smkey", "node_nam
 TYPED: Final = {
     "ibkeys apply PLAN --via ufm:URL",
     "ibkeys apply change.json --via ufm:https://ufm.example",
-    "ibkeys apply p.plan --yes --via opensm --sm-host root@sm1 --sm-host root@sm2",
+    "ibkeys apply change.json --yes --via opensm --sm-host root@sm1 --sm-host root@sm2",
 }
 """Where the method is the subject: UFM is never chosen, and a script without a site file has to name all of it."""
 

@@ -12,6 +12,7 @@ import click
 from ibkeys.cli.completing.table import let_complete
 from ibkeys.cli.exits import WRONG_USAGE
 from ibkeys.cli.help.common import GENERAL, CommonOption, by_section, named, section_of
+from ibkeys.cli.help.examples import examples_of
 from ibkeys.cli.site import SiteDefaults, refuse_unread_site
 
 SHOWS_ALL: Final = f"{__name__}.all"
@@ -60,6 +61,14 @@ class Command(click.Command):
             raise
         refuse_unread_site(ctx)
         return rest
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what the command does, then its examples as they are typed: no line of them is broken."""
+        super().format_help_text(ctx, formatter)
+        lines = examples_of(ctx.command_path.partition(" ")[2])
+        if lines:
+            with formatter.section("Examples" if len(lines) > 1 else "Example"):
+                formatter.write("".join(f"{'':{formatter.current_indent}}{line}\n" for line in lines))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options: the command's own, then the common ones by section or only their names."""
