@@ -1,4 +1,4 @@
-"""ibkeys: show, set and check the keys of an InfiniBand subnet (P_Keys, M_Keys, Q_Keys and their violation counters).
+"""ibkeys: show, set and check the keys of an InfiniBand fabric (P_Keys, M_Keys, Q_Keys and their violation counters).
 
     import ibkeys
 

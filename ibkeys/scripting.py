@@ -70,7 +70,7 @@ class Fabric(OpenFabric):
 
         return operations_in(self.stores, open_only=open_only)
 
-    # --- changes of the whole subnet -----------------------------------------------------------------------------
+    # --- changes of the whole fabric -----------------------------------------------------------------------------
 
     def plan(
         self,
@@ -130,14 +130,14 @@ class Fabric(OpenFabric):
         return apply_policy_plan(asked, plan, Permissions(allow_removals, allow_break, first))
 
     def deploy_m_keys(self, **keys: Unpack[NewKeys]) -> ChangeResult:
-        """Give every port of the subnet its first M_Key, as `ibkeys mkey-deploy` does. See `rotate_m_keys`."""
+        """Give every port of the fabric its first M_Key, as `ibkeys mkey-deploy` does. See `rotate_m_keys`."""
         from ibkeys.automation.m_keys import give_keys
         from ibkeys.automation.making import Asked, NewKeys
 
         return give_keys("mkey-deploy", Asked.of(self, keys, NewKeys), keys)
 
     def rotate_m_keys(self, **keys: Unpack[NewKeys]) -> ChangeResult:
-        """Give every port of the subnet that has an M_Key a new one, as `ibkeys mkey-rotate` does: each key is in the
+        """Give every port of the fabric that has an M_Key a new one, as `ibkeys mkey-rotate` does: each key is in the
         key store before it is sent, and proven by a Get with it.
 
         Say ``same=True`` or ``per_port=True``; the other arguments are those of `NewKeys` and `How`. Results and errors
@@ -149,7 +149,7 @@ class Fabric(OpenFabric):
         return give_keys("mkey-rotate", Asked.of(self, keys, NewKeys), keys)
 
     def remove_m_keys(self, *, leave_open: bool = False, first: int | None = None, **how: Unpack[How]) -> ChangeResult:
-        """Remove the M_Key of every port of the subnet, as `ibkeys mkey-remove` does. *leave_open* says that this is
+        """Remove the M_Key of every port of the fabric, as `ibkeys mkey-remove` does. *leave_open* says that this is
         meant; without it consent is asked. Results and errors as `apply`."""
         from ibkeys.automation.m_keys import remove_keys
         from ibkeys.automation.making import Asked

@@ -57,7 +57,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "lease": _number(0, 0xFFFF),
     **dict.fromkeys(("dry_run", "same", "per_port", "allow_removals", "allow_break", "at_once", "leave_open"), flag()),
 }
-"""Arguments of changes of the whole subnet."""
+"""Arguments of changes of the whole fabric."""
 
 
 def refuse_unknown(given: Collection[str], known: Collection[str]) -> None:

@@ -1,4 +1,4 @@
-"""M_Keys of a whole subnet by a script: a new run, and an earlier one that goes on or back."""
+"""M_Keys of a whole fabric by a script: a new run, and an earlier one that goes on or back."""
 
 from __future__ import annotations
 

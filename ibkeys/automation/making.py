@@ -27,7 +27,7 @@ from ibkeys.store.journal import Journal, Operation
 
 
 class How(TypedDict, total=False):
-    """How a change of a whole subnet is made; all of it is optional.
+    """How a change of a whole fabric is made; all of it is optional.
 
     ``via``: how it gets to the ports. Without it the method is chosen as `ibkeys apply` does, by the subnet managers
     that are found, and ``consent`` has to be a function, which sees it in `Proposal.method`; a simulated subnet has
@@ -54,7 +54,7 @@ class How(TypedDict, total=False):
 
 
 class NewKeys(How, total=False):
-    """Which M_Keys a whole subnet gets, and how.
+    """Which M_Keys a whole fabric gets, and how.
 
     ``same``: one key for all ports, as through OpenSM; ``per_port``: each its own. ``new_key``: the one for all, by
     default it is generated. ``protect``: ProtectBits; ``lease``: seconds; without them both stay as they are.

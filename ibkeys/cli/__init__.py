@@ -42,7 +42,7 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
             "Show CC_Key, VS_Key, N2N manager key and B_Key of ports.",
         ),
         "host-show": Entry("local.host", "Show this host's keys from its kernel, without root."),
-        "discover": Entry("tools.discover", "Show nodes, ports and links of the whole subnet."),
+        "discover": Entry("tools.discover", "Show nodes, ports and links of the whole fabric."),
         "sm-show": Entry(
             "sm.show",
             "Show subnet managers: files, options and dangers.",
@@ -80,9 +80,9 @@ GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
         "apply": Entry("partitions.apply", "Apply a plan to the fabric."),
     },
     "M_Keys of the whole fabric": {
-        "mkey-deploy": Entry("mkeys.rollout", "Give every port of the subnet its first M_Key."),
-        "mkey-rotate": Entry("mkeys.rollout", "Give every port of the subnet with an M_Key a new one."),
-        "mkey-remove": Entry("mkeys.rollout", "Remove the M_Key of every port of the subnet."),
+        "mkey-deploy": Entry("mkeys.rollout", "Give every port of the fabric its first M_Key."),
+        "mkey-rotate": Entry("mkeys.rollout", "Give every port of the fabric with an M_Key a new one."),
+        "mkey-remove": Entry("mkeys.rollout", "Remove the M_Key of every port of the fabric."),
         "mkey-recover": Entry("mkeys.recover", "Recover ports whose M_Key is lost: try keys, or wait."),
         "keystore": Entry("keystore.group", "List, import, export, encrypt and back up the key store."),
     },
@@ -254,4 +254,4 @@ HELP_NAMES: Final = {"help_option_names": ["-h", "--help"]}
 @click.group(cls=Commands, context_settings=HELP_NAMES, no_args_is_help=False)
 @click.version_option(__version__, "-V", "--version", prog_name=PROG_NAME, message="%(prog)s %(version)s")
 def main() -> None:
-    """Show, set and check the keys of an InfiniBand subnet."""
+    """Show, set and check the keys of an InfiniBand fabric."""

@@ -21,7 +21,7 @@ def discover(
     progress: OnFound | None = None,
     node_names: dict[int, str] | None = None,
 ) -> Topology:
-    """Return the whole subnet as seen from the local port.
+    """Return the whole fabric as seen from the local port.
 
     SMPs: NodeInfo once for each link, NodeDescription for each node, SwitchInfo for each switch, PortInfo for each
     port, and ``ceil(capacity / 32)`` P_KeyTable blocks where wanted. Raises TransportError, and what the local port

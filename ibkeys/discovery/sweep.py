@@ -1,4 +1,4 @@
-"""Discovery: the whole subnet by directed routes, in one pass, with whatever else is wanted of each port.
+"""Discovery: the whole fabric by directed routes, in one pass, with whatever else is wanted of each port.
 
 One task asks one node or one port; tasks start others as answers arrive, so the scheduler's window is always full. The
 sweep tolerates loops, cables that end at their own switch, two ports of one HCA, nodes with equal GUIDs, silent nodes

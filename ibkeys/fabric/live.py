@@ -80,7 +80,7 @@ class Fabric(OpenPort):
         self._own_was_asked = False
 
     def sweep(self, p_keys: bool = False, progress: OnFound | None = None, wanted: Wanted | None = None) -> Topology:
-        """Sweep the whole subnet: nodes, links, PortInfo of every port, and every P_Key table when *p_keys* is true.
+        """Sweep the whole fabric: nodes, links, PortInfo of every port, and every P_Key table when *p_keys* is true.
 
         *wanted* names all that is to be read, in place of *p_keys*. Raises TransportError, and NoReply or SendRefused
         when the local port cannot be read. Every other failure is in ``Topology.troubles``.

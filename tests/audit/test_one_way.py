@@ -104,16 +104,16 @@ def test_a_host_that_helped_itself_is_named_with_what_stops_the_answers() -> Non
 @pytest.mark.parametrize(
     ("leaf", "inbound", "outbound", "says"),
     [
-        ([0xFFFF], 1, 1, "it may talk to every port of the subnet"),
-        ([0x7FFF], 0, 0, "it may talk to every port of the subnet"),
+        ([0xFFFF], 1, 1, "it may talk to every port of the fabric"),
+        ([0x7FFF], 0, 0, "it may talk to every port of the fabric"),
         (
             [0x7FFF],
             1,
             1,
-            "one way, it may send to every port of the subnet; {} stops answers",
+            "one way, it may send to every port of the fabric; {} stops answers",
         ),
-        ([0x8001], 0, 1, "one way, it may send to every port of the subnet; {} stops all answers"),
-        ([0x8001], 1, 0, "one way, every port of the subnet may send to it; {} stops what it sends"),
+        ([0x8001], 0, 1, "one way, it may send to every port of the fabric; {} stops all answers"),
+        ([0x8001], 1, 0, "one way, every port of the fabric may send to it; {} stops what it sends"),
         ([0x8001], 1, 1, "its packets do not pass {}, which enforces"),
     ],
 )

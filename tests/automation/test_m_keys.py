@@ -1,4 +1,4 @@
-"""M_Keys of a whole subnet by a script, and the way on and back of its operations."""
+"""M_Keys of a whole fabric by a script, and the way on and back of its operations."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from tests.cli.conftest import TWO_SWITCH, Cli, run
 from tests.cli.rolling import LEVEL_2, keys_in, lines, shown
 
 WARNING = (
-    "8 ports lose their M_Keys: afterwards every host of the subnet may change their P_Key tables, LIDs and routes, or "
+    "8 ports lose their M_Keys: afterwards every host of the fabric may change their P_Key tables, LIDs and routes, or "
     "set a key that nobody here knows"
 )
 

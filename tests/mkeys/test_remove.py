@@ -252,7 +252,7 @@ def test_an_opensm_conf_with_the_key_is_spoken_of(site: Site) -> None:
 def test_a_fabric_left_open_is_a_question_unless_it_is_meant(site: Site) -> None:
     deployed(site, 2)
     [question] = site.plan(remove()).plan.questions
-    assert question.text.startswith("8 ports lose their M_Keys: afterwards every host of the subnet may change ")
+    assert question.text.startswith("8 ports lose their M_Keys: afterwards every host of the fabric may change ")
     assert question.answer == "--leave-open"
     assert site.plan(remove(leaves_open=True)).plan.questions == []
 

@@ -54,9 +54,9 @@ def full_default(data: AuditInput, verdict: Verdict) -> None:
 
 _DEFAULT_REACHES: Final = {
     # does it send to limited members, do they send to it
-    (True, True): "it may talk to every port of the subnet",
-    (True, False): "one way, it may send to every port of the subnet; {leaf} stops {what}",
-    (False, True): "one way, every port of the subnet may send to it; {leaf} stops what it sends (inbound enforcement)",
+    (True, True): "it may talk to every port of the fabric",
+    (True, False): "one way, it may send to every port of the fabric; {leaf} stops {what}",
+    (False, True): "one way, every port of the fabric may send to it; {leaf} stops what it sends (inbound enforcement)",
     (False, False): "its packets do not pass {leaf}, which enforces partitions and does not have this P_Key",
 }
 
@@ -65,7 +65,7 @@ def _what_default_reaches(data: AuditInput, port: Port) -> str:
     """Return what a full member of the default partition reaches, as far as its switch port lets it."""
     found = data.reach.traffic(port, DEFAULT_PARTITION)
     if found is None:
-        return "it may talk to every port of the subnet, unless its switch port, which was only partly read, stops it"
+        return "it may talk to every port of the fabric, unless its switch port, which was only partly read, stops it"
     what = "answers of limited members" if found.arrives else "all answers"
     text = _DEFAULT_REACHES[bool(found.leaves), bool(found.arrives & LIMITED)]
     return text.format(leaf=leaf_of(port), what=f"{what} (outbound enforcement)")

@@ -254,7 +254,7 @@ def first_keys_at_level_0(who: str) -> Question:
 def no_keys_left(who: str) -> Question:
     """Return the question for taking the M_Keys of a fabric away."""
     return Question(
-        f"{who}: afterwards every host of the subnet may change their P_Key tables, LIDs and routes, or set a key that "
+        f"{who}: afterwards every host of the fabric may change their P_Key tables, LIDs and routes, or set a key that "
         "nobody here knows",
         "--leave-open",
     )

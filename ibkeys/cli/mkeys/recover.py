@@ -61,7 +61,7 @@ class _Asked(AskedChange):
 def mkey_recover(asked: _Asked) -> int:
     """Recover ports whose M_Key is lost: try keys, or wait.
 
-    Reads the whole subnet. Shows which ports do not answer or hide an unknown key, and what probing them would cost.
+    Reads the whole fabric. Shows which ports do not answer or hide an unknown key, and what probing them would cost.
     Asks before it continues. Keys that may fit are tried. The leases of all other ports are started; this is done at
     once for all ports if the links are known (--topology, --security-keys, key store). A port whose lease has run out
     shows its key, which is saved in the key store. Nothing is set on a port without --set-new, --new-m-key, --protect
@@ -213,5 +213,5 @@ def _finish(recovery: Recovery, rows: ResultRows) -> int:
     if summary.failed:
         exits.warn(f"{counted(summary.failed, 'port')} not recovered, listed above", "error")
     elif is_cut:
-        exits.warn("the subnet was not fully read: a limit was reached", "error")
+        exits.warn("the fabric was not fully read: a limit was reached", "error")
     return exits.NOT_COMPLETED if summary.failed or is_cut else exits.DONE

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @rollout_options.keys
 @rollout_options.asked_run()
 def mkey_deploy(asked: AskedRun, keys: KeyOptions) -> int:
-    """Give every port of the subnet its first M_Key.
+    """Give every port of the fabric its first M_Key.
 
     Choose whether all ports get one key (--same) or each its own (--per-port). Ports that have a key are left
     alone. Each key is generated and saved in the key store, on disk, before it is sent. Level and lease are set
@@ -36,7 +36,7 @@ def mkey_deploy(asked: AskedRun, keys: KeyOptions) -> int:
 @rollout_options.keys
 @rollout_options.asked_run()
 def mkey_rotate(asked: AskedRun, keys: KeyOptions) -> int:
-    """Give every port of the subnet with an M_Key a new one.
+    """Give every port of the fabric with an M_Key a new one.
 
     Choose whether all ports get one key (--same) or each its own (--per-port). Ports without a key are left alone,
     and so are ports whose key is not known. Each key is generated and saved in the key store, on disk, before it is
@@ -49,10 +49,10 @@ def mkey_rotate(asked: AskedRun, keys: KeyOptions) -> int:
 @command("mkey-remove")
 @rollout_options.asked_run(rollout_options.leave_open)
 def mkey_remove(asked: AskedRun, leave_open: bool) -> int:
-    """Remove the M_Key of every port of the subnet.
+    """Remove the M_Key of every port of the fabric.
 
     M_Key, level and lease become 0, in one Set that carries the present key of the port. Afterwards every host of
-    the subnet can change the ports. A port whose key is not known is left alone and named. Every former key stays
+    the fabric can change the ports. A port whose key is not known is left alone and named. Every former key stays
     in the key store, and `ibkeys undo ID` restores it. If an OpenSM is master, the run goes through it.
     """
     if asked.confirm_within is not None:

@@ -33,4 +33,4 @@ def address(words: str = "[ADDR] [PORTNUM]", required: bool = False) -> Callable
     return decorate
 
 
-every_port: Final = flag("--all", "every_port", help="Every port of the subnet.")
+every_port: Final = flag("--all", "every_port", help="Every port of the fabric.")

@@ -1,4 +1,4 @@
-"""The whole subnet: nodes, ports, links."""
+"""The whole fabric: nodes, ports, links."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def discover(
     where: Where, by_name: bool, words: tuple[str, ...], only: str | None, filters: Filters, format: str
 ) -> int:
-    """Show nodes, ports and links of the whole subnet.
+    """Show nodes, ports and links of the whole fabric.
 
     The subnet is discovered by directed routes from the local port, so no subnet manager is needed. JSON and CSV
     have PortState and PortPhysicalState as the standard's numbers. With --names, WHO is a GUID, a LID, a name such as

@@ -30,7 +30,7 @@ def plan_run(
     progress: OnFound | None = None,
     opensm_conf: Path | None = None,
 ) -> PlannedRun:
-    """Plan a new run over every end port of the subnet: first keys (mkey-deploy), or new ones (mkey-rotate).
+    """Plan a new run over every end port of the fabric: first keys (mkey-deploy), or new ones (mkey-rotate).
 
     *new_key* is for all ports and needs ``options.same``; without it keys are generated. *order*: by hops from the
     local port. *key_file* is the name of the file that *new_key* came from. *opensm_conf*: what an SM of this subnet

@@ -37,7 +37,7 @@ def plan_new_run(
     reading: Wanted = LINKS,
     waits_for_absent: bool = True,
 ) -> PlannedRun:
-    """Sweep, and plan a run over every end port of the subnet. Nothing is said about the run yet, see `describe`.
+    """Sweep, and plan a run over every end port of the fabric. Nothing is said about the run yet, see `describe`.
 
     *wanted*: what a port should have, from what it has. *left_alone*: why the run leaves a port alone that could be
     read, "" when it does not. *reading*: what the sweep reads. *waits_for_absent*: whether ports that have a key and

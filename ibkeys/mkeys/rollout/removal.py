@@ -36,7 +36,7 @@ def plan_removal(
     *,
     leaves_open: bool = False,
 ) -> PlannedRun:
-    """Plan a new run that removes M_Key, level and lease from every end port of the subnet; all former keys stay in the
+    """Plan a new run that removes M_Key, level and lease from every end port of the fabric; all former keys stay in the
     key store. *at_once*, *first*, *max_failures* as `RunOptions` has them, *order* by hops from the local port.
 
     A port without a key gets level and lease 0 where it has any; one of which the key store still has a key is noted.
