@@ -36,7 +36,7 @@ def mkey_deploy(asked: AskedRun, keys: KeyOptions) -> int:
 @rollout_options.keys
 @rollout_options.asked_run()
 def mkey_rotate(asked: AskedRun, keys: KeyOptions) -> int:
-    """Give every port of the fabric with an M_Key a new one.
+    """Replace the M_Key of every port that has one.
 
     Choose whether all ports get one key (--same) or each its own (--per-port). Ports without a key are left alone,
     and so are ports whose key is not known. Each key is generated and saved in the key store, on disk, before it is

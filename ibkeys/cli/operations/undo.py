@@ -1,4 +1,4 @@
-"""Restore what an operation overwrote."""
+"""Take back a change."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class _Choices:
 @options.operation
 @asked_of_many_ports(_Choices)
 def undo(asked: AskedOfManyPorts, choices: _Choices, operation: int | None) -> int:
-    """Restore what an operation overwrote.
+    """Take back a change.
 
-    ID is the number that `ibkeys journal` shows; without it, the only open operation is taken, and one that has ended
-    needs it. P_Key tables are restored byte for byte, enforcement bits, part_enforce and policies as they were, and
-    M_Keys, levels and leases of the last mkey-deploy, mkey-rotate or mkey-remove. The new keys of an open smkey-rotate
-    are given up where no file has them.
-    It goes back as the operation went: directly, through OpenSM or through UFM. The undo is itself an operation:
-    undoing the undo of a partition change repeats the change. Counters that were cleared cannot be restored.
+    Restores what an operation overwrote. ID is the number that `ibkeys journal` shows; without it, the only open
+    operation is taken, and one that has ended needs it. P_Key tables are restored byte for byte, enforcement bits,
+    part_enforce and policies as they were, and M_Keys, levels and leases of the last mkey-deploy, mkey-rotate or
+    mkey-remove. The new keys of an open smkey-rotate are given up where no file has them. It goes back as the operation
+    went: directly, through OpenSM or through UFM. The undo is itself an operation: undoing the undo of a partition
+    change repeats the change. Counters that were cleared cannot be restored.
     """
     from ibkeys.change.open_operations import to_undo
 

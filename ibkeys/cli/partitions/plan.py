@@ -95,7 +95,7 @@ class _ByHand:
 @command("plan")
 @asked_of_policies(_Asked, options.policy_argument, options.group("by_hand", _ByHand), options.sm_hosts)
 def plan(asked: _Asked, by_hand: _ByHand, sm_hosts: SmHosts) -> int:
-    """Plan what a partition policy changes on the fabric.
+    """Show what a partition policy would change.
 
     FILE is the partition policy, a partitions.conf. It may be the word opensm: the policy of the master on this host;
     or ufm:URL: the partitions of that UFM.

@@ -29,7 +29,7 @@ _USAGE = (UsageError, AddressError, EncodeError, FileFormatError)
 @options.flag("--dry-run", help="Show what would be queried where, and query nothing.")
 @options.reading
 def sm_show(where: Where, sm_hosts: SmHosts, dry_run: bool, format: str) -> int:
-    """Show subnet managers: files, options and dangers.
+    """Show master and standby SMs, their files and dangers.
 
     The master and every standby are found on the fabric (SMInfo), each OpenSM of this host among its processes, and
     those of other hosts by ssh (--sm-host). Data that cannot be read is reported as such, never guessed. Changes

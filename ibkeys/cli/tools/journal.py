@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @options.format
 @options.fabric
 def journal(where: Where, format: str, operation: int | None) -> int:
-    """Show what changing commands did.
+    """List the changes that were made.
 
     Shows one line for each operation: when, by whom, on which host, with which interlocks overridden. With ID also
     shows what it overwrote, port by port. An open operation was interrupted, or its result could not be proven: the
