@@ -40,6 +40,41 @@ def edit(command: str, policy: Path, *args: object, backend: str = TWO_SWITCH) -
     return run(command, "--backend", backend, "--policy", policy, *args)
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("partition-add", "lustre=0x21", "--limited", "node[01-02]", "--full", "node04"),
+            [
+                "full instead of limited in lustre (0x0021): node04 mlx4_0",
+                "added to lustre (0x0021), limited: node[01-02] mlx4_0",
+            ],
+        ),
+        (("partition-add", "gpu=0x30", "--full", "ALL_CAS"), ["added to gpu (0x0030), full: ALL_CAS"]),
+        (
+            ("partition-add", "gpu=0x30", "--out-of", "lustre", "node[03-04]"),
+            [
+                "removed from lustre (0x0021): node[03-04] mlx4_0",
+                "added to gpu (0x0030), full: node03 mlx4_0",
+                "added to gpu (0x0030), limited: node04 mlx4_0",
+            ],
+        ),
+        (
+            ("partition-add", "lustre", "--full", "0x00000000000000aa"),
+            ["added to lustre (0x0021), full: 0x00000000000000aa"],
+        ),
+        (("partition-remove", "lustre", "node03"), ["removed from lustre (0x0021): node03 mlx4_0"]),
+    ],
+)
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_it_is_said_who_is_where_now(
+    policy: Path, words: tuple[str, ...], said: list[str], more: tuple[str, ...]
+) -> None:
+    result = edit(words[0], policy, *words[1:], *more)
+    lines = [line for line in result.out.splitlines() if line.startswith(("added", "removed", "full", "limited"))]
+    assert sorted(lines) == sorted(said), result.out
+
+
 def test_hosts_join_by_their_names_and_every_other_byte_stays(policy: Path) -> None:
     result = edit("partition-add", policy, "lustre=0x21", "--limited", "node[01-02]", "--full", "node04")
     assert (result.code, result.err) == (0, "")

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits
-from ibkeys.cli.documents.field import Document
+from ibkeys.cli.documents.field import Document, Row
 from ibkeys.cli.exits import clean, write, write_each
 from ibkeys.cli.render import write_document
+from ibkeys.cli.screen.colour import paint, role_of_change
 from ibkeys.errors import FileError, FileFormatError
+from ibkeys.grouping import grouped
+from ibkeys.topology.names.folded import FoldedNames
 from ibkeys.topology.port_id import IDENTITY
 
 if TYPE_CHECKING:
@@ -102,9 +105,9 @@ def report(
     """Say what was or would be edited, by the command that writes *document*."""
     exits.warn_each(edited.notes, "note")
     _say_new_warnings(edited)
-    rows = (_row(each, ports) for each in edited.changes)
-    if not write_document(format, document, lambda: _document(edited, place, written, ports), rows):
-        _write_words(edited, place, written)
+    rows = [_row(each, ports) for each in edited.changes]
+    if not write_document(format, document, lambda: _document(edited, place, written, rows, ports), rows):
+        _write_words(edited, place, written, rows)
 
 
 def _say_new_warnings(edited: EditedPolicy) -> None:
@@ -118,8 +121,9 @@ def _say_new_warnings(edited: EditedPolicy) -> None:
             exits.warn(problem.located(edited.after.path))
 
 
-def _write_words(edited: EditedPolicy, place: PolicyFile, written: bool) -> None:
+def _write_words(edited: EditedPolicy, place: PolicyFile, written: bool, rows: Sequence[Row]) -> None:
     write_each(map(clean, difference(edited)))
+    write_each(_who_is_where(rows))
     if edited.unchanged:
         count = len(edited.unchanged)
         write(f"{count} port{'s are' if count != 1 else ' is'} already as requested")
@@ -131,6 +135,32 @@ def _write_words(edited: EditedPolicy, place: PolicyFile, written: bool) -> None
         write("dry run: nothing was written")
 
 
+def _who_is_where(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield who is where now: ``added to lustre (0x0021), limited: stage[1-48] mlx5_0``."""
+    names = FoldedNames(row for row in rows if _is_found(row))
+    for (what, role), alike in grouped(rows, lambda row: (_what(row), _role(row))).items():
+        found = names.words(filter(_is_found, alike))
+        others = [row["port_guid"] or row["who"] for row in alike if not _is_found(row)]
+        yield f"{paint(clean(what), role)}: {', '.join([*found, *others])}"
+
+
+def _is_found(row: Row) -> bool:
+    """Whether it is of a port of the fabric, and not of a keyword or another port."""
+    return row["node_guid"] is not None
+
+
+def _what(row: Row) -> str:
+    before, after = row["before"], row["after"]
+    where = f"{row['name']} ({row['partition']})" if row["name"] else row["partition"]
+    if before is None:
+        return f"added to {where}, {after}"
+    return f"removed from {where}" if after is None else f"{after} instead of {before} in {where}"
+
+
+def _role(row: Row) -> str:
+    return role_of_change(row["before"], row["after"])
+
+
 def difference(edited: EditedPolicy) -> Iterator[str]:
     """Yield a unified diff of the policy before and after."""
     before, after = (
@@ -140,14 +170,16 @@ def difference(edited: EditedPolicy) -> Iterator[str]:
     yield from difflib.unified_diff(before, after, path, f"{path} (edited)", lineterm="")
 
 
-def _document(edited: EditedPolicy, place: PolicyFile, written: bool, ports: Mapping[int, Port]) -> dict[str, Any]:
+def _document(
+    edited: EditedPolicy, place: PolicyFile, written: bool, rows: Sequence[Row], ports: Mapping[int, Port]
+) -> dict[str, Any]:
     return {
         "file": edited.before.path,
         "out": place.name,
         "written": written,
         "digest_before": edited.before.digest,
         "digest_after": edited.after.digest,
-        "changes": [_row(each, ports) for each in edited.changes],
+        "changes": rows,
         "unchanged": [_identity(guid, ports) for guid in edited.unchanged],
         "diff": "\n".join(clean(line) for line in difference(edited)),
     }
