@@ -6,10 +6,13 @@ import re
 import shlex
 from pathlib import Path
 
+import click
 import pytest
 
+from ibkeys.cli import main
 from tests.cli.conftest import run
 from tests.corpus import DATA
+from tests.examples.pages import commands, named
 from tests.pictures.site import small, snapshots
 
 README = DATA.parent.parent / "README.md"
@@ -33,3 +36,12 @@ def test_the_answers_are_those_of_the_commands(tmp_path: Path, monkeypatch: pyte
     for command, output in shown():
         done = run(*shlex.split(command))
         assert (done.out, done.err) == (output, "")
+
+
+def test_each_command_line_can_be_typed_as_it_stands() -> None:
+    """With all that it requires; tests/examples/test_site_file.py tries those that change with a site file."""
+    lines = [each for each in commands(README) if each.is_whole]
+    assert len(lines) > 25
+    for line in lines:
+        command, rest = named(line)
+        command.make_context(line.words[0], rest, parent=click.Context(main, **main.context_settings))
