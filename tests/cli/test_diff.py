@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ibkeys.cli.comparing.words import in_words
-from ibkeys.fabric.compare import Difference
 from ibkeys.sim.subnet import Subnet
 from tests.cli.conftest import run
 from tests.cli.saved import save
@@ -39,12 +38,6 @@ def groups(out: str) -> dict[str, list[str]]:
     return {change: words_below(lines) for change, lines in found.items()}
 
 
-def said(row: Row) -> str:
-    """Return a change of the JSON in the words of the table."""
-    fields = {name: row.get(name) for name in ("kind", "before", "after", "index", "pkey", "field")}
-    return in_words(Difference(port=None, **fields))  # type: ignore[arg-type]
-
-
 CHANGES = st.dictionaries(
     st.sampled_from(HOSTS),
     st.dictionaries(st.integers(1, 3), st.sampled_from([0x8010, 0x0010, 0x8021]), min_size=1),
@@ -69,7 +62,7 @@ def test_unfolding_gives_exactly_the_changes_of_the_json(
         document: dict[str, Any] = run("diff", before, after, "-f", "json").json
         folded = run("diff", before, after, "--fold").out
     rows: list[Row] = document["changes"]
-    wanted = Counter((said(row), row["node_guid"], row["port"]) for row in rows)
+    wanted = Counter((in_words(row), row["node_guid"], row["port"]) for row in rows)
     ports = [{**port.identity()} for port in _ports(net)]
     found = Counter(
         (change, guid, number) for change, words in groups(folded).items() for guid, number in unfolded(words, ports)

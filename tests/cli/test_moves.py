@@ -57,6 +57,7 @@ def test_diff_in_json_keeps_nodes_and_links_and_adds_what_moved(before: Path, tm
     assert document["schema"] == "ibkeys.diff/2"
     assert [len(document["nodes"][key]) for key in ("added", "removed")] == [1, 1]
     assert [len(document["links"][key]) for key in ("added", "removed")] == [4, 4]
+    assert all(each["explained"] for what in ("nodes", "links") for some in document[what].values() for each in some)
     swapped, moved, replaced, renamed = document["moved"]
     identity = ("node_guid", "port_guid", "node_desc", "node_type", "port", "lid")
     for each in document["moved"]:

@@ -57,7 +57,7 @@ def _changes(changed: Comparison, before: Snapshot, after: Snapshot) -> list[Tab
     more = "ibkeys diff has them all"
     names = FoldedNames(port.identity() for each in (before, after) for port in each.fabric.ports())
     moved = [(clean(str(each)),) for each in changed.moves.moved]
-    ports = _folded(changed.changes, lambda each: each.port, in_words, names)
+    ports = _folded(changed.changes, lambda each: each.port, lambda each: in_words(each.to_json()), names)
     unknown = _folded(changed.unknown, lambda each: each.port, lambda each: f"{each.what}: {each.why}", names)
     tables = (
         Table("Moved", ("What",), moved, more),

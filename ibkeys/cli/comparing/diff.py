@@ -13,6 +13,7 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.comparing.reach import what_was_not_compared, write_reach
 from ibkeys.cli.comparing.words import in_colour
 from ibkeys.cli.documents.comparing import DIFF
+from ibkeys.cli.documents.field import Row
 from ibkeys.cli.exits import write, write_each
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 _LISTED: Final = 8
 """Lines of what was not compared that a table has."""
+_HOW: Final = ("added", "removed")
+"""How nodes and links differ: in the document and in words."""
 
 
 @command("diff")
@@ -91,13 +94,13 @@ def diff(
             "whether a key changed there; take both snapshots with the keys (--security-keys, --keystore)"
         )
     about = {"a": a, "b": b, "looked_at": looked_at.to_json() if looked_at is not None else None}
+    document = {**about, **_document(found)}
     moved = (row for each in found.moves.moved for row in each.rows())
-    rows = chain(moved, (each.to_json() for each in found.changes))
-    if not write_document(format, DIFF, lambda: {**about, **_document(found)}, rows):
+    if not write_document(format, DIFF, lambda: document, chain(moved, document["changes"])):
         if looked_at is not None:
             write(str(looked_at))
-        nodes = FoldedNames(_as_one_port(node) for each in (before, after) for node in each.fabric.nodes)
-        write_each(_lines(found, names, nodes, folded))
+        nodes = FoldedNames(_as_one_port(_node(node)) for each in (before, after) for node in each.fabric.nodes)
+        write_each(_lines(document, map(str, found.moves.moved), names, nodes, folded))
     return _finish(_unknown(found.unknown), names, found.differs, folded)
 
 
@@ -146,15 +149,15 @@ def _finish(unknown: Mapping[str, Sequence[Port]], names: FoldedNames, differs: 
 
 
 def _document(found: Comparison) -> dict[str, Any]:
+    def nodes(some: Iterable[Node]) -> list[dict[str, Any]]:
+        return [{**_node(node), "explained": node in found.moves.nodes} for node in some]
+
+    def links(some: Iterable[tuple[Port, Port]]) -> list[dict[str, Any]]:
+        return [{**_link(ends), "explained": found.moves.explains(ends)} for ends in some]
+
     return {
-        "nodes": {
-            "added": [_node(node) for node in found.nodes_added],
-            "removed": [_node(node) for node in found.nodes_removed],
-        },
-        "links": {
-            "added": [_link(ends) for ends in found.links_added],
-            "removed": [_link(ends) for ends in found.links_removed],
-        },
+        "nodes": {"added": nodes(found.nodes_added), "removed": nodes(found.nodes_removed)},
+        "links": {"added": links(found.links_added), "removed": links(found.links_removed)},
         "moved": [each.to_json() for each in found.moves.moved],
         "changes": [each.to_json() for each in found.changes],
         "unknown": [{**each.port.identity(), "what": each.what, "why": each.why} for each in found.unknown],
@@ -175,51 +178,58 @@ def _link(ends: tuple[Port, Port]) -> dict[str, Any]:
 # --- in words --------------------------------------------------------------------------------------------------------
 
 
-def _node_lines(what: str, nodes: Sequence[Node], names: FoldedNames, folded: bool) -> Iterator[str]:
-    """Yield what happened to *nodes*: a line for each, or one for all of a kind with their *names* below it."""
-    kinds = grouped(nodes, lambda node: node.type_name if folded else f"0x{node.guid:016x}")
-    for alike in kinds.values():
+def _lines(
+    document: Mapping[str, Any], moved: Iterable[str], names: FoldedNames, nodes: FoldedNames, folded: bool
+) -> Iterator[str]:
+    """Yield what changed according to *document*: where *folded*, ports to which the same happened stand together.
+    *moved*: what moved, in words. *names*, *nodes*: what ports and nodes are called."""
+    came_and_went = [document[what][how] for what in ("nodes", "links") for how in _HOW]
+    if not any((*came_and_went, document["moved"], document["changes"])):
+        yield "no difference" + (" in what was read" if document["unknown"] or document["m_keys_hidden"] else "")
+        return
+    yield from moved
+    for how in _HOW:
+        yield from _node_lines(how, _unexplained(document["nodes"][how]), nodes, folded)
+    for how in _HOW:
+        for link in _unexplained(document["links"][how]):
+            yield f"{paint(f'link {how}', how)}: {names.port(link['a'])} - {names.port(link['b'])}"
+    yield from _folded(document["changes"], names) if folded else _each(document["changes"])
+
+
+def _unexplained(rows: Iterable[Row]) -> list[Row]:
+    """Return the nodes or links that came or went, and not by one of the moves."""
+    return [row for row in rows if not row["explained"]]
+
+
+def _node_lines(how: str, rows: Sequence[Row], names: FoldedNames, folded: bool) -> Iterator[str]:
+    """Yield what happened to nodes: a line for each, or one for all of a kind with their *names* below it."""
+    for kind, alike in grouped(rows, lambda row: row["node_type" if folded else "node_guid"]).items():
         if len(alike) == 1:
-            name = exits.clean(alike[0].description or "name not readable")
-            yield f"{paint(f'node {what}', what)}: {name} ({alike[0].type_name} 0x{alike[0].guid:016x})"
+            (row,) = alike
+            name = exits.clean(row["node_desc"] or "name not readable")
+            yield f"{paint(f'node {how}', how)}: {name} ({row['node_type']} {row['node_guid']})"
         else:
-            yield f"{paint(f'nodes {what}', what)}: {len(alike)} {alike[0].type_name}"
+            yield f"{paint(f'nodes {how}', how)}: {len(alike)} {kind}"
             yield from indented(names, map(_as_one_port, alike))
 
 
-def _as_one_port(node: Node) -> dict[str, Any]:
+def _as_one_port(node: Row) -> dict[str, Any]:
     """Return a node in the form of a port whose number needs no mention."""
-    return {"node_desc": node.description, "node_guid": f"0x{node.guid:016x}", "node_type": "ca", "port": 1}
+    return {"node_desc": node["node_desc"], "node_guid": node["node_guid"], "node_type": "ca", "port": 1}
 
 
-def _lines(found: Comparison, names: FoldedNames, nodes: FoldedNames, folded: bool) -> Iterator[str]:
-    """Yield what changed: where *folded*, ports to which the same happened stand together. *names*, *nodes*: what ports
-    and nodes are called."""
-    if not found.differs:
-        yield "no difference" + (" in what was read" if found.unknown or found.keys_hidden else "")
-        return
-    yield from map(str, found.moves.moved)
-    for what, some in found.unexplained_nodes():
-        yield from _node_lines(what, some, nodes, folded)
-    for what, links in found.unexplained_links():
-        for ends in links:
-            link = " - ".join(names.port(end.identity()) for end in ends)
-            yield f"{paint(f'link {what}', what)}: {link}"
-    yield from _folded(found, names) if folded else _each(found)
-
-
-def _each(found: Comparison) -> Iterator[str]:
+def _each(changes: Iterable[Row]) -> Iterator[str]:
     """Yield each port with what changed there below it."""
-    port: Port | None = None
-    for each in found.changes:
-        if each.port is not port:
-            port = each.port
-            yield heading_of(port.identity())
-        yield f"  {in_colour(each)}"
+    heading = ""
+    for row in changes:
+        if heading_of(row) != heading:
+            heading = heading_of(row)
+            yield heading
+        yield f"  {in_colour(row)}"
 
 
-def _folded(found: Comparison, names: FoldedNames) -> Iterator[str]:
+def _folded(changes: Iterable[Row], names: FoldedNames) -> Iterator[str]:
     """Yield each change with the ports below it to which it happened."""
-    for change, changed in grouped(found.changes, in_colour).items():
+    for change, changed in grouped(changes, in_colour).items():
         yield f"{change}: {counted(len(changed), 'port')}"
-        yield from indented(names, (each.port.identity() for each in changed))
+        yield from indented(names, changed)

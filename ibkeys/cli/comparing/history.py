@@ -119,7 +119,7 @@ def _write_table(about: dict[str, Any], events: Sequence[Event]) -> None:
         if each.port.key != last:
             last = each.port.key
             write(heading_of(each.port.to_json()))
-        write(f"  {each.since} .. {each.taken}  {in_colour(each)}")
+        write(f"  {each.since} .. {each.taken}  {in_colour(each.to_json())}")
 
 
 def _say_unread(found: History) -> None:

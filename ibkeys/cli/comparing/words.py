@@ -1,21 +1,18 @@
-"""A change of one port in words."""
+"""A change of one port in words: made of the row that JSON and CSV have of it too."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ibkeys.cli import exits
+from ibkeys.cli.documents.field import Row
 from ibkeys.cli.screen.colour import paint
 
-if TYPE_CHECKING:
-    from ibkeys.fabric.compare import Difference
-    from ibkeys.fabric.history import Event
 
-
-def in_colour(each: Difference | Event) -> str:
+def in_colour(row: Row) -> str:
     """Return `in_words` with the colour of what happened."""
-    return paint(in_words(each), _ROLES.get(each.kind, "changed"))
+    return paint(in_words(row), _ROLES.get(row["kind"], "changed"))
 
 
 _ROLES: Final[Mapping[str, str]] = {
@@ -29,25 +26,26 @@ _ROLES: Final[Mapping[str, str]] = {
 _IN_WORDS: Final[Mapping[str, str]] = {
     "appeared": "the port is there",
     "disappeared": "the port is gone",
-    "cable-moved": "cable moved: {0.before} -> {0.after}",
-    "renamed": "renamed: {0.before!r} -> {0.after!r}",
-    "pkey-added": "P_Key {0.after} added at index {0.index}",
-    "pkey-removed": "P_Key {0.before} removed from index {0.index}",
-    "pkey-moved": "P_Key {0.pkey} moved from index {0.before} to {0.after}: running QPs hold the old index",
-    "m_key": "M_Key: {0.before} -> {0.after}",
+    "cable-moved": "cable moved: {before} -> {after}",
+    "renamed": "renamed: {before!r} -> {after!r}",
+    "pkey-added": "P_Key {after} added at index {index}",
+    "pkey-removed": "P_Key {before} removed from index {index}",
+    "pkey-moved": "P_Key {pkey} moved from index {before} to {after}: running QPs hold the old index",
+    "m_key": "M_Key: {before} -> {after}",
 }
 
 
-def in_words(each: Difference | Event) -> str:
-    """Return a change as one line without its port."""
+def in_words(row: Row) -> str:
+    """Return a change of `diff` or `history` as one line without its port."""
     from ibkeys.mad.attributes import PortInfo
 
-    if each.kind in _IN_WORDS:
-        return exits.clean(_IN_WORDS[each.kind].format(each))
-    if each.kind == "membership":
-        what = "raised to full" if int(each.after, 16) & 0x8000 else "lowered to limited"
-        return f"membership {what} at index {each.index}: {each.before} -> {each.after}"
-    name = PortInfo.rows[each.field or each.kind].name
-    if each.kind == "counter":
-        return f"{name}: {each.before} -> {each.after} ({each.after - each.before:+d})"
-    return f"{name}: {int(each.before)} -> {int(each.after)}"
+    kind, before, after = row["kind"], row["before"], row["after"]
+    if kind in _IN_WORDS:
+        return exits.clean(_IN_WORDS[kind].format_map(row))
+    if kind == "membership":
+        what = "raised to full" if int(after, 16) & 0x8000 else "lowered to limited"
+        return f"membership {what} at index {row['index']}: {before} -> {after}"
+    name = PortInfo.rows[row["field"] or kind].name
+    if kind == "counter":
+        return f"{name}: {before} -> {after} ({after - before:+d})"
+    return f"{name}: {int(before)} -> {int(after)}"

@@ -45,8 +45,12 @@ _CHANGE: Final = (
     _AFTER,
     Field("delta", maybe(NUMBER), "By how much a counter rose. Null: of other kinds."),
 )
+_EXPLAINED: Final = Field("explained", FLAG, "Whether one of `moved` explains it; the words then leave it out.")
+_NODE: Final = object_of(*PORT, _EXPLAINED)
 _LINK: Final = object_of(
-    Field("a", PORT_IDENTITY, "One end of the link."), Field("b", PORT_IDENTITY, "The other end of the link.")
+    Field("a", PORT_IDENTITY, "One end of the link."),
+    Field("b", PORT_IDENTITY, "The other end of the link."),
+    _EXPLAINED,
 )
 
 
@@ -82,7 +86,7 @@ DIFF: Final = Document(
         Field("a", TEXT, "The earlier snapshot."),
         Field("b", TEXT, "The later snapshot."),
         _without_reach(LOOKED_AT),
-        _without_reach(Field("nodes", _came_and_went("nodes", PORT_IDENTITY), "Nodes that came and went.")),
+        _without_reach(Field("nodes", _came_and_went("nodes", _NODE), "Nodes that came and went.")),
         _without_reach(Field("links", _came_and_went("links", _LINK), "Links that came and went.")),
         _without_reach(
             Field(
