@@ -6,7 +6,8 @@ import pytest
 
 from ibkeys.mad.attributes import PortInfo, SpeedsAboveNdr
 from ibkeys.mad.const import CapabilityMask
-from ibkeys.partitions.joining.rates import code_above, link_rate, rate_of_code
+from ibkeys.mad.link_rates import link_rate
+from ibkeys.partitions.joining.rates import code_above, rate_of_code
 from ibkeys.partitions.words import RATE_GBPS
 
 EXTENDED = int(CapabilityMask.IS_EXTENDED_SPEEDS_SUPPORTED)
