@@ -79,11 +79,11 @@ wheels deb rpm release:
 	@umask 022 && $(MAKE) -f packaging/Makefile $@ PYTHON=$(PYTHON)
 
 clean: ## remove what setup, the tests, the site and a release made
-	@rm -rf .venv .venv-demo build dist docs/reference ibkeys/umad/_libibumad*.so .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf .venv .venv-demo build dist docs/reference ibkeys/umad/_libibumad*.so ibkeys/sim/lib .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
 # Installed as for a user, so that the commands, the extension and the man pages are those that a user gets; then a .pth
 # file puts this folder in front, so that what runs is the working tree, not the copy of it at the time of the setup.
-.venv/.setup-done: pyproject.toml meson.build ibkeys/version.py $(wildcard native/*) .venv/.files
+.venv/.setup-done: pyproject.toml meson.build ibkeys/version.py $(wildcard native/* native/umad-sim/*) .venv/.files
 	@native/install-debian.sh $(DEBIAN)
 	@test -n '$(PYTHON)' || { echo 'ibkeys needs Python 3.11 or later: make setup PYTHON=...' >&2; exit 1; }
 	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
@@ -91,7 +91,8 @@ clean: ## remove what setup, the tests, the site and a release made
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) install --no-build-isolation --config-settings=build-dir=build/setup '.[test]'
 	@packages=`$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))'`; \
 	  echo "import sys; sys.path.insert(0, '$(CURDIR)')" > "$$packages/ibkeys-working-tree.pth"; \
-	  rm -f ibkeys/umad/_libibumad*.so; cp "$$packages"/ibkeys/umad/_libibumad*.so ibkeys/umad/ 2>/dev/null || true
+	  rm -rf ibkeys/umad/_libibumad*.so ibkeys/sim/lib; cp "$$packages"/ibkeys/umad/_libibumad*.so ibkeys/umad/ 2>/dev/null \
+  && cp -r "$$packages"/ibkeys/sim/lib ibkeys/sim/ || true
 	@$(BIN)/python -c 'import ibkeys.umad._libibumad' 2>/dev/null || { \
 	  echo 'The extension over libibumad was not built; why: build/setup/meson-logs/meson-log.txt' >&2; \
 	  ! test -f /etc/debian_version; }
@@ -115,6 +116,6 @@ clean: ## remove what setup, the tests, the site and a release made
 # Changes when a file comes or goes, so that the package is installed again with it.
 .venv/.files: FORCE
 	@mkdir -p .venv
-	@find ibkeys man -type f ! -name '*.so' ! -path '*/__pycache__/*' 2>/dev/null | sort > $@.new
+	@find ibkeys man -type f ! -name '*.so' ! -name '*.so.*' ! -path '*/__pycache__/*' 2>/dev/null | sort > $@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 FORCE:

@@ -4,6 +4,6 @@ import sys
 from pathlib import Path
 
 for path in sorted(Path(sys.argv[1]).rglob("*")):
-    built = "__pycache__" in path.parts or path.suffix in {".pyc", ".so"} or path.name.startswith(".")
+    built = "__pycache__" in path.parts or path.suffix == ".pyc" or ".so" in path.suffixes or path.name.startswith(".")
     if path.is_file() and not built:
         print(path.as_posix())

@@ -10,7 +10,7 @@ counted where it happens, and that port (or its switch) sends a trap.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from ibkeys.keys.pkey import InboundCheck, match_in_table, match_inbound
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
@@ -29,8 +29,16 @@ INBOUND: Final = PortInfo.partition_enforcement_inbound, SwitchInfo.inbound_enfo
 OUTBOUND: Final = PortInfo.partition_enforcement_outbound, SwitchInfo.outbound_enforcement_cap
 
 
-def carry(packet: Packet, inbound_check: InboundCheck, traps: Traps, expected_q_key: int | None = None) -> str:
-    """Send *packet* along its route, update counters, send traps; returns the outcome in words.
+class Passage(NamedTuple):
+    """What became of a packet: in words, and by which entry of its P_Key table the receiver took it, None if it was
+    dropped."""
+
+    text: str
+    entry: int | None = None
+
+
+def carry(packet: Packet, inbound_check: InboundCheck, traps: Traps, expected_q_key: int | None = None) -> Passage:
+    """Send *packet* along its route, update counters, send traps.
 
     Without *expected_q_key*, the Q_Key of the receiving QP, the packet's own is taken for right.
     """
@@ -40,28 +48,28 @@ def carry(packet: Packet, inbound_check: InboundCheck, traps: Traps, expected_q_
     for egress, ingress in passed:
         if enforces(egress, OUTBOUND) and not allows(egress, packet.p_key):
             _constraint(egress, packet, "port_xmit_constraint_errors", traps)
-            return f"{what}: dropped by outbound enforcement at {egress}"
+            return Passage(f"{what}: dropped by outbound enforcement at {egress}")
         _count(egress, "xmit")
         _count(ingress, "rcv")
         if enforces(ingress, INBOUND) and match_inbound(packet.p_key, ingress.p_keys, inbound_check) is None:
             _constraint(ingress, packet, "port_rcv_constraint_errors", traps)
-            return f"{what}: dropped by inbound enforcement at {ingress}"
+            return Passage(f"{what}: dropped by inbound enforcement at {ingress}")
     if end is not destination:
         last = passed[-1][1] if passed else source
         last.record("packet-lost")
-        return f"{what}: lost after {last}: no route to LID {destination.lid} or a link that is not Active"
-    if not allows(end, packet.p_key):
+        return Passage(f"{what}: lost after {last}: no route to LID {destination.lid} or a link that is not Active")
+    index = match_in_table(packet.p_key, end.p_keys)
+    if index is None:
         end.p_key_violations = min(end.p_key_violations + 1, 0xFFFF)
         end.record("p-key-violation", p_key=packet.p_key, source=str(source))
         traps.send_security(end, notices.bad_p_key(end, packet))
-        return f"{what}: dropped at {end}: no entry of its P_Key table matches"
+        return Passage(f"{what}: dropped at {end}: no entry of its P_Key table matches")
     if expected_q_key is not None and packet.q_key != expected_q_key:
         end.q_key_violations = min(end.q_key_violations + 1, 0xFFFF)
         end.record("q-key-violation", q_key=packet.q_key, source=str(source))
         traps.send_security(end, notices.bad_q_key(end, packet))
-        return f"{what}: dropped at {end}: Q_Key 0x{packet.q_key or 0:08x}, its QP has 0x{expected_q_key:08x}"
-    end.record("packet", p_key=packet.p_key, source=str(source))
-    return f"{what}: received"
+        return Passage(f"{what}: dropped at {end}: Q_Key 0x{packet.q_key or 0:08x}, its QP has 0x{expected_q_key:08x}")
+    return Passage(f"{what}: received", index)
 
 
 def allows(port: Port, p_key: int) -> bool:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable
 from ibkeys.sim.deliveries import Delivery
 from ibkeys.sim.nodes import Port
 
-Receiver = Callable[[Delivery], None]
+Receiver = Callable[[Delivery], bool | None]
+"""Takes what arrives at its port; returns False when it is for none of its programs."""
 
 
 class Receivers:
@@ -47,7 +48,6 @@ class Receivers:
         return detach
 
     def deliver(self, port: Port, delivery: Delivery) -> bool:
-        """Give *delivery* to every receiver at *port*; returns whether anybody is there."""
-        for receiver in list(self._at.get(port, ())):
-            receiver(delivery)
-        return port in self._at
+        """Give *delivery* to every receiver at *port*; returns whether one took it."""
+        took = [receiver(delivery) for receiver in list(self._at.get(port, ()))]
+        return any(each is not False for each in took)

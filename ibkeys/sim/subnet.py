@@ -197,7 +197,10 @@ class Subnet:
 
     def packet(self, packet: Packet, expected_q_key: int | None = None) -> str:
         """Send a data packet along its route and return the outcome in words (see `ibkeys.sim.packets`)."""
-        return packets.carry(packet, self.inbound_check, self.traps, expected_q_key)
+        passage = packets.carry(packet, self.inbound_check, self.traps, expected_q_key)
+        if passage.entry is not None:
+            packet.destination.record("packet", p_key=packet.p_key, source=str(packet.source))
+        return passage.text
 
     def silence(self, node: Node | str | int, on: bool = True, *, forwards: bool = True) -> None:
         """Make a node answer nothing; with *forwards* False it forwards nothing either."""

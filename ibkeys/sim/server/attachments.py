@@ -16,6 +16,7 @@ from ibkeys.sim.server import clients as attached
 from ibkeys.sim.server import ibsim_protocol as protocol
 from ibkeys.sim.server.clients import Address, Client, Clients
 from ibkeys.sim.server.credentials import receive
+from ibkeys.sim.server.is_sm import IsSm
 from ibkeys.sim.server.loop import Loop
 from ibkeys.sim.server.traffic import BATCH, Traffic
 from ibkeys.sim.subnet import Subnet
@@ -45,6 +46,7 @@ class Attachments:
     loop: Loop
     traffic: Traffic
     counts: Counter[str]
+    is_sm: IsSm
     users: Container[int] | None
     home: Node
     log: Callable[[str], None]
@@ -157,11 +159,7 @@ class Attachments:
 
     def _set_is_sm(self, client: Client, on: bool) -> None:
         client.is_sm = on
-        port = client.port
-        own = port.node.sm  # one that the subnet plays itself
-        self.subnet.software.set_is_sm(
-            port, any(other.is_sm for other in self.clients.at(port)) or (own is not None and own.port is port)
-        )
+        self.is_sm.set(client.port, client, on)
 
     def drop_dead(self) -> None:
         """Look for clients that died without a word and free their slots."""

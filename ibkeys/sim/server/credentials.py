@@ -29,6 +29,13 @@ def user_of_stream(connected: socket.socket) -> int:
     return user
 
 
+def process_of_stream(connected: socket.socket) -> int:
+    """Return the process that connected a stream."""
+    raw = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    process: int = _CREDENTIALS.unpack(raw)[0]
+    return process
+
+
 def show_senders(datagrams: socket.socket) -> None:
     """Let the kernel say of each datagram who sent it. To be called before the socket has a name."""
     datagrams.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 from collections import Counter
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from ibkeys.mad import offsets as at
+from ibkeys.sim.nodes import Port
 from ibkeys.sim.server import clients as attached
 from ibkeys.sim.server import ibsim_protocol as protocol
 from ibkeys.sim.server.clients import Client, Clients
@@ -20,13 +21,34 @@ _METHOD: Final = HEADER_SIZE + at.METHOD
 _NO_ERROR: Final = bytes(4)
 
 
+class Attached(Protocol):
+    """A program, by whichever protocol it is attached: a number of its own, its process, its port, and whether it is a
+    subnet manager."""
+
+    @property
+    def slot(self) -> int:
+        """Its number."""
+
+    @property
+    def ident(self) -> int:
+        """Its process."""
+
+    @property
+    def port(self) -> Port:
+        """Its port."""
+
+    @property
+    def is_sm(self) -> bool:
+        """Whether it is a subnet manager."""
+
+
 class PassedMad(NamedTuple):
     """A MAD that passed: from *client* into the subnet (``out``) or to it.
 
     With a ``note`` it is the client's own, back because nothing answered it: the note says why.
     """
 
-    client: Client
+    client: Attached
     out: bool
     mad: bytes
     slid: int

@@ -1,7 +1,7 @@
-"""A simulated subnet as a server for any libibumad program: what ibsim is, with M_Keys, through Debian's libumad2sim0.
+"""A simulated subnet as a server for any libibumad program: what ibsim is, with M_Keys.
 
-One loop serves all clients: programs attach (`Attachments`), their packets go through the subnet (`Traffic`), and lines
-steer it (`Steering`).
+One loop serves all: programs on our own libibumad (`Connections`), those on Debian's libumad2sim0, which attach by
+ibsim's protocol (`Attachments`) and whose packets go through the subnet (`Traffic`), and lines that steer (`Steering`).
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from ibkeys.sim.server import ibsim_protocol as protocol
 from ibkeys.sim.server.attachments import Attachments
 from ibkeys.sim.server.clients import Clients
 from ibkeys.sim.server.credentials import own_users
+from ibkeys.sim.server.is_sm import IsSm
 from ibkeys.sim.server.loop import Loop
-from ibkeys.sim.server.outbox import Outbox, Watch
+from ibkeys.sim.server.outbox import Attached, Outbox, Watch
 from ibkeys.sim.server.steering import Steering
 from ibkeys.sim.server.traffic import Traffic
+from ibkeys.sim.server.umad.connections import Connections
 from ibkeys.sim.subnet import Subnet
 
 TICK: Final = 1.0
@@ -80,9 +82,8 @@ class Server(Closing):
                 name,
                 self._users,
                 self._loop,
-                self.clients,
+                self.attached,
                 self.counts,
-                lambda: self._attachments.drop_dead(),
                 self._log,
             )
         except BaseException:
@@ -90,6 +91,7 @@ class Server(Closing):
             self._control.close()
             raise
         attaching = None if allow_others else self._users
+        is_sm = IsSm(subnet.software)
         outbox = Outbox(self.clients, self._loop, self._counts, watch)
         self._traffic = Traffic(subnet.carrier, self.clients, self._loop, outbox, self._counts, attaching, watch)
         self._attachments = Attachments(
@@ -99,11 +101,30 @@ class Server(Closing):
             self._loop,
             self._traffic,
             self._counts,
+            is_sm,
             users=attaching,
             home=self.home,
             log=self._log,
             log_clients=log_clients or (lambda line: None),
         )
+        try:
+            self._connections = Connections(
+                subnet,
+                name,
+                self._loop,
+                self._counts,
+                is_sm,
+                users=attaching,
+                home=self.home,
+                watch=watch,
+                log=self._log,
+                log_clients=log_clients or (lambda line: None),
+            )
+        except BaseException:
+            self.steering.close()
+            self._loop.close()
+            self._control.close()
+            raise
         self._loop.register(self._control.fileno(), self._attachments.read)
         subnet.carrier.sa_data_limit = _SA_DATA
 
@@ -136,13 +157,19 @@ class Server(Closing):
 
     def counts(self) -> dict[str, int]:
         """Return how many packets there were, and what happened to those that were not simply answered."""
-        return {"packets": self._traffic.packets, **self._counts}
+        return {"packets": self._traffic.packets + self._connections.packets, **self._counts}
+
+    def attached(self) -> list[Attached]:
+        """Return the programs that are attached now."""
+        self._attachments.drop_dead()
+        return [*self.clients, *self._connections.open_ports()]
 
     def close(self) -> None:
         """Close all sockets. Safe to call twice."""
         if self._closed:
             return
         self._closed = True
+        self._connections.close()
         self._attachments.close()
         self.steering.close()
         self._loop.close()

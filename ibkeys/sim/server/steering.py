@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from ibkeys.errors import AddressError, EncodeError, FileFormatError, IbkeysError, UsageError
 from ibkeys.sim.history import History
 from ibkeys.sim.server import steer_socket
-from ibkeys.sim.server.clients import Clients
 from ibkeys.sim.server.loop import WRITABLE, Loop
+from ibkeys.sim.server.outbox import Attached
 from ibkeys.sim.server.steer_socket import Answer, Connection
 from ibkeys.sim.steering.commands import execute
 from ibkeys.sim.steering.script import Script
@@ -46,18 +46,16 @@ class RunningClock:
 class Steering:
     """Executes lines on ``subnet``. Only ``users`` may connect to the socket, which is named after ``name``.
 
-    ``clients`` and ``counts`` are what the lines of these names show, after ``drop_dead`` has looked for clients that
-    died; ``log`` gets what a script does. ``connections``: those who steer now. Raises TransportError if the name is
-    taken.
+    ``attached`` and ``counts`` are what the lines "clients" and "counts" show; ``log`` gets what a script does.
+    ``connections``: those who steer now. Raises TransportError if the name is taken.
     """
 
     subnet: Subnet
     name: str
     users: Container[int]
     loop: Loop
-    clients: Clients
+    attached: Callable[[], Sequence[Attached]]
     counts: Callable[[], Mapping[str, int]]
-    drop_dead: Callable[[], None]
     log: Callable[[str], None]
     connections: dict[int, Connection] = field(default_factory=dict)
     _script: Script = field(default_factory=Script)
@@ -72,8 +70,7 @@ class Steering:
         """Execute one line: ``clients`` and ``counts`` are about the server, the rest is about the subnet."""
         word = line.strip()
         if word == "clients":
-            self.drop_dead()
-            return Answer("ok", "\n".join(f"{client}{' SM' if client.is_sm else ''}" for client in self.clients))
+            return Answer("ok", "\n".join(f"{each}{' SM' if each.is_sm else ''}" for each in self.attached()))
         if word == "counts":
             return Answer("ok", "\n".join(f"{name}: {count}" for name, count in sorted(self.counts().items())))
         try:

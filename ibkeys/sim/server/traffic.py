@@ -157,16 +157,15 @@ class Traffic:
                     self.loop.at(delay, partial(self.outbox.write, client, head.answer + answer))
                 else:
                     self.outbox.answer(client, head.answer + answer)
-        elif self._takers:
+        elif isinstance(outcome, list):  # a program has it now
             if head.asks:
-                self._await(awaited.Request(client, head, mad), self._takers[0])
+                self._await(awaited.Request(client, head, mad), self._takers[0] if self._takers else None)
         elif outcome is Drop.MALFORMED:
             self.counts["malformed"] += 1
         elif head.asks:
             self.counts["unanswered"] += 1
-            why = outcome.value if isinstance(outcome, Drop) else "the program there is gone"
             back = protocol.returned_with_error(head.header, mad, errno.ETIMEDOUT)
-            self.outbox.answer(client, back, f"no answer: {why}")
+            self.outbox.answer(client, back, f"no answer: {outcome.value}")
 
     def _may_ask_sa(self, client: Client, mad: bytes) -> bool:
         """Return whether *client* may send *mad* to an SA: no subscription where another program of its port has one.
@@ -186,10 +185,11 @@ class Traffic:
             client.subscriptions.discard(what)
         return True
 
-    def _await(self, request: awaited.Request, taker: Client) -> None:
+    def _await(self, request: awaited.Request, taker: Client | None) -> None:
+        """Wait for the answer of a program: *taker*, None where it is one of another protocol."""
         if not self._awaited.add(request):
             return
-        if request.mad[at.METHOD] == REPORT:
+        if request.mad[at.METHOD] == REPORT and taker is not None:
             again = partial(self._report_again, request, taker, awaited.REPORT_RETRIES)
             self.loop.at(awaited.REPORT_TIMEOUT, again)
         else:
@@ -216,23 +216,26 @@ class Traffic:
             back = protocol.returned_with_error(request.head.header, request.mad, errno.ETIMEDOUT)
             self.outbox.write(request.client, back, "no answer: the program there ignores it")
 
-    def arrived(self, port: Port, delivery: Delivery) -> None:
-        """Hand a MAD that arrived at *port* to the program it is for."""
+    def arrived(self, port: Port, delivery: Delivery) -> bool:
+        """Hand a MAD that arrived at *port* to the program it is for; returns whether there is one."""
         current = self._current
         forwarding = current is not None and current[1][_SAME_MAD] == delivery.mad[_SAME_MAD]
         client, mad = self._addressee(port, delivery.mad)
         if client is None:
             if mad[at.METHOD] != TRAP_REPRESS:  # which the agent of the port has examined
                 self.counts["nobody there"] += 1
-        elif forwarding and current is not None:
-            if self.outbox.write(client, protocol.handed_on(current[0].header, mad)):
-                self._takers.append(client)
-                self.counts["forwarded"] += 1
+            return False
+        if forwarding and current is not None:
+            if not self.outbox.write(client, protocol.handed_on(current[0].header, mad)):
+                return False
+            self._takers.append(client)
+            self.counts["forwarded"] += 1
         else:
             lids = protocol.packet_lid(port.lid), protocol.packet_lid(delivery.slid)
             qp = _QP0 if mad[at.MGMT_CLASS] in SMP_CLASSES else _QP1
             self.outbox.write(client, protocol.header(*lids, qp, qp) + mad)
             self.counts["traps"] += 1
+        return True
 
     def _addressee(self, port: Port, mad: bytes) -> tuple[Client | None, bytes]:
         """Return the program that *mad* is for and what it gets: a TransactionID in an answer has its own agent again.

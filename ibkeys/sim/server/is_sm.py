@@ -1,0 +1,23 @@
+"""Which ports have IsSM set because a program there says that it is a subnet manager."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from ibkeys.sim.nodes import Port
+from ibkeys.sim.software import Software
+
+
+class IsSm:
+    """Sets the bit with the first program at a port that is a subnet manager, and clears it with the last one."""
+
+    def __init__(self, software: Software) -> None:
+        self._software = software
+        self._holders: defaultdict[Port, set[object]] = defaultdict(set)
+
+    def set(self, port: Port, holder: object, on: bool) -> None:
+        """Note that *holder* is a subnet manager at *port*, or no longer."""
+        holders = self._holders[port]
+        (holders.add if on else holders.discard)(holder)
+        own = port.node.sm  # one that the subnet plays itself
+        self._software.set_is_sm(port, bool(holders) or (own is not None and own.port is port))

@@ -1,0 +1,135 @@
+"""Agents: what a program registers on an open port, and which of them a MAD is for (Linux mad.c, user_mad.c)."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ibkeys.mad import offsets as at
+from ibkeys.mad.const import DIRECTED_ROUTE, SMP_CLASSES, SUBN_ADM, TRAP_REPRESS, MgmtClass
+from ibkeys.mad.sa import RMPP_VERSION
+from ibkeys.sim.nodes import Port
+from ibkeys.sim.server.umad.wire import Registration
+
+if TYPE_CHECKING:
+    from ibkeys.sim.server.umad.open_ports import OpenPort
+
+MOST_AGENTS: Final = 32
+"""Of one open port (user_mad.c: IB_UMAD_MAX_AGENTS)."""
+USER_RMPP: Final = 1
+"""Flag of an agent whose program does RMPP itself."""
+_MOST_CLASS: Final = 80
+_MOST_VERSION: Final = 8
+_VENDOR: Final = range(0x30, 0x50)
+"""The classes whose agents are told apart by an OUI, at bytes 37 to 39 of the MAD."""
+_OUI: Final = slice(37, 40)
+_RMPP_CLASSES: Final = frozenset({SUBN_ADM, 0x06, 0x10, 0x12, *_VENDOR})
+_DATA_OFFSETS: Final = {SUBN_ADM: 56, 0x06: 64, 0x10: 64, 0x12: 64, **dict.fromkeys(_VENDOR, 40)}
+_FIRST_NUMBER: Final = 1
+_MOST_NUMBER: Final = 1 << 24
+
+_Owned = tuple[Port, int, int, bytes, int]
+"""Port, class version, class, OUI (of the vendor classes) and method of what comes unasked."""
+
+
+@dataclass(slots=True, eq=False)
+class Agent:
+    """An agent: ``id`` is its number on its open port, ``number`` the upper half of the TransactionIDs of its requests.
+    ``owns`` is what it gets unasked; with ``does_rmpp`` the kernel does RMPP for it."""
+
+    at: OpenPort
+    id: int
+    number: bytes
+    does_rmpp: bool
+    owns: list[_Owned]
+
+
+class Agents:
+    """The agents of all open ports."""
+
+    def __init__(self) -> None:
+        self._by_number: dict[bytes, Agent] = {}
+        self._owners: dict[_Owned, Agent] = {}
+        self._numbers = itertools.cycle(range(_FIRST_NUMBER, _MOST_NUMBER))
+
+    def register(self, opened: OpenPort, wanted: Registration) -> tuple[int, Agent | None]:
+        """Return 0 and a new agent, or the errno with which the kernel refuses it.
+
+        Source: user_mad.c, ib_umad_reg_agent; mad.c, ib_register_mad_agent.
+        """
+        free = next((number for number in range(MOST_AGENTS) if number not in opened.agents), None)
+        if free is None:
+            return errno.ENOMEM, None
+        if not _is_valid(wanted):
+            return errno.EINVAL, None
+        owns = _owned(opened.port, wanted)
+        if any(each in self._owners for each in owns):
+            return errno.EINVAL, None
+        number = next(raw for each in self._numbers if (raw := each.to_bytes(4)) not in self._by_number)
+        does_rmpp = wanted.rmpp_version == RMPP_VERSION and not wanted.flags & USER_RMPP
+        agent = Agent(opened, free, number, does_rmpp, owns)
+        self._by_number[number] = agent
+        self._owners.update(dict.fromkeys(owns, agent))
+        return 0, agent
+
+    def unregister(self, agent: Agent) -> None:
+        """Take an agent away."""
+        del self._by_number[agent.number]
+        for each in agent.owns:
+            del self._owners[each]
+
+    def for_mad(self, port: Port, mad: bytes) -> Agent | None:
+        """Return the agent at *port* that *mad* is for (mad.c: find_mad_agent): an answer by its TransactionID, what
+        comes unasked by class and method."""
+        if is_response(mad):
+            agent = self._by_number.get(mad[at.AGENT])
+            return agent if agent is not None and agent.at.port is port else None
+        mgmt_class = mad[at.MGMT_CLASS]
+        oui = mad[_OUI] if mgmt_class in _VENDOR else b""
+        return self._owners.get((port, mad[at.CLASS_VERSION], mgmt_class, oui, mad[at.METHOD] & ~at.RESPONSE))
+
+
+def is_response(mad: bytes) -> bool:
+    """Whether *mad* answers another one (mad.c: ib_response_mad)."""
+    method = mad[at.METHOD]
+    if method & at.RESPONSE or method == TRAP_REPRESS:
+        return True
+    return mad[at.MGMT_CLASS] == MgmtClass.BASEBOARD and bool(mad[at.ATTRIBUTE_MODIFIER.stop - 1] & 1)
+
+
+def has_rmpp(mgmt_class: int) -> bool:
+    """Whether MADs of a class have an RMPP header (mad.c: ib_is_mad_class_rmpp)."""
+    return mgmt_class in _RMPP_CLASSES
+
+
+def data_offset(mgmt_class: int) -> int:
+    """Return the bytes of a MAD before the data of its class (mad.c: ib_get_mad_data_offset)."""
+    return _DATA_OFFSETS.get(mgmt_class, 24)
+
+
+def _is_valid(wanted: Registration) -> bool:
+    mgmt_class = wanted.mgmt_class
+    if wanted.rmpp_version not in (0, RMPP_VERSION):
+        return False
+    if not mgmt_class:  # gets answers only
+        return not wanted.flags & USER_RMPP
+    if wanted.class_version >= _MOST_VERSION or (mgmt_class >= _MOST_CLASS and mgmt_class != DIRECTED_ROUTE):
+        return False
+    if mgmt_class in _VENDOR and not wanted.oui:
+        return False
+    return has_rmpp(mgmt_class) or not wanted.rmpp_version
+
+
+def _owned(port: Port, wanted: Registration) -> list[_Owned]:
+    if not wanted.mgmt_class:
+        return []
+    oui = wanted.oui.to_bytes(4)[1:] if wanted.mgmt_class in _VENDOR else b""
+    methods = (method for method in range(at.RESPONSE) if wanted.mask >> method & 1)
+    return [(port, wanted.class_version, wanted.mgmt_class, oui, method) for method in methods]
+
+
+def queue_pair(mgmt_class: int) -> int:
+    """Return the QP of an agent: 0 for SMPs, 1 for GMPs."""
+    return 0 if mgmt_class in SMP_CLASSES else 1

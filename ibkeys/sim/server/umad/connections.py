@@ -1,0 +1,315 @@
+"""Connections of programs on our libibumad: accepted, answered, and their records given to the `MadLayer`."""
+
+from __future__ import annotations
+
+import array
+import errno
+import fcntl
+import itertools
+import os
+import socket
+import stat
+from collections import Counter
+from collections.abc import Callable, Container
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from ibkeys.errors import AddressError, TransportError
+from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.server.credentials import process_of_stream, user_of_stream
+from ibkeys.sim.server.is_sm import IsSm
+from ibkeys.sim.server.loop import READABLE, WRITABLE, Loop
+from ibkeys.sim.server.outbox import Watch
+from ibkeys.sim.server.umad import wire
+from ibkeys.sim.server.umad.hosts import Adapter, adapters_of, choose, describe_adapter, describe_port
+from ibkeys.sim.server.umad.issm import IssmDevices
+from ibkeys.sim.server.umad.mad_layer import MadLayer
+from ibkeys.sim.server.umad.open_ports import OpenPort, Page
+from ibkeys.sim.server.umad.wire import Hello, Kind, Question
+from ibkeys.sim.subnet import Subnet
+
+MOST_CONNECTIONS: Final = 512
+"""Ports that are open at a time."""
+MOST_STRANGERS: Final = 256
+"""Connections that have not said what they want."""
+_BACKLOG: Final = 128
+_BATCH: Final = 32
+"""Most records taken from one program before the others have their turn."""
+_DESCRIPTORS: Final = 2
+_SPACE: Final = socket.CMSG_SPACE(_DESCRIPTORS * array.array("i").itemsize)
+_FIRST_SLOT: Final = 1000
+"""Numbers that none of the clients of ibsim's protocol has."""
+
+
+class _Malformed(Exception):
+    """A record that no library of ours sends."""
+
+
+def bind(name: str) -> socket.socket:
+    """Open the socket for programs on our libibumad. Raises TransportError."""
+    opened = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    try:
+        opened.bind(b"\0" + f"{name}:umad".encode())
+        opened.listen(_BACKLOG)
+    except OSError as error:
+        opened.close()
+        why = "is in use: another simulator runs there" if error.errno == errno.EADDRINUSE else "cannot be used"
+        raise TransportError(f"the socket name {name!r} {why} ({error.strerror})", error.errno or 0) from None
+    return opened
+
+
+@dataclass(eq=False, repr=False)
+class Connections:
+    """Serves the programs that connect to the socket of ``name``. Programs of ``users`` may, None: everybody's; those
+    that name no host are on that of ``home``. ``log`` gets a line about each that is refused, ``log_clients`` about
+    those that open and close a port."""
+
+    subnet: Subnet
+    name: str
+    loop: Loop
+    counts: Counter[str]
+    is_sm: IsSm
+    users: Container[int] | None
+    home: Node
+    watch: Watch | None
+    log: Callable[[str], None]
+    log_clients: Callable[[str], None]
+    _strangers: dict[int, socket.socket] = field(default_factory=dict)
+    _open: dict[int, OpenPort] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._slots = itertools.count(_FIRST_SLOT)
+        self._mads = MadLayer(self.subnet, self.loop, self.counts, self.watch, self._wait_to_write)
+        self._issm = IssmDevices(self.loop, self._set_is_sm)
+        self._listening = bind(self.name)
+        self.loop.register(self._listening.fileno(), self._accept)
+
+    @property
+    def packets(self) -> int:
+        """How many MADs programs sent."""
+        return self._mads.packets
+
+    def open_ports(self) -> list[OpenPort]:
+        """Return the ports that are open now."""
+        return list(self._open.values())
+
+    # Before a port is open
+
+    def _accept(self, events: int) -> None:
+        try:
+            accepted, _ = self._listening.accept()
+        except OSError:
+            return
+        accepted.setblocking(False)
+        if len(self._strangers) >= MOST_STRANGERS:
+            accepted.close()
+            return
+        self._strangers[accepted.fileno()] = accepted
+        self.loop.register(accepted.fileno(), partial(self._hear, accepted))
+
+    def _why_not(self, connected: socket.socket) -> str:
+        """Return why a program may not attach, "" if it may."""
+        if self.users is not None and user_of_stream(connected) not in self.users:
+            self.counts["of other users"] += 1
+            return "it belongs to another user; --allow-others of 'ibkeys sim serve' lets all attach"
+        if len(self._open) >= MOST_CONNECTIONS:
+            return f"{MOST_CONNECTIONS} programs are attached, which is the most"
+        return ""
+
+    @staticmethod
+    def _refuse(connected: socket.socket, why: str) -> None:
+        with suppress(OSError):
+            connected.send(wire.refusal(f"the simulated fabric refuses: {why}"))
+        connected.close()
+
+    def _hear(self, connected: socket.socket, events: int) -> None:
+        """Answer a question; the connection ends with that, or becomes an open port."""
+        try:
+            raw = connected.recv(wire.MOST_RECORD)
+        except BlockingIOError:
+            return
+        except OSError:
+            raw = b""
+        del self._strangers[connected.fileno()]
+        self.loop.unregister(connected.fileno())
+        hello, why_not = wire.parse_hello(raw), self._why_not(connected)
+        if why_not:
+            self._refuse(connected, why_not)
+            return
+        if hello is None:
+            if raw:
+                self.counts["malformed"] += 1
+            self._refuse(connected, "its library is of another version than the server")
+            return
+        try:
+            found = adapters_of(self.subnet, hello.host, self.home)
+        except AddressError as error:
+            self.log(f"refused a program: {error}")
+            self._refuse(connected, str(error))
+            return
+        self._answer(connected, hello, found)
+
+    def _answer(self, connected: socket.socket, hello: Hello, found: list[Adapter]) -> None:
+        chosen = choose(found, hello.ca, hello.port)
+        if hello.question == Question.OPEN and chosen is not None:
+            self._open_port(connected, chosen[1])
+            return
+        with suppress(OSError):
+            connected.send(self._answer_to(hello, found, chosen))
+        connected.close()
+
+    def _answer_to(self, hello: Hello, found: list[Adapter], chosen: tuple[Adapter, Port] | None) -> bytes:
+        if hello.question == Question.NAMES:
+            return wire.names([adapter.name for adapter in found])
+        if hello.question == Question.CA and hello.ca:
+            named = next((adapter for adapter in found if adapter.name == hello.ca), None)
+            return wire.answer(error=errno.ENOENT) if named is None else describe_adapter(named)
+        if chosen is None:
+            return wire.answer(error=errno.EINVAL if hello.ca else errno.ENODEV)
+        adapter, port = chosen
+        if hello.question == Question.CA:
+            return describe_adapter(adapter)
+        if hello.question == Question.PORT:
+            return describe_port(adapter, port)
+        if hello.question == Question.ISSM:
+            return wire.answer(os.fsencode(self._issm.path(port)) + b"\0")
+        return wire.answer(error=errno.EINVAL)
+
+    # Open ports
+
+    def _open_port(self, connected: socket.socket, port: Port) -> None:
+        opened = OpenPort(next(self._slots), process_of_stream(connected), port, connected, Page(port))
+        rights = socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [opened.page.fd])
+        try:
+            connected.sendmsg([wire.answer()], [rights])
+        except OSError:
+            opened.close()
+            return
+        opened.is_sm = self._issm.is_open(port)
+        self._open[connected.fileno()] = opened
+        self._mads.open(opened)
+        self.loop.register(connected.fileno(), partial(self._ready, opened))
+        self.log_clients(f"{opened} attached")
+
+    def _wait_to_write(self, opened: OpenPort) -> None:
+        self.loop.wait_for(opened.socket.fileno(), READABLE | WRITABLE)
+
+    def _ready(self, opened: OpenPort, events: int) -> None:
+        try:
+            if events & WRITABLE and opened.flush():
+                self.loop.wait_for(opened.socket.fileno(), READABLE)
+            if events & ~WRITABLE:
+                self._read(opened)
+        except OSError:
+            self._end(opened)
+        except _Malformed:
+            self.counts["malformed"] += 1
+            self._end(opened)
+
+    def _end(self, opened: OpenPort) -> None:
+        fd = opened.socket.fileno()
+        self.loop.unregister(fd)
+        del self._open[fd]
+        self._mads.close(opened)
+        self.log_clients(f"{opened} left")
+
+    def _read(self, opened: OpenPort) -> None:
+        """Take and carry what the program sent. Raises _Malformed, and OSError when nobody is there any more."""
+        for _ in range(_BATCH):
+            try:
+                raw, ancillary, _, _ = opened.socket.recvmsg(wire.MOST_RECORD, _SPACE, socket.MSG_CMSG_CLOEXEC)
+            except BlockingIOError:
+                return
+            descriptors = _descriptors(ancillary) if ancillary else []
+            try:
+                if not raw:
+                    raise ConnectionResetError
+                self._record(opened, raw, descriptors)
+            finally:
+                for descriptor in descriptors:
+                    os.close(descriptor)
+
+    def _record(self, opened: OpenPort, raw: bytes, descriptors: list[int]) -> None:
+        if len(raw) < wire.RECORD.size:
+            raise _Malformed
+        kind, flags = wire.RECORD.unpack_from(raw)
+        body = raw[wire.RECORD.size :]
+        wants = bool(flags & wire.REPLY) + bool(flags & wire.MEMORY)
+        if wants != len(descriptors):
+            raise _Malformed
+        memory = descriptors[-1] if flags & wire.MEMORY else None
+        error, number = self._do(opened, kind, body, memory)
+        if flags & wire.REPLY:
+            _reply(descriptors[0], wire.reply(error, number))
+
+    def _do(self, opened: OpenPort, kind: int, body: bytes, memory: int | None) -> tuple[int, int]:
+        """Do what a record says; returns an errno and a number."""
+        if kind == Kind.SEND:
+            header, mad = _mad(body, memory)
+            return self._mads.send(opened, header, mad), 0
+        if kind == Kind.REGISTER:
+            wanted = wire.parse_registration(body)
+            if wanted is not None:
+                return self._mads.register(opened, wanted)
+        elif kind == Kind.UNREGISTER:
+            number = wire.parse_id(body)
+            if number is not None:
+                return self._mads.unregister(opened, number), 0
+        elif kind == Kind.NOT_TAKEN:
+            header, mad = _mad(body, memory)
+            if not opened.write(header + mad[: wire.INLINE], mad):
+                self._wait_to_write(opened)
+            return 0, 0
+        raise _Malformed
+
+    def _set_is_sm(self, port: Port, on: bool) -> None:
+        self.is_sm.set(port, self, on)
+        for opened in self._open.values():
+            if opened.port is port:
+                opened.is_sm = on
+
+    def close(self) -> None:
+        """End all connections: each program that enters or is in a call of the library ends."""
+        for opened in list(self._open.values()):
+            self._end(opened)
+        for stranger in self._strangers.values():
+            stranger.close()
+        self._issm.close()
+        self._listening.close()
+
+
+def _descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
+    found = array.array("i")
+    for level, kind, data in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            found.frombytes(data[: len(data) - len(data) % found.itemsize])
+    return list(found)
+
+
+def _mad(body: bytes, memory: int | None) -> tuple[bytes, bytes]:
+    """Return the umad header and the MAD of a record."""
+    header, mad = body[: wire.HEADER_SIZE], body[wire.HEADER_SIZE :]
+    if len(header) < wire.HEADER_SIZE or len(mad) > wire.INLINE:
+        raise _Malformed
+    return header, mad if memory is None else _contents(memory)
+
+
+def _contents(memory: int) -> bytes:
+    """Return what a memory file holds. What else a descriptor could be might let the server wait."""
+    try:
+        fcntl.fcntl(memory, fcntl.F_GET_SEALS)
+        size = os.fstat(memory)
+    except OSError:
+        raise _Malformed from None
+    if not stat.S_ISREG(size.st_mode) or not wire.INLINE < size.st_size <= wire.MOST_MAD:
+        raise _Malformed
+    return os.pread(memory, size.st_size, 0)
+
+
+def _reply(descriptor: int, record: bytes) -> None:
+    """Write to the socket that came with a record; one that takes nothing is the program's own fault."""
+    if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+        with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as given:
+            given.send(record, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)

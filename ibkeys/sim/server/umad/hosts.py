@@ -1,0 +1,139 @@
+"""Simulated hosts: which adapters one has, what they are called, and what the kernel shows of them in sysfs.
+
+A node description begins with the host's name; a word behind it is the name of the adapter (``node01 mlx5_0``). Nodes
+of one host are told apart by that word. A switch, and a node with another description, is a host by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ibkeys.errors import AddressError
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.const import PortPhysicalState, PortState
+from ibkeys.mad.link_rates import link_rate
+from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.server.umad import wire
+from ibkeys.sim.subnet import Subnet
+
+MOST_ADAPTERS: Final = 32
+"""libibumad's UMAD_MAX_DEVICES."""
+_DESCRIPTION: Final = re.compile(rf"(\S+) ([A-Za-z][\w.-]{{0,{wire.NAME_SIZE - 2}}})", re.ASCII)
+_MELLANOX: Final = 0x2C9
+_SLOWEST: Final = 2
+"""Gb/s of a link that is not up, as libibumad reads "2.5 Gb/sec"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """An adapter of a host: ``name`` is that of the device."""
+
+    name: str
+    node: Node
+
+    def ports(self) -> list[Port]:
+        """Return the ports that a program can open: of a switch port 0."""
+        return list(self.node.end_ports)
+
+
+def adapters_of(subnet: Subnet, host: str, home: Node) -> list[Adapter]:
+    """Return the adapters of *host*, "" for that of *home*, sorted by name. Raises AddressError.
+
+    *host* is the host's name, or names one of its nodes as `Subnet.node` takes it.
+    """
+    if not host:
+        return _beside(subnet, home)
+    found = [node for node in subnet.nodes if _split(node)[0] == host]
+    if found:
+        return _named(found)
+    try:
+        return _beside(subnet, subnet.node(host))
+    except AddressError as error:
+        raise AddressError(f"IBKEYS_SIM_HOST: {error}") from None
+
+
+def _beside(subnet: Subnet, node: Node) -> list[Adapter]:
+    name, device = _split(node)
+    return _named([each for each in subnet.nodes if _split(each)[0] == name] if device else [node])
+
+
+def _split(node: Node) -> tuple[str, str]:
+    """Return the names of host and device; the device is "" where the description names none."""
+    match = _DESCRIPTION.fullmatch(node.description)
+    return (match[1], match[2]) if match and not node.is_switch else (node.description, "")
+
+
+def _named(nodes: Sequence[Node]) -> list[Adapter]:
+    """Return adapters with names of their own: that of the description, unless several have it."""
+    wanted = Counter(_split(node)[1] for node in nodes)
+    found, number = [], 0
+    for node in nodes[:MOST_ADAPTERS]:
+        name = _split(node)[1]
+        while not name or wanted[name] > 1:
+            name, number = f"sim{number}", number + 1
+        found.append(Adapter(name, node))
+    return sorted(found, key=lambda adapter: adapter.name)
+
+
+def choose(adapters: Sequence[Adapter], name: str, number: int) -> tuple[Adapter, Port] | None:
+    """Return the adapter and port of these names, and where one is "" or 0 the first that fits, as libibumad does
+    (umad.c: resolve_ca_name): an Active port, else one with a link, else one that is not Disabled."""
+    candidates = [
+        (adapter, port)
+        for adapter in adapters
+        if name in ("", adapter.name)
+        for port in adapter.ports()
+        if number in (0, port.number) or adapter.node.is_switch
+    ]
+    for fits in (_is_active, _has_link, _is_enabled):
+        for adapter, port in candidates:
+            if fits(port):
+                return adapter, port
+    return candidates[0] if candidates and name and number else None
+
+
+def _is_active(port: Port) -> bool:
+    return port.state == PortState.ACTIVE
+
+
+def _has_link(port: Port) -> bool:
+    return port.physical_state == PortPhysicalState.LINK_UP
+
+
+def _is_enabled(port: Port) -> bool:
+    return port.physical_state != PortPhysicalState.DISABLED
+
+
+def describe_adapter(adapter: Adapter) -> bytes:
+    """Return the answer to a question about an adapter."""
+    node = adapter.node
+    return wire.adapter(
+        adapter.name,
+        f"MT{node.device_id}" if node.vendor_id == _MELLANOX else "",
+        f"{node.revision:x}",
+        node.node_type,
+        0 if node.is_switch else node.num_ports,
+        node.guid,
+        node.system_image_guid,
+    )
+
+
+def describe_port(adapter: Adapter, port: Port) -> bytes:
+    """Return the answer to a question about a port: what sysfs shows, which holds no key but P_Keys."""
+    info = PortInfo(bytes(port.info))
+    rate = link_rate(info) if port.is_up else None
+    numbers = (
+        port.number,
+        info.lid,
+        info.lmc,
+        info.master_sm_lid,
+        info.master_sm_sl,
+        info.port_state,
+        info.port_physical_state,
+        int(rate or _SLOWEST),
+    )
+    return wire.port(adapter.name, numbers, info.capability_mask, info.gid_prefix, port.guid, port.p_keys)

@@ -1,0 +1,470 @@
+"""What the kernel does with MADs between the open ports of programs and the fabric (Linux mad.c, user_mad.c).
+
+A program's MAD goes through the `MadCarrier` from its port. What comes back, or is sent to a port, is given to its
+agent; a request that is not answered in time goes out again, and is given up with ETIMEDOUT.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections import Counter, deque
+from collections.abc import Callable
+from functools import partial
+from typing import Final, NamedTuple
+
+from ibkeys.keys.pkey import PARTITION_MASK, match_in_table
+from ibkeys.mad import offsets as at
+from ibkeys.mad.const import DIRECTED_ROUTE, MAD_SIZE, PERMISSIVE_LID, SMP_CLASSES
+from ibkeys.mad.sa import RmppStatus, RmppType
+from ibkeys.sim import packets, routing
+from ibkeys.sim.deliveries import Delivery, Drop, Outcome
+from ibkeys.sim.nodes import Port
+from ibkeys.sim.notices import Packet
+from ibkeys.sim.server.loop import Loop
+from ibkeys.sim.server.outbox import PassedMad, Watch
+from ibkeys.sim.server.umad import rmpp, wire
+from ibkeys.sim.server.umad.agents import MOST_AGENTS, Agent, Agents, has_rmpp, is_response, queue_pair
+from ibkeys.sim.server.umad.open_ports import MOST_WAITING, OpenPort, Send, SendKey
+from ibkeys.sim.subnet import Subnet
+
+LEAST_MAD: Final = 36
+"""Bytes of the shortest MAD that the kernel sends: both headers (ib_umad_write)."""
+_FOR_EVER: Final = 1 << 31
+"""Milliseconds from which on a timeout is none: a negative number of the program's."""
+_AT_ONCE: Final = 256
+"""MADs of transfers that are carried before others have their turn."""
+_D: Final = at.RESPONSE
+_DEFAULT_INDEX: Final = 0
+
+
+class _Arrival(NamedTuple):
+    """How the MAD that is being carried arrives: what a delivery does not say."""
+
+    dlid: int
+    sl: int = 0
+    grh: bytes | None = None
+    p_key_index: int = _DEFAULT_INDEX
+
+
+class _Own(NamedTuple):
+    """A MAD that the kernel itself sends for an agent: a segment, or a word about a transfer."""
+
+    opened: OpenPort
+    mad: bytes
+    address: wire.Address
+
+
+class MadLayer:
+    """Carries the MADs of the programs on *subnet*. *watch* sees each; *counts* what became of those not simply
+    answered. ``packets`` is how many programs sent. *busy* is called with an open port that takes no more for now."""
+
+    def __init__(
+        self, subnet: Subnet, loop: Loop, counts: Counter[str], watch: Watch | None, busy: Callable[[OpenPort], object]
+    ) -> None:
+        self.packets = 0
+        self._subnet = subnet
+        self._loop = loop
+        self._counts = counts
+        self._watch = watch
+        self._busy = busy
+        self._agents = Agents()
+        self._at: dict[Port, tuple[list[OpenPort], Callable[[], None]]] = {}
+        self._arrival: _Arrival | None = None
+        self._receiving: dict[Agent, dict[rmpp.ReceiverKey, rmpp.Receiver]] = {}
+        self._own: deque[_Own] = deque()
+        self._carrying = False
+
+    # Open ports and agents
+
+    def open(self, opened: OpenPort) -> None:
+        """Let a program send and receive at its port."""
+        if opened.port not in self._at:
+            detach = self._subnet.attach(opened.port, partial(self._arrived, opened.port))
+            self._at[opened.port] = [], detach
+        self._at[opened.port][0].append(opened)
+
+    def close(self, opened: OpenPort) -> None:
+        """End an open port with its agents; what waits is forgotten, as when a file is closed."""
+        for agent in list(opened.agents.values()):
+            self._remove(agent)
+        beside, detach = self._at[opened.port]
+        beside.remove(opened)
+        if not beside:
+            del self._at[opened.port]
+            detach()
+        opened.close()
+
+    def register(self, opened: OpenPort, wanted: wire.Registration) -> tuple[int, int]:
+        """Return 0 and the id of a new agent, or an errno."""
+        error, agent = self._agents.register(opened, wanted)
+        if agent is None:
+            return error, 0
+        opened.agents[agent.id] = agent
+        opened.page.show_agents(list(opened.agents))
+        return 0, agent.id
+
+    def unregister(self, opened: OpenPort, number: int) -> int:
+        """Take an agent away, with what it waits for; returns 0 or an errno."""
+        agent = opened.agents.get(number)
+        if agent is None:
+            return errno.EINVAL
+        self._remove(agent)
+        opened.page.show_agents(list(opened.agents))
+        return 0
+
+    def _remove(self, agent: Agent) -> None:
+        self._agents.unregister(agent)
+        self._receiving.pop(agent, None)
+        del agent.at.agents[agent.id]
+        for send in [send for send in agent.at.sends.values() if send.agent is agent]:
+            self._end(send)
+
+    # Sending (ib_umad_write, ib_post_send_mad)
+
+    def send(self, opened: OpenPort, header: bytes, mad: bytes) -> int:
+        """Send a program's MAD; returns 0, or the errno with which write() refuses it."""
+        self.packets += 1
+        if len(mad) < LEAST_MAD:
+            return errno.EINVAL
+        sent = wire.parse_outgoing(header)
+        agent = opened.agents.get(sent.agent)
+        refused = self._refusal(opened, agent, sent.agent, mad)
+        if refused or agent is None:
+            opened.page.done(mad)
+            return refused
+        response = is_response(mad)
+        if not response:
+            mad = mad[: at.AGENT.start] + agent.number + mad[at.AGENT.stop :]
+        mgmt_class, address = mad[at.MGMT_CLASS], sent.address
+        key: SendKey = response, mgmt_class, mad[at.TRANSACTION_ID], address.lid if response else 0
+        with_rmpp = _has_rmpp(agent, mad)
+        transfers = with_rmpp and rmpp.is_active(mad)
+        if with_rmpp:
+            mad = rmpp.with_own_header(mad)
+        if not transfers and key in opened.sends:
+            opened.page.done(mad)
+            return errno.EINVAL
+        timeout = sent.timeout / 1000 if sent.timeout < _FOR_EVER else float("inf")
+        send = Send(agent, key, header, mad, address, timeout, sent.retries)
+        if transfers:
+            send.transfer = rmpp.Transfer(mad)
+            opened.sends[key] = send
+        elif timeout:
+            opened.sends[key] = send
+        else:
+            opened.page.done(mad)
+        if send.transfer is not None:
+            self._carry_segments(send, send.transfer.send())
+            self._expect(send)
+        else:
+            self._attempt(send)
+        self._carry_own()
+        return 0
+
+    @staticmethod
+    def _refusal(opened: OpenPort, agent: Agent | None, number: int, mad: bytes) -> int:
+        if agent is None:
+            return errno.EIO if number < MOST_AGENTS else errno.EINVAL
+        if len(mad) > MAD_SIZE and not (_has_rmpp(agent, mad) and rmpp.is_active(mad)):
+            return errno.EINVAL
+        if mad[at.MGMT_CLASS] == DIRECTED_ROUTE and not _begins_here(mad.ljust(MAD_SIZE, b"\0"), opened.port):
+            return errno.EINVAL
+        return 0
+
+    def _attempt(self, send: Send) -> None:
+        """Send a MAD without RMPP, for the first time or again."""
+        opened = send.agent.at
+        mad = send.mad.ljust(MAD_SIZE, b"\0")
+        self._carry(opened, mad, send.address)
+        if _is_local(mad) and opened.sends.get(send.key) is send:
+            self._end(send)  # the driver has consumed it, and nothing is given up (handle_outgoing_dr_smp)
+        self._expect(send)
+
+    def _carry_segments(self, send: Send, segments: list[bytes]) -> None:
+        self._own.extend(_Own(send.agent.at, segment, send.address) for segment in segments)
+
+    def _expect(self, send: Send) -> None:
+        """Look again when the answer, or an acknowledgement, should have come."""
+        if send.agent.at.sends.get(send.key) is not send:
+            return
+        wait = send.timeout
+        if send.transfer is not None and not send.transfer.is_acknowledged():
+            wait = min(wait or rmpp.RESEND_AFTER, rmpp.RESEND_AFTER)
+        if wait != float("inf"):
+            send.timer += 1
+            self._loop.at(wait, partial(self._timed_out, send, send.timer))
+
+    def _timed_out(self, send: Send, timer: int) -> None:
+        opened = send.agent.at
+        if opened.sends.get(send.key) is not send or send.timer != timer:
+            return
+        transfer = send.transfer
+        if send.retries_left:
+            send.retries_left -= 1
+            if transfer is None:
+                self._attempt(send)
+                return
+            if not transfer.is_acknowledged():
+                self._carry_segments(send, transfer.resend())
+            self._expect(send)
+        else:
+            self._counts["unanswered"] += 1
+            self._end(send)
+            self._write(opened, wire.given_up(send.header, send.mad, errno.ETIMEDOUT))
+        self._carry_own()
+
+    @staticmethod
+    def _end(send: Send) -> None:
+        """Let a send wait no longer."""
+        opened = send.agent.at
+        del opened.sends[send.key]
+        opened.page.done(send.mad)
+
+    # Through the fabric
+
+    def _carry_own(self) -> None:
+        """Carry what the kernel itself has to send. What that leads to is carried in turn, not one inside the other."""
+        if self._carrying:
+            return
+        self._carrying = True
+        try:
+            for _ in range(_AT_ONCE):
+                if not self._own:
+                    return
+                self._carry(*self._own.popleft())
+        finally:
+            self._carrying = False
+        self._loop.at(0, self._carry_own)
+
+    def _carry(self, opened: OpenPort, mad: bytes, address: wire.Address) -> None:
+        """Send a MAD of 256 bytes from the port, and give back what its agents in the fabric answer."""
+        port, dlid = opened.port, address.lid
+        if self._watch is not None:
+            slid = PERMISSIVE_LID if mad[at.MGMT_CLASS] == DIRECTED_ROUTE else port.lid
+            self._watch(PassedMad(opened, True, mad, slid, dlid, address.qpn))
+        before = self._arrival
+        try:
+            if mad[at.MGMT_CLASS] in SMP_CLASSES:
+                self._arrival = _Arrival(dlid)
+                outcome: Outcome = self._subnet.send(_leaving(mad), port, dlid)
+                back = _Arrival(port.lid | address.path_bits)
+            else:
+                outcome, back = self._carry_gmp(port, mad, address)
+        finally:
+            self._arrival = before
+        if isinstance(outcome, Drop):
+            self._counts["lost"] += 1
+            return
+        for delivery in outcome:
+            if delivery.delay:
+                self._loop.at(delivery.delay, partial(self._deliver, port, delivery, back))
+            else:
+                self._deliver(port, delivery, back)
+
+    def _carry_gmp(self, port: Port, mad: bytes, address: wire.Address) -> tuple[Outcome, _Arrival]:
+        """Carry a GMP with its P_Key, which switches and the receiver check; the answer comes with theirs."""
+        back = _Arrival(port.lid | address.path_bits, address.sl)
+        p_keys = port.p_keys
+        p_key = p_keys[address.p_key_index] if address.p_key_index < len(p_keys) else 0
+        if not p_key & PARTITION_MASK:
+            return Drop.NO_P_KEY, back
+        end = routing.hops(port, address.lid)[1]
+        if end is None:
+            return Drop.NO_ROUTE, back
+        index = self._passes(port, end, p_key, address.sl)
+        if index is None:
+            return Drop.P_KEY, back
+        grh = None if address.grh is None else wire.grh_from(address.grh, port.gid)
+        self._arrival = _Arrival(address.lid, address.sl, grh, index)
+        outcome = self._subnet.send(mad, port, address.lid)
+        if isinstance(outcome, Drop) or not outcome:
+            return outcome, back
+        index = self._passes(end, port, end.p_keys[index], address.sl)
+        if index is None:
+            return Drop.P_KEY, back
+        grh = None if address.grh is None else wire.grh_from(address.grh, end.gid)
+        return outcome, back._replace(p_key_index=index, grh=grh)
+
+    def _passes(self, source: Port, end: Port, p_key: int, sl: int) -> int | None:
+        """Return the index of the P_Key by which *end* takes a packet from *source*; None if it is dropped on its way
+        or there."""
+        if source is end:
+            return match_in_table(p_key, end.p_keys)
+        subnet = self._subnet
+        return packets.carry(Packet(source, end, p_key, sl=sl), subnet.inbound_check, subnet.traps).entry
+
+    # Receiving (ib_mad_recv_done, recv_handler)
+
+    def _arrived(self, port: Port, delivery: Delivery) -> bool:
+        """Take what comes to a port from the fabric; returns whether an agent is there for it."""
+        taken = self._deliver(port, delivery, self._arrival or _Arrival(port.lid))
+        self._carry_own()
+        return taken
+
+    def _deliver(self, port: Port, delivery: Delivery, arrival: _Arrival) -> bool:
+        mad = delivery.mad
+        agent = self._agents.for_mad(port, mad)
+        if agent is None:
+            return False
+        mgmt_class = mad[at.MGMT_CLASS]
+        if mgmt_class == DIRECTED_ROUTE and not is_response(mad):
+            mad = mad[: at.HOP_POINTER] + bytes((mad[at.HOP_COUNT] + 1,)) + mad[at.HOP_COUNT :]
+        path_bits = arrival.dlid & (1 << port.lmc) - 1 if arrival.dlid != PERMISSIVE_LID else 0
+        address = wire.Address(
+            queue_pair(mgmt_class), delivery.slid, arrival.sl, path_bits, arrival.grh, arrival.p_key_index
+        )
+        if _has_rmpp(agent, mad) and rmpp.is_active(mad):
+            whole = self._take_part(agent, mad, address)
+            if whole is None:
+                return True
+            mad = whole
+        if is_response(mad):
+            send = agent.at.sends.get((False, mgmt_class, mad[at.TRANSACTION_ID], 0))
+            if send is None:
+                if agent.does_rmpp or not has_rmpp(mgmt_class) or not rmpp.is_active(mad):
+                    self._counts["late"] += 1
+                    return False
+            else:
+                self._end(send)
+        if self._watch is not None:
+            self._watch(PassedMad(agent.at, False, mad[:MAD_SIZE], delivery.slid, arrival.dlid, address.qpn))
+        self._write(agent.at, wire.received(agent.id, address, mad), mad)
+        return True
+
+    def _write(self, opened: OpenPort, record: bytes, mad: bytes = b"") -> None:
+        if len(opened.waiting) >= MOST_WAITING:
+            self._counts["lost"] += 1
+        elif not opened.write(record, mad):
+            self._busy(opened)
+
+    # RMPP (ib_process_rmpp_recv_wc)
+
+    def _take_part(self, agent: Agent, mad: bytes, address: wire.Address) -> bytes | None:
+        """Take a MAD of a transfer from either end; returns the whole MAD when it is complete."""
+        header = rmpp.rmpp_header(mad)
+        refused = rmpp.refusal(header)
+        if refused is not None:
+            self._abort_send(agent, mad, address)
+            self._say(agent, rmpp.abort(mad, refused), address)
+        elif header.kind == RmppType.DATA:
+            return self._take_segment(agent, mad, address, header)
+        elif header.kind == RmppType.ACK:
+            self._take_ack(agent, mad, address, header)
+        else:
+            self._abort_send(agent, mad, address)
+        return None
+
+    def _say(self, agent: Agent, mad: bytes, address: wire.Address) -> None:
+        self._own.append(_Own(agent.at, mad, address._replace(path_bits=0, grh=None)))
+
+    def _take_segment(self, agent: Agent, mad: bytes, address: wire.Address, header: rmpp.RmppHeader) -> bytes | None:
+        refused = rmpp.refusal_of_data(header)
+        if refused is not None:
+            self._say(agent, rmpp.abort(mad, refused), address)
+            return None
+        receiving = self._receiving.setdefault(agent, {})
+        key: rmpp.ReceiverKey = (
+            mad[at.TRANSACTION_ID],
+            address.qpn,
+            address.lid,
+            mad[at.MGMT_CLASS],
+            mad[at.CLASS_VERSION],
+            mad[at.METHOD],
+        )
+        receiver = receiving.get(key)
+        if receiver is None:
+            if header.number != 1:
+                return None
+            receiver = receiving[key] = rmpp.Receiver(mad)
+            self._loop.at(rmpp.RECEIVER_TIMEOUT, partial(self._receiver_timed_out, agent, key, receiver, address))
+        was_complete = receiver.is_complete
+        ack = receiver.take(mad)
+        if ack is not None:
+            self._say(agent, ack, address)
+        if was_complete or not receiver.is_complete:
+            return None
+        self._loop.at(rmpp.KEPT_FOR, partial(self._forget, agent, key, receiver))
+        return receiver.whole()
+
+    def _forget(self, agent: Agent, key: rmpp.ReceiverKey, receiver: rmpp.Receiver) -> bool:
+        receiving = self._receiving.get(agent, {})
+        if receiving.get(key) is not receiver:
+            return False
+        del receiving[key]
+        return True
+
+    def _receiver_timed_out(
+        self, agent: Agent, key: rmpp.ReceiverKey, receiver: rmpp.Receiver, address: wire.Address
+    ) -> None:
+        if not receiver.is_complete and self._forget(agent, key, receiver):
+            self._say(agent, rmpp.abort(receiver.first, RmppStatus.TOTAL_TIME_TOO_LONG), address)
+            self._carry_own()
+
+    def _transfer_of(self, agent: Agent, mad: bytes, address: wire.Address) -> Send | None:
+        """Return the send that a word of its receiver is about: it has the TransactionID and turned R."""
+        response = not is_response(mad)
+        key: SendKey = response, mad[at.MGMT_CLASS], mad[at.TRANSACTION_ID], address.lid if response else 0
+        send = agent.at.sends.get(key)
+        return send if send is not None and send.transfer is not None else None
+
+    def _take_ack(self, agent: Agent, mad: bytes, address: wire.Address, header: rmpp.RmppHeader) -> None:
+        send = self._transfer_of(agent, mad, address)
+        if send is None or send.transfer is None:
+            return
+        transfer = send.transfer
+        if transfer.is_acknowledged():
+            self._say(agent, rmpp.answer_to(mad, RmppType.ACK, 0, 0, 1), address)
+            return
+        before = transfer.acknowledged
+        refused = transfer.take_ack(header)
+        if refused is not None:
+            self._end(send)
+            self._say(agent, rmpp.abort(mad, refused), address)
+            return
+        if transfer.is_acknowledged():
+            if not send.timeout:  # no answer is expected
+                self._end(send)
+                return
+            self._say(agent, rmpp.answer_to(mad, RmppType.ACK, 0, 0, 1), address)
+        else:
+            self._carry_segments(send, transfer.send())
+        if transfer.acknowledged > before:
+            send.retries_left = wire.parse_outgoing(send.header).retries
+        self._expect(send)
+
+    def _abort_send(self, agent: Agent, mad: bytes, address: wire.Address) -> None:
+        send = self._transfer_of(agent, mad, address)
+        if send is not None and send.transfer is not None and not send.transfer.is_acknowledged():
+            self._end(send)
+
+
+def _has_rmpp(agent: Agent, mad: bytes) -> bool:
+    """Whether the kernel does RMPP for *mad* of *agent*."""
+    return agent.does_rmpp and has_rmpp(mad[at.MGMT_CLASS])
+
+
+def _begins_here(mad: bytes, port: Port) -> bool:
+    """Whether a directed route can start, or go on, at *port* (Linux smi.c: smi_handle_dr_smp_send)."""
+    hops, pointer = mad[at.HOP_COUNT], mad[at.HOP_POINTER]
+    is_switch = port.node.is_switch
+    if hops > 63:
+        return False
+    if not mad[at.STATUS][0] & _D:
+        if hops and not pointer:
+            return is_switch or mad[at.INITIAL_PATH][1] == port.number
+        return pointer in (hops, hops + 1) or (is_switch and pointer < hops)
+    if hops and pointer == hops + 1:
+        return is_switch or mad[at.RETURN_PATH][hops] == port.number
+    return pointer < 2 or (is_switch and pointer <= hops)
+
+
+def _leaving(mad: bytes) -> bytes:
+    """Return an SMP as the `MadCarrier` takes it: HopPointer is 0 at both ends."""
+    if mad[at.MGMT_CLASS] != DIRECTED_ROUTE or not mad[at.HOP_POINTER]:
+        return mad
+    return mad[: at.HOP_POINTER] + b"\0" + mad[at.HOP_COUNT :]
+
+
+def _is_local(mad: bytes) -> bool:
+    """Whether an SMP is for the port itself: the driver executes it."""
+    return mad[at.MGMT_CLASS] == DIRECTED_ROUTE and not mad[at.HOP_COUNT]

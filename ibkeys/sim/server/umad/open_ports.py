@@ -1,0 +1,138 @@
+"""An open port: what the kernel keeps for one open file of /dev/infiniband/umadN."""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import mmap
+import os
+import socket
+import struct
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ibkeys.sim.nodes import Port
+from ibkeys.sim.server.umad import wire
+
+if TYPE_CHECKING:
+    from ibkeys.sim.server.umad.agents import Agent
+    from ibkeys.sim.server.umad.rmpp import Transfer
+
+MOST_WAITING: Final = 16384
+"""MADs kept for a program that does not read; more are lost (the kernel keeps 200,000)."""
+_PAGE: Final = struct.Struct(f"=IIII{wire.SLOTS}H{wire.SLOTS}H")
+_DONE_AT: Final = 16 // 2
+_SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+
+SendKey = tuple[bool, int, bytes, int]
+"""Whether it is an answer, class, TransactionID, and the LID of the other end for an answer: two sends that are equal
+in these are duplicates (user_mad.c: is_duplicate)."""
+
+
+@dataclass(slots=True, eq=False)
+class Send:
+    """A MAD that waits for its answer, or for its acknowledgement. ``header``: the umad header as it came; ``timeout``
+    in seconds, 0 when no answer is expected. ``transfer``: the sending half of RMPP, None for a MAD without. ``timer``
+    is the number of the timer that counts."""
+
+    agent: Agent
+    key: SendKey
+    header: bytes
+    mad: bytes
+    address: wire.Address
+    timeout: float
+    retries_left: int
+    transfer: Transfer | None = None
+    timer: int = 0
+
+
+class Page:
+    """The memory that an open port shares with its program (see `wire`)."""
+
+    def __init__(self, port: Port) -> None:
+        self.fd = os.memfd_create("ibkeys-umad", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(self.fd, _PAGE.size)
+        fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, _SEALS)
+        self._memory = mmap.mmap(self.fd, _PAGE.size)
+        struct.pack_into("=III", self._memory, 0, 0, port.number, port.node.is_switch)
+        self._done = memoryview(self._memory).cast("H")
+
+    def show_agents(self, ids: Sequence[int]) -> None:
+        """Let the program see which agents there are."""
+        struct.pack_into("=I", self._memory, 0, sum(1 << each for each in ids))
+
+    def done(self, mad: bytes) -> None:
+        """Count a send that waits for nothing any more."""
+        place = _DONE_AT + wire.slot(mad)
+        self._done[place] = self._done[place] + 1 & 0xFFFF
+
+    def close(self) -> None:
+        """Give the memory back, as far as the program has."""
+        self._done.release()
+        self._memory.close()
+        os.close(self.fd)
+
+
+@dataclass(eq=False)
+class OpenPort:
+    """One open port of one program. ``slot`` and ``ident`` name it in what the user sees: a number of its own, and the
+    process that opened it. ``waiting``: what the program has not taken yet."""
+
+    slot: int
+    ident: int
+    port: Port
+    socket: socket.socket
+    page: Page
+    agents: dict[int, Agent] = field(default_factory=dict)
+    sends: dict[SendKey, Send] = field(default_factory=dict)
+    waiting: deque[tuple[bytes, bytes]] = field(default_factory=deque)
+    is_sm: bool = False
+
+    def __str__(self) -> str:
+        return f"program {self.slot} ({self.ident}) at {self.port}"
+
+    def write(self, record: bytes, mad: bytes = b"") -> bool:
+        """Give a record to the program, with the whole *mad* where it holds only the beginning of it. Returns False
+        when it has to wait (see `flush`)."""
+        if not self.waiting and self._write(record, mad):
+            return True
+        self.waiting.append((record, mad))
+        return False
+
+    def flush(self) -> bool:
+        """Write what waits; returns whether all is written."""
+        while self.waiting:
+            if not self._write(*self.waiting[0]):
+                return False
+            self.waiting.popleft()
+        return True
+
+    def _write(self, record: bytes, mad: bytes) -> bool:
+        """Returns False when the socket takes no more. Raises OSError when nobody is there."""
+        try:
+            if len(mad) <= wire.INLINE:
+                self.socket.send(record, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+                return True
+            return self._write_in_memory(record, mad)
+        except BlockingIOError:
+            return False
+
+    def _write_in_memory(self, record: bytes, mad: bytes) -> bool:
+        memory = os.memfd_create("ibkeys-mad", os.MFD_CLOEXEC)
+        try:
+            rest = memoryview(mad)
+            while rest:
+                rest = rest[os.write(memory, rest) :]
+            rights = socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [memory])
+            self.socket.sendmsg([record], [rights], socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+        finally:
+            os.close(memory)
+        return True
+
+    def close(self) -> None:
+        """End the connection."""
+        self.socket.close()
+        self.page.close()
+        self.waiting.clear()

@@ -1,0 +1,260 @@
+"""The wire between our libibumad (native/umad-sim) and the server: bytes only, no sockets.
+
+The server listens on a UNIX socket of type SOCK_SEQPACKET with the abstract name ``NAME:umad``; each record is one
+datagram, so it is sent and taken whole. Numbers are in the byte order of the host, those of a MAD and its address in
+that of the network. native/umad-sim/wire.h has the same as C.
+
+A connection begins with HELLO: magic, version, a question, the port, the names of the adapter and of the host ("" and
+0: the first that fits). The ANSWER begins with an error and a count. An error above 0 is an errno for the caller. Below
+0 the text that follows is for the user, and the library ends the process with it.
+
+NAMES  count names of adapters, 20 bytes each          PORT  a port, then its P_Key table
+CA     an adapter                                      ISSM  the path whose reader is a subnet manager
+OPEN   nothing, and beside it the descriptor of the page that both share: the connection is an open port now
+
+On an open port the library sends records of a kind and flags. Beside one may be descriptors: with REPLY that of a
+socket to which the server writes an errno and a number, with MEMORY that of a memory file with the whole MAD.
+
+REGISTER    an agent; the number of the reply is its id       UNREGISTER  an id
+SEND        the umad header and the MAD: up to 256 bytes of it, a longer one in memory
+NOT_TAKEN   a received MAD, back because it did not fit the reader's buffer
+
+The server sends received MADs: the umad header and up to 256 bytes; of a longer MAD the first segment, with the MAD
+beside it in memory, its length in the header and the first reserved byte of the address set. The library has no thread,
+keeps nothing and holds no lock: a process that forks, or is cancelled or killed anywhere, leaves nothing behind.
+
+A SEND without REPLY is one that the kernel's write() would certainly take, which the library sees on the page: the
+agents of this port, one bit each; number and kind of the port; and two counters for each of 1024 slots, into which
+class and TransactionID of a MAD fall. ``sent`` the library counts, ``done`` the server, when the MAD waits for nothing
+any more: while the two are equal no request with that TransactionID waits, so the next one is no duplicate.
+
+Nothing that a client sends is believed: lengths are those of the datagrams, memory must be a memory file (nothing else
+can be read without waiting), at most `MOST_MAD` of it is read, and a record that is none of these ends the connection.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+MAGIC: Final = 0x44414D55
+VERSION: Final = 1
+INLINE: Final = 256
+"""Bytes of a MAD that a record holds."""
+MOST_MAD: Final = 64 << 20
+"""Bytes of the longest MAD: an SA answer for 40,000 hosts has a tenth of that."""
+HEADER_SIZE: Final = 64
+"""The umad header, struct ib_user_mad."""
+MOST_RECORD: Final = 512
+"""More than the longest record that a client sends."""
+NAME_SIZE: Final = 20
+SLOTS: Final = 1024
+
+
+class Question(IntEnum):
+    """What a connection is for."""
+
+    NAMES = 1
+    CA = 2
+    PORT = 3
+    ISSM = 4
+    OPEN = 5
+
+
+class Kind(IntEnum):
+    """What a record of an open port is."""
+
+    REGISTER = 1
+    UNREGISTER = 2
+    SEND = 3
+    NOT_TAKEN = 4
+
+
+REPLY: Final = 1
+MEMORY: Final = 2
+
+_HELLO: Final = struct.Struct(f"=IIIi{NAME_SIZE}s128s")
+_ANSWER: Final = struct.Struct("=iI")
+RECORD: Final = struct.Struct("=II")
+_AGENT: Final = struct.Struct("=16sIIBBBx")
+_ID: Final = struct.Struct("=I")
+_REPLY: Final = struct.Struct("=iI")
+_CA: Final = struct.Struct(f"={NAME_SIZE}s20s40s20sII8s8s")
+_PORT: Final = struct.Struct(f"={NAME_SIZE}s8I4s8s8sI")
+
+# The umad header
+_HEAD: Final = struct.Struct("=IIIII")
+_P_KEY_INDEX: Final = struct.Struct("=H")
+_ADDRESS: Final = struct.Struct(">IIHBBBBBB16sI")
+_STATUS: Final = slice(4, 8)
+_ADDRESS_END: Final = _HEAD.size + _ADDRESS.size + _P_KEY_INDEX.size
+_RESERVED: Final = bytes(HEADER_SIZE - _ADDRESS_END)
+_IN_MEMORY: Final = b"\1" + _RESERVED[1:]
+
+
+class Hello(NamedTuple):
+    """A question about *ca* (adapter) and *port* of *host*."""
+
+    question: int
+    port: int
+    ca: str
+    host: str
+
+
+class Registration(NamedTuple):
+    """What an agent wants to be (user_mad.c: struct ib_user_mad_reg_req2). ``mask``: its methods, bit by bit."""
+
+    mask: int
+    flags: int
+    oui: int
+    mgmt_class: int
+    class_version: int
+    rmpp_version: int
+
+
+class Address(NamedTuple):
+    """Who is at the other end of a MAD, and how it travels: the rest of the umad header."""
+
+    qpn: int
+    lid: int
+    sl: int = 0
+    path_bits: int = 0
+    grh: bytes | None = None
+    """GID of the other end, hop limit, traffic class and flow label in `pack_grh`'s form, None without a GRH."""
+    p_key_index: int = 0
+
+
+class Outgoing(NamedTuple):
+    """The umad header of a MAD that a program sends; timeout in milliseconds."""
+
+    agent: int
+    timeout: int
+    retries: int
+    address: Address
+
+
+def parse_hello(raw: bytes) -> Hello | None:
+    """Read HELLO; None if it is none of this version."""
+    if len(raw) != _HELLO.size:
+        return None
+    magic, version, question, port, ca, host = _HELLO.unpack(raw)
+    if magic != MAGIC or version != VERSION:
+        return None
+    return Hello(question, port, _text(ca), _text(host))
+
+
+def answer(body: bytes = b"", *, error: int = 0, count: int = 0) -> bytes:
+    """Return the ANSWER to HELLO."""
+    return _ANSWER.pack(error, count) + body
+
+
+def refusal(text: str) -> bytes:
+    """Return the ANSWER that ends the asking process with *text*."""
+    return answer(text.encode("utf-8", "replace"), error=-1)
+
+
+def names(found: list[str]) -> bytes:
+    """Return the ANSWER to NAMES."""
+    return answer(b"".join(name.encode().ljust(NAME_SIZE, b"\0") for name in found), count=len(found))
+
+
+def adapter(
+    name: str, ca_type: str, revision: str, node_type: int, num_ports: int, guid: int, system_image_guid: int
+) -> bytes:
+    """Return the ANSWER to CA."""
+    words = name.encode(), b"", ca_type.encode(), revision.encode()
+    return answer(_CA.pack(*words, node_type, num_ports, guid.to_bytes(8), system_image_guid.to_bytes(8)))
+
+
+def port(
+    name: str,
+    numbers: tuple[int, int, int, int, int, int, int, int],
+    capability_mask: int,
+    gid_prefix: int,
+    guid: int,
+    p_keys: list[int],
+) -> bytes:
+    """Return the ANSWER to PORT. *numbers*: port, LID, LMC, SM LID, SM SL, state, physical state, rate in Gb/s."""
+    fixed = capability_mask.to_bytes(4), gid_prefix.to_bytes(8), guid.to_bytes(8)
+    return answer(_PORT.pack(name.encode(), *numbers, *fixed, len(p_keys)) + struct.pack(f"={len(p_keys)}H", *p_keys))
+
+
+def parse_registration(raw: bytes) -> Registration | None:
+    """Read what follows REGISTER."""
+    if len(raw) != _AGENT.size:
+        return None
+    mask, *rest = _AGENT.unpack(raw)
+    return Registration(int.from_bytes(mask, "little"), *rest)
+
+
+def parse_id(raw: bytes) -> int | None:
+    """Read what follows UNREGISTER."""
+    return int(_ID.unpack(raw)[0]) if len(raw) == _ID.size else None
+
+
+def reply(error: int, number: int = 0) -> bytes:
+    """Return what is written to the socket that came with REPLY."""
+    return _REPLY.pack(error, number)
+
+
+def parse_outgoing(header: bytes) -> Outgoing:
+    """Read the umad header of a MAD to be sent. Its status, length and Q_Key are not looked at, as in the kernel."""
+    agent, _, timeout, retries, _ = _HEAD.unpack_from(header)
+    qpn, _, lid, sl, path_bits, has_grh = struct.unpack_from(">IIHBBB", header, _HEAD.size)
+    return Outgoing(
+        agent,
+        timeout,
+        retries,
+        Address(
+            qpn,
+            lid,
+            sl,
+            path_bits,
+            header[_GRH] if has_grh else None,
+            _P_KEY_INDEX.unpack_from(header, _ADDRESS_END - 2)[0],
+        ),
+    )
+
+
+_GRH: Final = slice(_HEAD.size + 13, _HEAD.size + _ADDRESS.size)
+"""GID index, hop limit, traffic class, GID and flow label: as they are sent, but for the GID, so they arrive."""
+
+
+def grh_from(sent: bytes, gid: int) -> bytes:
+    """Return the GRH with which *sent*, that of an outgoing MAD, arrives from the port with *gid*."""
+    return b"\0" + sent[1:3] + gid.to_bytes(16) + sent[19:]
+
+
+def received(agent: int, address: Address, mad: bytes) -> bytes:
+    """Return the record of a received MAD; of a long one the first segment."""
+    qpn, lid, sl, path_bits, grh, p_key_index = address
+    in_memory = len(mad) > INLINE
+    return b"".join(
+        (
+            _HEAD.pack(agent, 0, 0, 0, HEADER_SIZE + len(mad)),
+            struct.pack(">IIHBBB", qpn, 0, lid, sl, path_bits, grh is not None),
+            grh or _NO_GRH,
+            _P_KEY_INDEX.pack(p_key_index),
+            _IN_MEMORY if in_memory else _RESERVED,
+            mad[:INLINE],
+        )
+    )
+
+
+_NO_GRH: Final = bytes(_GRH.stop - _GRH.start)
+
+
+def given_up(header: bytes, mad: bytes, status: int) -> bytes:
+    """Return the record of a send that failed: its own umad header with *status*, the first 24 bytes of the MAD."""
+    failed = header[: _STATUS.start] + struct.pack("=I", status) + header[_STATUS.stop : _ADDRESS_END]
+    return failed + _RESERVED + mad[:24]
+
+
+def slot(mad: bytes) -> int:
+    """Return the slot of the shared page into which class and TransactionID of *mad* fall."""
+    return ((mad[14] << 8 | mad[15]) ^ mad[1]) % SLOTS
+
+
+def _text(raw: bytes) -> str:
+    return raw.partition(b"\0")[0].decode("utf-8", "surrogateescape")

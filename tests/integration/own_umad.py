@@ -1,0 +1,56 @@
+"""Real programs on our own libibumad: no preloading, the loader finds it as any other library."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.integration.ibsim import ROOT, RUN_TIMEOUT, tool
+from tests.integration.served import Served
+
+LIBRARY = ROOT / "ibkeys" / "sim" / "lib" / "libibumad.so.3"
+
+
+class OwnUmad(Served):
+    """A running ``ibkeys sim serve`` to which programs attach by our libibumad, with the GUIDs of the file."""
+
+    def __init__(self, netfile: str | Path, *, sim_host: str | None = None, **options: Any) -> None:
+        super().__init__(netfile, sim_host=sim_host, **{"port_guids": "file", **options})
+
+    @property
+    def environment(self) -> dict[str, str]:
+        environment = super().environment
+        host = environment.pop("SIM_HOST", "")
+        assert LIBRARY.exists(), "our libibumad is not built: make setup"
+        return {
+            **environment,
+            "LD_LIBRARY_PATH": str(LIBRARY.parent),
+            "IBKEYS_SIM_SOCKET": self.socket_name,
+            "IBKEYS_SIM_HOST": host,
+        }
+
+    def arguments(self, command: Sequence[str | Path]) -> list[str]:
+        program, *rest = [str(part) for part in command]
+        return [tool(program) if os.sep not in program else program, *rest]
+
+    def wait_until(self, happened: Callable[[], bool]) -> None:
+        """Return when something has happened at the server."""
+        deadline = time.monotonic() + RUN_TIMEOUT
+        while not happened():
+            assert time.monotonic() < deadline
+
+    def end_server(self) -> None:
+        """Let the server die; the programs are left."""
+        assert self.program is not None
+        self.program.kill()
+        self.program.wait(RUN_TIMEOUT)
+
+    def on(
+        self, host: str, *command: str | Path, timeout: float = RUN_TIMEOUT, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program on *host*."""
+        return self.run(command, timeout, env={"IBKEYS_SIM_HOST": host}, check=check)

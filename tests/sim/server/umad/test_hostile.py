@@ -1,0 +1,144 @@
+"""Clients that no library of ours is: the server cuts them off and serves the others."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import struct
+from collections.abc import Callable
+
+import pytest
+
+from ibkeys.mad.const import AttributeID
+from ibkeys.sim.server.umad import connections, open_ports, wire
+from ibkeys.sim.server.umad.wire import Kind, Question
+from tests.sim.server.programs import Running, get, gmp
+from tests.sim.server.umad.programs import DIRECTED, SA, Program, ask, connect, hello, memory_with
+
+Opener = Callable[..., Program]
+NODE_INFO = int(AttributeID.NODE_INFO)
+
+
+@pytest.mark.parametrize("raw", [b"\0", bytes(164), hello(1)[:-1], hello(1) + b"\0", os.urandom(164)])
+def test_a_bad_hello_is_refused(running: Running, raw: bytes) -> None:
+    with connect(running.name) as connected:
+        connected.send(raw)
+        assert struct.unpack_from("=i", connected.recv(1000))[0] == -1
+        assert connected.recv(1000) == b""
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        b"\0",
+        wire.RECORD.pack(Kind.SEND, 0),
+        wire.RECORD.pack(Kind.SEND, wire.REPLY) + bytes(320),  # without the descriptor
+        wire.RECORD.pack(Kind.SEND, 0) + bytes(63),
+        wire.RECORD.pack(Kind.SEND, 0) + bytes(64 + 257),
+        wire.RECORD.pack(Kind.REGISTER, 0) + bytes(27),
+        wire.RECORD.pack(Kind.UNREGISTER, 0) + bytes(5),
+        wire.RECORD.pack(Kind.NOT_TAKEN, 0) + bytes(3),
+        wire.RECORD.pack(99, 0),
+        bytes(500),
+    ],
+)
+def test_a_bad_record_ends_the_connection(running: Running, program: Opener, record: bytes) -> None:
+    one, two = program(), program()
+    agent = two.register(DIRECTED)
+    one.socket.send(record)
+    assert one.is_cut_off()
+    assert two.exchange(agent, get(NODE_INFO)).status == 0
+    assert running.server.counts()["malformed"] == 1
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "folder", "short", "file"])
+def test_what_is_no_memory_file_is_not_read(running: Running, program: Opener, kind: str) -> None:
+    one = program()
+    agent = one.register(SA, version=2, rmpp=1)
+    opened = {
+        "pipe": lambda: os.pipe(),
+        "socket": lambda: tuple(each.detach() for each in socket.socketpair()),
+        "folder": lambda: (os.open("/", os.O_RDONLY),),
+        "file": lambda: (os.open("/proc/self/status", os.O_RDONLY),),
+        "short": lambda: (memory_with(bytes(256)),),
+    }[kind]()
+    one.record(Kind.SEND, one.header(agent, 3, qpn=1), opened[0])
+    assert one.is_cut_off()
+    for descriptor in opened:
+        os.close(descriptor)
+    assert ask(running.name, Question.NAMES)[0] == 0
+
+
+def test_a_reply_is_written_to_nothing_but_a_socket(program: Opener) -> None:
+    one = program()
+    for _ in range(3):
+        reading, writing = os.pipe()
+        socket.send_fds(one.socket, [wire.RECORD.pack(Kind.UNREGISTER, wire.REPLY) + bytes(4)], [writing])
+        os.close(writing)
+        assert os.read(reading, 1) == b""
+        os.close(reading)
+    assert one.register(DIRECTED) == 0
+
+
+def test_descriptors_of_a_client_are_not_kept(running: Running, program: Opener) -> None:
+    one = program()
+    agent = one.register(SA, version=2, rmpp=1)
+    one.send(agent, gmp(SA, 1, 0x11)[:24] + bytes((1, 1, 1)) + bytes(1000), 3, qpn=1, timeout=1)
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        assert one.send(agent, gmp(SA, 1, 0x11)[:24] + bytes((1, 1, 1)) + bytes(1000), 3, qpn=1, timeout=1) in (0, 22)
+    running.wait_until(lambda: len(os.listdir("/proc/self/fd")) <= before)
+
+
+def test_a_program_that_does_not_read_loses_what_is_too_much(
+    running: Running, program: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ibkeys.sim.server.umad.mad_layer.MOST_WAITING", 8)
+    assert open_ports.MOST_WAITING > 8
+    one, two = program(), program()
+    agent, other = one.register(DIRECTED), two.register(DIRECTED)
+    for number in range(1000):
+        one.record(Kind.SEND, one.header(agent) + get(NODE_INFO, tid=number))
+    assert two.exchange(other, get(NODE_INFO)).status == 0
+    running.wait_until(lambda: running.server.counts()["packets"] == 1001)
+    lost = running.server.counts()["lost"]
+    assert lost > 500
+    numbers = [int.from_bytes(one.receive().mad[12:16]) for _ in range(1000 - lost)]
+    assert numbers == sorted(numbers)
+    assert one.exchange(agent, get(NODE_INFO, tid=5000)).mad[12:16] == (5000).to_bytes(4)
+
+
+def test_most_connections(running: Running, program: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 2)
+    one, two = program(), program()
+    assert ask(running.name, Question.NAMES)[0] == -1
+    two.close()
+    running.wait_until(lambda: len(running.attached()) == 1)
+    assert ask(running.name, Question.NAMES)[0] == 0
+    assert one.register(DIRECTED) == 0
+
+
+def test_programs_of_other_users_are_turned_away(run: Callable[..., Running]) -> None:
+    running = run(users=frozenset((os.geteuid() + 1,)))
+    error, body = ask(running.name, Question.NAMES)
+    assert error == -1
+    assert b"--allow-others" in body
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_bytes(running: Running, program: Opener, seed: int) -> None:
+    chance = random.Random(seed)
+    for _ in range(20):
+        one = program()
+        agent = one.register(DIRECTED) if chance.random() < 0.5 else one.register(SA, version=2, rmpp=1)
+        for _ in range(chance.randrange(1, 20)):
+            mad = bytearray(get(NODE_INFO) if chance.random() < 0.5 else gmp(SA, 0x12, 0x11))
+            for _ in range(chance.randrange(8)):
+                mad[chance.randrange(64)] = chance.randrange(256)
+            header = bytearray(one.header(agent, chance.choice((0, 2, 3, 0xFFFF)), qpn=1, timeout=chance.randrange(3)))
+            for _ in range(chance.randrange(4)):
+                header[chance.randrange(64)] = chance.randrange(256)
+            one.record(Kind.SEND, bytes(header) + bytes(mad[: chance.randrange(257)]))
+        one.close()
+    assert ask(running.name, Question.NAMES)[0] == 0
