@@ -60,6 +60,11 @@ def names_all() -> bool:
     return _rest is Rest.NAMED
 
 
+def calls_from_script() -> bool:
+    """Whether a script reads what is said, not somebody who typed a command."""
+    return _rest is Rest.COUNTED
+
+
 def named(things: Sequence[object], most: int = NAMED) -> str:
     """Return the first few of *things*, how many more there are, and how to see them; all where that was asked for."""
     if len(things) <= most or names_all():

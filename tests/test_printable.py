@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from ibkeys.cli import exits
 from ibkeys.printable import Rest, named, tell_rest
 
 FIVE = ["a", "b", "c", "d", "e"]
-
-
-@pytest.fixture(autouse=True)
-def as_a_script_has_it() -> Iterator[None]:
-    tell_rest(Rest.COUNTED)
-    yield
-    tell_rest(Rest.COUNTED)
 
 
 @pytest.mark.parametrize(

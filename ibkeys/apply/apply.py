@@ -15,6 +15,7 @@ from ibkeys.apply.direct import DirectCarrier
 from ibkeys.apply.former import former_in
 from ibkeys.apply.remaining import ports_of
 from ibkeys.apply.survey import Survey
+from ibkeys.arguments import given
 from ibkeys.change.choosing import KEPT_CHOICE, verify_choice
 from ibkeys.change.consent import Objection
 from ibkeys.change.next_commands import KEEPS_IT, going_on, open_elsewhere
@@ -91,7 +92,8 @@ def plan_apply(
 
 def _refuse_first(carrier: Carrier, permissions: Permissions) -> None:
     if permissions.first is not None and not carrier.sends_sets:
-        raise UsageError(f"--first counts leaf switches, but {carrier.name} changes all of them at once: omit it")
+        first = given("--first")
+        raise UsageError(f"{first} counts leaf switches, but {carrier.name} changes all of them at once: omit it")
 
 
 def _permit(
@@ -105,7 +107,7 @@ def _permit(
             Refused(
                 f"the plan removes {counted(len(lost), 'P_Key')} (full to limited counts as one) from "
                 f"{counted(len(ports), 'port')}: {named([f'{port} loses {key}' for port, key in lost])}; "
-                "--allow-removals permits it",
+                f"{given('--allow-removals')} permits it",
                 "removals",
             )
         )

@@ -17,6 +17,7 @@ from ibkeys.apply.former import Former
 from ibkeys.apply.proof import find_differences
 from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey, set_keys
+from ibkeys.arguments import given
 from ibkeys.change.interlocks.tables import objections_to_tables
 from ibkeys.change.next_commands import IF_GONE
 from ibkeys.change.plan import Plan
@@ -254,7 +255,8 @@ def refuse_breaks(plan: ApplyPlan) -> None:
     messages = named([each.message for each in plan.breaks])
     kinds = {each.kind for each in plan.breaks}
     ways = " or ".join(way for kind, way in _OTHER_WAYS.items() if kind in kinds)
-    plan.refusals.append(Refused(f"{messages}; --allow-break permits it, or {ways}", "breaks"))
+    permits = given("--allow-break")
+    plan.refusals.append(Refused(f"{messages}; {permits} permits it, or {ways}", "breaks"))
 
 
 def keep_first(writer: Writer, plan: ApplyPlan, first: int) -> None:

@@ -11,6 +11,7 @@ from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.direct import DirectCarrier
 from ibkeys.apply.opensm.carrier import OpensmCarrier
 from ibkeys.apply.ufm.carrier import KEPT_URL, UfmCarrier
+from ibkeys.arguments import given
 from ibkeys.change.choosing import choose_method, refuse_other_choice
 from ibkeys.change.method import AUTO, METHOD
 from ibkeys.change.writer import Writer
@@ -75,7 +76,7 @@ def carrier_for(writer: Writer, via: Via, plan: PartitionPlan) -> Carrier:
         return carrier_of(writer, via)
     if is_ufm(plan.policy.file) and not writer.fabric.is_simulated:
         raise Refused("the policy of the plan is UFM's, and UFM is never chosen as the method", METHOD).unchanged(
-            f"type it: `{via.command} {via_of(plan.policy.file)}`"
+            given(f"type it: `{via.command} {via_of(plan.policy.file)}`", "give via=ThroughUFM(URL)")
         )
     choice = choose_method(writer, via.hosts or [SmHost()])
     if choice is None:

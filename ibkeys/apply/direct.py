@@ -13,6 +13,7 @@ from ibkeys.apply.former import Former
 from ibkeys.apply.going_back import go_back_by_plan
 from ibkeys.apply.remaining import Remaining, remaining_of, remaining_of_undo
 from ibkeys.apply.survey import Survey, look, read_others, read_partners
+from ibkeys.arguments import given
 from ibkeys.change.consent import Objection
 from ibkeys.change.edits import PKeyBlockEdit, PortInfoEdit
 from ibkeys.change.engine import Engine, EngineHooks
@@ -55,9 +56,10 @@ class DirectCarrier(Carrier):
         if not self._command or manager.presence != "active":
             return ""
         if is_ufm(self._policy):
-            return f": `{self._command} {via_of(self._policy)}`"
+            return f": {given(f'`{self._command} {via_of(self._policy)}`', 'via=ThroughUFM(URL)')}"
         is_here = manager.port_guid == self._writer.fabric.own_guid
-        return f": `{self._command} {via_of(self._policy)}{'' if is_here else ' --sm-host HOST'}`"
+        command = f"`{self._command} {via_of(self._policy)}{'' if is_here else ' --sm-host HOST'}`"
+        return f": {given(command, 'via=ThroughOpenSM()' if is_here else 'via=ThroughOpenSM([HOST])')}"
 
     def state(self, wanted: PartitionPlan | Former, survey: Survey, former: Former | None = None) -> Remaining:
         """What is left is what the tables show: nothing else holds a part of the change."""

@@ -79,9 +79,9 @@ class _Run(Prepared):
             for each_kind in named.values()
         )
         finished = {each.port.key for each in (*done, *failed) if each.port is not None}
-        why = "waits for `ibkeys resume`" if is_made else "not changed"
+        why = "waits for Operation.resume" if is_made else "not changed"
         left += [PortOutcome(job.port.id, why) for job in run.jobs if job.port.id.key not in finished]
-        left += [PortOutcome(None, f"{run.later} ports after the first wait for `ibkeys resume`")] if run.later else []
+        left += [PortOutcome(None, f"{run.later} ports after the first wait for Operation.resume")] if run.later else []
         is_whole = account.is_complete and not any(each.unread or each.overtaken for each in results)
         return ChangeResult(
             run.plan.command,

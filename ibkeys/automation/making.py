@@ -153,7 +153,7 @@ class Asked:
 
         def tell() -> None:
             try:
-                self.tell(f"ibkeys confirm {self.begun}", awaits_confirmation=True)
+                self.tell("waits for its confirmation", awaits_confirmation=True)
             except KeyboardInterrupt:
                 says_no.set()
 

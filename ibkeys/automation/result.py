@@ -43,7 +43,7 @@ the proposal names. If there are more than before, the change is planned again, 
 class Progress:
     """How far a change is. ``step``: in words, or the name of a phase; ``done`` of ``whole`` ports have it, 0 of 0
     where that is not counted. ``operation``: its number in the journal, once it has begun. ``awaits_confirmation``: all
-    is written, and it is rolled back unless somebody types `ibkeys confirm` in time."""
+    is written, and it is rolled back unless `Operation.confirm` or `ibkeys confirm` confirms it in time."""
 
     step: str
     done: int = 0

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Final
 
+from ibkeys.arguments import given
 from ibkeys.change.method import Choice, Facts, Method, SmFact, choose
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import OnFound, Wanted
@@ -94,5 +95,10 @@ def refuse_other_choice(planned: Method | None, choice: Choice) -> None:
     """Raise Refused (``stale``) where another method is chosen now than was *planned*."""
     if planned not in (None, choice.require()):
         raise stale_for_good(
-            f"the plan was made to be applied with `--via {planned}`, and now the method would be: {choice.found}"
-        ).unchanged(f"plan again, or type the method: `--via {planned}` or `--via {choice.method}`")
+            f"the plan was made to be applied with the method {planned}, and now it would be: {choice.found}"
+        ).unchanged(
+            given(
+                f"plan again, or type the method: `--via {planned}` or `--via {choice.method}`",
+                "plan again, or give the method with via=",
+            )
+        )

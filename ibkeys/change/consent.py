@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ibkeys.arguments import given
 from ibkeys.errors import Refused, UsageError
 from ibkeys.near import did_you_mean_any
 from ibkeys.port_text import PortText
@@ -67,7 +68,7 @@ class Consent:
 @dataclass(frozen=True, slots=True)
 class Objection:
     """An interlock that a change triggers. ``message`` says what would happen, ``more`` why, or how to avoid it;
-    `refusal` adds the option that overrides it. ``details``: what is shown below it, such as the lines that differ.
+    `refusal` adds what overrides it. ``details``: what is shown below it, such as the lines that differ.
     ``is_overtaken``: somebody else has changed what an earlier run of the change set.
     """
 
@@ -79,8 +80,11 @@ class Objection:
 
     @property
     def how_to_override(self) -> str:
-        """The option that overrides this interlock."""
-        return "--force" if self.interlock == "active-sm" else f"--override {self.interlock}"
+        """What overrides this interlock."""
+        if self.interlock == "active-sm":
+            return given("--force")
+        named_alone = f"consent=Consent(overrides=frozenset({{{self.interlock!r}}}))"
+        return given(f"--override {self.interlock}", named_alone)
 
     def refusal(self, others: Sequence[Objection] = ()) -> Refused:
         """Return the error to be raised; *others* are triggered too and named with it."""
@@ -97,7 +101,7 @@ class Question:
     """A consequence that the user must be asked about, although no interlock refuses it. With ``--yes`` it is only
     noted.
 
-    ``text`` says what would happen; ``answer`` is the option that says yes: with it nothing is asked or noted.
+    ``text`` says what would happen; ``answer`` is what says yes: with it nothing is asked or noted.
     """
 
     text: str

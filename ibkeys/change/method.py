@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
+from ibkeys.arguments import given
 from ibkeys.errors import Refused
 from ibkeys.mad.const import SMState
 from ibkeys.printable import counted, named
@@ -81,39 +82,48 @@ class State:
     method: Method | None
     holds: Callable[[Facts], bool]
     found: Callable[[Facts], str]
-    advice: str = ""
+    advice: Callable[[], str] = lambda: ""
 
 
-_WAIT: Final = "type the command again when one SM is master (`ibkeys sm-show`)"
-_BESIDE: Final = "`--via direct` sends Sets all the same, as far as the interlocks let it"
+def _wait() -> str:
+    return given("type the command again", "try again") + " when one SM is master (`ibkeys sm-show`)"
+
+
+def _beside() -> str:
+    return f"{given('`--via direct`', 'via=Direct()')} sends Sets all the same, as far as the interlocks let it"
+
+
 STATES: Final = (
     State(
         "a host cannot be examined",
         None,
         lambda facts: bool(facts.unreached),
         lambda facts: f"not every host with an OpenSM could be examined: {named(facts.unreached)}",
-        f"make it reachable, or type `--via opensm` and leave that host out; {_BESIDE}",
+        lambda: (
+            f"make it reachable, or {given('type `--via opensm`', 'give via=ThroughOpenSM()')} and leave that host "
+            f"out; {_beside()}"
+        ),
     ),
     State(
         "two SMs are master",
         None,
         lambda facts: len(facts.masters) > 1,
         lambda facts: f"more than one SM is master: {_named(facts.masters)}",
-        f"{_WAIT}; {_BESIDE}",
+        lambda: f"{_wait()}; {_beside()}",
     ),
     State(
         "an SM is discovering: it starts, or a failover is under way",
         None,
         lambda facts: bool(facts.in_state(_DISCOVERING)),
         lambda facts: f"an SM has just started, or takes over: {_named(facts.in_state(_DISCOVERING))}",
-        f"{_WAIT}; {_BESIDE}",
+        lambda: f"{_wait()}; {_beside()}",
     ),
     State(
         "one master, and its OpenSM is found on several hosts",
         None,
         lambda facts: any(len(each.hosts) > 1 for each in facts.masters),
         lambda facts: f"the OpenSM of the master {facts.masters[0].port} is found on {facts.masters[0].place}",
-        f"where these are one host, name it once, and this host not at all; {_BESIDE}",
+        lambda: f"where these are one host, name it once, and this host not at all; {_beside()}",
     ),
     State(
         "one master, an OpenSM on this host or on one that was named",
@@ -129,29 +139,34 @@ STATES: Final = (
             f"the master is the SM at {facts.masters[0].port}, and it is not known to be an OpenSM of this host or of "
             f"one that was named (OpenSMs found: {named(facts.opensms) if facts.opensms else 'none'})"
         ),
-        "type `--via opensm --sm-host HOST` where OpenSM on HOST is that master, or `--via ufm:URL` where UFM runs it "
-        f"(partitions only); {_BESIDE}",
+        lambda: (
+            given(
+                "type `--via opensm --sm-host HOST` where OpenSM on HOST is that master, or `--via ufm:URL`",
+                "give via=ThroughOpenSM([HOST]) where OpenSM on HOST is that master, or via=ThroughUFM(URL)",
+            )
+            + f" where UFM runs it (partitions only); {_beside()}"
+        ),
     ),
     State(
         "no master, and a standby",
         None,
         lambda facts: bool(facts.in_state(_STANDBY)),
         lambda facts: f"no SM is master, and a standby may take over: {_named(facts.in_state(_STANDBY))}",
-        f"{_WAIT}; {_BESIDE}",
+        lambda: f"{_wait()}; {_beside()}",
     ),
     State(
         "no master, and another SM, or one that does not answer",
         None,
         lambda facts: bool(facts.shown),
         lambda facts: f"no SM answers as master, and one may run: {_named(facts.shown)}",
-        f"{_WAIT}, or stop that SM; {_BESIDE}",
+        lambda: f"{_wait()}, or stop that SM; {_beside()}",
     ),
     State(
         "no SM on the fabric, and an OpenSM runs on a host",
         None,
         lambda facts: bool(facts.opensms),
         lambda facts: f"no port shows an SM, and an OpenSM runs: {named(facts.opensms)}",
-        f"{_WAIT}, or stop that OpenSM; {_BESIDE}",
+        lambda: f"{_wait()}, or stop that OpenSM; {_beside()}",
     ),
     State("no SM", "direct", lambda facts: True, lambda facts: f"direct (no subnet manager was found{_unread(facts)})"),
 )
@@ -202,4 +217,4 @@ def fixed(by_site: str) -> Choice | None:
 def choose(facts: Facts) -> Choice:
     """Return the method for a subnet of which *facts* are known."""
     state = next(each for each in STATES if each.holds(facts))
-    return Choice(state.method, state.found(facts), state.advice)
+    return Choice(state.method, state.found(facts), state.advice())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+from ibkeys.arguments import given
 from ibkeys.errors import MKeyNeeded
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.keys.mkey import NO_MKEY, MKey
@@ -79,11 +80,11 @@ def key_for_set(handle: PortHandle) -> MKey:
         return shown
     if ring.for_all == NO_MKEY:
         return NO_MKEY
-    given = "none is known for it" if handle.m_key.is_zero else "it is not the one that was sent"
+    why = "none is known for it" if handle.m_key.is_zero else "it is not the one that was sent"
     raise MKeyNeeded(
-        f"{handle}: the port is at protection level 1 and hides its M_Key, and {given}: give the key with -y, "
-        "--keystore or --security-keys"
+        f"{handle}: the port is at protection level 1 and hides its M_Key, and {why}: give the key with "
+        + given("-y, --keystore or --security-keys")
     ).explained(
         "A Set without the key would be dropped and counted as a violation, so none was sent.",
-        "-y 0 says that the port has no key.",
+        f"{given('-y 0')} says that the port has no key.",
     )

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Final
 
+from ibkeys.arguments import given
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.links.check import LinkCheck
 from ibkeys.grouping import grouped
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import LinkEnd, Port
 
-_OR_TRUST: Final = "--trust-topology sends the key anyway"
+
+def _or_trust() -> str:
+    return f"{given('--trust-topology')} sends the key anyway"
 
 
 def doubts(ports: Iterable[Port], found: Topology, ring: KeyRing, look: LinkCheck) -> dict[Port, str]:
@@ -41,7 +43,7 @@ def doubts(ports: Iterable[Port], found: Topology, ring: KeyRing, look: LinkChec
         if near in unproven:
             doubtful[port] = (
                 f"it could not be verified that port GUID 0x{port.guid:016x} is behind {near}: {unproven[near]}; "
-                f"{_OR_TRUST}"
+                f"{_or_trust()}"
             )
     return doubtful
 
@@ -75,7 +77,7 @@ class _Swept:
             return ""
         near, far = _last_link(here)
         if near is None:
-            return f"the place where GUID 0x{here.guid:016x} was found is not known; {_OR_TRUST}"
+            return f"the place where GUID 0x{here.guid:016x} was found is not known; {_or_trust()}"
         return self._why_not_there(here, near.link_end, far) or self._doubt_of_near(near)
 
     def link_to_prove(self, here: Port) -> tuple[Port, LinkEnd] | None:
@@ -90,7 +92,7 @@ class _Swept:
     def _why_not_there(self, here: Port, near: LinkEnd, far: LinkEnd) -> str:
         guid = f"port GUID 0x{here.guid:016x}"
         if far[0] != here.guid:  # the known links name a switch by its node GUID, and a key by the port GUID
-            return f"{guid} is reported by a switch with another node GUID, 0x{far[0]:016x}; {_OR_TRUST}"
+            return f"{guid} is reported by a switch with another node GUID, 0x{far[0]:016x}; {_or_trust()}"
         if self._ring.joins(near, far):
             return ""
         known = self._ring.neighbors.get(far)
@@ -104,7 +106,7 @@ class _Swept:
                 why += " (`ibkeys keystore list --settle` records ports that moved)"
         return (
             f"{why}; if that is its place, put this link into the file neighbors in the directory of --security-keys, "
-            "or use --trust-topology"
+            f"or use {given('--trust-topology')}"
         )
 
     def _doubt_of_near(self, near: Port) -> str:
@@ -115,7 +117,7 @@ class _Swept:
         if near.end_port in self._found.doubtful:
             return f"the node GUID of {near}, before it, is not trusted: {self._found.doubtful[near.end_port]}"
         if near.node.guid in self._shared:
-            return f"the node before it shares its node GUID 0x{near.node.guid:016x} with another one; {_OR_TRUST}"
+            return f"the node before it shares its node GUID 0x{near.node.guid:016x} with another one; {_or_trust()}"
         return ""
 
 

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ibkeys.arguments import given
 from ibkeys.client.request import Request
 from ibkeys.errors import Unreachable, UsageError
 from ibkeys.keys.pkey import PKey
@@ -61,5 +62,5 @@ def default_pkey_index(pkeys: Sequence[int]) -> int:
             return pkeys.index(wanted)
     raise Unreachable(
         "the local port has no P_Key of the default partition (base 0x7fff), which queries to the SA and to other "
-        "ports need; choose another entry with --pkey-idx"
+        f"ports need; choose another entry with {given('--pkey-idx')}"
     )

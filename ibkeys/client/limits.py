@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Self
 
+from ibkeys.arguments import given
 from ibkeys.errors import UsageError
 from ibkeys.mad.const import MAX_HOPS
 
@@ -80,11 +81,11 @@ class Limits:
 
     def reached(self, name: str) -> str:
         """Return the words for the limit *name* (as the class spells it) that was reached, with what raises it."""
-        option = _option_name(name)
+        raised = given(f"--limit {_option_name(name)}=N", f"Limits({name}=N)")
         advice = f"at most {MAX_HOPS}" if name == "hops" else "raises it"
         if name == "hops" and self.hops == MAX_HOPS:
             return f"no directed route reaches it, more than {MAX_HOPS} hops away"
-        return f"{_WORDS[name].format(getattr(self, name))} (--limit {option}=N {advice})"
+        return f"{_WORDS[name].format(getattr(self, name))} ({raised} {advice})"
 
 
 _WORDS: Final = {

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
+from ibkeys.arguments import given
 from ibkeys.client.gmp import GmpPath, gmp_path
 from ibkeys.client.limits import Limits
 from ibkeys.client.outstanding import GRACE
@@ -52,12 +53,19 @@ _ADVICE: Final[dict[int, str]] = {
     SaStatus.INSUFFICIENT_COMPONENTS: "name more components",
 }
 _UNTRUSTED: Final[dict[int, str]] = {
-    SaStatus.REQUEST_INVALID: "OpenSM answers this to an untrusted requester: give its sa_key with --smkey",
-    SaStatus.REQUEST_DENIED: "the SA may give it to trusted requesters only: give its sa_key with --smkey",
+    SaStatus.REQUEST_INVALID: "OpenSM answers this to an untrusted requester",
+    SaStatus.REQUEST_DENIED: "the SA may give it to trusted requesters only",
 }
-"""Further advice for an asker without an SM_Key."""
+"""Why an SA may refuse an asker without an SM_Key."""
 REFUSALS: Final = frozenset(_UNTRUSTED)
 """Statuses by which an SA refuses a requester that it does not trust."""
+
+
+def _advice(sm_key: SMKey) -> dict[int, str]:
+    """Return what to do, by the status of an answer to a query with *sm_key*."""
+    if not sm_key.is_zero:
+        return _ADVICE
+    return _ADVICE | {status: f"{why}: give its sa_key with {given('--smkey')}" for status, why in _UNTRUSTED.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +165,7 @@ class SaClient:
                 is_answer = came.status == 0 and tid in ours and came.mad[at.METHOD] & at.RESPONSE
                 if is_answer and came.mad[at.ATTRIBUTE_ID] == mad[at.ATTRIBUTE_ID]:
                     self.statistics.replies += 1
-                    return self._take_answer(came, path, what, _ADVICE | _UNTRUSTED if sm_key.is_zero else _ADVICE)
+                    return self._take_answer(came, path, what, _advice(sm_key))
                 self.statistics.strays += 1
             self.statistics.timeouts += 1
         self._way = None  # another SM may be master by the next question
@@ -170,7 +178,7 @@ class SaClient:
             if not lid:
                 raise Unreachable(
                     f"{local.ca_name} port {local.port} knows no subnet manager (its MasterSMLID is 0), so there is no "
-                    "SA to query; if a subnet manager is running, give its LID with --sm_port"
+                    f"SA to query; if a subnet manager is running, give its LID with {given('--sm_port')}"
                 )
             path = gmp_path(local, self.pkey_index)
             self._umad.register(MgmtClass.SUBN_ADM, SA_CLASS_VERSION)

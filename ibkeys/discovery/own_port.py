@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Final
-
+from ibkeys.arguments import given
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.errors import MKeyNeeded, NoReply, SendRefused
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.printable import counted
 from ibkeys.umad.port import LocalPort
 
-_ABOUT_OWN_KEY: Final = (
-    "so no other port is queried: they would count M_Key violations, which start their leases; give the keys with "
-    "--security-keys DIR (OpenSM's files), --keystore or -y; --ask-unproven queries each port once without a key"
-)
+
+def _about_keys() -> str:
+    sources = given(
+        "--security-keys DIR (OpenSM's files), --keystore or -y",
+        "Keys(security_keys=DIR) (OpenSM's files), Stores(keystore=) or Keys(m_key=)",
+    )
+    return (
+        "so no other port is queried: they would count M_Key violations, which start their leases; give the keys with "
+        f"{sources}; {given('--ask-unproven')} queries each port once without a key"
+    )
 
 
 def check_own_port(local: LocalPort, own: PortInfo) -> None:
@@ -33,7 +38,7 @@ def check_own_port(local: LocalPort, own: PortInfo) -> None:
         )
     else:
         return
-    raise MKeyNeeded(f"{local.ca_name} port {local.port}: {reason}; {_ABOUT_OWN_KEY}")
+    raise MKeyNeeded(f"{local.ca_name} port {local.port}: {reason}; {_about_keys()}")
 
 
 def about_own_key(error: NoReply | SendRefused, ring: KeyRing, own_guid: int) -> NoReply | SendRefused:
@@ -42,12 +47,12 @@ def about_own_key(error: NoReply | SendRefused, ring: KeyRing, own_guid: int) ->
     if ring.for_all is not None:
         return error
     if key.is_zero:
-        text = f"{error}; the local port may have an M_Key that is not known here, {_ABOUT_OWN_KEY}"
+        text = f"{error}; the local port may have an M_Key that is not known here, {_about_keys()}"
     elif key == ring.by_guid.get(own_guid):
         text = (
             f"{error}; it was queried with its known M_Key (key store, key files): if it is alive it has a different "
-            "one, perhaps set by a subnet manager: read that manager's files (--security-keys DIR, `ibkeys keystore "
-            "import DIR`), or use `ibkeys mkey-recover`"
+            f"one, perhaps set by a subnet manager: read that manager's files ({given('--security-keys DIR')}, `ibkeys "
+            "keystore import DIR`), or use `ibkeys mkey-recover`"
         )
     else:
         return error

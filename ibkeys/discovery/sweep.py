@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
+from ibkeys.arguments import given
 from ibkeys.client.address import DirectedAddress
 from ibkeys.client.request import Request
 from ibkeys.client.smp import SmpClient, Task
@@ -153,7 +154,7 @@ class Sweep:
                 f"port GUID 0x{guid:016x} did not answer to the keys that it may have while a change of its M_Key is "
                 f"unfinished; {counted(withheld, 'other key')} of the store not sent: "
                 "a wrong one counts a violation there, and its lease starts; "
-                "--ask-unproven sends each once"
+                f"{given('--ask-unproven')} sends each once"
             )
         raise last
 
@@ -242,7 +243,7 @@ class Sweep:
                 text,
                 f"; port GUID 0x{expected[0]:016x} is known there, but {doubt}, so the far end was queried with "
                 f"{counted(attempts, 'SMP')} without a key, each of which a protected port counts as "
-                "an M_Key violation; --trust-topology sends the key",
+                f"an M_Key violation; {given('--trust-topology')} sends the key",
             )
         self.found.troubles.append(Trouble.of(near, NodeInfo.name, error, text))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ibkeys.arguments import given
 from ibkeys.client.smp import SmpClient, Task
 from ibkeys.discovery.identity import FoundNodes
 from ibkeys.discovery.keyring import KeyRing
@@ -168,8 +169,9 @@ def _why_not_asked(known: LinkEnd | None, proof: LinkProof, doubt: str, missing:
         why = f"{counted(missing, 'port')} known as protected may be there: {proof.reason}"
     else:
         why = f"it may be another link of a protected switch that was found: {proof.reason}"
-    trust = "; --trust-topology sends the key of the port that is known there" if known else ""
+    trust = f"; {given('--trust-topology')} sends the key of the port that is known there" if known else ""
+    once = given("--ask-unproven")
     return (
         f"the far end was not queried: {expected}{why}{trust}; `ibkeys keystore list --settle` records where ports are "
-        "now; --ask-unproven queries once without a key, which a protected port counts as an M_Key violation"
+        f"now; {once} queries once without a key, which a protected port counts as an M_Key violation"
     )

@@ -11,6 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
+from ibkeys.arguments import given
 from ibkeys.change.consent import Objection
 from ibkeys.change.wanted import TableChange
 from ibkeys.errors import UsageError
@@ -67,7 +68,7 @@ def make_plan(
     if options.disconnect_unconfigured and policy.leaves_open(DEFAULT_PARTITION):
         raise UsageError(
             f"{policy.path} does not say which ports are in the default partition, so none can be removed "
-            "from it: omit --disconnect-unconfigured"
+            f"from it: omit {given('--disconnect-unconfigured')}"
         )
     if options.disconnect_unconfigured and manager.presence != "none" and not force:
         raise Objection(
@@ -219,7 +220,7 @@ class _Planner:
                 port,
                 "index-0",
                 f"{placed.misplaced} belongs to index 0 and stays at {there}, because a P_Key in use keeps its index "
-                f"(at 0: {at_0 or 'nothing'}); OpenSM would move it; --allow-index-moves does",
+                f"(at 0: {at_0 or 'nothing'}); OpenSM would move it; {given('--allow-index-moves')} does",
             )
         self.moves += [IndexMove(port.id, *move) for move in placed.moves]
         peer = port.peer

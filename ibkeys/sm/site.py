@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from ibkeys.arguments import given
 from ibkeys.errors import FileError, HostNotReached, IbkeysError, Refused, StoreError, UsageError
 from ibkeys.fabric.live import Fabric
 from ibkeys.fabric.subnet_manager import find_subnet_manager
@@ -293,7 +294,7 @@ def _not_seen(report: SmReport, manager: Manager) -> IbkeysError:
         f"the master is the SM at {manager.port} (port GUID 0x{manager.guid:016x}), and it is not known to be one of "
         f"the OpenSMs that were found ({named(seen) if seen else 'none'})"
         f"{'; ' + '; '.join(problems) if problems else ''}{by_guid}; or run on its host as root, or name it: "
-        "--sm-host HOST"
+        + given("--sm-host HOST", "hosts=")
     )
     return HostNotReached(text, silent[0].name) if silent else Refused(text, MASTER)
 

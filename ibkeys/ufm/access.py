@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, quote, urlsplit
 
+from ibkeys.arguments import given
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
@@ -85,16 +86,17 @@ class UfmAccess:
     def __post_init__(self) -> None:
         """Raises UsageError, which repeats no credential."""
         if self.token is None and self.certificate is None:
-            raise UsageError("UFM needs a login: give --ufm-token @FILE, or --ufm-cert FILE")
+            either = given("--ufm-token @FILE, or --ufm-cert FILE", "token_file= or certificate=")
+            raise UsageError(f"UFM needs a login: give {either}")
         if self.private_key is not None and self.certificate is None:
-            raise UsageError("--ufm-key requires --ufm-cert")
+            raise UsageError(f"{given('--ufm-key')} requires {given('--ufm-cert')}")
         parts = split_url(self.url)
         through = split_proxy(self.proxy) if self.proxy is not None else parts
         hosts = parts.hostname or "", through.hostname or ""
         if parts.scheme == "http" and self.verifies and not all(map(_is_loopback, hosts)):
             raise UsageError(
-                f"http://{parts.netloc}: anyone who listens could read the token; use https, or --ufm-insecure on a "
-                "network that you trust"
+                f"http://{parts.netloc}: anyone who listens could read the token; use https, or "
+                f"{given('--ufm-insecure')} on a network that you trust"
             )
         path = parts.path.rstrip("/") or (WITH_TOKEN if self.token is not None else WITH_CERTIFICATE)
         if not _PATH.fullmatch(path):
@@ -139,7 +141,7 @@ def split_url(url: str) -> SplitResult:
 
 def split_proxy(proxy: str) -> SplitResult:
     """Take the URL of a proxy apart. Raises UsageError, which repeats none of it."""
-    return _split(proxy, "--ufm-proxy", "http://HOST:PORT")
+    return _split(proxy, given("--ufm-proxy"), "http://HOST:PORT")
 
 
 def _split(text: str, what: str, form: str) -> SplitResult:
@@ -173,5 +175,6 @@ def _is_loopback(host: str) -> bool:
 
 def _no_passphrase() -> str:
     raise UsageError(
-        "--ufm-key is encrypted, and ibkeys does not ask for its passphrase: give a key file without one, mode 0600"
+        f"{given('--ufm-key')} is encrypted, and ibkeys does not ask for its passphrase: give a key file "
+        "without one, mode 0600"
     )

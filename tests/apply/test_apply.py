@@ -86,7 +86,7 @@ def test_removals_need_permission(lab: Lab, stores: StorePaths) -> None:
         plan_apply(w, plan)
     assert str(raised.value).startswith("the plan removes 2 P_Keys (full to limited counts as one) from 2 ports: ")
     assert raised.value.interlock == "removals"
-    assert "--allow-removals" in str(raised.value)
+    assert "allow_removals=True" in str(raised.value)
 
 
 def test_breaks_need_permission_and_name_the_ports(lab: Lab, stores: StorePaths) -> None:
@@ -98,7 +98,7 @@ def test_breaks_need_permission_and_name_the_ports(lab: Lab, stores: StorePaths)
     with opened(lab, stores) as fabric, writer(fabric) as w, pytest.raises(Refused) as raised:
         plan_apply(w, plan, Permissions(removals=True))
     assert "'node04 mlx4_0' 0x0002c903000a1040 port 1, 'node05 mlx4_0'" in str(raised.value)
-    assert "--allow-break" in str(raised.value)
+    assert "allow_break=True" in str(raised.value)
     with opened(lab, stores) as fabric:
         apply(fabric, plan)
     assert [lab.host(number).p_keys for number in (4, 5)] == [[0, 0x8002]] * 2

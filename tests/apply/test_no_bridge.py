@@ -145,7 +145,7 @@ def test_a_circle_is_refused_and_with_permission_cuts_its_pair_and_joins_nobody(
         plan_apply(w, plan, Permissions(removals=True))
     assert raised.value.interlock == "breaks"
     assert "a circle of ports that wait for each other: 'node0" in str(raised.value)
-    assert str(raised.value).endswith("--allow-break permits it, or first apply a policy that reuses no partition")
+    assert str(raised.value).endswith("allow_break=True permits it, or first apply a policy that reuses no partition")
     numbers = [1, 2, 3, 4]
     seen = Watched(lab, numbers, {(1, 2, 1), (3, 4, 2)}, {(1, 2, 2), (3, 4, 1)})
     assert talk(lab, numbers) == {(1, 2, 1), (3, 4, 2)}

@@ -38,7 +38,7 @@ def test_the_way_back_meets_the_interlocks_that_a_fresh_change_meets(lab: Lab, s
     before = lab.image()
     with opened(lab, stores) as fabric:
         apply(fabric, lab.plan({2: entries(0x8001, 0xFFFF)}), "index-0", "index-move")
-        with pytest.raises(Refused, match=r"index-0: .*; also triggered: index-move \(--override index-move\)$"):
+        with pytest.raises(Refused, match=r"index-0: .*; also triggered: index-move \(consent=.*index-move.*\)$"):
             undo(fabric)
         undo(fabric, None, "index-0", "index-move")
     assert lab.image() == before

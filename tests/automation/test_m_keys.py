@@ -58,7 +58,7 @@ def test_what_somebody_has_to_want_is_asked_and_refused_by_default(two: Site) ->
             fabric.deploy_m_keys(same=True)
         assert (refused.value.interlock, two.m_keys()) == ("confirmation", {0})
         assert fabric.deploy_m_keys(same=True, consent=yes).proven
-        assert [each.answer for each in seen[0].questions] == ["--protect 0"]
+        assert [each.answer for each in seen[0].questions] == ["protect=0"]
         for consent in (None, ibkeys.Consent(force=True)):
             with pytest.raises(Refused) as refused:
                 fabric.remove_m_keys(consent=consent)

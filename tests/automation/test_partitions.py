@@ -182,7 +182,7 @@ def test_a_mistake_is_an_error_before_anything_is_asked(two: Site, tmp_path: Pat
         plan = fabric.plan(two.policy(HOSTS[1]))
         with pytest.raises(UsageError, match="no OpenSM on any host"):
             fabric.apply(plan, via=ibkeys.ThroughOpenSM())
-        with pytest.raises(UsageError, match="--ufm-token"):
+        with pytest.raises(UsageError, match="token_file="):
             fabric.apply(plan, via=ibkeys.ThroughUFM("https://ufm"))
 
 

@@ -119,7 +119,7 @@ def test_a_second_administrator_is_told_who_works_there(writer: Any, conf: Path)
             "wait until that has ended, or ask them",
         ):
             assert words in text
-        assert "--override" not in text
+        assert "overrides=" not in text
         assert find_lock(conf) == FoundLock(holder.line(), True)
     with writer("bert") as bert:
         assert take_host_locks(bert, [running(conf)])
@@ -134,7 +134,7 @@ def test_a_stale_one_of_somebody_else_needs_the_override(writer: Any, conf: Path
     ):
         take_host_locks(bert, [running(conf)])
     assert refused.value.interlock == STALE
-    assert "to do it anyway: --override stale-lock" in str(refused.value)
+    assert "to do it anyway: consent=Consent(overrides=frozenset({'stale-lock'}))" in str(refused.value)
     assert lock_file(conf).read_bytes() == anna.lock_holder.line()
     with writer("bert", STALE) as bert:
         assert take_host_locks(bert, [running(conf)])

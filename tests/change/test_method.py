@@ -92,7 +92,7 @@ def test_nothing_is_sent_beside_anything_that_shows_a_subnet_manager(
 
 
 def test_what_is_not_chosen_says_what_was_found_and_what_to_type() -> None:
-    with pytest.raises(Refused, match=r"SM at .sm3. port 1.*nothing was changed: type `--via opensm") as error:
+    with pytest.raises(Refused, match=r"SM at .sm3. port 1.*nothing was changed: give via=ThroughOpenSM") as error:
         choose(Facts((THEIRS,))).require()
     assert error.value.interlock == METHOD
 

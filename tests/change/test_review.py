@@ -47,7 +47,7 @@ def test_clearing_counters_never_installs_the_key_that_was_sent() -> None:
         pytest.raises(MKeyNeeded, match="not the one that was sent"),
     ):
         plan_clear(w, [fabric.find_port(2)])
-    with tool(net) as fabric, writer(fabric) as w, pytest.raises(MKeyNeeded, match="-y 0"):
+    with tool(net) as fabric, writer(fabric) as w, pytest.raises(MKeyNeeded, match="m_key=0 says"):
         plan_clear(w, [fabric.find_port(2)])
     with tool(net, m_key=NO_MKEY) as fabric, writer(fabric) as w:
         w.apply(plan_clear(w, [fabric.find_port(2)]))
@@ -185,7 +185,7 @@ def test_after_an_import_amid_a_change_only_the_imported_key_is_sent() -> None:
         fabric.ring.in_change = {guid: (WRONG,)}
         found = fabric.sweep()
         assert len(found.nodes) == 7
-        assert any("1 other key of the store not sent" in note and "--ask-unproven" in note for note in found.notes)
+        assert any("1 other key of the store not sent" in note and "ask_unproven=True" in note for note in found.notes)
         assert violations(net) == 1
         fabric.ring.ask_unproven = True
         assert len(fabric.sweep().nodes) == 8
@@ -316,7 +316,9 @@ def test_a_refusal_names_all_interlocks_that_are_set_off() -> None:
     net.set_sm("node03 mlx4_0")
     with tool(net) as fabric, writer(fabric) as w:
         plan = plan_remove(w, fabric.find_port(2), [PKey(0xFFFF)])
-        with pytest.raises(Refused, match=r"index-0.*also triggered: default-pkey .*active-sm \(--force\)"):
+        with pytest.raises(
+            Refused, match=r"index-0.*also triggered: default-pkey .*active-sm \(consent=Consent\(force=True\)\)"
+        ):
             w.check(plan)
 
 

@@ -101,7 +101,7 @@ def test_without_a_known_place_a_port_gets_none_and_is_told_what_is_missing(net:
     assert f"port GUID 0x{host.guid:016x} has no known place" in detail
     assert f"found behind GUID 0x{host.peer.node.guid:016x} port {host.peer.number}" in detail
     assert "put this link into the file neighbors in the directory of --security-keys" in detail
-    assert "use --trust-topology" in detail
+    assert "use trust_topology=True" in detail
 
 
 def test_a_topology_that_the_user_trusts_needs_no_known_place(net: Subnet, host: Port) -> None:
@@ -160,7 +160,7 @@ def test_a_link_that_nothing_proves_carries_no_key(net: Subnet, host: Port) -> N
     detail = refusal(net, ring)
     assert f"could not be verified that port GUID 0x{host.guid:016x} is behind" in detail
     assert "LinkDownedCounter of the port before it is 3, not 0" in detail
-    assert detail.endswith("--trust-topology sends the key anyway")
+    assert detail.endswith("trust_topology=True sends the key anyway")
 
 
 # --- lying nodes ------------------------------------------------------------------------------------------------------

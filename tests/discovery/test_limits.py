@@ -40,7 +40,7 @@ def struck(found: Topology) -> list[str]:
 def test_a_fabric_without_end_stops_at_the_cap_of_nodes_and_names_it() -> None:
     found, _ = swept(EndlessFabric(6), Limits(nodes=50))
     assert len(found.nodes) == 50
-    assert struck(found) == ["the sweep found 50 nodes, its limit (--limit nodes=N raises it)"]
+    assert struck(found) == ["the sweep found 50 nodes, its limit (Limits(nodes=N) raises it)"]
     behind = [trouble for trouble in found.troubles if trouble.is_behind]
     assert {trouble.reading for trouble in behind} == {"not-asked"}
     # Every link of a node that was found is known, or is named as one of which nobody knows where it leads.
@@ -53,7 +53,7 @@ def test_the_cap_of_ports_names_the_first_port_of_each_switch_that_was_left_out(
     found, _ = swept(EndlessFabric(254), Limits(nodes=40, ports=300))
     read = sum(port.info is not None for node in found.nodes for port in node.ports.values() if node.is_switch)
     assert read == 300
-    assert "the sweep read 300 switch ports, its limit (--limit ports=N raises it)" in struck(found)
+    assert "the sweep read 300 switch ports, its limit (Limits(ports=N) raises it)" in struck(found)
     for node in found.nodes:
         unread = [port for port in node.ports.values() if port.info is None and node.is_switch]
         assert all(any(trouble.port is port for trouble in found.troubles) for port in unread)
@@ -62,7 +62,7 @@ def test_the_cap_of_ports_names_the_first_port_of_each_switch_that_was_left_out(
 def test_the_cap_of_hops_is_the_users_or_that_of_a_directed_route() -> None:
     found, _ = swept(EndlessFabric(2), Limits(hops=3))
     assert max(len(node.path) for node in found.nodes) == 3
-    assert struck(found) == ["it is more than 3 hops away, the limit of the sweep (--limit hops=N at most 63)"]
+    assert struck(found) == ["it is more than 3 hops away, the limit of the sweep (Limits(hops=N) at most 63)"]
     found, _ = swept(EndlessFabric(2), Limits())
     assert max(len(node.path) for node in found.nodes) == 63
     assert struck(found) == ["no directed route reaches it, more than 63 hops away"]
@@ -77,13 +77,13 @@ def test_switches_that_all_have_one_guid_are_capped_for_themselves() -> None:
 def test_a_sweep_ends_at_its_count_of_smps() -> None:
     found, fabric = swept(EndlessFabric(254), Limits(smps=2000))
     assert fabric.client.statistics.sent <= 2000 + 64
-    assert "the sweep sent 2000 SMPs, its limit (--limit smps=N raises it)" in struck(found)
+    assert "the sweep sent 2000 SMPs, its limit (Limits(smps=N) raises it)" in struck(found)
 
 
 def test_a_sweep_of_nodes_that_all_answer_at_the_last_moment_ends_at_its_time() -> None:
     found, fabric = swept(EndlessFabric(254), Limits(time=100), delay=0.95)
     assert fabric.umad.now() < 100 + 2
-    assert "the sweep took 100 s, its limit (--limit time=N raises it)" in struck(found)
+    assert "the sweep took 100 s, its limit (Limits(time=N) raises it)" in struck(found)
 
 
 def test_the_next_sweep_begins_with_full_limits() -> None:
@@ -180,7 +180,7 @@ def test_a_node_that_answers_every_smp_at_the_last_moment_reaches_its_own_limit(
     assert fabric.umad.now() < 60 + 15
     [trouble] = found.troubles
     assert (trouble.port.node.guid, trouble.attribute, trouble.reading) == (0x2000, "P_KeyTable", "not-asked")
-    text = "60 s were spent waiting for this node, the limit for one node (--limit node-time=N raises it)"
+    text = "60 s were spent waiting for this node, the limit for one node (Limits(node_time=N) raises it)"
     assert trouble.error == f"not sent: {text}"
     assert trouble.port.p_keys is None
     assert struck(found) == [text]
@@ -195,14 +195,14 @@ def test_the_same_node_with_haste_or_more_time_is_read_whole() -> None:
 
 def test_a_node_is_sent_so_many_smps_and_no_more() -> None:
     found, fabric = swept(large_table, Limits(node_smps=100), p_keys=True)
-    assert struck(found) == ["this node was sent 100 SMPs, the limit for one node (--limit node-smps=N raises it)"]
+    assert struck(found) == ["this node was sent 100 SMPs, the limit for one node (Limits(node_smps=N) raises it)"]
     assert fabric.client.statistics.by_attribute[AttributeID.P_KEY_TABLE] <= 100 + 10
 
 
 def test_a_single_port_that_answers_at_the_last_moment_reaches_the_limit_too() -> None:
     with Fabric(AnsweringPort(large_table, 0.95)) as fabric:
         port = fabric.find_port("0,1,2")
-        with pytest.raises(LimitReached, match="--limit node-time=N raises it") as error:
+        with pytest.raises(LimitReached, match=r"Limits\(node_time=N\) raises it") as error:
             port.read_p_keys()
         assert error.value.limit == "node_time"
         assert fabric.umad.now() < 60 + 15

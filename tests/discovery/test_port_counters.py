@@ -70,6 +70,6 @@ def test_the_partition_to_ask_with_must_be_there() -> None:
     home = net.attach_port(net.nodes[0])
     home.p_keys = [0x8001]
     with tool(net) as fabric:
-        with pytest.raises(Unreachable, match="--pkey-idx"):
+        with pytest.raises(Unreachable, match="pkey_index="):
             fabric.read_port_counters([])
         assert fabric.read_port_counters([], pkey_index=0) == []

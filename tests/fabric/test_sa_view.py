@@ -72,7 +72,7 @@ def test_a_stranger_gets_no_tables() -> None:
     found = fabric.sweep(p_keys=True)
     view = ask_sa_view(fabric.sa(), found)
     assert (view.answers["PortInfoRecord"].outcome, view.answers["P_KeyTableRecord"].outcome) == ("answered", "refused")
-    assert "--smkey" in view.answers["P_KeyTableRecord"].detail
+    assert "sm_key=" in view.answers["P_KeyTableRecord"].detail
     assert not same_as_nodes(found, view)
 
 

@@ -116,8 +116,8 @@ def test_going_back_to_an_easy_key_is_not_refused(tmp_path: Path) -> None:
         (SAME, KEY, "m_key 0\n", "m_key is 0"),
         (SAME, KEY, "m_key 0x5a5b\n", "m_key is another key"),
         (SAME, KEY, CONF, None),
-        (SAME, None, CONF, "make the key first (ibkeys keystore generate"),
-        (PER_PORT, None, CONF, "with --same all ports get one key"),
+        (SAME, None, CONF, "make the key first (ibkeys.MKey.generate()"),
+        (PER_PORT, None, CONF, "with same=True all ports get one key"),
         (PER_PORT, None, "", "removes all of them"),
         (PER_PORT, None, CONF + "m_key_per_port TRUE\n", None),
     ],
@@ -265,7 +265,7 @@ def test_a_first_key_at_level_0_is_asked_about_where_nobody_said_so() -> None:
     for options, asked in ((RunOptions(lease=60), 1), (RunOptions(protect=0), 0), (RunOptions(protect=1), 0)):
         questions = planned(net, options).plan.questions
         assert len(questions) == asked
-        assert all(each.answer == "--protect 0" and "8 ports" in each.text for each in questions)
+        assert all(each.answer == "protect=0" and "8 ports" in each.text for each in questions)
     with tool(net) as fabric, writer(fabric) as w:
         assert len(plan_mkey_set(w, fabric.find_port(2), KEY).questions) == 1
         assert not plan_mkey_set(w, fabric.find_port(2), KEY, 0).questions

@@ -170,7 +170,7 @@ def test_over_links_that_no_sm_brought_up_a_continued_run_names_the_way_on(tmp_p
     assert len(protected) == 3
     with tool(net, **stores) as fabric, writer(fabric) as changes:
         run = plan_rest(changes)
-    assert any("--trust-topology" in note for note in run.plan.notes)
+    assert any("trust_topology=True" in note for note in run.plan.notes)
     for _ in range(20):
         with tool(net, **stores) as fabric:
             assert [trouble.reading for trouble in fabric.sweep().troubles] == ["not-asked"]
@@ -199,7 +199,7 @@ def test_without_a_key_the_own_port_is_asked_first_and_may_end_the_sweep(
     for where in (None, 3, "0,1"):
         with tool(net) as fabric:
             if stops:
-                with pytest.raises((MKeyNeeded, NoReply), match=r"--security-keys.*--ask-unproven"):
+                with pytest.raises((MKeyNeeded, NoReply), match=r"security_keys=.*ask_unproven=True"):
                     fabric.sweep() if where is None else fabric.find_port(where)
             else:
                 assert len(fabric.sweep().nodes) == 8

@@ -163,7 +163,7 @@ def test_a_level_and_lease_without_a_key_go_too_and_come_back(
 def test_without_y_0_level_1_without_a_key_is_named_as_hidden(site: Site) -> None:
     site.net.port(NAME, 1).protect_bits = 1
     site.run(remove())
-    assert "-y 0 if it has none" in str(site.reasons("skipped")[NAME])
+    assert "m_key=0 if it has none" in str(site.reasons("skipped")[NAME])
     assert site.net.port(NAME, 1).protect_bits == 1
 
 
@@ -253,7 +253,7 @@ def test_a_fabric_left_open_is_a_question_unless_it_is_meant(site: Site) -> None
     deployed(site, 2)
     [question] = site.plan(remove()).plan.questions
     assert question.text.startswith("8 ports lose their M_Keys: afterwards every host of the fabric may change ")
-    assert question.answer == "--leave-open"
+    assert question.answer == "leave_open=True"
     assert site.plan(remove(leaves_open=True)).plan.questions == []
 
 

@@ -22,7 +22,7 @@ Patch = pytest.MonkeyPatch
 
 def test_an_sm_on_no_host_that_was_reached_is_refused(three: MadeUpSite, monkeypatch: Patch) -> None:
     three.hosts[2].runs = False
-    with pytest.raises(Refused, match=r"the SM at 'node06.*is not on any host that was examined.*--sm-host") as refused:
+    with pytest.raises(Refused, match=r"the SM at 'node06.*is not on any host that was examined.*hosts=") as refused:
         three.run(monkeypatch)
     assert refused.value.interlock == "opensm-keys"
 
@@ -97,7 +97,7 @@ def test_a_file_that_another_program_writes_is_refused(three: MadeUpSite, monkey
 
 def test_a_file_in_the_layer_of_a_container_is_refused(three: MadeUpSite, monkeypatch: Patch) -> None:
     three.hosts[2].is_layered = True
-    with pytest.raises(Refused, match=r"opensm.conf on sm2 is on an overlay .*: --override container-layer") as refused:
+    with pytest.raises(Refused, match=r"opensm.conf on sm2 is on an overlay .*overrides=.*container-layer") as refused:
         three.run(monkeypatch)
     assert "on a volume that is mounted into the container" in refused.value.more
     assert_back(three)

@@ -12,6 +12,7 @@ from typing import Any, Final
 from ibkeys.apply.by_sm.course import Course
 from ibkeys.apply.by_sm.watch import Expected, KnownIndexes
 from ibkeys.apply.survey import Survey
+from ibkeys.arguments import given
 from ibkeys.change.wanted import EnforcementChange, Entries, TableChange, differing
 from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
@@ -172,7 +173,7 @@ def unused_partition(taken: Collection[int]) -> int:
     """
     free = next((number for number in _REWRITING if number not in taken), None)
     if free is None:
-        raise UsageError("--rewrite needs a free partition number at or above 0x7001, and none is free")
+        raise UsageError(f"{given('--rewrite')} needs a free partition number at or above 0x7001, and none is free")
     return free
 
 

@@ -28,6 +28,7 @@ from ibkeys.apply.opensm.policy_files import FormerFiles, Way, digest_of, distin
 from ibkeys.apply.opensm.site import Site, find_site
 from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey, read_again
+from ibkeys.arguments import given
 from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.next_commands import KEEPS_IT
 from ibkeys.change.runner import Step
@@ -74,7 +75,9 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         Refused where a file cannot be replaced or OpenSM not be signalled, and FileError, HostNotReached.
         """
         if self._writer.fabric.is_simulated:
-            raise UsageError("a simulated subnet has no OpenSM on any host: omit --via (in Python: via=Direct())")
+            raise UsageError(
+                f"a simulated subnet has no OpenSM on any host: {given('omit --via', 'give via=Direct()')}"
+            )
         self._site = site = find_site(self._writer, self._reached, survey.topology)
         files = distinct(site.policy_files())
         self._refuse_hindered(files)

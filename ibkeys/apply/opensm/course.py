@@ -31,6 +31,7 @@ from ibkeys.apply.opensm.interlocks import (
 )
 from ibkeys.apply.opensm.policy_files import Way, digest_of, steps_back, ways_in
 from ibkeys.apply.opensm.site import Site, policy_for
+from ibkeys.arguments import given
 from ibkeys.change.consent import Objection
 from ibkeys.change.interlocks.container_layer import objections_to_layers
 from ibkeys.change.interlocks.file_owners import objections_to_owners
@@ -321,7 +322,8 @@ class Planning:
         for host, path in sorted(ways.keys() - read):
             if host not in machine:
                 raise UsageError(
-                    f"{path} on {host} was replaced too, and that host was not reached: add --sm-host {host}"
+                    f"{path} on {host} was replaced too, and that host was not reached: add "
+                    + given(f"--sm-host {host}", "it to hosts=")
                 )
             left.append(OpensmFile.at(machine[host], Path(path)))
         *standbys, master = self.files

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from ibkeys.apply.by_sm.steps import Prediction
 from ibkeys.apply.opensm.policy_files import digest_of
 from ibkeys.apply.opensm.site import Site
+from ibkeys.arguments import given
 from ibkeys.change.consent import Objection
 from ibkeys.change.interlocks.unread_policy import objection_to_edits
 from ibkeys.change.next_commands import KEEPS_IT
@@ -93,7 +94,9 @@ def objections_to_standbys(
     ]
     remedies = []
     if site.out_of_reach:
-        remedies.append("start it if it is stopped, and reach it with --sm-host: it then gets the new policy too")
+        remedies.append(
+            f"start it if it is stopped, and reach it with {given('--sm-host')}: it then gets the new policy too"
+        )
     if differing:
         remedies.append("`ibkeys sm-show` compares the policies; put into that of the plan what shall stay")
     if remedies:
@@ -152,7 +155,7 @@ class Drift:
             yield Objection(
                 "drift",
                 f"{counted(count, 'port')} of this change {'does' if count == 1 else 'do'} not match OpenSM's policy: "
-                f"{named(self.lasting)}; --rewrite makes it rewrite every table first",
+                f"{named(self.lasting)}; {given('--rewrite')} makes it rewrite every table first",
                 f"OpenSM assumes that {'it is' if count == 1 else 'they are'} correct and would not "
                 f"rewrite {'it' if count == 1 else 'them'}.",
             )

@@ -14,6 +14,7 @@ from typing import Final, cast
 from ibkeys.apply.opensm.former_managers import managers_away
 from ibkeys.apply.opensm.guards import Guards
 from ibkeys.apply.opensm.policy_files import PolicyFiles
+from ibkeys.arguments import given
 from ibkeys.change.through_sm import sms_for
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileError, UsageError
@@ -160,7 +161,7 @@ def policy_for(plan: PartitionPlan, site: Site) -> Policy:
     if plan.options.disconnect_unconfigured:
         raise UsageError(
             "the plan disconnects ports that no partition names, which OpenSM cannot do: plan again without "
-            "--disconnect-unconfigured"
+            + given("--disconnect-unconfigured")
         ).explained("OpenSM gives each port its default P_Key.")
     text, made_for = plan.policy.require_text(), plan.sm_options
     policy = parse_policy(text, plan.policy.file)
@@ -171,7 +172,10 @@ def policy_for(plan: PartitionPlan, site: Site) -> Policy:
     ):
         raise UsageError(
             f"the plan was made for options that differ from those of {site.master.instance.name}: plan again with "
-            f"--enforce {site.options.enforce}{' --allow-both-pkeys' if site.options.allow_both_pkeys else ''}"
+            + given(
+                f"--enforce {site.options.enforce}{' --allow-both-pkeys' if site.options.allow_both_pkeys else ''}",
+                f"enforce={site.options.enforce!r}, allow_both_pkeys={site.options.allow_both_pkeys}",
+            )
         ).explained(
             f"The plan: enforcement {made_for.enforce}, allow_both_pkeys {str(made_for.allow_both_pkeys).upper()}.",
             f"OpenSM: enforcement {site.options.enforce}, allow_both_pkeys "

@@ -24,6 +24,7 @@ from ibkeys.apply.ufm.stored import (
     flags_in,
     with_changes,
 )
+from ibkeys.arguments import given
 from ibkeys.change.consent import Objection
 from ibkeys.change.wanted import Entries, differing
 from ibkeys.errors import UsageError
@@ -92,7 +93,7 @@ class Planning:
         if plan.options.disconnect_unconfigured:
             raise UsageError(
                 "the plan disconnects ports that no partition names, and UFM gives each port its default P_Key: plan "
-                "again without --disconnect-unconfigured"
+                "again without " + given("--disconnect-unconfigured")
             )
         self.policy = plan.policy.parsed()
         goal = goal_of(plan, self.prediction, self.course.remaining, former, by_partition=True)
@@ -144,7 +145,7 @@ class Planning:
             raise UsageError(
                 f"the plan changes the enforcement of {counted(len(changes), 'leaf port')} "
                 f"({named([each.port for each in changes])}), which UFM's REST interface cannot do; plan "
-                "again with the --enforce that the fabric has"
+                f"again with the {given('--enforce')} that the fabric has"
             )
 
     def _refuse_unknown(self, base: int, ours: Collection[int]) -> None:

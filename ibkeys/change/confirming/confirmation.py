@@ -7,11 +7,13 @@ journal lets one of them.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
+from ibkeys.arguments import given
 from ibkeys.change.confirming.guardian import POLL
 from ibkeys.change.next_commands import next_commands, next_commands_of
 from ibkeys.errors import IbkeysError, StoreError, StoreLocked
@@ -83,7 +85,12 @@ def ask_for_confirmation(
 ) -> Literal["", "here", "elsewhere"]:
     """As `await_confirmation`; *say* tells the user *what* happens otherwise, how it is confirmed, and what came of
     it."""
-    say(f"{what} unless confirmed: press Enter, or run `ibkeys confirm {operation}` from any shell")
+    where = f" --journal {shlex.quote(str(journal.path))}" if journal.path else ""
+    way = given(
+        f"press Enter, or run `ibkeys confirm {operation}` from any shell",
+        f"call Operation.confirm, or run `ibkeys confirm {operation}{where}`",
+    )
+    say(f"{what} unless confirmed: {way}")
     confirmed = await_confirmation(journal, operation, seconds, now, wait)
     say(f"operation {operation} is confirmed" if confirmed else "not confirmed: rolling back")
     return confirmed

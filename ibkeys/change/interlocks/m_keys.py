@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
+from ibkeys.arguments import given
 from ibkeys.change.consent import Objection, Question
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError
@@ -41,7 +42,7 @@ def objections_to_keys_under_sm(writer: Writer, managers: Sequence[Port]) -> lis
     return _under_sm(
         writer.ask_subnet_manager(),
         f"{_is_sm_on(managers)}; an SM that does not know the new M_Keys loses those ports and all behind them: let "
-        "OpenSM set the key (--via opensm)",
+        f"OpenSM set the key ({_through_opensm()})",
         _ONLY_AT_START,
         "Or stop every SM first (ibkeys-mkey-rotate(1)).",
     )
@@ -52,9 +53,13 @@ def objections_to_removal_under_sm(writer: Writer, managers: Sequence[Port]) -> 
     return _under_sm(
         writer.ask_subnet_manager(),
         f"{_is_sm_on(managers)}; OpenSM sets its own m_key, level and lease on every port at each sweep, so the keys "
-        "come back: let OpenSM remove them (--via opensm)",
+        f"come back: let OpenSM remove them ({_through_opensm()})",
         "Or stop every SM first (ibkeys-mkey-remove(1)).",
     )
+
+
+def _through_opensm() -> str:
+    return given("--via opensm")
 
 
 def _is_sm_on(managers: Sequence[Port]) -> str:
@@ -164,10 +169,11 @@ def objections_to_opensm(fabric: Fabric, key: MKey | None, named: Path | None, g
 def _way(key: MKey | None, generated: bool) -> tuple[str, str]:
     """Return what to do, and what explains it."""
     if key is None:
-        return "with --same all ports get one key, which this file can hold", ""
-    given = "make the key first (ibkeys keystore generate, then --new-m-key @FILE) and put" if generated else "put"
+        return f"with {given('--same')} all ports get one key, which this file can hold", ""
+    made = given("ibkeys keystore generate, then --new-m-key @FILE", "ibkeys.MKey.generate(), then new_key=")
+    put = f"make the key first ({made}) and put" if generated else "put"
     return (
-        f"{given} it there as m_key, with level and lease, before an SM starts with the file",
+        f"{put} it there as m_key, with level and lease, before an SM starts with the file",
         "`ibkeys keystore export DIR --write-opensm-conf FILE` does it when the ports have the key.",
     )
 
@@ -236,9 +242,9 @@ def _about_links(what: str) -> Objection:
     return Objection(
         "links-initialize",
         f"{what} over links that no SM has brought up (Initialize): let an SM bring the subnet up first, or begin with "
-        "--protect 1",
+        + given("--protect 1"),
         "Later commands cannot prove that these links still lead there, and do not query them without "
-        "--trust-topology.",
+        + f"{given('--trust-topology')}.",
     )
 
 
@@ -246,8 +252,8 @@ def first_keys_at_level_0(who: str) -> Question:
     """Return the question for a first key that a port at level 0 gets, where nobody said which level."""
     return Question(
         f"{who} at level 0: everyone who reads the port sees the new M_Key, and anyone who has the key "
-        "may change the port (--protect 2 --lease 60 closes it)",
-        "--protect 0",
+        f"may change the port ({given('--protect 2 --lease 60')} closes it)",
+        given("--protect 0"),
     )
 
 
@@ -256,5 +262,5 @@ def no_keys_left(who: str) -> Question:
     return Question(
         f"{who}: afterwards every host of the fabric may change their P_Key tables, LIDs and routes, or set a key that "
         "nobody here knows",
-        "--leave-open",
+        given("--leave-open"),
     )

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from ibkeys.arguments import given
 from ibkeys.change.clock import look_until
 from ibkeys.change.opensm_files import NewFiles, OpensmFiles
 from ibkeys.change.runner import Made, Runner, Step
@@ -247,7 +248,7 @@ class KeyRun:
                 back.done()
             return NotStored(
                 f"{words}: {master.name} was signalled twice, but no further port changed for "
-                f"{wait:g} s (--wait): continue with `ibkeys resume` and a longer --wait"
+                f"{wait:g} s ({given('--wait')}): continue with `ibkeys resume` and a longer {given('--wait')}"
             ).explained(
                 f"The ports: {ports}.",
                 f"Either it does not read {master.file.name}, which has its former values again: OpenSM never "

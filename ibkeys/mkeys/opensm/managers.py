@@ -11,6 +11,7 @@ from functools import partial
 from shlex import quote
 from typing import Final
 
+from ibkeys.arguments import given
 from ibkeys.change.through_sm import POLLING, ManagedOpensm, OpensmManagers, find_opensms
 from ibkeys.change.writer import Writer
 from ibkeys.errors import Refused
@@ -101,7 +102,7 @@ def refuse_newcomers(
     new = [str(each) for each in sms if each.guid not in known]
     if new:
         raise Refused(
-            f"an unknown SM has appeared at {named(new)}: stop it, or name its host (--sm-host HOST), then "
+            f"an unknown SM has appeared at {named(new)}: stop it, or name its host ({given('--sm-host')}), then "
             "continue with `ibkeys resume`; nothing more was done",
             REFUSAL,
         )
@@ -132,13 +133,14 @@ def _problems(manager: ManagedOpensm, wanted: KeySetting) -> Iterator[str]:
     if wanted.lease and not wanted.key.is_zero and interval == 0:
         yield (
             f"sweep_interval is 0 in {manager.file.name}: no sweep would stop a lease, and a running OpenSM does "
-            "not start to sweep again: set it above 0 and restart that OpenSM, or ask for --lease 0"
+            "not start to sweep again: set it above 0 and restart that OpenSM, or ask for " + given("--lease 0")
         )
     if wanted.lease and not wanted.key.is_zero and isinstance(interval, int) and wanted.lease <= interval:
+        least = least_lease(interval)
         yield (
             f"its sweep_interval is {interval} s, and a lease has to be above it: OpenSM would make {wanted.lease} s "
-            f"{interval + 1} s: ask for --lease {least_lease(interval)} or more, so that {SWEEPS_OF_A_LEASE} sweeps "
-            "have to be lost before it runs out"
+            f"{interval + 1} s: ask for {given(f'--lease {least}', f'lease={least}')} or more, so that "
+            f"{SWEEPS_OF_A_LEASE} sweeps have to be lost before it runs out"
         )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
+from ibkeys.arguments import given
 from ibkeys.change.choosing import choose_method
 from ibkeys.change.interlocks.container_layer import objections_to_layers
 from ibkeys.change.interlocks.file_owners import objections_to_owners
@@ -202,7 +203,7 @@ def plan_return(
 def _reach_hosts(writer: Writer, hosts: Sequence[SmHost]) -> list[Reached]:
     """Connect to the hosts of the OpenSMs. Raises UsageError for a simulated subnet, HostNotReached."""
     if writer.fabric.is_simulated:
-        raise UsageError("a simulated subnet has no OpenSM on any host: omit --via (in Python: via=Direct())")
+        raise UsageError(f"a simulated subnet has no OpenSM on any host: {given('omit --via', 'give via=Direct()')}")
     return reach(writer.enter, hosts)
 
 

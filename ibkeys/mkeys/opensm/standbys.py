@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from ibkeys.arguments import given
 from ibkeys.change.clock import look_while
 from ibkeys.change.runner import Runner, Step
 from ibkeys.change.through_sm import ManagedOpensm
@@ -84,7 +85,10 @@ class Standby:
         for each in reached:
             if each.machine.name == self.host:
                 return each.machine
-        raise HostNotReached(f"{self.name} runs on host {self.host}, which was not given with --sm-host", self.host)
+        raise HostNotReached(
+            f"{self.name} runs on host {self.host}, which was not given with {given('--sm-host')}",
+            self.host,
+        )
 
     def options_file(self, reached: Iterable[Reached]) -> OpensmFile:
         """Look at its options file. Raises FileError if that is not there any more, FileChanged, HostNotReached."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from ibkeys.arguments import given
 from ibkeys.errors import Refused, UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.mkeys.opensm.course import Keys, KeyStep, course
@@ -106,6 +107,6 @@ def refuse_to_wait(record: RunRecord) -> None:
     if raising_step(record) is None:
         none = f"this run raises no level above {level_to_fall_to(record)} that could be rolled back"
         raise UsageError(none).unchanged(
-            "omit --confirm-within",
+            f"omit {given('--confirm-within')}",
             "A key is never rolled back automatically; `ibkeys undo ID` restores the former state.",
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Final
 
+from ibkeys.arguments import given
 from ibkeys.change.edits import wrong_fields
 from ibkeys.change.writer import Writer
 from ibkeys.keys.key_setting import KeySetting
@@ -18,15 +18,16 @@ from ibkeys.port_text import PortText
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
 
-_UNKNOWN: Final = (
-    "it is at level 1 and hides its M_Key, and no known key is the right one: give the key with -y, --keystore or "
-    "--security-keys, or -y 0 if it has none"
-)
-_HIDDEN: Final = (
-    "it is at level 1 and hides its M_Key, and its known key is not the right one, or was not sent because the port "
-    "may have moved: `ibkeys keystore list --settle` records where ports are now; -y, --keystore or --security-keys "
-    "give another key, -y 0 says that it has none"
-)
+
+def _why_hidden(is_known: bool) -> str:
+    why = "it is at level 1 and hides its M_Key, and "
+    sources, none = given("-y, --keystore or --security-keys"), given("-y 0")
+    if not is_known:
+        return f"{why}no known key is the right one: give the key with {sources}, or {none} if it has none"
+    return (
+        f"{why}its known key is not the right one, or was not sent because the port may have moved: `ibkeys keystore "
+        f"list --settle` records where ports are now; {sources} give another key, {none} says that it has none"
+    )
 
 
 def candidates(writer: Writer, found: Topology) -> list[tuple[Port, str]]:
@@ -44,7 +45,7 @@ def candidates(writer: Writer, found: Topology) -> list[tuple[Port, str]]:
         elif not port.port_guid or guids[port.port_guid] > 1:
             reason = "its port GUID belongs to another port too, and keys are stored by port GUID"
         elif hides_key(writer, info):
-            reason = _HIDDEN if port.port_guid in writer.fabric.ring.by_guid else _UNKNOWN
+            reason = _why_hidden(port.port_guid in writer.fabric.ring.by_guid)
         else:
             reason = ""
         listed.append((port, reason))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from ibkeys.arguments import given
 from ibkeys.change.interlocks.m_keys import first_keys_at_level_0, objections_to_key
 from ibkeys.change.writer import Writer
 from ibkeys.discovery.wanted import OnFound
@@ -61,7 +62,8 @@ def plan_run(
 def _check(options: RunOptions, new_key: MKey | None) -> None:
     if new_key is not None and not options.same:
         raise UsageError(
-            "--new-m-key sets the same key on every port, so it needs --same; without --new-m-key keys are generated"
+            f"{given('--new-m-key')} sets the same key on every port, so it needs {given('--same')}; without "
+            f"{given('--new-m-key')} keys are generated"
         )
     if new_key is not None and new_key.is_zero:
         raise UsageError(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ibkeys.arguments import given
 from ibkeys.change.choosing import verify_choice
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import Writer
@@ -88,11 +89,11 @@ def _first(last: Run, ports: Sequence[RunPort], more: int | None) -> int | None:
     first = last.options.first
     if first is None:
         if more is not None:
-            raise UsageError(f"{last.name} was not begun with --first: omit it")
+            raise UsageError(f"{last.name} was not begun with {given('--first')}: omit it")
         return None
     if any(port.state in ("sent", "failed", "waiting") for port in ports[:first]):
         if more is not None:
-            raise UsageError(f"{last.name}: its first ports are not all done: omit --first")
+            raise UsageError(f"{last.name}: its first ports are not all done: omit {given('--first')}")
         return first
     return None if more is None else first + more
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from ibkeys.arguments import given
 from ibkeys.errors import Refused
 from ibkeys.printable import named
 from ibkeys.sm.files.opensm_file import OpensmFile
@@ -76,8 +77,8 @@ def refuse_strangers(
     silent = [f"host {host.name}: {host.error}" for host in hosts if host.error]
     if strangers:
         raise Refused(
-            f"{'; '.join([*strangers, *silent])}: {would}, so every SM must be on a host that is reached (--sm-host "
-            "HOST), or be stopped for good",
+            f"{'; '.join([*strangers, *silent])}: {would}, so every SM must be on a host that is reached "
+            f"({given('--sm-host HOST', 'hosts=')}), or be stopped for good",
             REFUSAL,
         ).unchanged()
 

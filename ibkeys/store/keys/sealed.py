@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
+from ibkeys.arguments import given
 from ibkeys.errors import StoreSealed
 from ibkeys.keys.classkey import ClassKey
 from ibkeys.keys.mkey import MKey
@@ -110,7 +111,7 @@ class SealedStore(TopologyStore):
         if self._passphrase is None:
             raise StoreSealed(
                 f"{self.path}: the key store is encrypted; its passphrase comes from a terminal, or from "
-                "--keystore-passphrase @FILE"
+                + given("--keystore-passphrase @FILE", "Stores(passphrase=)")
             )
         seal = Seal(self._passphrase.secret(salt, Cost(n, r, p)))
         try:

@@ -20,14 +20,14 @@ def test_canaries_do_not_go_through_opensm_when_resumed_either(bench: Bench) -> 
     bench.opensm.is_deaf = True
     with pytest.raises(Incomplete):
         bench.apply(MORE)
-    with pytest.raises(UsageError, match="--first counts leaf switches"):
+    with pytest.raises(UsageError, match="first= counts leaf switches"):
         bench.run(lambda changing, carrier: plan_resume(changing, FIRST, carrier=carrier))
 
 
 def test_canaries_are_refused_in_the_library_too_and_no_phase_is_dropped(bench: Bench) -> None:
     with tool(bench.opensm.net, "node03 mlx4_0") as fabric:
         plan = bench.opensm.plan(fabric, MORE)
-    with pytest.raises(UsageError, match="--first counts leaf switches"):
+    with pytest.raises(UsageError, match="first= counts leaf switches"):
         bench.run(lambda changing, carrier: plan_apply(changing, plan, FIRST, carrier=carrier))
     assert bench.states() == {}
     assert not {"replace", "signal"} & {*bench.opensm.host.log}
@@ -48,7 +48,7 @@ def test_what_hinders_is_refused_before_anything_is_written(bench: Bench) -> Non
 
 def test_a_file_in_the_layer_of_a_container_is_refused_until_that_is_overridden(bench: Bench) -> None:
     bench.opensm.host.is_layered = True
-    with pytest.raises(Refused, match=r"its OpenSM would undo this change; .*: --override container-layer") as refused:
+    with pytest.raises(Refused, match=r"its OpenSM would undo this change; .*overrides=.*container-layer") as refused:
         bench.apply(MORE)
     assert refused.value.interlock == "container-layer"
     assert bench.opensm.host.file.data == OLD.encode()
@@ -89,7 +89,7 @@ def test_self_that_stood_in_the_policy_before_is_not_new_to_resume(bench: Bench)
 
 def test_a_plan_for_other_options_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     bench = Bench(MadeUpOpensm(OLD, SmOptions(part_enforce="off")), monkeypatch, tmp_path)
-    with pytest.raises(UsageError, match=r"(?s)--enforce off.*enforcement both.*enforcement off"):
+    with pytest.raises(UsageError, match=r"(?s)enforce='off'.*enforcement both.*enforcement off"):
         bench.apply(GREEN)
 
 

@@ -182,7 +182,7 @@ def test_what_would_not_go_back_is_refused_before_anything_is_changed(bench: Ben
     before = bench.opensm.key(), bench.opensm.conf.read_bytes()
     with pytest.raises(UsageError, match="raises no level above 2 that could be rolled back"):
         bench.rotate(confirm=True)
-    with pytest.raises(UsageError, match="omit --confirm-within"):
+    with pytest.raises(UsageError, match="omit confirm_within="):
         bench.remove(confirm=True)
     assert (bench.opensm.key(), bench.opensm.conf.read_bytes()) == before
     assert bench.run_state() == "done"

@@ -129,7 +129,7 @@ def test_what_has_ended_goes_back_only_while_every_port_holds_its_key(bench: Ben
 def test_after_first_keys_have_ended_the_way_back_needs_a_word_that_ports_may_be_open(bench: Bench) -> None:
     bench.deploy()
     before = state(bench)
-    with pytest.raises(Refused, match=r"8 ports .*--leave-open") as refused:
+    with pytest.raises(Refused, match=r"8 ports .*leave_open=True") as refused:
         bench.run(planned.plan_return)
     assert refused.value.interlock == "confirmation"
     assert state(bench) == before

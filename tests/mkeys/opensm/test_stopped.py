@@ -41,7 +41,7 @@ def test_no_key_then_one_then_another_then_none(bench: Bench) -> None:
 
 def test_an_options_file_in_the_layer_of_a_container_is_refused_until_that_is_overridden(bench: Bench) -> None:
     bench.opensm.is_layered = True
-    with pytest.raises(Refused, match=r"may lose all of them; .*: --override container-layer") as refused:
+    with pytest.raises(Refused, match=r"may lose all of them; .*overrides=.*container-layer") as refused:
         bench.deploy()
     assert refused.value.interlock == "container-layer"
     assert (bench.opensm.key(), bench.opensm.conf.read_bytes()) == ((0, 0, 0), CONF)

@@ -28,7 +28,7 @@ def test_a_recovery_on_a_subnet_without_end_ends_and_names_the_limit(depth: int)
         assert len(recovery.search.found.nodes) + len(recovery.search.waiting.silent) <= 40
         recovery.run(lambda result: None)
     [note] = recovery.limits_reached()
-    assert note.endswith("the sweep found 40 nodes, its limit (--limit nodes=N raises it)")
+    assert note.endswith("the sweep found 40 nodes, its limit (Limits(nodes=N) raises it)")
     assert recovery.summary.failed == len(recovery.search.waiting.given_up) <= 40
 
 

@@ -1,0 +1,50 @@
+"""What a message says that somebody is to give: an option where it is typed, an argument where a script calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ibkeys.printable import calls_from_script
+
+ARGUMENTS: Final[Mapping[str, str]] = {
+    "-y 0": "m_key=0",
+    "-y, --keystore or --security-keys": "Keys(m_key= or security_keys=) or Stores(keystore=)",
+    "--allow-break": "allow_break=True",
+    "--allow-index-moves": "allow_index_moves=",
+    "--allow-removals": "allow_removals=True",
+    "--ask-unproven": "ask_unproven=True",
+    "--confirm-within": "confirm_within=",
+    "--disconnect-unconfigured": "disconnect_unconfigured=True",
+    "--enforce": "enforce=",
+    "--first": "first=",
+    "--force": "consent=Consent(force=True)",
+    "--lease 0": "lease=0",
+    "--leave-open": "leave_open=True",
+    "--new-m-key": "new_key=",
+    "--pkey-idx": "pkey_index=",
+    "--protect 0": "protect=0",
+    "--protect 1": "protect=1",
+    "--protect 2 --lease 60": "protect=2, lease=60",
+    "--rewrite": "rewrite=True",
+    "--same": "same=True",
+    "--security-keys DIR": "security_keys=DIR",
+    "--sm-host": "hosts=",
+    "--sm_port": "sm_lid=",
+    "--smkey": "sm_key=",
+    "--trust-topology": "trust_topology=True",
+    "--ufm-cert": "certificate=",
+    "--ufm-insecure": "verifies=False",
+    "--ufm-key": "private_key=",
+    "--ufm-proxy": "proxy=",
+    "--via": "via=",
+    "--via opensm": "via=ThroughOpenSM()",
+    "--wait": "wait=",
+}
+"""Option → what a script gives in its place: to the function that it calls, or in a value that it passes, as ``Keys``.
+"""
+
+
+def given(option: str, argument: str = "") -> str:
+    """Return what the caller is to give: *option*, or *argument* to a script, by default that of `ARGUMENTS`."""
+    return (argument or ARGUMENTS[option]) if calls_from_script() else option
