@@ -145,7 +145,10 @@ def wait_for_enter(interrupts: Interrupts) -> Callable[[float], bool]:
     return wait
 
 
-def keep_typed_key(guardian: Guardian, where: Where, fabric: Fabric) -> None:
-    """Let *guardian* have the M_Key that was typed; one in a file is read again."""
+def keep_opened(guardian: Guardian, where: Where, fabric: Fabric) -> None:
+    """Let *guardian* have the local port that was opened, and the M_Key that was typed; one in a file is read again."""
+    if not fabric.is_simulated:
+        local = fabric.local()
+        guardian.keep_port(local.ca_name, local.port)
     if where.m_key and not where.m_key.startswith("@"):
         guardian.keep_key(fabric.ring.for_all)

@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ import pytest
 from ibkeys.apply.confirm import rolls_back
 from ibkeys.change.confirming.guardian import GuardedStart, Watch, go_back, own_program
 from ibkeys.change.consent import INTERLOCKS
-from ibkeys.cli.guarding import LEFT_OUT, command_for_child
+from ibkeys.cli.guarding import LEFT_OUT, command_for_child, keep_opened
 from ibkeys.cli.options import SmHosts, Where
 from ibkeys.errors import UsageError
 from ibkeys.store.keys.keystore import KeyStore
@@ -45,6 +47,34 @@ def test_the_guardian_undoes_when_the_time_is_over_and_not_before() -> None:
     assert watch(["key 0x1\n", "began 7 1\n", "waiting \n", "over \n"])[0] is None
     assert watch([]) == (None, 0)
     assert watch(["began 7 1\n", "waiting \n"], unconfirmed=False) == (None, 4)
+
+
+def test_the_way_back_goes_through_the_port_that_was_open_and_chooses_none(tmp_path: Path) -> None:
+    heard, tried = tmp_path / "heard", tmp_path / "tried"
+    os.mkfifo(heard)
+    script = f"""
+import os
+from pathlib import Path
+from ibkeys.change.confirming.guardian import Guardian
+
+command = ["sh", "-c", 'touch {tried}; echo "$*" > {heard}', "sh"]
+guardian = Guardian(command, lambda operation, start: not Path({str(tried)!r}).exists(), 0)
+guardian.began(7)
+guardian.keep_port("mlx5_1", 2)
+os._exit(0)
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+    assert heard.read_text() == "--Ca=mlx5_1 --Port=2 7\n"
+
+
+def test_a_command_tells_its_guardian_which_port_it_opened() -> None:
+    told = list[tuple[str, int]]()
+    guardian: Any = SimpleNamespace(keep_port=lambda ca, port: told.append((ca, port)))
+    for is_simulated in (True, False):
+        local = partial(SimpleNamespace, ca_name="mlx5_1", port=2)
+        fabric: Any = SimpleNamespace(is_simulated=is_simulated, local=local)
+        keep_opened(guardian, Where(), fabric)
+    assert told == [("mlx5_1", 2)]
 
 
 def test_the_key_that_was_typed_reaches_undo_through_a_file_in_memory(tmp_path: Path) -> None:

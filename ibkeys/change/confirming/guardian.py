@@ -87,7 +87,7 @@ class Guardian:
         os.close(reader)
 
     def send(self, word: str, value: object = "") -> None:
-        """Send the child a word: ``key`` KEY, ``began`` ID START, ``waiting``, ``over``."""
+        """Send the child a word: ``key`` KEY, ``port`` CA NUMBER, ``began`` ID START, ``waiting``, ``over``."""
         with suppress(OSError):  # without the child the change is still undone by this process
             os.write(self._writer, f"{word} {value}\n".encode())
 
@@ -100,6 +100,11 @@ class Guardian:
         """Send the child the M_Key that the user typed, for the rollback command."""
         if key is not None:
             self.send("key", f"0x{key.reveal():016x}")
+
+    def keep_port(self, ca: str, port: int) -> None:
+        """Send the child the local port that is open here, for the rollback command. It could choose another one: of
+        several ports without -C and -P the first that is active, and the change may have brought a link down."""
+        self.send("port", f"{ca} {port}")
 
     def leave(self) -> bool:
         """Called when this process ends. After a confirmation or a completed rollback the child ends too, else it rolls
@@ -135,18 +140,21 @@ def _live(
         with os.fdopen(reader, "r", encoding="ascii") as lines:
             guarded = watch.listen(lines, seconds)
         if guarded is not None:
-            go_back(command, guarded.operation, watch.key, lambda: may_go_back(*guarded))
+            go_back([*command, *watch.options], guarded.operation, watch.key, lambda: may_go_back(*guarded))
         code = 0
     finally:
         os._exit(code)
 
 
 class Watch:
-    """What the child knows: reads the pipe to its end, and lets the time run out. ``key``: the M_Key that came."""
+    """What the child knows: reads the pipe to its end, and lets the time run out. ``key``: the M_Key that came.
+    ``options``: those that name the port that its parent opened.
+    """
 
     def __init__(self, is_unconfirmed: AsksForStart, now: Callable[[], float], sleep: Callable[[float], None]) -> None:
         self._is_unconfirmed, self._now, self._sleep = is_unconfirmed, now, sleep
         self.key = ""
+        self.options = list[str]()
 
     def listen(self, lines: Iterable[str], seconds: float) -> GuardedStart | None:
         """Return the start of an operation that must be rolled back. None: nothing began, or it was confirmed."""
@@ -158,6 +166,9 @@ class Watch:
                 return None
             if word == "key":
                 self.key = value
+            elif word == "port":
+                ca, _, number = value.rpartition(" ")
+                self.options = [f"--Ca={ca}", f"--Port={number}"]
             elif word == "began":
                 guarded = GuardedStart(*map(int, value.split()))
             elif word == "waiting":

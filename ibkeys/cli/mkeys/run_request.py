@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ibkeys.cli.changing import require_typed_method, writer_of
-from ibkeys.cli.guarding import keep_typed_key
+from ibkeys.cli.guarding import keep_opened
 from ibkeys.cli.mkeys.confirming import awaiting
 from ibkeys.cli.mkeys.rollout_options import OpensmOptions
 from ibkeys.cli.mkeys.rollout_output import run_listener
@@ -69,7 +69,7 @@ class RunRequest:
         awaited = awaiting(asked, self.opensm, self.confirm_within, self.through)
         with awaited as awaits, self.open_writer() as writer:
             if awaits is not None:
-                keep_typed_key(awaits.guardian, asked.where, writer.fabric)
+                keep_opened(awaits.guardian, asked.where, writer.fabric)
             with progress_bar(asked.where) as progress:
                 choice = self._choose(writer, progress)
                 if self.is_through_opensm or (choice is not None and choice.method == "opensm"):

@@ -13,7 +13,7 @@ import click
 from ibkeys import files
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import end_overtaken, require_typed_method, writer_of
-from ibkeys.cli.guarding import command_for_child, keep_typed_key, wait_for_enter
+from ibkeys.cli.guarding import command_for_child, keep_opened, wait_for_enter
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import gives_each
 from ibkeys.cli.opening import open_fabric, stores_of
@@ -147,7 +147,7 @@ def carry_out(request: ApplyRequest, confirm_within: int | None) -> int:
         with open_fabric(where, changing=True) as fabric:
             interrupts, bar = Interrupts(survive_hangup=waits), Bar(where.debug)
             if guardian is not None:
-                keep_typed_key(guardian, where, fabric)
+                keep_opened(guardian, where, fabric)
             run = ApplyHooks(interrupts.check, bar)
             if confirm_within is not None:
                 let_be_confirmed(run, confirm_within, guardian, wait_for_enter(interrupts), exits.note, bar.stop)
