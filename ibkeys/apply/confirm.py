@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Final
 
 from ibkeys.apply.apply_plan import ApplyHooks, FinishedApply
 from ibkeys.change.confirming.confirmation import ask_for_confirmation, is_unconfirmed, may_go_back
-from ibkeys.change.confirming.guardian import Guardian
+from ibkeys.change.confirming.guardian import Guardian, seconds_since_boot
 from ibkeys.change.consent import INTERLOCKS
 from ibkeys.errors import IbkeysError
 from ibkeys.store.journal import Journal, Operation
@@ -57,7 +56,7 @@ def let_be_confirmed(
         all_written()
         if guardian is not None:
             guardian.send("waiting")
-        confirm_or_go_back(finished, seconds, time.monotonic, wait, say)
+        confirm_or_go_back(finished, seconds, seconds_since_boot, wait, say)
 
     hooks.began, hooks.ended, hooks.confirm_within = began, ended, seconds
 

@@ -7,7 +7,6 @@ No other run starts while this one may still be rolled back. An unconfirmed run 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from ibkeys.change.confirming.confirmation import ask_for_confirmation, is_unconfirmed
-from ibkeys.change.confirming.guardian import Guardian
+from ibkeys.change.confirming.guardian import Guardian, seconds_since_boot
 from ibkeys.change.interlocks.overtaken import OVERTAKEN
 from ibkeys.change.interrupts import ExplainedInterrupt, Interrupts
 from ibkeys.change.writer import Writer
@@ -159,7 +158,7 @@ class Awaiting:
             except (IbkeysError, KeyboardInterrupt) as caught:
                 error = caught
             waiting = partial(self.guardian.send, "waiting")
-            how = Confirmation(self.seconds, time.monotonic, self.wait(interrupts), self.say, waiting)
+            how = Confirmation(self.seconds, seconds_since_boot, self.wait(interrupts), self.say, waiting)
             if self.operation is not None and not let_be_confirmed(writer, self.operation, error, how):
                 try:
                     self.lowered(lower_unconfirmed(writer, self.through(), self.operation))

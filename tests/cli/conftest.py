@@ -205,5 +205,5 @@ def waiting(answer: Callable[[float], bool], seconds: list[float]) -> Iterator[N
     """Let `apply` wait on a clock that *answer* moves: it gets the seconds to wait, and says whether Enter came."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ibkeys.cli.partitions.apply.wait_for_enter", lambda interrupts: answer)
-        patch.setattr("ibkeys.apply.confirm.time.monotonic", lambda: seconds[0])
+        patch.setattr("ibkeys.apply.confirm.seconds_since_boot", lambda: seconds[0])
         yield

@@ -54,6 +54,18 @@ def test_without_a_confirmation_it_goes_back_by_itself(cli: Cli, plan: Path) -> 
     assert "it is too late to confirm" in late.error
 
 
+def test_enter_that_is_read_when_the_time_is_over_comes_too_late(cli: Cli, plan: Path) -> None:
+    clock = [0.0]
+
+    def stopped_meanwhile(seconds: float) -> bool:
+        clock[0] += 61
+        return True
+
+    with waiting(stopped_meanwhile, clock):
+        result = cli("apply", plan, "--allow-removals", "--yes", "--confirm-within", 60)
+    assert (result.code, "not confirmed: rolling back" in result.err) == (3, True)
+
+
 def test_a_rollback_names_the_ports_where_it_kept_what_somebody_else_wrote(cli: Cli, plan: Path) -> None:
     clock, lab = [0.0], Lab()
 

@@ -37,7 +37,9 @@ def watch(lines: list[str], unconfirmed: bool = True) -> tuple[GuardedStart | No
     def sleep(seconds: float) -> None:
         clock[0] += seconds
 
-    found = Watch(lambda operation, start: unconfirmed, lambda: clock[0], sleep).listen(speaking(), 60)
+    ends = list[float]()
+    found = Watch(lambda operation, start: unconfirmed, lambda: clock[0], sleep, ends.append).listen(speaking(), 60)
+    assert ends == [60] * ("waiting \n" in lines)
     return found, clock[0]
 
 
@@ -47,6 +49,27 @@ def test_the_guardian_undoes_when_the_time_is_over_and_not_before() -> None:
     assert watch(["key 0x1\n", "began 7 1\n", "waiting \n", "over \n"])[0] is None
     assert watch([]) == (None, 0)
     assert watch(["began 7 1\n", "waiting \n"], unconfirmed=False) == (None, 4)
+
+
+def test_a_waiting_process_that_is_stopped_goes_on_when_the_time_is_over() -> None:
+    script = """
+import os, signal
+from pathlib import Path
+from ibkeys.change.confirming.guardian import Guardian
+
+guardian = Guardian(["false"], lambda operation, start: False, 0.01)
+waiting = os.getpid()
+if os.fork() == 0:
+    while Path(f"/proc/{waiting}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+        pass
+    guardian.send("waiting")
+    os._exit(0)
+os.kill(waiting, signal.SIGSTOP)
+guardian.leave()
+print("goes on")
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=300)
+    assert ran.stdout == "goes on\n"
 
 
 def test_the_way_back_goes_through_the_port_that_was_open_and_chooses_none(tmp_path: Path) -> None:

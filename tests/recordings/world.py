@@ -218,6 +218,7 @@ class World:
         patch.setattr("ibkeys.store.sqlite.datetime", SimpleNamespace(now=now))
         patch.setattr(time, "time", self.now)
         patch.setattr(time, "monotonic", lambda: _BOOTED + self.net.now)
+        patch.setattr(time, "clock_gettime", lambda clock: _BOOTED + self.net.now)
         patch.setattr(time, "sleep", self.sleep)
         before = REAL_TIME.now, REAL_TIME.sleep  # it took these two when it was made
         stack.callback(_set_clock, *before)

@@ -53,8 +53,9 @@ def await_confirmation(
     """Wait until *operation*, which is ``unconfirmed``, is confirmed, and return where that was done; "" when *seconds*
     are over, and nobody can confirm it any more.
 
-    *now* returns seconds of a clock that only goes forward; *wait* lets the given seconds pass and returns whether the
-    user confirmed in the meantime. An interrupt (KeyboardInterrupt from *wait*) is a no. Raises StoreError.
+    *now* returns seconds of a clock that only goes forward, also while this process is stopped; *wait* lets the given
+    seconds pass and returns whether the user confirmed in the meantime, which counts before the end only. An interrupt
+    (KeyboardInterrupt from *wait*) is a no. Raises StoreError.
     """
     deadline = now() + seconds
     while True:
@@ -65,6 +66,7 @@ def await_confirmation(
         try:
             if left > 0 and not wait(min(left, POLL)):
                 continue
+            left = deadline - now()
         except KeyboardInterrupt:
             left = 0
         if left > 0:

@@ -4,6 +4,9 @@ A command with ``--confirm-within`` waits for a confirmation itself, and rolls b
 connection over which the command runs, and so kill it. Therefore it starts a child in a separate session before it
 opens the fabric. The child holds one end of a pipe and no terminal. When the pipe closes without a final message, the
 child waits for the remaining time and then runs the rollback command (for ``apply`` that is ``ibkeys undo``).
+
+A waiting process that somebody has stopped (SIGSTOP) is alive, holds the locks, and rolls nothing back. When the time
+is over the child lets it go on (SIGCONT), and it finds that the time is over.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
+from types import FrameType
 from typing import Final, NamedTuple, NoReturn
 
 from ibkeys.keys.mkey import MKey
@@ -30,6 +35,11 @@ PAUSES: Final = 2.0, 60.0
 """Seconds between two of them: the first ones, doubled each time, and at most."""
 _SETS_OPTIONS: Final = "IBKEYS_"
 """How the names of environment variables begin that set options of our commands."""
+
+
+def seconds_since_boot() -> float:
+    """Return what a clock shows that goes on while this process is stopped and while this host is suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class GuardedStart(NamedTuple):
@@ -127,7 +137,7 @@ def _live(
     seconds: float,
 ) -> NoReturn:
     """The child's life. It never returns into the program that it was forked from."""
-    code = 1
+    code, parent = 1, os.getppid()
     try:
         os.setsid()
         for each in (signal.SIGHUP, signal.SIGPIPE, signal.SIGINT):
@@ -136,7 +146,7 @@ def _live(
         null = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(null, descriptor)
-        watch = Watch(is_unconfirmed, time.monotonic, time.sleep)
+        watch = Watch(is_unconfirmed, seconds_since_boot, time.sleep, partial(_continue_later, parent))
         with os.fdopen(reader, "r", encoding="ascii") as lines:
             guarded = watch.listen(lines, seconds)
         if guarded is not None:
@@ -146,13 +156,31 @@ def _live(
         os._exit(code)
 
 
+def _continue_later(parent: int, seconds: float) -> None:
+    """Let *parent* go on in *seconds*, should it be stopped then. To one that runs SIGCONT does nothing."""
+
+    def go_on(number: int, frame: FrameType | None) -> None:
+        if os.getppid() == parent:
+            with suppress(OSError):
+                os.kill(parent, signal.SIGCONT)
+
+    signal.signal(signal.SIGALRM, go_on)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
 class Watch:
     """What the child knows: reads the pipe to its end, and lets the time run out. ``key``: the M_Key that came.
-    ``options``: those that name the port that its parent opened.
+    ``options``: those that name the port that its parent opened. *ends_in*: told how long the parent waits from now on.
     """
 
-    def __init__(self, is_unconfirmed: AsksForStart, now: Callable[[], float], sleep: Callable[[float], None]) -> None:
-        self._is_unconfirmed, self._now, self._sleep = is_unconfirmed, now, sleep
+    def __init__(
+        self,
+        is_unconfirmed: AsksForStart,
+        now: Callable[[], float],
+        sleep: Callable[[float], None],
+        ends_in: Callable[[float], None],
+    ) -> None:
+        self._is_unconfirmed, self._now, self._sleep, self._ends_in = is_unconfirmed, now, sleep, ends_in
         self.key = ""
         self.options = list[str]()
 
@@ -173,6 +201,7 @@ class Watch:
                 guarded = GuardedStart(*map(int, value.split()))
             elif word == "waiting":
                 began_waiting = self._now()
+                self._ends_in(seconds)
         if guarded is None:
             return None
         deadline = (self._now() if began_waiting is None else began_waiting) + seconds
