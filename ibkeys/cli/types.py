@@ -37,6 +37,9 @@ class _Word(_ParamType, ABC):
             self.fail(str(error), param, ctx)
 
 
+_NEGATIVE: Final = re.compile(r"-[0-9]+")
+
+
 class Number(_Word):
     """A number, ``0x...`` or decimal without a leading zero, in *least*..*most*."""
 
@@ -48,7 +51,8 @@ class Number(_Word):
 
     def read(self, text: str) -> int:
         """Return the number. Raises EncodeError."""
-        number = parse_number(text, "number", max(self.most.bit_length(), 64))
+        is_negative = _NEGATIVE.fullmatch(text.strip()) is not None
+        number = -1 if is_negative else parse_number(text, "number", max(self.most.bit_length(), 64))
         if not self.least <= number <= self.most:
             shown = NOT_SHOWN if looks_like_a_key(text) else text
             raise EncodeError(f"{shown} is not in {self.least}..{self.most}")

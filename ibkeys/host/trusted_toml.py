@@ -3,6 +3,7 @@ write them or put another in their place."""
 
 from __future__ import annotations
 
+import codecs
 import os
 import stat
 import tomllib
@@ -25,6 +26,8 @@ def parse_trusted(path: Path, data: bytes, status: os.stat_result) -> dict[str, 
     """
     try:
         refuse_what_others_decide(path, status)
+        if data.startswith(codecs.BOM_UTF8):
+            raise FileFormatError("begins with a byte order mark: save it as UTF-8 without one", str(path))
         text = data.decode("utf-8")
         named = (line.partition("=")[0] for line in text.splitlines() if not line.lstrip().startswith("#"))
         if any(name.count(".") > _MOST_PARTS for name in named):
@@ -36,7 +39,9 @@ def parse_trusted(path: Path, data: bytes, status: os.stat_result) -> dict[str, 
         raise FileFormatError(str(error), str(path)) from None
     except (RecursionError, MemoryError):
         raise FileFormatError("is nested too deeply", str(path)) from None
-    except ValueError as error:  # no TOML, no UTF-8
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"is not UTF-8: byte {error.start + 1}", str(path)) from None
+    except ValueError as error:
         raise FileFormatError(f"is not TOML: {error}", str(path)) from None
 
 

@@ -53,8 +53,10 @@ def test_a_secret_itself_is_refused_and_not_repeated(site_file: Written, name: s
         ("[ufm]\ntoken = '@/x'", "'ufm' is not known"),
         ("port = 300", "port: 300 is not in 1..254"),
         (f"port = 0x{KEY:x}", "port: (not shown) is not in 1..254"),
-        ("port = '3'", "port has to be a number"),
-        ("port = true", "port has to be a number"),
+        ("port = '3'", "port has to be a whole number"),
+        ("port = true", "port has to be a whole number"),
+        ("port = 1.0", "port has to be a whole number"),
+        ("timeout = -5", "timeout: -5 is not in 1..3600000"),
         ("sudo = 1", "sudo has to be true or false"),
         ("sm_host = 'a'", "sm_host has to be a list of texts"),
         ("sm_host = [1]", "sm_host has to be a list of texts"),
@@ -80,10 +82,12 @@ def test_a_secret_itself_is_refused_and_not_repeated(site_file: Written, name: s
         ("ssh_config = 'c'", "ssh_config: must be an absolute path"),
         ('ssh_config = "/a\\u0000b"', "ssh_config must not hold a NUL"),
         ('ca = "\\', "is not TOML"),
+        ("\ufeffca = 'mlx5_0'", "begins with a byte order mark"),
         ("subnet = 'all'", "subnet has to be a list of port GUIDs"),
         ("subnet = []", "subnet has to be a list of port GUIDs"),
         ("subnet = [1]", "subnet has to be a list of port GUIDs"),
-        ("subnet = ['x']", "GUID"),
+        ("subnet = ['x']", "subnet: GUID 'x' is not"),
+        ("subnet = ['0x0']", "subnet: GUID 0 is not"),
         ("policy = 'opensm'", "policy needs subnet"),
         ("journal = '/var/lib/ibkeys/j.db'", "journal needs subnet"),
         ("keystore = '/var/lib/ibkeys/k.db'", "keystore needs subnet"),
@@ -98,6 +102,13 @@ def test_mistakes_are_named_in_one_line(site_file: Written, text: str, words: st
         result = run("pkey-show", "--site", site)
     assert (result.code, str(site) in result.error) == (2, True)
     assert words in result.error
+
+
+def test_what_is_not_utf_8_is_said_with_its_place(site_file: Written) -> None:
+    site = site_file("ca = 'mlx5_0'")
+    site.write_bytes(b"ca = '\xff'")
+    result = run("sm-show", "--dry-run", "--site", site)
+    assert (result.code, "is not UTF-8: byte 7" in result.error) == (2, True)
     assert "secret" not in result.error
 
 

@@ -100,7 +100,10 @@ def _subnet(value: Any) -> frozenset[int]:
         return frozenset()
     if type(value) is not list or not value or not all(type(each) is str for each in value):
         raise UsageError(f'{SUBNET} has to be a list of port GUIDs, such as ["0x0002c903000a1031"]')
-    return frozenset(map(parse_guid, value))
+    try:
+        return frozenset(map(parse_guid, value))
+    except EncodeError as error:
+        raise UsageError(f"{SUBNET}: {error}") from None
 
 
 def _check(name: str, value: Any) -> None:
@@ -135,4 +138,4 @@ def _texts(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else value if isinstance(value, list) else []
 
 
-_KIND_WORDS: Final = {str: "a text", int: "a number", bool: "true or false", list: "a list of texts"}
+_KIND_WORDS: Final = {str: "a text", int: "a whole number", bool: "true or false", list: "a list of texts"}
