@@ -147,8 +147,9 @@ def open(
 ) -> Fabric:
     """Open a local port and return the subnet as seen from it; close it, or use it as a context manager.
 
-    *backend*: ``umad`` is the real stack, ``sim:FILE[,option=value...]`` a simulated subnet (``sim:`` alone a small
-    demo fabric); or a simulated subnet that the caller made; or an open port, which belongs to the fabric from now on.
+    *backend*: ``umad`` is the real stack, ``sim:FILE[,option=value...]`` a simulated subnet (of a net file, a snapshot
+    or another file about a fabric; ``sim:`` alone is a small demo fabric); or a simulated subnet that the caller made;
+    or an open port, which belongs to the fabric from now on.
 
     *local*: which port. *keys*: which M_Keys go to whom. *stores*: where key store and journal are. *timing*: how long
     and how often to ask. *limits*: what a sweep, a node and an answer of the SA may take at most. *node_names*: node

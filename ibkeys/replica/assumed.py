@@ -12,7 +12,7 @@ from ibkeys.mad.virtualization import VirtualizationInfo
 from ibkeys.printable import counted
 from ibkeys.sim.netfile.build import NEVER_ZERO
 from ibkeys.sim.netfile.model import Assumption
-from ibkeys.topology.nodes import Port
+from ibkeys.topology.nodes import Node, Port
 
 _FIRST_P_KEY: Final = "0xffff at index 0"
 _PORT: Final = "4x SDR, MTU 2048, no M_Key"
@@ -43,6 +43,11 @@ def is_partial(snapshot: Snapshot, port: Port) -> bool:
     return any(not row.decode(info) for row in NEVER_ZERO)
 
 
+def lacks_table_sizes(node: Node) -> bool:
+    """Whether SwitchInfo says no LinearFDBCap, which no switch has: it is from a file that does not have all of it."""
+    return node.switch_info is not None and not node.switch_info.linear_fdb_cap
+
+
 def _of_some(snapshot: Snapshot, odd_ends: int) -> Iterator[Assumption]:
     fabric = snapshot.fabric
     ports, ends, nodes = list(fabric.ports()), list(fabric.end_ports()), fabric.nodes
@@ -59,15 +64,16 @@ def _of_some(snapshot: Snapshot, odd_ends: int) -> Iterator[Assumption]:
     yield from _some(PKeyTable.name, _FIRST_P_KEY, (port.p_key_raw is None and port.capacity != 0 for port in ports))
     yield from _some("PartitionCap", "64, of a switch 8", (not node.says_capacity for node in nodes), "node")
     yield from _some(SwitchInfo.name, "64 P_Keys a port", (node.switch_info is None for node in switches), "node")
+    yield from _some("sizes of forwarding tables", "30,720, of multicast 1,024", map(lacks_table_sizes, nodes), "node")
     unnamed = (node.description_raw is None for node in nodes)
     yield from _some(NodeDescription.name, "the node GUID", unnamed, "node")
     yield from _some(GUIDInfo.name, "the port GUID", (port.guid_info is None for port in ends))
     yield from _some(VirtualizationInfo.name, "no virtual ports", (port.virtual_ports == "unknown" for port in ports))
-    yield from _some("the far end of the link", "nothing answers there", map(_lacks_far_end, ports))
+    yield from _some("far ends of links", "nothing answers there", map(_lacks_far_end, ports))
     if odd_ends:
         yield Assumption("cables that do not lead back", "no cable", odd_ends)
     if fabric.unreached:
-        yield Assumption("all that is not on this subnet", "no cable", fabric.unreached)
+        yield Assumption("ports that no link reaches", "Down", fabric.unreached)
     if snapshot.class_keys is None:
         yield Assumption("keys of other classes", "no port has such a class")
     else:

@@ -20,7 +20,8 @@ from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.classes.gmp import KEY_CLASSES, KeyClass
 from ibkeys.mad.const import NODE_TYPE_NAMES, CapabilityMask, NodeType
 from ibkeys.printable import counted
-from ibkeys.replica.assumed import assumptions, is_partial
+from ibkeys.replica.assumed import assumptions, is_partial, lacks_table_sizes
+from ibkeys.sim.netfile.build import LINEAR_FDB_CAP, MULTICAST_FDB_CAP
 from ibkeys.sim.netfile.model import End, FileNode, FilePort, NetFile, PortReadings
 from ibkeys.topology.nodes import Node, Port
 
@@ -112,7 +113,7 @@ class _Records:
             says_guid=True,
             revision=info.revision,
             partition_cap=info.partition_cap if node.says_capacity else None,
-            switch_info=node.switch_info_raw,
+            switch_info=_whole(node),
         )
         if node.is_switch:
             record.port0_guid = node.port(0).guid or None
@@ -165,6 +166,13 @@ class _Records:
     def class_key_info(self, port: Port) -> Mapping[KeyClass, bytes]:
         found = self.class_keys.get(port, ())
         return {KEY_CLASSES[each.of]: each.info for each in found if each.info is not None and each.state in ANSWERED}
+
+
+def _whole(node: Node) -> bytes | None:
+    info = node.switch_info
+    if info is None or not lacks_table_sizes(node):
+        return node.switch_info_raw
+    return info.replace(linear_fdb_cap=LINEAR_FDB_CAP, multicast_fdb_cap=MULTICAST_FDB_CAP).raw
 
 
 def _guids(raw: bytes) -> Iterator[tuple[int, int]]:

@@ -11,7 +11,9 @@ import pytest
 
 from ibkeys.fabric.snapshot_file import load_snapshot
 from ibkeys.sim.subnet import Subnet
+from tests import documents
 from tests.corpus import DATA, files, label
+from tests.dumps.synthetic import db_csv, swept
 from tests.integration.ibsim import ibkeys, parse_pkeys
 from tests.integration.served import Served
 from tests.protectedsim import end_ports
@@ -50,8 +52,8 @@ def test_opensm_takes_over_a_snapshot_with_the_keys_that_were_exported(recorded:
     with Recorded(recorded, extra=("--export-keys", "keys")) as fabric:
         keys = fabric.folder / "keys"
         said = "".join(fabric.output)
-        assert "M_Keys of 8 ports: 2 made-up keys" in said
-        assert "subnet managers of 1 port: none runs" in said
+        assert "M_Keys (8 ports): 2 made-up keys" in said
+        assert "subnet managers (1 port): none runs" in said
         exported = dict(re.findall(r"^(0x\w+) (0x\w+)$", (keys / "guid2mkey").read_text(), re.MULTILINE))
         assert len(exported) == 8
         assert len(set(exported.values())) == 2
@@ -98,6 +100,14 @@ def test_opensm_brings_up_what_other_tools_wrote(names: Sequence[str]) -> None:
         assert fabric.run(["ibnetdiscover"], check=True).stdout.count("\nSwitch") == 2
 
 
+@pytest.mark.parametrize("leave_out", [(), ("SWITCHES",)], ids=str)
+def test_opensm_brings_up_a_db_csv(leave_out: Sequence[str], tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(db_csv(swept(Subnet.from_file(TWO_SWITCH, "ibsim")), leave_out))
+    with Recorded(tmp_path / "a.csv", sim_host=NAME) as fabric:
+        fabric.opensm(None, "Default=0x7fff: ALL=full;\nblue=0x12: ALL=full;\n")
+        assert parse_pkeys(fabric.smpquery("pkeys", "1", "1"))[:2] == [0xFFFF, 0x8012]
+
+
 @pytest.mark.parametrize("file", REAL, ids=label)
 def test_opensm_brings_up_the_snapshot_of_a_real_cluster(file: Path, tmp_path: Path) -> None:
     before = snapshot_of(Subnet.from_file(file), tmp_path / "a.db")
@@ -110,6 +120,7 @@ def test_opensm_brings_up_the_snapshot_of_a_real_cluster(file: Path, tmp_path: P
 
 def test_what_is_assumed_is_in_the_document_too(recorded: Path) -> None:
     with JsonServed(recorded) as fabric:
+        documents.check("".join(fabric.output))
         document = json.loads("".join(fabric.output))
         assert (document["nodes"], document["end_ports"], document["m_keys"]) == (8, 8, None)
         assert document["node"] == {"node_id": "H-0002c903000a1010", "node_desc": "node01 mlx4_0"}
@@ -148,8 +159,6 @@ def test_files_that_cannot_be_served_are_named(names: Sequence[str]) -> None:
 
 def test_a_backend_says_what_its_snapshot_does_not(recorded: Path) -> None:
     done = ibkeys("mkey-show", "-G", "0x0002c903000a1011", "--backend", f"sim:{recorded}")
-    assert (
-        "simulated, and not as it was recorded: subnet managers of 1 port: none runs; M_Keys of 8 ports" in done.stderr
-    )
+    assert "simulated, and not as it was recorded: subnet managers (1 port): none runs; M_Keys (8 ports)" in done.stderr
     done = ibkeys("discover", "--backend", f"sim:{TWO_SWITCH}")
     assert (done.returncode, done.stderr) == (0, "")

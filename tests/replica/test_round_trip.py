@@ -110,4 +110,4 @@ def test_a_replica_of_any_state_has_the_same_snapshot_but_for_what_it_names(made
     assert named.get("subnet managers", 0) == sum(port.is_sm for port in before.fabric.end_ports())
     assert named.get("hidden M_Keys", 0) == sum(port.m_key_state == "hidden" for port in before.fabric.end_ports())
     assert named.get("M_Keys", 0) == sum(port.m_key_state == "set" for port in before.fabric.end_ports())
-    assert named.get("all that is not on this subnet", 0) == before.fabric.unreached
+    assert named.get("ports that no link reaches", 0) == before.fabric.unreached

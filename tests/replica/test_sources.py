@@ -10,7 +10,7 @@ import pytest
 
 import ibkeys
 from ibkeys.errors import FileFormatError, IbkeysError, StoreError
-from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.mad.const import PortState
 from ibkeys.replica.assumed import NET_FILE
 from ibkeys.replica.sources import read_subnet
@@ -216,6 +216,15 @@ def test_a_db_csv_is_brought_up_and_its_m_keys_are_fingerprints(tmp_path: Path) 
     assert replica.port(NAME, 1).m_key != M_KEY
     assert {each.what: each.count for each in replica.assumed}["widths, speeds, MTU or VLs"] == 24
     assert [port for port in swept(replica).ports() if port.info is None] == []
+
+
+def test_a_switch_info_without_sizes_gets_those_that_opensm_needs(tmp_path: Path) -> None:
+    text = db_csv(swept(subnet("two-switch"))).replace("LinearFDBCap", "Other")
+    (tmp_path / "a.csv").write_text(text)
+    replica = read_subnet(tmp_path / "a.csv")
+    sizes = {bytes(node.switch_info[:6]) for node in replica.nodes if node.switch_info is not None}
+    assert sizes == {SwitchInfo.new(linear_fdb_cap=30720, multicast_fdb_cap=1024).raw[:6]}
+    assert {each.what: each.count for each in replica.assumed}["sizes of forwarding tables"] == 2
 
 
 def test_files_without_links_name_what_is_missing(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ class Assumption:
     unit: Literal["port", "node"] = "port"
 
     def __str__(self) -> str:
-        of = f" of {counted(self.count, self.unit)}" if self.count is not None else ""
+        of = f" ({counted(self.count, self.unit)})" if self.count is not None else ""
         return f"{self.what}{of}: {self.assumed}"
 
 
