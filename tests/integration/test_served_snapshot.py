@@ -15,6 +15,7 @@ from tests import documents
 from tests.corpus import DATA, files, label
 from tests.dumps.synthetic import db_csv, swept
 from tests.integration.ibsim import ibkeys, parse_pkeys
+from tests.integration.own_umad import OwnUmad
 from tests.integration.served import Served
 from tests.protectedsim import end_ports
 from tests.replica.comparing import snapshot_of
@@ -128,6 +129,28 @@ def test_what_is_assumed_is_in_the_document_too(recorded: Path) -> None:
         assumed = {each["what"]: (each["count"], each["unit"]) for each in document["assumed"]}
         assert assumed["M_Keys"] == (8, "port")
         assert assumed["forwarding tables"] == (None, "port")
+
+
+class RecordedOwn(OwnUmad):
+    """The same with our libibumad, which shows the port GUIDs of the file."""
+
+    def __init__(self, file: Path, *, sim_host: str | None = None) -> None:
+        super().__init__(file, sim_host=sim_host)
+        self.options = []
+
+
+@pytest.mark.parametrize("file", REAL, ids=label)
+def test_opensm_runs_on_a_port_of_a_real_cluster_by_its_own_guid(file: Path, tmp_path: Path) -> None:
+    before = snapshot_of(Subnet.from_file(file), tmp_path / "a.db")
+    port = next(port for port in before.fabric.end_ports() if not port.node.is_switch and port.peer is not None)
+    with RecordedOwn(tmp_path / "a.db", sim_host=f"H-{port.node.guid:016x}") as fabric:
+        fabric.opensm()  # it comes up only if the port that it runs on is one of the fabric
+        printed = fabric.run(["ibnetdiscover"], check=True).stdout
+    begun = re.search(r"# Initiated from node (\w+) port (\w+)\n", printed)
+    assert begun is not None
+    # On a host with several adapters that may be another one of them.
+    assert (int(begun[1], 16), int(begun[2], 16)) in {(each.node.guid, each.guid) for each in before.fabric.end_ports()}
+    assert len(re.findall(r"^(?:Switch|Ca|Rt)\t", printed, re.MULTILINE)) == len(before.fabric.nodes)
 
 
 class JsonServed(Recorded):
