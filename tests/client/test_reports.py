@@ -191,7 +191,7 @@ def test_two_events_alike_are_two_reports() -> None:
 
 def test_a_stranger_is_refused_with_advice_and_leaves_nothing_behind() -> None:
     net = fabric()
-    with pytest.raises(MadStatusError, match=r"subscribe to trap 257.*--smkey") as caught:
+    with pytest.raises(MadStatusError, match=r"subscribe to trap 257.*sm_key=") as caught:
         Subscriber(wire(net), traps=[144, 257]).subscribe()
     assert caught.value.status == 0x0200
     assert len(net.sa_of(net.nodes[0]).subscriptions) == 0

@@ -66,7 +66,7 @@ def test_a_name_that_is_no_component_is_refused_before_anything_is_sent() -> Non
     [
         (lambda sa: sa.get(NodeRecord, lid=999), 0x0300, "no records"),
         (lambda sa: sa.get(NodeRecord), 0x0400, "too many records"),
-        (lambda sa: sa.get_table(PKeyTableRecord), 0x0200, "--smkey"),
+        (lambda sa: sa.get_table(PKeyTableRecord), 0x0200, "sm_key="),
         (lambda sa: sa.get_table(PathRecord, slid=1), 0x000C, "not supported"),
     ],
 )
@@ -190,7 +190,7 @@ def test_requests_go_to_qp1_with_the_default_partition_and_the_sms_service_level
 def test_the_default_partition_is_found_by_its_base() -> None:
     assert default_pkey_index([0x8001, 0x7FFF, 0xFFFF]) == 2
     assert default_pkey_index([0x8001, 0x7FFF]) == 1
-    with pytest.raises(Unreachable, match="--pkey-idx"):
+    with pytest.raises(Unreachable, match="pkey_index="):
         default_pkey_index([0x8001, 0])
 
 

@@ -66,7 +66,7 @@ def dribble(**settings: float) -> Dribble:
 def test_an_sa_that_sends_a_segment_each_39_s_is_given_up_after_its_time() -> None:
     port = dribble()
     before = port.now()
-    words = r"after 8 segments this side gave it up: it took longer than 300 s, .* \(--limit sa-time=N raises it\)"
+    words = r"after 8 segments this side gave it up: it took longer than 300 s, .* \(Limits\(sa_time=N\) raises it\)"
     with pytest.raises(TransferFailed, match=words) as error:
         SaClient(port).get_table(NodeRecord)
     assert error.value.rmpp_status == RmppStatus.TOTAL_TIME_TOO_LONG
@@ -82,7 +82,7 @@ def test_the_time_of_an_answer_is_the_users() -> None:
 
 def test_an_answer_without_end_is_stopped_at_its_size() -> None:
     port = dribble(seconds=0.0)
-    words = r"longer than 1 million bytes, .* \(--limit sa-size=N raises it\)"
+    words = r"longer than 1 million bytes, .* \(Limits\(sa_size=N\) raises it\)"
     with pytest.raises(TransferFailed, match=words) as error:
         SaClient(port, limits=Limits(sa_size=1)).get_table(NodeRecord)
     assert error.value.rmpp_status == RmppStatus.RESOURCES_EXHAUSTED

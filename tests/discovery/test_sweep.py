@@ -196,7 +196,7 @@ def test_an_unproven_link_is_not_asked_and_the_ways_on_are_named() -> None:
         assert (
             "the link is Initialize: the cable was plugged in again, or no SM has brought the link up"
         ) in trouble.error
-        for way in ("--trust-topology", "keystore list --settle", "--ask-unproven"):
+        for way in ("trust_topology=True", "keystore list --settle", "ask_unproven=True"):
             assert way in trouble.error
         [unasked] = found.unasked
         assert (unasked.near, unasked.known, unasked.named) == (trouble.port, (port.guid, 1), None)
