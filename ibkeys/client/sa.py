@@ -18,8 +18,8 @@ from typing import Any, Final, TypeVar
 
 from ibkeys.arguments import given
 from ibkeys.client.gmp import GmpPath, gmp_path
+from ibkeys.client.in_flight import GRACE
 from ibkeys.client.limits import Limits
-from ibkeys.client.outstanding import GRACE
 from ibkeys.client.rmpp import Receiver
 from ibkeys.client.scheduler import BREATH, NO_ROOM
 from ibkeys.client.smp import Timing

@@ -31,10 +31,9 @@ from collections.abc import Hashable, Iterable
 from itertools import repeat
 from typing import Final
 
-from ibkeys.client.outstanding import Attempt, Outstanding
+from ibkeys.client.in_flight import Attempt, Outstanding, Window
 from ibkeys.client.request import Failure, NodeState, PartOutcome, Request
 from ibkeys.client.statistics import Statistics
-from ibkeys.client.window import Window
 from ibkeys.mad import offsets as at
 from ibkeys.mad.const import SET
 from ibkeys.mad.smp import TID_MASK

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ibkeys.client.address import DirectedAddress, LidAddress
+from ibkeys.client.in_flight import MAX_WINDOW
 from ibkeys.client.limits import Limits
 from ibkeys.client.request import Destination, Envelope, Failure, Request
 from ibkeys.client.scheduler import Scheduler
 from ibkeys.client.statistics import Statistics
-from ibkeys.client.window import MAX_WINDOW
 from ibkeys.errors import IbkeysError, LimitReached
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad import offsets as at
@@ -110,8 +110,11 @@ class SmpClient:
         *node* identifies the node asked; without it the route does. *retries*: by default those of ``timing``; a Set
         needs 0, because it must not be repeated before a Get told whether it arrived.
         """
-        if data is _NO_DATA and method == GET and retries is None and isinstance(route, DirectedAddress):
-            return self.get_along(route.path, attribute, modifier, node, m_key)
+        if data is _NO_DATA and method == GET and isinstance(route, DirectedAddress):
+            get = self.gets_along(route.path, node, m_key).ask(attribute, modifier)
+            if retries is not None:
+                get.retries = retries
+            return get
         path = route.path if isinstance(route, DirectedAddress) else None
         return Request.of_mad(
             route if node is None else node,
@@ -146,7 +149,7 @@ class SmpClient:
         self._scheduler.window.set_patience = MAX_WINDOW / UNAWAITED_PER_SECOND if probing else None
         try:
             for task in tasks:
-                self.start(task)
+                self._step(task, None)
             self._drive(between)
         except BaseException:
             # An error or Ctrl-C must not leave half a run to be finished by the next one.

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibkeys.client.outstanding import GRACE
+from ibkeys.client.in_flight import GRACE, LEAST_WINDOW, MAX_WINDOW
 from ibkeys.client.request import Failure, Request
 from ibkeys.client.scheduler import PER_NODE, Scheduler
-from ibkeys.client.window import LEAST_WINDOW, MAX_WINDOW
 from ibkeys.mad.smp import build_smp
 from tests.client.scheduling import answer, ask, ask_each, failure_of, received, send
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from ibkeys.client.in_flight import LEAST_PATIENCE
 from ibkeys.client.request import Request
 from ibkeys.client.scheduler import Scheduler
-from ibkeys.client.window import LEAST_PATIENCE
 from tests import corpus
 from tests.integration.ibsim import Ibsim, ibkeys
 

@@ -11,8 +11,8 @@ from itertools import chain, islice, zip_longest
 from typing import Final
 
 from ibkeys.client.address import DirectedAddress
+from ibkeys.client.in_flight import MAX_WINDOW
 from ibkeys.client.smp import Task
-from ibkeys.client.window import MAX_WINDOW
 from ibkeys.errors import IbkeysError
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import NodeInfo
