@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from ibkeys.client.limits import Limits
 from ibkeys.client.smp import Timing
+from ibkeys.discovery.keyring import KeyRing
 from ibkeys.errors import StoreError, UsageError
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.key_sources import KeySources, load_ring
@@ -134,14 +135,14 @@ def open_fabric(
     try:
         if umad is not None and local is not None:
             raise UsageError("omit local=: an open port cannot move")
-        names = _names(node_names)
+        names = _names(node_names) if node_names else {}
         umad = umad or open_port(cast("str | Subnet", backend), local)
         simulated, state = _simulation_of(umad)
         paths = (stores or Stores()).paths(simulated, state)
         sources = _sources(keys or Keys(), paths)
         ring, warnings = load_ring(sources)
         fabric = Fabric(umad, ring, timing, names, limits)
-        of_sa = _keys_of_sa(fabric, keys.from_sa if keys is not None else None)
+        of_sa = _keys_of_sa(fabric, keys.from_sa) if keys is not None and keys.from_sa is not None else None
     except BaseException:
         if umad is not None:
             umad.close()
@@ -151,7 +152,7 @@ def open_fabric(
     fabric.warnings = [*_assumed_of(umad), *warnings, *(of_sa.warnings if of_sa is not None else ())]
     if isinstance(backend, str):
         fabric.as_options = partial(_as_options, backend, local or Local(), keys or Keys(), paths, fabric, node_names)
-    fabric.reload_keys = _reloading(fabric, sources, of_sa)
+    fabric.reload_keys = partial(_reload_keys, fabric, ring, sources, of_sa)
     return fabric
 
 
@@ -190,10 +191,8 @@ def _between(least: int, value: float, most: int) -> int:
     return math.ceil(min(max(value, least), most))
 
 
-def _keys_of_sa(fabric: Fabric, access: SaAccess | None) -> SaKeys | None:
-    """Ask the SA for M_Keys where *access* says how, and add them to the fabric's ring."""
-    if access is None:
-        return None
+def _keys_of_sa(fabric: Fabric, access: SaAccess) -> SaKeys:
+    """Ask the SA for M_Keys as *access* says, and add them to the fabric's ring."""
     from ibkeys.mkeys.sa_keys import read_sa_keys
 
     found = read_sa_keys(fabric.sa(access.sm_key, access.sm_lid, access.pkey_index))
@@ -236,30 +235,25 @@ def _as_key(key: MKey | int | None) -> MKey | None:
     return MKey(key) if isinstance(key, int) else key
 
 
-def _names(names: NodeNames | None) -> dict[int, str]:
-    if not names:
-        return {}
+def _names(names: NodeNames) -> dict[int, str]:
     return read_node_name_map(names) if isinstance(names, str | Path) else dict(names)
 
 
-def _reloading(fabric: Fabric, sources: KeySources, of_sa: SaKeys | None) -> Callable[[], None]:
-    opened_with = fabric.ring
-
-    def reload_keys() -> None:
-        if fabric.ring is opened_with:  # a ring that the caller has set is kept
-            fresh = load_ring(sources)[0]
-            if of_sa is not None:
-                of_sa.add_to(fresh)
-            opened_with.by_guid, opened_with.spares = fresh.by_guid, fresh.spares
-            opened_with.in_change = fresh.in_change
-            opened_with.confirmed, opened_with.class_keys = fresh.confirmed, fresh.class_keys
-            opened_with.neighbors, opened_with.lids = fresh.neighbors, fresh.lids
-            opened_with.from_sa = fresh.from_sa
-            opened_with.levels, opened_with.link_downed = fresh.levels, fresh.link_downed
-            opened_with.settled = fresh.settled
-            opened_with.fallback = fresh.fallback
-
-    return reload_keys
+def _reload_keys(fabric: Fabric, opened_with: KeyRing, sources: KeySources, of_sa: SaKeys | None) -> None:
+    """Read the *sources* of keys again into the ring that the fabric was opened with, if it still has that one."""
+    if fabric.ring is not opened_with:  # a ring that the caller has set is kept
+        return
+    fresh = load_ring(sources)[0]
+    if of_sa is not None:
+        of_sa.add_to(fresh)
+    opened_with.by_guid, opened_with.spares = fresh.by_guid, fresh.spares
+    opened_with.in_change = fresh.in_change
+    opened_with.confirmed, opened_with.class_keys = fresh.confirmed, fresh.class_keys
+    opened_with.neighbors, opened_with.lids = fresh.neighbors, fresh.lids
+    opened_with.from_sa = fresh.from_sa
+    opened_with.levels, opened_with.link_downed = fresh.levels, fresh.link_downed
+    opened_with.settled = fresh.settled
+    opened_with.fallback = fresh.fallback
 
 
 def import_snapshot(paths: Sequence[Path], tables: Sequence[TableOf] = ()) -> tuple[Snapshot, list[str]]:
@@ -303,7 +297,7 @@ def load_recorded(path: str | Path, node_names: NodeNames | None = None) -> Reco
             warnings.append(f"{error}; without it M_Keys of this snapshot are not compared with other files")
             return None
 
-    recorded = RecordedFabric(load_snapshot(Path(path), own_fingerprints), _names(node_names))
+    recorded = RecordedFabric(load_snapshot(Path(path), own_fingerprints), _names(node_names) if node_names else {})
     recorded.warnings = warnings + _about_import(recorded.snapshot)
     return recorded
 

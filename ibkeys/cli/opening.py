@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ibkeys.source import Source
     from ibkeys.store.keys.keystore import KeyStore
     from ibkeys.store.paths import StorePaths
+    from ibkeys.topology.model import Topology
     from ibkeys.umad.port import UmadPort
 
 DEFAULT_TIMEOUT_MS: Final = 1000
@@ -61,8 +62,8 @@ def open_fabric(
         exits.show_frames()
     if where.at and not is_simulated(where) and is_typed("at"):
         raise UsageError("--at is for a simulated subnet (--backend sim:...); on a real one choose with -C and -P")
-    if not changing:
-        _warn_of_missing_keystore(where)
+    if where.keystore and not changing:
+        _warn_of_missing_keystore(where.keystore)
     if where.ask_unproven:
         exits.warn(
             "--ask-unproven: each protected port that is queried without its key counts an M_Key violation, and opens "
@@ -82,7 +83,8 @@ def open_fabric(
             raise
         finally:
             exits.warn_each(fabric.warnings[told:])
-            _keep_names(where, fabric)
+            if fabric.swept is not None:
+                _keep_names(where, fabric, fabric.swept)
             if where.verbose:
                 _say_statistics(fabric)
 
@@ -90,42 +92,36 @@ def open_fabric(
 def _open(where: Where, config: Config, around: Callable[[UmadPort], UmadPort] | None) -> Fabric:
     """Open the fabric, where the site file is for its subnet; with --debug and --pcap on a local port that something
     watches, and *around* that."""
-    local = ibkeys.Local(where.ca or config.ca, where.port or config.port, where.at)
     m_key = None
     if where.m_key is not None:
         m_key = read_key(MKey, where.m_key, "--m_key", is_from_environment("m_key"))
-    from_sa = _sa_access(where)
-    settings: dict[str, Any] = {
-        "keys": ibkeys.Keys(
-            m_key, config.m_key, where.security_keys, where.trust_topology, where.ask_unproven, from_sa
-        ),
-        "stores": ibkeys.Stores(where.keystore, where.journal, passphrase_of(where.keystore_passphrase)),
-        "timing": ibkeys.Timing(
-            (where.timeout or config.timeout or DEFAULT_TIMEOUT_MS) / 1000, where.retries, where.outstanding_smps
-        ),
-        "limits": ibkeys.Limits.parse(where.limit),
-        "node_names": where.node_name_map or _default_name_map(where),
-    }
+    from_sa = _sa_access(where) if where.sa_keys or where.smkey is not None else None
+    keys = ibkeys.Keys(m_key, config.m_key, where.security_keys, where.trust_topology, where.ask_unproven, from_sa)
+    stores = ibkeys.Stores(where.keystore, where.journal, passphrase_of(where.keystore_passphrase))
+    timeout = (where.timeout or config.timeout or DEFAULT_TIMEOUT_MS) / 1000
+    timing = ibkeys.Timing(timeout, where.retries, where.outstanding_smps)
+    limits = ibkeys.Limits.parse(where.limit) if where.limit else None
+    names = where.node_name_map or _default_name_map(where)
+    local = ibkeys.Local(where.ca or config.ca, where.port or config.port, where.at)
     port = ibkeys.open_port(where.backend, local)
     try:
         refuse_other_subnet(port.attributes().port_guid)
         if where.debug or where.pcap:
             port = _tapped(port, where)
-        return ibkeys.open(around(port) if around is not None else port, **settings)
+        port = around(port) if around is not None else port
+        return ibkeys.open(port, keys=keys, stores=stores, timing=timing, limits=limits, node_names=names)
     except BaseException:
         port.close()
         raise
 
 
-def _keep_names(where: Where, fabric: Fabric) -> None:
+def _keep_names(where: Where, fabric: Fabric, found: Topology) -> None:
     """Keep the names of the nodes that a sweep found, for completion; a command is not worse off without."""
-    if fabric.swept is None:
-        return
     from ibkeys.cli.completing import names
 
     which = names.SIMULATED_NODES if fabric.is_simulated else names.NODES
     try:
-        names.keep(which, (node.description for node in fabric.swept.nodes if node.description))
+        names.keep(which, (node.description for node in found.nodes if node.description))
     except (OSError, RuntimeError) as error:
         if where.verbose:
             exits.note(f"names of nodes are not kept for completion: {error}")
@@ -197,7 +193,8 @@ def keystore_path(options: Store | Where) -> Path | None:
 def passphrase_of(text: str | None) -> Callable[[], str]:
     """Return what asks for the passphrase that --keystore-passphrase names, when it is needed."""
     option = "--keystore-passphrase"
-    check_passphrase_option(text, option, from_environment=is_from_environment("keystore_passphrase"))
+    if text is not None:
+        check_passphrase_option(text, option, from_environment=is_from_environment("keystore_passphrase"))
     return lambda: read_passphrase(text, option)
 
 
@@ -214,7 +211,8 @@ def open_recorded(where: Where) -> RecordedFabric:
     for name, option in _LIVE_ONLY.items():
         if is_typed(name):
             raise UsageError(f"--from reads a file, not the fabric: omit {option}")
-    _warn_of_missing_keystore(where)
+    if where.keystore:
+        _warn_of_missing_keystore(where.keystore)
     recorded = ibkeys.load(where.snapshot, node_names=where.node_name_map or _default_name_map(where))
     exits.warn_each(recorded.warnings)
     if where.show_keys and not recorded.holds_m_keys:
@@ -269,12 +267,12 @@ def is_simulated(where: Where) -> bool:
     return where.backend.startswith("sim:")
 
 
-def _warn_of_missing_keystore(where: Where) -> None:
+def _warn_of_missing_keystore(keystore: str) -> None:
     from ibkeys.store.private_files import is_there
 
     is_named = is_typed("keystore") or is_from_site("keystore")
-    if is_named and where.keystore and not is_there(Path(where.keystore), "key store"):
-        exits.warn(f"--keystore: {where.keystore}: there is no such file, so its keys will not be used")
+    if is_named and not is_there(Path(keystore), "key store"):
+        exits.warn(f"--keystore: {keystore}: there is no such file, so its keys will not be used")
 
 
 def config_of(where: Where) -> Config:
