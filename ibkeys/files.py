@@ -12,7 +12,6 @@ import errno
 import os
 import re
 import stat
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -253,6 +252,8 @@ def create_output(path: Path) -> BinaryIO:
 def create_beside(path: Path, mode: int = 0o600) -> tuple[BinaryIO, str]:
     """Return a new file of mode *mode* in the directory of *path*, open for writing, and its name, which nobody can
     have known. Raises OSError."""
+    import tempfile  # late: a command that only reads needs none of the modules that it loads
+
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         os.fchmod(descriptor, mode)

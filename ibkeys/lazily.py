@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
@@ -56,6 +55,8 @@ def how_to_install(name: str, version: str = "") -> str:
         return f"apt-get install python3-{name}"
     if is_of_distribution():
         return f"dnf install python3-{name}"
+    import shlex
+
     if os.path.exists(f"{sys.prefix}/pipx_metadata.json"):  # pipx writes it into each environment
         return f"pipx inject {os.path.basename(sys.prefix)} {shlex.quote(name + version)}"
     return f"{shlex.quote(sys.executable)} -m pip install {shlex.quote(name + version)}"

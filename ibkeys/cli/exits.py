@@ -16,7 +16,6 @@ import click
 from ibkeys.cli import streams, typed
 from ibkeys.cli.screen.colour import shown
 from ibkeys.cli.screen.lines import folded, forget_names, width_of
-from ibkeys.cli.screen.progress import hide
 from ibkeys.errors import (
     AddressError,
     EncodeError,
@@ -190,7 +189,8 @@ def write(text: str, hang: int | None = None) -> None:
 
     *hang*: blanks before what is continued, see `ibkeys.cli.screen.lines.folded`.
     """
-    hide()
+    if streams.hide_progress is not None:
+        streams.hide_progress()
     sys.stdout.write(_fitted(text, sys.stdout, hang) + "\n")
 
 
@@ -202,13 +202,15 @@ def write_each(lines: Iterable[str]) -> None:
 
 def write_exact(text: str) -> None:
     """Write *text*, which is for a program or a file, and a newline to standard output: never folded, no colour."""
-    hide()
+    if streams.hide_progress is not None:
+        streams.hide_progress()
     sys.stdout.write(text + "\n")
 
 
 def say(text: str, end: str = "\n") -> None:
     """Write *text* and *end* to standard error, as `write` does to standard output."""
-    hide()
+    if streams.hide_progress is not None:
+        streams.hide_progress()
     print(_fitted(text, sys.stderr), end=end, file=sys.stderr, flush=True)
 
 

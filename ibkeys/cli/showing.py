@@ -21,7 +21,6 @@ from ibkeys.cli.opening import load, open_source
 from ibkeys.cli.options import ShownPorts, Where
 from ibkeys.cli.render import heading_of, write_csv, write_details, write_json, write_table
 from ibkeys.cli.screen.lines import keep_whole
-from ibkeys.cli.screen.progress import Progress
 from ibkeys.errors import IbkeysError, UsageError
 from ibkeys.printable import counted, first_lines
 from ibkeys.topology.names.folded import FoldedNames
@@ -184,9 +183,9 @@ def errors_of(found: Topology, counts: Callable[[Trouble], bool] = lambda troubl
 def finish(errors: Sequence[dict[str, Any]], format: str, names: FoldedNames | None = None, each: bool = False) -> int:
     """Say on standard error what could not be read, each cause once or for *each* port, and return the exit code.
     *names*: how ports are called, where more of them are known than those of *errors*."""
-    say_by_cause([(error, error["error"]) for error in errors], "not read", format, names, each)
     if not errors:
         return exits.DONE
+    say_by_cause([(error, error["error"]) for error in errors], "not read", format, names, each)
     what = "thing that should have been read was" if len(errors) == 1 else "things that should have been read were"
     exits.warn(f"the result is partial: {len(errors)} {what} not", "error")
     return exits.NOT_COMPLETED
@@ -312,6 +311,8 @@ def write_unreached(unreached: int) -> None:
 @contextmanager
 def progress_bar(where: Where) -> Iterator[OnFound | None]:
     """Yield what a sweep tells its progress to; None if nobody watches."""
+    from ibkeys.cli.screen.progress import Progress
+
     with Progress(not where.debug) as progress:
         progress.show("reading the fabric")
         told = progress.is_drawing

@@ -13,7 +13,7 @@ import io
 import os
 import select
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TextIO, cast
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 _READER_GONE: Final = frozenset({errno.EPIPE, errno.ECONNRESET})
+
+hide_progress: Callable[[], None] | None = None
+"""Removes the line of progress (`ibkeys.cli.screen.progress`) from the terminal while one is drawn, else None. Whoever
+writes a line there calls it first."""
 
 
 class Outliving(io.FileIO):

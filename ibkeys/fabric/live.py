@@ -18,9 +18,7 @@ from ibkeys.client.address import (
 )
 from ibkeys.client.limits import Limits
 from ibkeys.client.smp import Route, SmpClient, Task, Timing
-from ibkeys.discovery.discover import discover
 from ibkeys.discovery.keyring import KeyRing
-from ibkeys.discovery.links.check import LinkCheck
 from ibkeys.discovery.own_port import about_own_key, check_own_port
 from ibkeys.discovery.tables import read_alias_guids
 from ibkeys.discovery.wanted import OnFound, Wanted
@@ -42,6 +40,7 @@ if TYPE_CHECKING:  # what few commands use is loaded by its use
     from ibkeys.classkeys.reading import ClassKeyReading
     from ibkeys.client.sa import SaClient
     from ibkeys.discovery.cost import SweepCost
+    from ibkeys.discovery.links.check import LinkCheck
     from ibkeys.discovery.port_counters import ConstraintErrors, CountersOrError
     from ibkeys.keys.smkey import SMKey
     from ibkeys.mad.classes.gmp import KeyClass
@@ -85,6 +84,8 @@ class Fabric(OpenPort):
         *wanted* names all that is to be read, in place of *p_keys*. Raises TransportError, and NoReply or SendRefused
         when the local port cannot be read. Every other failure is in ``Topology.troubles``.
         """
+        from ibkeys.discovery.discover import discover
+
         wanted = wanted or Wanted(p_keys=p_keys)
         before = dict(self.client.statistics.by_attribute)
         found = discover(self.client, self.ring, wanted, progress, self.node_names)
@@ -165,6 +166,7 @@ class Fabric(OpenPort):
         """
         from ibkeys.classkeys.asking import questions_for
         from ibkeys.classkeys.places import doubts
+        from ibkeys.discovery.links.check import LinkCheck
 
         wanted = list(ports)
         known = self.ring.class_keys
@@ -207,6 +209,8 @@ class Fabric(OpenPort):
 
     def adopt(self, found: Topology) -> None:
         """Take *found* for the last sweep: its links are checked again before an M_Key goes over them."""
+        from ibkeys.discovery.links.check import LinkCheck
+
         self.swept = found
         self._link_check = LinkCheck(self.client, self.ring, found)
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import options
 from ibkeys.cli.addresses import GivenPort, given_port, parse_address, parse_portnum
-from ibkeys.cli.changing import change_port
 from ibkeys.cli.documents.field import Row
 from ibkeys.cli.documents.p_key import PKEY_ADD, PKEY_REMOVE, PKEY_SET, PKEY_SHOW
 from ibkeys.cli.documents.shared import P_KEY_ENTRY
@@ -17,7 +16,6 @@ from ibkeys.cli.exits import clean, write, write_each
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.entries import entry_documents
 from ibkeys.cli.listing.folding import fold_rows, indented, is_folded, width_of_output
-from ibkeys.cli.local.fallback import table_of_kernel
 from ibkeys.cli.options import AskedChange, Kind, ShownPorts
 from ibkeys.cli.render import UNREADABLE, heading_of, write_columns, write_document, write_table
 from ibkeys.cli.screen.lines import folded
@@ -55,6 +53,8 @@ def pkey_show(asked: ShownPorts) -> int:
     except TransportError as error:
         if asked.every_port:
             raise
+        from ibkeys.cli.local.fallback import table_of_kernel
+
         given = given_port(asked.words, asked.kind)
         sheet, source = table_of_kernel(asked.where, given, error), {"source": "sysfs"}
     if not write_document(format, PKEY_SHOW, lambda: {**sheet.document(), **source}, _entries(sheet)):
@@ -121,9 +121,11 @@ def _say_virtual_ports(sheet: Sheet) -> None:
         write(clean(f"({names} {have} virtual ports, or may have them: their P_Key tables cannot be read)"))
 
 
-def _entries(sheet: Sheet) -> list[dict[str, Any]]:
-    """One row for each entry; a port without entries has no row."""
-    return [{**row, **key} for row in sheet.ports for key in row["pkeys"] or ()]
+def _entries(sheet: Sheet) -> Iterator[dict[str, Any]]:
+    """Yield one row for each entry; a port without entries has no row."""
+    for row in sheet.ports:
+        for key in row["pkeys"] or ():
+            yield {**row, **key}
 
 
 def _used(row: Row) -> str:
@@ -164,6 +166,7 @@ def pkey_set(asked: AskedChange, kind: Kind, words: tuple[str, ...]) -> int:
     in the journal, and verifies the result by a fresh read.
     """
     from ibkeys.change.pkeys import plan_set
+    from ibkeys.cli.changing import change_port
 
     missing = "nothing to write: INDEX=PKEY is missing after ADDR and PORTNUM (as in 3=0x8010)"
     given, rest = split_words(words, kind, lambda word: "=" in word, missing)
@@ -182,6 +185,7 @@ def pkey_add(asked: AskedChange, kind: Kind, words: tuple[str, ...]) -> int:
     other entry changes its index.
     """
     from ibkeys.change.pkeys import plan_add
+    from ibkeys.cli.changing import change_port
 
     given, keys = _port_and_keys(words, kind, "add")
     return change_port(PKEY_ADD, asked, given, lambda writer, port: plan_add(writer, port, keys))
@@ -198,6 +202,7 @@ def pkey_remove(asked: AskedChange, kind: Kind, words: tuple[str, ...]) -> int:
     P_Keys and no ADDR in decimal, add -L, -D, -G or -N (-D 0 is the local port).
     """
     from ibkeys.change.pkeys import plan_remove
+    from ibkeys.cli.changing import change_port
 
     given, keys = _port_and_keys(words, kind, "remove")
     return change_port(PKEY_REMOVE, asked, given, lambda writer, port: plan_remove(writer, port, keys))

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Literal, TextIO
+from typing import Any, Final, Literal, NamedTuple, TextIO
 
 import click
 
@@ -33,8 +32,7 @@ _STYLES: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Painted:
+class Painted(NamedTuple):
     """A value for people in the colour of *role*, as `paint` has it."""
 
     value: Any

@@ -6,7 +6,6 @@ Elsewhere than on a terminal a line stays one line: scripts read it.
 from __future__ import annotations
 
 import re
-import shutil
 import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Final, TextIO
@@ -36,6 +35,8 @@ def width_of(stream: TextIO) -> int | None:
     """Return how many columns a line of *stream* may have, None if it is not a terminal."""
     if not stream.isatty():
         return None
+    import shutil  # late, and only for a terminal: it loads the modules of all that it can unpack
+
     return max(_LEAST, shutil.get_terminal_size((NARROW, 24)).columns)
 
 

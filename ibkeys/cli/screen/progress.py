@@ -11,15 +11,14 @@ from contextlib import suppress
 from time import monotonic
 from typing import Final, Self
 
+from ibkeys.cli import streams
 from ibkeys.cli.screen.lines import columns, width_of
-from ibkeys.cli.streams import takes_more
 
 EVERY: Final = 0.1
 """Seconds between two drawings at least."""
 _CLEAR: Final = "\r\x1b[K"
 _BAR: Final = 30
 _LEAST_BAR: Final = 8
-_is_drawn = False
 
 
 class Progress:
@@ -39,7 +38,7 @@ class Progress:
         now = monotonic()
         if self._began is None:
             self._began = now
-        if now < self._next or not takes_more(sys.stderr, 0):
+        if now < self._next or not streams.takes_more(sys.stderr, 0):
             return
         self._next = now + EVERY
         self._write(_CLEAR + _line(text, done, total, int(now - self._began)), is_drawn=True)
@@ -64,14 +63,13 @@ class Progress:
 
 def hide() -> None:
     """Remove the line of progress from the terminal, if there is one, so that another can be written in its place."""
-    if _is_drawn:
+    if streams.hide_progress is not None:
         with suppress(OSError, ValueError):
             _put(_CLEAR, is_drawn=False)
 
 
 def _put(text: str, is_drawn: bool) -> None:
-    global _is_drawn
-    _is_drawn = is_drawn
+    streams.hide_progress = hide if is_drawn else None
     sys.stderr.write(text)
     sys.stderr.flush()
 
