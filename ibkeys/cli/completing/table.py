@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -12,10 +12,6 @@ from ibkeys.cli.completing import sources
 
 if TYPE_CHECKING:
     from ibkeys.cli.completing.offers import Item
-
-    _ParamType = click.ParamType[Any]
-else:  # no generic class before click 8.4
-    _ParamType = click.ParamType
 
 Source = Callable[[click.Context, str], "list[Item]"]
 
@@ -45,26 +41,10 @@ _BY_NAME: Final[dict[tuple[str, str | None], Source]] = {
 """Where the word for the value says too little."""
 
 
-class Completed(_ParamType):
-    """A type whose values a shell completes from *source*; all else is that of the type *inner*."""
-
-    def __init__(self, inner: _ParamType, source: Source) -> None:
-        self.name = inner.name
-        self.inner = inner
-        self.source = source
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Read the value."""
-        return self.inner.convert(value, param, ctx)
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Item]:
-        """Return what the value can be."""
-        return self.source(ctx, incomplete)
-
-
 def let_complete(param: click.Parameter) -> None:
     """Give *param* what it completes to, where the tables have it."""
     word = re.split(r"[][ |]", (param.metavar or "").lstrip("["))[0]
     source = _BY_NAME.get((param.name or "", param.metavar)) or _BY_WORD.get(word)
     if source is not None:
-        param.type = Completed(param.type, source)
+        # click takes a source of completions only where a parameter is made, and as a decorator does not know which.
+        param.shell_complete = source  # type: ignore[assignment, method-assign]
