@@ -36,17 +36,19 @@ class SiteDefaults(Mapping[str, Any]):
         if name is None or self._context.resilient_parsing:
             raise KeyError(parameter)
         try:
-            return self._value(parameter, name)
+            site = site_of(self._context)
+            if site is None or name not in site.values:
+                raise KeyError(parameter)
+            return self._value(site, parameter, name)
         except FileFormatError as error:
             if not self._reports:
                 raise
             self._context.meta.setdefault(_PROBLEMS, {})[str(error)] = error
             raise KeyError(parameter) from None
 
-    def _value(self, parameter: str, name: str) -> Any:
-        site = site_of(self._context)
+    def _value(self, site: Site, parameter: str, name: str) -> Any:
         option = next((each for each in self._context.command.params if each.name == parameter), None)
-        if site is None or name not in site.values or not isinstance(option, click.Option):
+        if not isinstance(option, click.Option):
             raise KeyError(parameter)
         value = site.typed(name)
         if isinstance(option.type, click.Choice) and value not in option.type.choices:
@@ -87,8 +89,10 @@ def problems_of(context: click.Context) -> list[FileFormatError]:
 
 def refuse_unread_site(context: click.Context) -> None:
     """Raise UsageError for a file that was typed after --site where no site file is read."""
-    why, is_typed = _why_not_read(context), context.get_parameter_source("site") is ParameterSource.COMMANDLINE
-    if why is not None and is_typed and _text_of(context, "site") != NO_FILE:
+    if context.get_parameter_source("site") is not ParameterSource.COMMANDLINE:
+        return
+    why = _why_not_read(context)
+    if why is not None and _text_of(context, "site") != NO_FILE:
         raise UsageError(f"{why}: omit --site")
 
 
