@@ -9,35 +9,43 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from ibkeys.keys.number import NOT_SHOWN, looks_like_a_key
 
 _PARTS: Final = re.compile(r"[=:,;@\s]+")
 _GROUPED: Final = re.compile(r"[0-9a-fA-F]{4}(?:[:_-][0-9a-fA-F]{4}){3}")
-_hidden: dict[str, re.Pattern[str]] = {}
+_watched: tuple[str, ...] = ()
+_guids: set[int] = set()
 
 
 def watch(words: Iterable[str]) -> None:
-    """Hide those of *words*, or of their parts, that look like a key; what was watched before is forgotten."""
-    _hidden.clear()
-    for word in words:
-        for part in {word, *_PARTS.split(word), *_GROUPED.findall(word)}:
-            if looks_like_a_key(part):
-                _hidden[part] = _any_spelling(part)
+    """Hide those of *words*, or of their parts, that look like a key; what was watched before is forgotten. They are
+    examined when the first message is written."""
+    global _watched
+    _watched = tuple(words)
+    _guids.clear()
 
 
 def is_a_guid(number: int) -> None:
     """Show *number* after all: the user said that it is a GUID."""
-    for word in [word for word, pattern in _hidden.items() if pattern.fullmatch(f"0x{number:x}")]:
-        del _hidden[word]
+    _guids.add(number)
 
 
 def without_keys(text: str) -> str:
     """Return *text* without what was typed and looks like a key."""
-    for pattern in _hidden.values():
-        text = pattern.sub(NOT_SHOWN, text)
+    for pattern in _patterns(_watched):
+        if not any(pattern.fullmatch(f"0x{guid:x}") for guid in _guids):
+            text = pattern.sub(NOT_SHOWN, text)
     return text
+
+
+@lru_cache(maxsize=1)
+def _patterns(words: tuple[str, ...]) -> list[re.Pattern[str]]:
+    """Return what matches those of *words*, and of their parts, that look like a key; the longest comes first."""
+    parts = {part for word in words for part in (word, *_PARTS.split(word), *_GROUPED.findall(word))}
+    return [_any_spelling(part) for part in sorted(parts, key=len, reverse=True) if looks_like_a_key(part)]
 
 
 def _any_spelling(word: str) -> re.Pattern[str]:
