@@ -16,7 +16,7 @@ from typing import Final
 from ibkeys.errors import EncodeError, IbkeysError
 from ibkeys.mad import offsets as at
 from ibkeys.mad.attributes import Attribute
-from ibkeys.umad.requests import address_of, mad_of, way_of
+from ibkeys.umad.port import address_of, mad_of, way_of
 
 SMI: Final = (0, 0, 0, 0)
 """QPN, Q_Key, SL and P_Key index of an SMP."""
@@ -45,7 +45,7 @@ class Failure:
 
 class Destination:
     """To which LID and queue pair MADs go, and how long and how often; not the ports they pass, which a directed route
-    has in the MAD itself. ``head``: LID, timeout and *to*, as a record begins (`ibkeys.umad.requests.way_of`).
+    has in the MAD itself. ``head``: LID, timeout and *to*, as a record begins (`ibkeys.umad.port.way_of`).
 
     ``timeout`` in seconds for each attempt; ``retries``: attempts after the first. ``is_smp``: to QP0.
     """
@@ -68,7 +68,7 @@ class Envelope:
     """All of a MAD but its TransactionID, AttributeID and AttributeModifier; and to whom it goes, and how.
 
     ``node``: who is asked, as far as the sender knows: the scheduler counts what is in flight, and what failed, by it.
-    ``record``: its way and the MAD, as a port takes it (`ibkeys.umad.requests`). ``timeout``, ``retries`` and
+    ``record``: its way and the MAD, as a port takes it (`ibkeys.umad.port`). ``timeout``, ``retries`` and
     ``is_smp`` are those of its `Destination`; ``is_keyed``: it carries an M_Key other than 0. ``counted``: what
     `Statistics.by_attribute` adds to an AttributeID.
     """
@@ -130,7 +130,7 @@ class Request:
     belong to the submitter. ``outcomes`` has what became of each part; ``failed``: a `Failure` is among them.
     ``is_list``: whoever waits for it wants the list, not its only item.
 
-    A `Requests` of `ibkeys.umad.requests` is something else: a batch of MADs, each of them a part of one of these.
+    A `Requests` of `ibkeys.umad.port` is something else: a batch of MADs, each of them a part of one of these.
     """
 
     envelope: Envelope

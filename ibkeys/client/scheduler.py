@@ -37,7 +37,7 @@ from ibkeys.client.statistics import Statistics
 from ibkeys.mad import offsets as at
 from ibkeys.mad.const import SET
 from ibkeys.mad.smp import TID_MASK
-from ibkeys.umad.requests import Requests
+from ibkeys.umad.port import Requests
 
 PER_NODE: Final = 4
 """Most SMPs in flight to one node."""

@@ -19,8 +19,7 @@ from ibkeys.mad.const import DIRECTED_ROUTE, LID_ROUTED, MAD_SIZE, SMP_CLASSES
 from ibkeys.umad import devices
 from ibkeys.umad.descriptor import GONE, Descriptor, failed
 from ibkeys.umad.devices import binding, list_cas
-from ibkeys.umad.port import Answer, Incoming, LocalPort, Outgoing, SendFailure
-from ibkeys.umad.requests import Requests
+from ibkeys.umad.port import Answer, Incoming, LocalPort, Outgoing, Requests, SendFailure
 
 __all__ = ["LibibumadPort", "list_cas", "open_port"]
 
