@@ -169,14 +169,9 @@ def show_frames(wanted: bool = True) -> None:
 def require_stdout() -> None:
     """Flush standard output. Raises StdoutFailed when it cannot be written although its reader is still there."""
     sys.stdout.flush()
-    failure = stdout_failure()
+    failure = streams.failure_of(sys.stdout)
     if failure is not None and not streams.reader_is_gone(sys.stdout):
         raise StdoutFailed(str(failure)) from failure
-
-
-def stdout_failure() -> OSError | None:
-    """Return why nothing that is written to standard output arrives any more, None if it does."""
-    return streams.failure_of(sys.stdout)
 
 
 def flush() -> None:

@@ -114,7 +114,8 @@ def write_table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 def write_columns(fields: Sequence[Field], rows: Iterable[Row]) -> None:
     """Write a table of those *fields* that have a title."""
     shown = [field for field in fields if field.title]
-    write_table([field.short_title for field in shown], ([field.cell(row) for field in shown] for row in rows))
+    cells = ([field.cell(row) for field in shown] for row in rows)
+    write_each(table_lines([field.short_title for field in shown], cells))
 
 
 def table_lines(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, Literal, Self, get_args
+from typing import Any, Final, Literal, Self, get_args
 
 from ibkeys.errors import EncodeError
 from ibkeys.keys.number import parse_number, quoted
@@ -152,3 +152,14 @@ def explain(key: PKey) -> str:
         return f"default partition 0x7fff, {key.membership} member: may talk to {talk}"
     talk = "full and limited members" if key.is_full else "full members only, not to other limited members"
     return f"partition 0x{key.partition:04x}, {key.membership} member: may talk to {talk}"
+
+
+def entry_documents(occupied: Iterable[tuple[int, PKey]] | None) -> list[dict[str, Any]] | None:
+    """Return the entries of a P_Key table that are in use as every JSON document has them, with index, partition and
+    membership; None of a table that was not read."""
+    if occupied is None:
+        return None
+    return [
+        {"index": index, "pkey": str(key), "partition": f"0x{key.partition:04x}", "membership": key.membership}
+        for index, key in occupied
+    ]

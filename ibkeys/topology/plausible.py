@@ -16,6 +16,7 @@ Problem = tuple[str, str]
 """The field that is meant, by the standard's name, and a sentence."""
 
 NO_ENTRIES: Final = "NodeInfo says PartitionCap 0: every port has room for one P_Key at least"
+_NO_PORT_GUID: Final[Problem] = ("PortGUID", "NodeInfo says PortGUID 0: no port has it")
 _PORT_STATES: Final = frozenset(map(int, PortState)) - {PortState.NO_CHANGE}
 
 
@@ -29,8 +30,8 @@ def node_problems(said: NodeInfo) -> list[Problem]:
         found.append(("NumPorts", f"NodeInfo says NumPorts {ports}: a node has 1 to {MAX_PORT} ports"))
     if not said.node_guid:
         found.append(("NodeGUID", "NodeInfo says NodeGUID 0: no node has it"))
-    if kind == NodeType.SWITCH:
-        found += _port_guid_problem(said)
+    if kind == NodeType.SWITCH and not said.port_guid:
+        found.append(_NO_PORT_GUID)
     if not said.partition_cap:
         found.append(("PartitionCap", NO_ENTRIES))
     return found
@@ -39,7 +40,7 @@ def node_problems(said: NodeInfo) -> list[Problem]:
 def arrival_problems(said: NodeInfo, over_link: bool) -> list[Problem]:
     """Return what is impossible in NodeInfo about the port that was reached. *over_link*: by a link, so not port 0."""
     ports, num, on_switch = said.num_ports, said.local_port_num, said.node_type == NodeType.SWITCH
-    found = [] if on_switch else _port_guid_problem(said)
+    found: list[Problem] = [] if on_switch or said.port_guid else [_NO_PORT_GUID]
     if ports and num > ports:
         found.append(("LocalPortNum", f"NodeInfo says LocalPortNum {num} of NumPorts {ports}: there is no such port"))
     elif ports and not num and (over_link or not on_switch):
@@ -74,7 +75,3 @@ def check_port_numbers(node: Node, port: Port) -> None:
     for field, text in (*node_problems(node.node_info), *arrival_problems(node.node_info, over_link=bool(node.path))):
         if field in ("NumPorts", "LocalPortNum"):
             raise ImpossibleValue(f"{port}: {text}; the node is defective or lies")
-
-
-def _port_guid_problem(said: NodeInfo) -> list[Problem]:
-    return [] if said.port_guid else [("PortGUID", "NodeInfo says PortGUID 0: no port has it")]

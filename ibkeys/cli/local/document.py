@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ibkeys.cli.listing.entries import entry_documents
 from ibkeys.cli.showing import values_of
+from ibkeys.keys.pkey import entry_documents
 
 if TYPE_CHECKING:
     from ibkeys.host.kernel.functions import MappedFunction

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from ibkeys.cli import exits
 from ibkeys.cli.addresses import GivenPort
-from ibkeys.cli.listing.entries import entry_documents
 from ibkeys.cli.opening import is_simulated
 from ibkeys.cli.options import Where
 from ibkeys.cli.showing import Sheet
 from ibkeys.errors import PortDown, TransportError
+from ibkeys.keys.pkey import entry_documents
 
 if TYPE_CHECKING:
     from ibkeys.host.kernel.ports import KernelPort

@@ -14,7 +14,6 @@ from ibkeys.cli.documents.p_key import PKEY_ADD, PKEY_REMOVE, PKEY_SET, PKEY_SHO
 from ibkeys.cli.documents.shared import P_KEY_ENTRY
 from ibkeys.cli.exits import clean, write, write_each
 from ibkeys.cli.help.command import command
-from ibkeys.cli.listing.entries import entry_documents
 from ibkeys.cli.listing.folding import fold_rows, indented, is_folded, width_of_output
 from ibkeys.cli.options import AskedChange, Kind, ShownPorts
 from ibkeys.cli.render import UNREADABLE, heading_of, write_columns, write_document, write_table
@@ -23,7 +22,7 @@ from ibkeys.cli.showing import NAMING, Sheet, finish, naming, read_sheet, write_
 from ibkeys.cli.types import parse_p_key
 from ibkeys.errors import EncodeError, TransportError, UsageError
 from ibkeys.keys.number import parse_number, quoted
-from ibkeys.keys.pkey import EMPTY, PKey
+from ibkeys.keys.pkey import EMPTY, PKey, entry_documents
 from ibkeys.printable import counted, named
 from ibkeys.topology.names.folded import FoldedNames
 

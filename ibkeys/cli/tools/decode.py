@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from ibkeys.cli import exits, options
+from ibkeys.cli import exits, options, streams
 from ibkeys.cli.documents.explained import DECODE
 from ibkeys.cli.documents.field import NOTHING
 from ibkeys.cli.exits import write, write_exact
@@ -96,7 +96,7 @@ def _decode_lines(attribute: str | None, show_keys: bool) -> int:
             failed += 1
             document = {"error": f"line {number}: {error}"}
         write_exact(json.dumps({"schema": DECODE.schema, **document}))
-        if exits.stdout_failure() is not None:
+        if streams.failure_of(sys.stdout) is not None:
             break  # the input may have no end
     if failed:
         exits.warn(f"{counted(failed, 'line')} could not be decoded", "error")

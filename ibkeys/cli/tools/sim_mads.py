@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ibkeys.cli import exits, options
+from ibkeys.cli import exits, options, streams
 from ibkeys.cli.exits import write
 from ibkeys.errors import IbkeysError
 
@@ -57,7 +58,7 @@ def _print_mad(seen: PassedMad) -> None:
     note = f" ({seen.note})" if seen.note else ""
     write(exits.clean(f"{seen.client.slot} {'>' if seen.out else '<'} {summary(seen.mad)}{lids}{note}"))
     exits.flush()
-    failure = exits.stdout_failure()
+    failure = streams.failure_of(sys.stdout)
     if failure is not None:
         raise exits.StdoutFailed(str(failure))
 

@@ -71,7 +71,7 @@ class EventSink:
         self._notifier.alive()
         if self._commands is not None:
             self._commands.tend()
-        elif exits.stdout_failure() is not None:
+        elif streams.failure_of(sys.stdout) is not None:
             raise ReaderGone
 
     def end(self, summary: Summary) -> None:
