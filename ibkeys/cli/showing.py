@@ -73,8 +73,6 @@ def read_sheet(
     *read_more* reads what no sweep does, of the ports that are listed. *keeps*: a filter of this command alone. Raises
     what `Fabric.find_port` and the reads raise; a sweep goes on past what fails and lists it.
     """
-    from ibkeys.discovery.wanted import Wanted
-
     chosen, words = PortFilter(asked.listing, keeps), asked.words
     several = given_set(words, asked.kind) if not asked.every_port else None
     given = given_port(words, asked.kind, asked.every_port) if several is None else GivenPort(None, None)
@@ -86,6 +84,8 @@ def read_sheet(
             ports, errors = _read_ports(source, given, read)
             sheet = Sheet([], errors, is_sweep=len(ports) > 1)
         else:
+            from ibkeys.discovery.wanted import Wanted
+
             found = sweep_for(source, asked.where, chosen, Wanted(p_keys=p_keys), several)
             ports = chosen.kept(found)
             sheet = Sheet([], errors_of(found, chosen.concerns), found.unreached, True, found)

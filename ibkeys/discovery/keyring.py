@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ibkeys.keys.mkey import NO_MKEY, MKey
-from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import LinkEnd, Port
 
 if TYPE_CHECKING:
     from ibkeys.keys.classkey import ClassKey
     from ibkeys.mad.classes.gmp import ClassName
+    from ibkeys.topology.model import Topology
 
 OPEN_LEVELS = frozenset({0, 1})
 """M_KeyProtectBits at which a Get without the key is answered, counts nothing and starts no lease (IBA 14.2.4)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ibkeys.client.request import Envelope
 from ibkeys.client.smp import Outcome, SmpClient, Task
@@ -11,8 +11,10 @@ from ibkeys.errors import IbkeysError, MadStatusError, NoReply
 from ibkeys.mad.attributes import Attribute, GUIDInfo, PKeyTable, PortInfo
 from ibkeys.mad.const import GUIDS_PER_BLOCK, P_KEYS_PER_BLOCK, MadStatus
 from ibkeys.mad.virtualization import VirtualizationInfo
-from ibkeys.topology.model import Topology, Trouble
 from ibkeys.topology.nodes import Port
+
+if TYPE_CHECKING:
+    from ibkeys.topology.model import Topology
 
 AT_ONCE: Final = 64
 """Most blocks of tables that are asked for in one request. A table may have 2,048, and very many ports may claim so:
@@ -101,6 +103,8 @@ def read_alias_guids(client: SmpClient, found: Topology, named: Iterable[int]) -
 def _read_aliases(client: SmpClient, port: Port, found: Topology) -> Task:
     problem = yield from read_guid_info(port, gets_to(client, port))
     if problem is not None:
+        from ibkeys.topology.troubles import Trouble
+
         found.troubles.append(Trouble.of(port, GUIDInfo.name, problem))
 
 

@@ -20,8 +20,6 @@ from ibkeys.client.limits import Limits
 from ibkeys.client.smp import Route, SmpClient, Task, Timing
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.own_port import about_own_key, check_own_port
-from ibkeys.discovery.tables import read_alias_guids
-from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import AddressError, IbkeysError, NoReply, SendRefused, Unreachable
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.open_port import OpenPort
@@ -30,7 +28,6 @@ from ibkeys.mad.attributes import NodeDescription, NodeInfo, PortInfo
 from ibkeys.mad.const import MgmtClass, PortPhysicalState
 from ibkeys.store.paths import StorePaths
 from ibkeys.topology.find import candidates, find_port, find_ports, number_meant, pick
-from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Node, Port
 from ibkeys.topology.plausible import check_port_numbers
 from ibkeys.umad.port import UmadPort
@@ -42,8 +39,10 @@ if TYPE_CHECKING:  # what few commands use is loaded by its use
     from ibkeys.discovery.cost import SweepCost
     from ibkeys.discovery.links.check import LinkCheck
     from ibkeys.discovery.port_counters import ConstraintErrors, CountersOrError
+    from ibkeys.discovery.wanted import OnFound, Wanted
     from ibkeys.keys.smkey import SMKey
     from ibkeys.mad.classes.gmp import KeyClass
+    from ibkeys.topology.model import Topology
 
 
 class Fabric(OpenPort):
@@ -85,6 +84,7 @@ class Fabric(OpenPort):
         when the local port cannot be read. Every other failure is in ``Topology.troubles``.
         """
         from ibkeys.discovery.discover import discover
+        from ibkeys.discovery.wanted import Wanted
 
         wanted = wanted or Wanted(p_keys=p_keys)
         before = dict(self.client.statistics.by_attribute)
@@ -109,6 +109,8 @@ class Fabric(OpenPort):
     def read_alias_guids(self, found: Topology, named: Iterable[int]) -> None:
         """Read the alias GUIDs of *found*, the last sweep, if one of the GUIDs *named* is no end port's own; see
         `ibkeys.discovery.tables.read_alias_guids`."""
+        from ibkeys.discovery.tables import read_alias_guids
+
         read_alias_guids(self.client, found, named)
 
     def sa(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from ibkeys.client.limits import Limits
 from ibkeys.client.smp import Route, SmpClient, Timing
@@ -11,9 +12,11 @@ from ibkeys.discovery.keyring import KeyRing
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.attributes import Attribute
 from ibkeys.mad.const import Method
-from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
 from ibkeys.umad.port import LocalPort, UmadPort
+
+if TYPE_CHECKING:  # a read of one port makes none
+    from ibkeys.topology.model import Topology
 
 
 class OpenPort(Closing):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ibkeys.client.address import Address, DirectedAddress, GuidAddress, LidAddress, NameAddress
 from ibkeys.errors import AddressError, Unreachable, UsageError
@@ -14,7 +14,9 @@ from ibkeys.printable import clean, counted
 from ibkeys.topology.names.patterns import is_pattern, split_description
 from ibkeys.topology.nodes import Node, Port
 from ibkeys.topology.plausible import check_port_numbers
-from ibkeys.topology.searched import Searched
+
+if TYPE_CHECKING:
+    from ibkeys.topology.searched import Searched
 
 _NAMED: Final = 8
 """So many nodes are named where one is meant."""
