@@ -137,8 +137,8 @@ def open_fabric(
             raise UsageError("omit local=: an open port cannot move")
         names = _names(node_names) if node_names else {}
         umad = umad or open_port(cast("str | Subnet", backend), local)
-        simulated, state = _simulation_of(umad)
-        paths = (stores or Stores()).paths(simulated, state)
+        subnet, state = _simulation_of(umad)
+        paths = (stores or Stores()).paths(subnet is not None, state)
         sources = _sources(keys or Keys(), paths)
         ring, warnings = load_ring(sources)
         fabric = Fabric(umad, ring, timing, names, limits)
@@ -148,8 +148,9 @@ def open_fabric(
             umad.close()
         raise
     fabric.stores = paths
-    fabric.is_simulated = simulated
-    fabric.warnings = [*_assumed_of(umad), *warnings, *(of_sa.warnings if of_sa is not None else ())]
+    fabric.is_simulated = subnet is not None
+    assumed = _about_assumed(subnet) if subnet is not None else []
+    fabric.warnings = [*assumed, *warnings, *(of_sa.warnings if of_sa is not None else ())]
     if isinstance(backend, str):
         fabric.as_options = partial(_as_options, backend, local or Local(), keys or Keys(), paths, fabric, node_names)
     fabric.reload_keys = partial(_reload_keys, fabric, ring, sources, of_sa)
@@ -205,16 +206,15 @@ def _as_port(backend: Subnet | UmadPort) -> UmadPort | None:
     return cast("UmadPort", backend) if hasattr(backend, "recv") else None
 
 
-def _simulation_of(umad: UmadPort) -> tuple[bool, Path | None]:
-    """Return whether a port is on a simulated subnet, and the file that this is kept in."""
+def _simulation_of(umad: UmadPort) -> tuple[Subnet | None, Path | None]:
+    """Return the simulated subnet that a port is on, None for a real one, and the file that this is kept in."""
     port = innermost(umad)
-    return hasattr(port, "subnet"), getattr(port, "state_path", None)
+    return getattr(port, "subnet", None), getattr(port, "state_path", None)
 
 
-def _assumed_of(umad: UmadPort) -> list[str]:
+def _about_assumed(subnet: Subnet) -> list[str]:
     """Return what is to be said of a subnet that was made of a snapshot, in which some ports lack something."""
-    subnet = getattr(innermost(umad), "subnet", None)
-    lacking = [str(each) for each in subnet.assumed if each.count is not None] if subnet is not None else []
+    lacking = [str(each) for each in subnet.assumed if each.count is not None]
     return [f"simulated, and not as it was recorded: {'; '.join(lacking)}"] if lacking else []
 
 
