@@ -1,0 +1,160 @@
+"""Our libibumad as a library: its interface, what it does claim by claim, and what sanitizers see of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.corpus import DATA
+from tests.integration.ibsim import ROOT
+from tests.integration.own_umad import LIBRARY, OwnUmad
+
+SOURCES = ROOT / "native" / "umad-sim"
+CONFORMANCE = ROOT / "tests" / "conformance"
+TWO_SWITCH = DATA / "fabrics" / "two-switch.net"
+LIMIT = 240.0
+
+STRINGS = """
+import ctypes, json, sys
+library = ctypes.CDLL(sys.argv[1])
+for name in ("class", "method", "common_mad_status", "sa_mad_status", "attribute"):
+    getattr(library, f"umad_{name}_str").restype = ctypes.c_char_p
+classes = range(256)
+big = lambda number: number >> 8 | (number & 0xFF) << 8
+print(json.dumps([
+    [library.umad_class_str(each).decode() for each in classes],
+    [[library.umad_method_str(each, method).decode() for method in range(256)] for each in (1, 3, 4, 0x81)],
+    [library.umad_common_mad_status_str(big(status)).decode() for status in range(0x20)],
+    [library.umad_sa_mad_status_str(big(status << 8)).decode() for status in range(32)],
+    [[library.umad_attribute_str(each, big(number)).decode() for number in range(256)] for each in (1, 3, 4, 7, 0x81)],
+    [library.umad_attribute_str(3, big(0xFF90)).decode(), library.umad_attribute_str(1, big(0xFF90)).decode()],
+]))
+"""
+
+
+@pytest.fixture(scope="module")
+def fabric() -> Iterator[OwnUmad]:
+    with OwnUmad(TWO_SWITCH, links="active") as served:
+        yield served
+        assert served.counts().get("internal errors", 0) == 0
+
+
+def compiler() -> str:
+    found = shutil.which("cc")
+    assert found is not None, "no C compiler: apt-get install gcc libc6-dev"
+    return found
+
+
+def symbols(library: str | Path) -> set[str]:
+    """Return the functions of a library with their versions."""
+    done = subprocess.run(["objdump", "-T", str(library)], capture_output=True, text=True, check=True, timeout=60)
+    return set(re.findall(r"DF \.text\s+\S+\s+(IBUMAD_\S+\s+umad_\w+)", done.stdout))
+
+
+def system_library() -> str:
+    found = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=True, timeout=60).stdout
+    path = re.search(r"libibumad\.so\.3 .*=> (\S+)", found)
+    assert path is not None, "libibumad3 is not installed"
+    return path[1]
+
+
+def test_it_has_all_functions_of_libibumad_with_their_versions() -> None:
+    ours = symbols(LIBRARY)
+    assert symbols(system_library()) <= ours
+    names = {each.split()[1] for each in ours}
+    assert len(names) == len(ours)
+    assert {"umad_open_smi_port", "umad_get_smi_gsi_pairs", "umad_get_smi_gsi_pair_by_ca_name"} <= names
+
+
+def test_it_exports_nothing_else() -> None:
+    done = subprocess.run(["nm", "-D", "--defined-only", str(LIBRARY)], capture_output=True, text=True, check=True)
+    others = [
+        line.split()[2] for line in done.stdout.splitlines() if not line.split()[2].startswith(("umad_", "IBUMAD_"))
+    ]
+    assert others == []
+
+
+def test_it_has_the_words_of_libibumad() -> None:
+    said = [
+        json.loads(
+            subprocess.run(
+                [sys.executable, "-c", STRINGS, str(library)], capture_output=True, text=True, check=True, timeout=60
+            ).stdout
+        )
+        for library in (LIBRARY, system_library())
+    ]
+    assert said[0] == said[1]
+
+
+Build = Callable[..., Path]
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    """Compile a program with our library's own sources, and options of the compiler."""
+    folder = tmp_path_factory.mktemp("built")
+
+    def make(name: str, *options: str) -> Path:
+        built = folder / (name + "".join(options).replace("=", "-"))
+        own = [str(SOURCES / each) for each in ("devices.c", "mads.c", "wire.c", "words.c")]
+        common = ["-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]
+        command = [compiler(), *common, *options, "-o", str(built), str(CONFORMANCE / f"{name}.c"), *own]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        return built
+
+    return make
+
+
+def run(fabric: OwnUmad, program: Path, *words: str, host: str = "node01") -> subprocess.CompletedProcess[str]:
+    settings = {
+        "IBKEYS_SIM_HOST": host,
+        "ASAN_OPTIONS": "halt_on_error=1:detect_leaks=1",
+        "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+        "TSAN_OPTIONS": "halt_on_error=1",
+    }
+    return fabric.run([str(program), *words], LIMIT, env=settings)
+
+
+def test_every_claim_holds(fabric: OwnUmad, tmp_path: Path) -> None:
+    """The program is linked to the library as any other; nothing of ours is in it."""
+    built = tmp_path / "umad"
+    command = [compiler(), "-Wall", "-o", str(built), str(CONFORMANCE / "umad.c"), system_library()]
+    subprocess.run(command, check=True, timeout=120)
+    done = run(fabric, built)
+    wrong = [line for line in done.stdout.splitlines() if not line.startswith("ok")]
+    assert (done.returncode, wrong) == (0, []), done.stdout + done.stderr
+    assert len(done.stdout.splitlines()) > 50
+
+
+def test_every_claim_holds_on_a_switch(fabric: OwnUmad, build: Build) -> None:
+    done = run(fabric, build("umad"), host="MF0;switch-a:IS5023/U1")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("program", ["umad", "stress"])
+def test_address_and_undefined_behaviour_sanitizers_see_nothing(fabric: OwnUmad, build: Build, program: str) -> None:
+    built = build(program, "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    done = run(fabric, built, *(["forks"] if program == "stress" else []))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Sanitizer" not in done.stderr
+
+
+def test_thread_sanitizer_sees_nothing(fabric: OwnUmad, build: Build) -> None:
+    done = run(fabric, build("stress", "-fsanitize=thread"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "ThreadSanitizer" not in done.stderr
+
+
+def test_programs_that_died_left_nothing(fabric: OwnUmad, build: Build) -> None:
+    run(fabric, build("stress"), "forks")
+    fabric.wait_until(lambda: not fabric.steer("clients"))
+    assert len(os.listdir(f"/proc/{fabric.pid}/fd")) < 32
