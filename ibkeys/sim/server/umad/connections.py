@@ -43,6 +43,11 @@ _FIRST_SLOT: Final = 1000
 """Numbers that none of the clients of ibsim's protocol has."""
 
 
+_PLAIN_SEND: Final = wire.RECORD.pack(Kind.SEND, 0)
+_HEADER: Final = slice(wire.RECORD.size, wire.RECORD.size + wire.HEADER_SIZE)
+_MAD: Final = slice(_HEADER.stop, _HEADER.stop + wire.INLINE)
+
+
 class _Malformed(Exception):
     """A record that no library of ours sends."""
 
@@ -222,10 +227,13 @@ class Connections:
                 raw, ancillary, _, _ = opened.socket.recvmsg(wire.MOST_RECORD, _SPACE, socket.MSG_CMSG_CLOEXEC)
             except BlockingIOError:
                 return
-            descriptors = _descriptors(ancillary) if ancillary else []
+            if not raw:
+                raise ConnectionResetError
+            if not ancillary and raw[: wire.RECORD.size] == _PLAIN_SEND and _HEADER.stop < len(raw) <= _MAD.stop:
+                self._mads.send(opened, raw[_HEADER], raw[_MAD])
+                continue
+            descriptors = _descriptors(ancillary)
             try:
-                if not raw:
-                    raise ConnectionResetError
                 self._record(opened, raw, descriptors)
             finally:
                 for descriptor in descriptors:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import errno
 from collections import Counter, deque
 from collections.abc import Callable
-from functools import partial
-from typing import Final, NamedTuple
+from functools import lru_cache, partial
+from typing import Final, NamedTuple, TypeGuard
 
 from ibkeys.keys.pkey import PARTITION_MASK, match_in_table
 from ibkeys.mad import offsets as at
@@ -38,9 +38,11 @@ _DEFAULT_INDEX: Final = 0
 
 
 class _Arrival(NamedTuple):
-    """How the MAD that is being carried arrives: what a delivery does not say."""
+    """How the MAD that is being carried arrives: what a delivery does not say. Without ``path_bits`` they are those of
+    ``dlid``."""
 
     dlid: int
+    path_bits: int | None = None
     sl: int = 0
     grh: bytes | None = None
     p_key_index: int = _DEFAULT_INDEX
@@ -144,20 +146,25 @@ class MadLayer:
         if not transfers and key in opened.sends:
             opened.page.done(mad)
             return errno.EINVAL
+        if not transfers:
+            outcome, back = self._carry(opened, mad, address)
+            if sent.timeout and _is_answer(outcome, mad, with_rmpp):  # as nearly all: nothing need be kept for it
+                opened.page.done(mad)
+                self._give(agent, outcome[0].mad, outcome[0].slid, back)
+                return 0
         timeout = sent.timeout / 1000 if sent.timeout < _FOR_EVER else float("inf")
         send = Send(agent, key, header, mad, address, timeout, sent.retries)
         if transfers:
             send.transfer = rmpp.Transfer(mad)
             opened.sends[key] = send
-        elif timeout:
-            opened.sends[key] = send
-        else:
-            opened.page.done(mad)
-        if send.transfer is not None:
             self._carry_segments(send, send.transfer.send())
             self._expect(send)
         else:
-            self._attempt(send)
+            if timeout:
+                opened.sends[key] = send
+            else:
+                opened.page.done(mad)
+            self._take_back(send, outcome, back)
         self._carry_own()
         return 0
 
@@ -167,16 +174,19 @@ class MadLayer:
             return errno.EIO if number < MOST_AGENTS else errno.EINVAL
         if len(mad) > MAD_SIZE and not (_has_rmpp(agent, mad) and rmpp.is_active(mad)):
             return errno.EINVAL
-        if mad[at.MGMT_CLASS] == DIRECTED_ROUTE and not _begins_here(mad.ljust(MAD_SIZE, b"\0"), opened.port):
+        if mad[at.MGMT_CLASS] == DIRECTED_ROUTE and not _begins_here(mad, opened.port):
             return errno.EINVAL
         return 0
 
     def _attempt(self, send: Send) -> None:
-        """Send a MAD without RMPP, for the first time or again."""
+        """Send a MAD without RMPP again."""
+        self._take_back(send, *self._carry(send.agent.at, send.mad, send.address))
+
+    def _take_back(self, send: Send, outcome: Outcome, back: _Arrival) -> None:
+        """Take what the fabric answered to a MAD, and wait for what a program will answer."""
         opened = send.agent.at
-        mad = send.mad.ljust(MAD_SIZE, b"\0")
-        self._carry(opened, mad, send.address)
-        if _is_local(mad) and opened.sends.get(send.key) is send:
+        self._take_answers(opened.port, outcome, back)
+        if _is_local(send.mad) and opened.sends.get(send.key) is send:
             self._end(send)  # the driver has consumed it, and nothing is given up (handle_outgoing_dr_smp)
         self._expect(send)
 
@@ -231,27 +241,30 @@ class MadLayer:
             for _ in range(_AT_ONCE):
                 if not self._own:
                     return
-                self._carry(*self._own.popleft())
+                opened, mad, address = self._own.popleft()
+                self._take_answers(opened.port, *self._carry(opened, mad, address))
         finally:
             self._carrying = False
         self._loop.at(0, self._carry_own)
 
-    def _carry(self, opened: OpenPort, mad: bytes, address: wire.Address) -> None:
-        """Send a MAD of 256 bytes from the port, and give back what its agents in the fabric answer."""
+    def _carry(self, opened: OpenPort, mad: bytes, address: wire.Address) -> tuple[Outcome, _Arrival]:
+        """Send a MAD from the port; returns what agents in the fabric answer, and how that arrives."""
         port, dlid = opened.port, address.lid
+        if len(mad) < MAD_SIZE:
+            mad = mad.ljust(MAD_SIZE, b"\0")
         if self._watch is not None:
             slid = PERMISSIVE_LID if mad[at.MGMT_CLASS] == DIRECTED_ROUTE else port.lid
             self._watch(PassedMad(opened, True, mad, slid, dlid, address.qpn))
         before = self._arrival
         try:
             if mad[at.MGMT_CLASS] in SMP_CLASSES:
-                self._arrival = _Arrival(dlid)
-                outcome: Outcome = self._subnet.send(_leaving(mad), port, dlid)
-                back = _Arrival(port.lid | address.path_bits)
-            else:
-                outcome, back = self._carry_gmp(port, mad, address)
+                self._arrival = _arrival(dlid)
+                return self._subnet.carrier.send(_leaving(mad), port, dlid), _arrival(dlid, address.path_bits)
+            return self._carry_gmp(port, mad, address)
         finally:
             self._arrival = before
+
+    def _take_answers(self, port: Port, outcome: Outcome, back: _Arrival) -> None:
         if isinstance(outcome, Drop):
             self._counts["lost"] += 1
             return
@@ -263,7 +276,7 @@ class MadLayer:
 
     def _carry_gmp(self, port: Port, mad: bytes, address: wire.Address) -> tuple[Outcome, _Arrival]:
         """Carry a GMP with its P_Key, which switches and the receiver check; the answer comes with theirs."""
-        back = _Arrival(port.lid | address.path_bits, address.sl)
+        back = _Arrival(address.lid, address.path_bits, address.sl)
         p_keys = port.p_keys
         p_key = p_keys[address.p_key_index] if address.p_key_index < len(p_keys) else 0
         if not p_key & PARTITION_MASK:
@@ -275,7 +288,7 @@ class MadLayer:
         if index is None:
             return Drop.P_KEY, back
         grh = None if address.grh is None else wire.grh_from(address.grh, port.gid)
-        self._arrival = _Arrival(address.lid, address.sl, grh, index)
+        self._arrival = _Arrival(address.lid, None, address.sl, grh, index)
         outcome = self._subnet.send(mad, port, address.lid)
         if isinstance(outcome, Drop) or not outcome:
             return outcome, back
@@ -297,7 +310,7 @@ class MadLayer:
 
     def _arrived(self, port: Port, delivery: Delivery) -> bool:
         """Take what comes to a port from the fabric; returns whether an agent is there for it."""
-        taken = self._deliver(port, delivery, self._arrival or _Arrival(port.lid))
+        taken = self._deliver(port, delivery, self._arrival or _arrival(port.lid))
         self._carry_own()
         return taken
 
@@ -309,12 +322,8 @@ class MadLayer:
         mgmt_class = mad[at.MGMT_CLASS]
         if mgmt_class == DIRECTED_ROUTE and not is_response(mad):
             mad = mad[: at.HOP_POINTER] + bytes((mad[at.HOP_COUNT] + 1,)) + mad[at.HOP_COUNT :]
-        path_bits = arrival.dlid & (1 << port.lmc) - 1 if arrival.dlid != PERMISSIVE_LID else 0
-        address = wire.Address(
-            queue_pair(mgmt_class), delivery.slid, arrival.sl, path_bits, arrival.grh, arrival.p_key_index
-        )
         if _has_rmpp(agent, mad) and rmpp.is_active(mad):
-            whole = self._take_part(agent, mad, address)
+            whole = self._take_part(agent, mad, _sender(mad, delivery.slid, arrival, port))
             if whole is None:
                 return True
             mad = whole
@@ -326,16 +335,25 @@ class MadLayer:
                     return False
             else:
                 self._end(send)
-        if self._watch is not None:
-            self._watch(PassedMad(agent.at, False, mad[:MAD_SIZE], delivery.slid, arrival.dlid, address.qpn))
-        self._write(agent.at, wire.received(agent.id, address, mad), mad)
+        self._give(agent, mad, delivery.slid, arrival)
         return True
+
+    def _give(self, agent: Agent, mad: bytes, slid: int, arrival: _Arrival) -> None:
+        """Give a received MAD to the program of *agent*."""
+        opened = agent.at
+        if self._watch is not None:
+            self._watch(PassedMad(opened, False, mad[:MAD_SIZE], slid, opened.port.lid, queue_pair(mad[at.MGMT_CLASS])))
+        self._write(opened, wire.received(agent.id, _sender(mad, slid, arrival, opened.port), mad), mad)
 
     def _write(self, opened: OpenPort, record: bytes, mad: bytes = b"") -> None:
         if len(opened.waiting) >= MOST_WAITING:
             self._counts["lost"] += 1
-        elif not opened.write(record, mad):
-            self._busy(opened)
+            return
+        try:
+            if not opened.write(record, mad):
+                self._busy(opened)
+        except OSError:  # nobody is there any more, which its own connection says too
+            self._counts["lost"] += 1
 
     # RMPP (ib_process_rmpp_recv_wc)
 
@@ -443,8 +461,36 @@ def _has_rmpp(agent: Agent, mad: bytes) -> bool:
     return agent.does_rmpp and has_rmpp(mad[at.MGMT_CLASS])
 
 
+_arrival: Final = lru_cache(maxsize=1024)(_Arrival)
+"""An arrival as those before."""
+
+
+@lru_cache(maxsize=1024)
+def _address(qpn: int, slid: int, arrival: _Arrival, path_bits: int) -> wire.Address:
+    return wire.Address(qpn, slid, arrival.sl, path_bits, arrival.grh, arrival.p_key_index)
+
+
+def _sender(mad: bytes, slid: int, arrival: _Arrival, port: Port) -> wire.Address:
+    """Return who sent a MAD that arrived at *port*, and how it came."""
+    path_bits = arrival.path_bits
+    if path_bits is None:
+        path_bits = arrival.dlid & (1 << port.lmc) - 1 if arrival.dlid != PERMISSIVE_LID else 0
+    return _address(queue_pair(mad[at.MGMT_CLASS]), slid, arrival, path_bits)
+
+
+def _is_answer(outcome: Outcome, request: bytes, with_rmpp: bool) -> TypeGuard[list[Delivery]]:
+    """Whether *outcome* is one answer to *request* that has come already."""
+    if isinstance(outcome, Drop) or len(outcome) != 1 or outcome[0].delay:
+        return False
+    mad = outcome[0].mad
+    if not mad[at.METHOD] & at.RESPONSE or mad[at.TRANSACTION_ID] != request[at.TRANSACTION_ID]:
+        return False
+    return not request[at.METHOD] & at.RESPONSE and not (with_rmpp and rmpp.is_active(mad))
+
+
 def _begins_here(mad: bytes, port: Port) -> bool:
     """Whether a directed route can start, or go on, at *port* (Linux smi.c: smi_handle_dr_smp_send)."""
+    mad = mad.ljust(MAD_SIZE, b"\0") if len(mad) < MAD_SIZE else mad
     hops, pointer = mad[at.HOP_COUNT], mad[at.HOP_POINTER]
     is_switch = port.node.is_switch
     if hops > 63:

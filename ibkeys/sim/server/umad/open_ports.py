@@ -113,7 +113,7 @@ class OpenPort:
         """Returns False when the socket takes no more. Raises OSError when nobody is there."""
         try:
             if len(mad) <= wire.INLINE:
-                self.socket.send(record, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+                self.socket.send(record)
                 return True
             return self._write_in_memory(record, mad)
         except BlockingIOError:
@@ -126,7 +126,7 @@ class OpenPort:
             while rest:
                 rest = rest[os.write(memory, rest) :]
             rights = socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [memory])
-            self.socket.sendmsg([record], [rights], socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+            self.socket.sendmsg([record], [rights])
         finally:
             os.close(memory)
         return True

@@ -36,6 +36,7 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 MAGIC: Final = 0x44414D55
@@ -198,8 +199,12 @@ def reply(error: int, number: int = 0) -> bytes:
     return _REPLY.pack(error, number)
 
 
+@lru_cache(maxsize=1024)
 def parse_outgoing(header: bytes) -> Outgoing:
-    """Read the umad header of a MAD to be sent. Its status, length and Q_Key are not looked at, as in the kernel."""
+    """Read the umad header of a MAD to be sent. Its status, length and Q_Key are not looked at, as in the kernel.
+
+    Nearly all of a program's are alike, so what is read is kept.
+    """
     agent, _, timeout, retries, _ = _HEAD.unpack_from(header)
     qpn, _, lid, sl, path_bits, has_grh = struct.unpack_from(">IIHBBB", header, _HEAD.size)
     return Outgoing(
@@ -228,16 +233,19 @@ def grh_from(sent: bytes, gid: int) -> bytes:
 
 def received(agent: int, address: Address, mad: bytes) -> bytes:
     """Return the record of a received MAD; of a long one the first segment."""
+    return _received_header(agent, address, len(mad)) + mad[:INLINE]
+
+
+@lru_cache(maxsize=1024)
+def _received_header(agent: int, address: Address, length: int) -> bytes:
     qpn, lid, sl, path_bits, grh, p_key_index = address
-    in_memory = len(mad) > INLINE
     return b"".join(
         (
-            _HEAD.pack(agent, 0, 0, 0, HEADER_SIZE + len(mad)),
+            _HEAD.pack(agent, 0, 0, 0, HEADER_SIZE + length),
             struct.pack(">IIHBBB", qpn, 0, lid, sl, path_bits, grh is not None),
             grh or _NO_GRH,
             _P_KEY_INDEX.pack(p_key_index),
-            _IN_MEMORY if in_memory else _RESERVED,
-            mad[:INLINE],
+            _IN_MEMORY if length > INLINE else _RESERVED,
         )
     )
 
