@@ -222,6 +222,12 @@ class Connections:
 
     def _read(self, opened: OpenPort) -> None:
         """Take and carry what the program sent. Raises _Malformed, and OSError when nobody is there any more."""
+        try:
+            self._take(opened)
+        finally:
+            self._mads.send_answers(opened)
+
+    def _take(self, opened: OpenPort) -> None:
         for _ in range(_BATCH):
             try:
                 raw, ancillary, _, _ = opened.socket.recvmsg(wire.MOST_RECORD, _SPACE, socket.MSG_CMSG_CLOEXEC)

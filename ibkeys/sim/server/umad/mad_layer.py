@@ -150,7 +150,7 @@ class MadLayer:
             outcome, back = self._carry(opened, mad, address)
             if sent.timeout and _is_answer(outcome, mad, with_rmpp):  # as nearly all: nothing need be kept for it
                 opened.page.done(mad)
-                self._give(agent, outcome[0].mad, outcome[0].slid, back)
+                self._give(agent, outcome[0].mad, outcome[0].slid, back, at_once=False)
                 return 0
         timeout = sent.timeout / 1000 if sent.timeout < _FOR_EVER else float("inf")
         send = Send(agent, key, header, mad, address, timeout, sent.retries)
@@ -338,14 +338,29 @@ class MadLayer:
         self._give(agent, mad, delivery.slid, arrival)
         return True
 
-    def _give(self, agent: Agent, mad: bytes, slid: int, arrival: _Arrival) -> None:
-        """Give a received MAD to the program of *agent*."""
+    def send_answers(self, opened: OpenPort) -> None:
+        """Write the answers that were kept back: those to all that was taken from a program at a time wake it once."""
+        answers, opened.answers = opened.answers, []
+        for answer in answers:
+            self._write_now(opened, answer)
+
+    def _give(self, agent: Agent, mad: bytes, slid: int, arrival: _Arrival, *, at_once: bool = True) -> None:
+        """Give a received MAD to the program of *agent*; what need not be *at_once* waits for `send_answers`."""
         opened = agent.at
         if self._watch is not None:
             self._watch(PassedMad(opened, False, mad[:MAD_SIZE], slid, opened.port.lid, queue_pair(mad[at.MGMT_CLASS])))
-        self._write(opened, wire.received(agent.id, _sender(mad, slid, arrival, opened.port), mad), mad)
+        record = wire.received(agent.id, _sender(mad, slid, arrival, opened.port), mad)
+        if at_once:
+            self._write(opened, record, mad)
+        else:
+            opened.answers.append(record)
 
     def _write(self, opened: OpenPort, record: bytes, mad: bytes = b"") -> None:
+        if opened.answers:
+            self.send_answers(opened)
+        self._write_now(opened, record, mad)
+
+    def _write_now(self, opened: OpenPort, record: bytes, mad: bytes = b"") -> None:
         if len(opened.waiting) >= MOST_WAITING:
             self._counts["lost"] += 1
             return

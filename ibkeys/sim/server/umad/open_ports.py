@@ -78,7 +78,8 @@ class Page:
 @dataclass(eq=False)
 class OpenPort:
     """One open port of one program. ``slot`` and ``ident`` name it in what the user sees: a number of its own, and the
-    process that opened it. ``waiting``: what the program has not taken yet."""
+    process that opened it. ``waiting``: what the program has not taken yet; ``answers``: what
+    is written to it when all that it sent has been carried."""
 
     slot: int
     ident: int
@@ -88,6 +89,7 @@ class OpenPort:
     agents: dict[int, Agent] = field(default_factory=dict)
     sends: dict[SendKey, Send] = field(default_factory=dict)
     waiting: deque[tuple[bytes, bytes]] = field(default_factory=deque)
+    answers: list[bytes] = field(default_factory=list)
     is_sm: bool = False
 
     def __str__(self) -> str:
