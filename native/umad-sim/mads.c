@@ -292,17 +292,19 @@ static int fill(struct ib_user_mad *mad, size_t size, int memory)
 /* Takes the next MAD, as read() of the kernel's device: 0, or a negative errno with the MAD still there. */
 static int take(int fd, struct ib_user_mad *mad, int *length)
 {
-	struct ib_user_mad *head, *taken;
-	char room[HEADER + WIRE_INLINE], other[HEADER + WIRE_INLINE];
-	struct iovec part = {other, sizeof(other)};
-	ssize_t got = recv(fd, room, sizeof(room), MSG_PEEK | MSG_DONTWAIT);
+	union {
+		struct ib_user_mad head;
+		char bytes[HEADER + WIRE_INLINE];
+	} next, taken;
+	struct ib_user_mad *head = &next.head;
+	struct iovec part = {&taken, sizeof(taken)};
+	ssize_t got = recv(fd, &next, sizeof(next), MSG_PEEK | MSG_DONTWAIT);
 	int memory, failed, size;
 
 	if (!got || (got < 0 && errno == ECONNRESET))
 		wire_end("the simulated fabric is gone");
 	if (got < 0)
 		return -errno;
-	head = (struct ib_user_mad *)room;
 	size = head->addr.reserved[IN_OTHER_MEMORY] ? (int)(head->length - HEADER) : (int)(got - HEADER);
 	if (*length < (size > WIRE_INLINE ? WIRE_INLINE : size))
 		return -EINVAL;
@@ -316,25 +318,24 @@ static int take(int fd, struct ib_user_mad *mad, int *length)
 		wire_end("the simulated fabric is gone");
 	if (got < 0)
 		return -errno;
-	taken = (struct ib_user_mad *)other;
-	size = memory >= 0 ? (int)(taken->length - HEADER) : (int)(got - HEADER);
-	memcpy(mad, taken, HEADER);
+	size = memory >= 0 ? (int)(taken.head.length - HEADER) : (int)(got - HEADER);
+	memcpy(mad, &taken, HEADER);
 	mad->addr.reserved[IN_OTHER_MEMORY] = 0;
 	if (*length < size) {
 		/* Another thread or process took the one that was looked at, and this one does not fit. */
 		struct wire_record record = {WIRE_NOT_TAKEN, memory >= 0 ? WIRE_MEMORY : 0};
-		struct iovec parts[] = {{&record, sizeof(record)}, {other, got}};
+		struct iovec parts[] = {{&record, sizeof(record)}, {&taken, got}};
 
 		wire_send(fd, parts, 2, -1, memory);
 		failed = size > WIRE_INLINE ? -ENOSPC : -EINVAL;
-		memcpy(mad->data, taken->data, *length < got - HEADER ? *length : got - HEADER);
+		memcpy(mad->data, taken.bytes + HEADER, *length < got - HEADER ? *length : got - HEADER);
 	} else if (memory >= 0) {
 		*length = size;
 		failed = fill(mad, size, memory);
 	} else {
 		*length = size;
 		failed = 0;
-		memcpy(mad->data, taken->data, size);
+		memcpy(mad->data, taken.bytes + HEADER, size);
 	}
 	if (memory >= 0)
 		close(memory);

@@ -32,8 +32,6 @@ TICK: Final = 1.0
 """Seconds between two looks for clients that died and for changes to save."""
 SAVING_SHARE: Final = 20
 """Saving takes at most one part in so many of the time: a large subnet is saved less often."""
-_SA_DATA: Final = 168
-"""Bytes of SA data that arrive unharmed: libumad2sim's reader hands on 224 bytes of a MAD, the header has 56."""
 
 
 class Server(Closing):
@@ -126,7 +124,6 @@ class Server(Closing):
             self._control.close()
             raise
         self._loop.register(self._control.fileno(), self._attachments.read)
-        subnet.carrier.sa_data_limit = _SA_DATA
 
     # The loop
 

@@ -37,6 +37,8 @@ from ibkeys.sim.server.outbox import DEAD, Outbox, PassedMad, Watch
 BATCH: Final = 32
 """Most packets taken from one client before the others have their turn, and before it gets its answers: it shall not
 wait for those of all that it has in flight."""
+SA_DATA: Final = 168
+"""Bytes of SA data that arrive unharmed: libumad2sim's reader hands on 224 bytes of a MAD, the header has 56."""
 _OF_MANAGER: Final = frozenset({*SMP_CLASSES, MgmtClass.SUBN_ADM})
 _BEFORE_SLOT: Final = slice(HEADER_SIZE, HEADER_SIZE + SLOT.start)
 _AFTER_SLOT: Final = slice(HEADER_SIZE + SLOT.stop, PACKET_SIZE)
@@ -145,9 +147,11 @@ class Traffic:
         """Let the MAD of a packet go through the subnet; `arrived` notes in ``_takers`` to which programs it went."""
         self._takers.clear()
         self._current = head, mad
-        outcome = self.carrier.send(mad, client.port, head.dlid)
-        self._current = None
-        return outcome
+        self.carrier.sa_data_limit = SA_DATA
+        try:
+            return self.carrier.send(mad, client.port, head.dlid)
+        finally:
+            self.carrier.sa_data_limit = self._current = None
 
     def _settle(self, client: Client, head: Head, mad: bytes, outcome: Outcome) -> None:
         """Give the client its answer, or its request back where nobody answers or will."""

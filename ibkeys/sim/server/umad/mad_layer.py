@@ -89,6 +89,7 @@ class MadLayer:
         """End an open port with its agents; what waits is forgotten, as when a file is closed."""
         for agent in list(opened.agents.values()):
             self._remove(agent)
+        self._own = deque(own for own in self._own if own.opened is not opened)
         beside, detach = self._at[opened.port]
         beside.remove(opened)
         if not beside:
@@ -137,36 +138,41 @@ class MadLayer:
         response = is_response(mad)
         if not response:
             mad = mad[: at.AGENT.start] + agent.number + mad[at.AGENT.stop :]
-        mgmt_class, address = mad[at.MGMT_CLASS], sent.address
-        key: SendKey = response, mgmt_class, mad[at.TRANSACTION_ID], address.lid if response else 0
-        with_rmpp = _has_rmpp(agent, mad)
-        transfers = with_rmpp and rmpp.is_active(mad)
-        if with_rmpp:
+        key: SendKey = response, mad[at.MGMT_CLASS], mad[at.TRANSACTION_ID], sent.address.lid if response else 0
+        if _has_rmpp(agent, mad):
+            active = rmpp.is_active(mad)
             mad = rmpp.with_own_header(mad)
-        if not transfers and key in opened.sends:
+            if active:
+                self._start_transfer(_send(agent, key, header, mad, sent))
+                return 0
+        if key in opened.sends:
             opened.page.done(mad)
             return errno.EINVAL
-        if not transfers:
-            outcome, back = self._carry(opened, mad, address)
-            if sent.timeout and _is_answer(outcome, mad, with_rmpp):  # as nearly all: nothing need be kept for it
-                opened.page.done(mad)
-                self._give(agent, outcome[0].mad, outcome[0].slid, back, at_once=False)
-                return 0
-        timeout = sent.timeout / 1000 if sent.timeout < _FOR_EVER else float("inf")
-        send = Send(agent, key, header, mad, address, timeout, sent.retries)
-        if transfers:
-            send.transfer = rmpp.Transfer(mad)
+        outcome, back = self._carry(opened, mad, sent.address)
+        if sent.timeout and _is_answer(outcome, mad):  # as nearly all: nothing need be kept for it
+            opened.page.done(mad)
+            self._give(agent, outcome[0].mad, outcome[0].slid, back, at_once=False)
+            return 0
+        send = _send(agent, key, header, mad, sent)
+        if sent.timeout:
             opened.sends[key] = send
-            self._carry_segments(send, send.transfer.send())
-            self._expect(send)
         else:
-            if timeout:
-                opened.sends[key] = send
-            else:
-                opened.page.done(mad)
-            self._take_back(send, outcome, back)
+            opened.page.done(mad)
+        self._take_back(send, outcome, back)
         self._carry_own()
         return 0
+
+    def _start_transfer(self, send: Send) -> None:
+        """Send a MAD in segments; none is refused as a duplicate (ib_umad_write)."""
+        send.transfer = rmpp.Transfer(send.mad)
+        opened = send.agent.at
+        before = opened.sends.get(send.key)
+        if before is not None:
+            self._end(before)
+        opened.sends[send.key] = send
+        self._carry_segments(send, send.transfer.send())
+        self._expect(send)
+        self._carry_own()
 
     @staticmethod
     def _refusal(opened: OpenPort, agent: Agent | None, number: int, mad: bytes) -> int:
@@ -493,14 +499,21 @@ def _sender(mad: bytes, slid: int, arrival: _Arrival, port: Port) -> wire.Addres
     return _address(queue_pair(mad[at.MGMT_CLASS]), slid, arrival, path_bits)
 
 
-def _is_answer(outcome: Outcome, request: bytes, with_rmpp: bool) -> TypeGuard[list[Delivery]]:
-    """Whether *outcome* is one answer to *request* that has come already."""
+def _send(agent: Agent, key: SendKey, header: bytes, mad: bytes, sent: wire.Outgoing) -> Send:
+    timeout = sent.timeout / 1000 if sent.timeout < _FOR_EVER else float("inf")
+    return Send(agent, key, header, mad, sent.address, timeout, sent.retries)
+
+
+def _is_answer(outcome: Outcome, request: bytes) -> TypeGuard[list[Delivery]]:
+    """Whether *outcome* is one answer to *request* that has come already and is whole."""
     if isinstance(outcome, Drop) or len(outcome) != 1 or outcome[0].delay:
         return False
     mad = outcome[0].mad
     if not mad[at.METHOD] & at.RESPONSE or mad[at.TRANSACTION_ID] != request[at.TRANSACTION_ID]:
         return False
-    return not request[at.METHOD] & at.RESPONSE and not (with_rmpp and rmpp.is_active(mad))
+    if request[at.METHOD] & at.RESPONSE:
+        return False
+    return not (has_rmpp(mad[at.MGMT_CLASS]) and rmpp.is_active(mad))
 
 
 def _begins_here(mad: bytes, port: Port) -> bool:

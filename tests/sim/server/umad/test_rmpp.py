@@ -300,3 +300,23 @@ def test_transfers_survive_the_death_of_either_end(running: Running, program: Op
         both[dies].close()
         both[1 - dies].close()
         running.wait_until(lambda: not running.attached())
+
+
+def test_the_sa_of_the_subnet_answers_with_as_many_segments_as_it_needs(running: Running, program: Opener) -> None:
+    running.subnet.set_sm("H-2")
+    one = program("H-1")
+    agent = one.register(SA, version=2, rmpp=1)
+    assert one.send(agent, gmp(SA, GET_TABLE, 0x12), TWO, qpn=1) == 0  # PortInfoRecord
+    got = one.receive()
+    ports = [port for node in running.subnet.nodes for port in node.all_ports if port.guard.lid]
+    assert (got.status, got.mad[3]) == (0, GET_TABLE_RESP)
+    assert len(got.mad) == 56 + len(ports) * 72
+    assert one.hears_nothing()
+    assert running.subnet.next_timer() is None
+
+
+def test_programs_of_libumad2sim_are_not_sent_what_they_cannot_read(running: Running) -> None:
+    running.subnet.set_sm("H-2")
+    old = running.attach("H-1")
+    answer = old.exchange(gmp(SA, GET_TABLE, 0x12), TWO, qpn=1)
+    assert answer.mad[4:6] == b"\1\0"  # no resources
