@@ -138,23 +138,23 @@ class MadLayer:
         response = is_response(mad)
         if not response:
             mad = mad[: at.AGENT.start] + agent.number + mad[at.AGENT.stop :]
-        key: SendKey = response, mad[at.MGMT_CLASS], mad[at.TRANSACTION_ID], sent.address.lid if response else 0
+        key = _key(response, mad, sent.address)
+        active = has_rmpp(mad[at.MGMT_CLASS]) and rmpp.is_active(mad)
+        if key in opened.sends and (agent.does_rmpp or not active):  # segments of a program's own are alike
+            opened.page.done(mad)
+            return errno.EINVAL
         if _has_rmpp(agent, mad):
-            active = rmpp.is_active(mad)
             mad = rmpp.with_own_header(mad)
             if active:
                 self._start_transfer(_send(agent, key, header, mad, sent))
                 return 0
-        if key in opened.sends:
-            opened.page.done(mad)
-            return errno.EINVAL
         outcome, back = self._carry(opened, mad, sent.address)
         if sent.timeout and _is_answer(outcome, mad):  # as nearly all: nothing need be kept for it
             opened.page.done(mad)
             self._give(agent, outcome[0].mad, outcome[0].slid, back, at_once=False)
             return 0
         send = _send(agent, key, header, mad, sent)
-        if sent.timeout:
+        if sent.timeout and key not in opened.sends:
             opened.sends[key] = send
         else:
             opened.page.done(mad)
@@ -163,13 +163,9 @@ class MadLayer:
         return 0
 
     def _start_transfer(self, send: Send) -> None:
-        """Send a MAD in segments; none is refused as a duplicate (ib_umad_write)."""
+        """Send a MAD in segments."""
         send.transfer = rmpp.Transfer(send.mad)
-        opened = send.agent.at
-        before = opened.sends.get(send.key)
-        if before is not None:
-            self._end(before)
-        opened.sends[send.key] = send
+        send.agent.at.sends[send.key] = send
         self._carry_segments(send, send.transfer.send())
         self._expect(send)
         self._carry_own()
@@ -334,7 +330,7 @@ class MadLayer:
                 return True
             mad = whole
         if is_response(mad):
-            send = agent.at.sends.get((False, mgmt_class, mad[at.TRANSACTION_ID], 0))
+            send = agent.at.sends.get((False, mgmt_class, mad[at.TRANSACTION_ID], b""))
             if send is None:
                 if agent.does_rmpp or not has_rmpp(mgmt_class) or not rmpp.is_active(mad):
                     self._counts["late"] += 1
@@ -441,9 +437,7 @@ class MadLayer:
 
     def _transfer_of(self, agent: Agent, mad: bytes, address: wire.Address) -> Send | None:
         """Return the send that a word of its receiver is about: it has the TransactionID and turned R."""
-        response = not is_response(mad)
-        key: SendKey = response, mad[at.MGMT_CLASS], mad[at.TRANSACTION_ID], address.lid if response else 0
-        send = agent.at.sends.get(key)
+        send = agent.at.sends.get(_key(not is_response(mad), mad, address))
         return send if send is not None and send.transfer is not None else None
 
     def _take_ack(self, agent: Agent, mad: bytes, address: wire.Address, header: rmpp.RmppHeader) -> None:
@@ -497,6 +491,13 @@ def _sender(mad: bytes, slid: int, arrival: _Arrival, port: Port) -> wire.Addres
     if path_bits is None:
         path_bits = arrival.dlid & (1 << port.lmc) - 1 if arrival.dlid != PERMISSIVE_LID else 0
     return _address(queue_pair(mad[at.MGMT_CLASS]), slid, arrival, path_bits)
+
+
+def _key(response: bool, mad: bytes, address: wire.Address) -> SendKey:
+    other = b""
+    if response:
+        other = address.lid.to_bytes(2) if address.grh is None else wire.gid_of(address.grh)
+    return response, mad[at.MGMT_CLASS], mad[at.TRANSACTION_ID], other
 
 
 def _send(agent: Agent, key: SendKey, header: bytes, mad: bytes, sent: wire.Outgoing) -> Send:

@@ -26,9 +26,9 @@ _PAGE: Final = struct.Struct(f"=IIII{wire.SLOTS}H{wire.SLOTS}H")
 _DONE_AT: Final = 16 // 2
 _SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
-SendKey = tuple[bool, int, bytes, int]
-"""Whether it is an answer, class, TransactionID, and the LID of the other end for an answer: two sends that are equal
-in these are duplicates (user_mad.c: is_duplicate)."""
+SendKey = tuple[bool, int, bytes, bytes]
+"""Whether it is an answer, class, TransactionID, and for an answer LID or GID of the other end: two sends that are
+equal in these are duplicates (user_mad.c: is_duplicate)."""
 
 
 @dataclass(slots=True, eq=False)

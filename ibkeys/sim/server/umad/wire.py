@@ -226,6 +226,11 @@ _GRH: Final = slice(_HEAD.size + 13, _HEAD.size + _ADDRESS.size)
 """GID index, hop limit, traffic class, GID and flow label: as they are sent, but for the GID, so they arrive."""
 
 
+def gid_of(grh: bytes) -> bytes:
+    """Return the GID of the other end."""
+    return grh[3:19]
+
+
 def grh_from(sent: bytes, gid: int) -> bytes:
     """Return the GRH with which *sent*, that of an outgoing MAD, arrives from the port with *gid*."""
     return b"\0" + sent[1:3] + gid.to_bytes(16) + sent[19:]

@@ -56,6 +56,16 @@ def test_a_program_without_rmpp_sends_no_long_mad(program: Opener) -> None:
     assert one.send(with_it, bytes(inactive), TWO, qpn=1) == errno.EINVAL
 
 
+def test_a_long_mad_is_refused_as_a_duplicate_while_one_is_on_its_way(program: Opener) -> None:
+    one, two = program("H-1"), program("H-2")
+    agent = one.register(SA, version=2, rmpp=1)
+    user = two.try_register(SA, [GET_TABLE], 2, rmpp=1, flags=1)[1]
+    assert one.send(agent, long_mad(300, GET_TABLE), TWO, qpn=1, timeout=0) == 0
+    assert one.send(agent, long_mad(300, GET_TABLE), TWO, qpn=1, timeout=0) == errno.EINVAL
+    for _ in range(2):  # a program that does RMPP itself sends segments that are all alike
+        assert two.send(user, long_mad(200, GET_TABLE), ONE, qpn=1, timeout=50) == 0
+
+
 class OtherEnd:
     """A program that does RMPP itself: the other end of a transfer of the kernel's."""
 
