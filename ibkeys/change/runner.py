@@ -1,10 +1,10 @@
-"""Making a step of a change through a subnet manager. Every such change makes its steps here, and the step back of a
-policy that nobody confirmed.
+"""Making the steps of a change through a subnet manager. Every such change makes its steps here, forth and back; its
+course (`ibkeys.change.course`) says which step comes next.
 
 1. The subnet manager is still the one that was examined. 2. The step, and what it changes at ports, is in the journal,
 on disk. 3. The files are written, or the calls made. 4. It is signalled. 5. The ports are read until they prove the
-step, or nothing has improved for ``wait`` seconds. Where a second signal does no harm, it is sent then, once. The
-caller says which step comes next.
+step, or nothing has improved for ``wait`` seconds. Where a second signal does no harm, it is sent then, once. 6. It is
+judged what came of the step, and the journal notes that.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from ibkeys.change.clock import Clock, look_until
+from ibkeys.change.course import Course, Ended, Planned
 from ibkeys.errors import IbkeysError, NotStored
 from ibkeys.store.journal import Entry, FileEntry, Image, Operation
 
@@ -83,20 +84,6 @@ class Proof(Protocol[Found]):
         """Look from the start: the subnet manager was told once more. *found*: what was seen last."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step(Generic[Contents, Found]):
-    """One step. ``name``: how the journal lists it; ``contents``: what is written; ``images``: what it changes at
-    ports, for the journal; ``has_news``: there is something to read for the subnet manager, even if nothing had to be
-    written."""
-
-    name: str
-    kind: Kind[Contents]
-    contents: Contents
-    proof: Proof[Found]
-    images: Iterable[Image] = ()
-    has_news: bool = True
-
-
 @dataclass(slots=True)
 class Made(Generic[Found]):
     """A step that was carried out. ``found``: the last look, which says whether the step is proven. ``images``,
@@ -108,12 +95,65 @@ class Made(Generic[Found]):
 
 
 @dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of a step. ``error``: stops the change when the journal has noted the step; ``files_stay``: files of a
+    step that is not proven stay as written, and their entries pending, so that an undo finds and restores them."""
+
+    is_proven: bool
+    error: IbkeysError | None = None
+    files_stay: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Step(Generic[Contents, Found]):
+    """One step. ``name``: how the journal lists it; ``contents``: what is written; ``images``: what it changes at
+    ports, for the journal; ``has_news``: there is something to read for the subnet manager, even if nothing had to be
+    written; ``judge``: says what came of it, or raises what stops the change and leaves the step as begun; ``wait``:
+    seconds in place of those of the runner."""
+
+    name: str
+    kind: Kind[Contents]
+    contents: Contents
+    proof: Proof[Found]
+    images: Iterable[Image] = ()
+    has_news: bool = True
+    judge: Callable[[Made[Found]], Verdict] = lambda made: Verdict(not made.found.left)
+    wait: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Runner:
-    """Makes steps. ``wait``: seconds without progress after which the subnet manager is told again, or given up."""
+    """Makes the steps of a course. ``wait``: seconds without progress after which the subnet manager is told again, or
+    given up."""
 
     operation: Operation
     clock: Clock
     wait: float
+
+    def run(self, course: Course[Planned], step_of: Callable[[Planned], Step[Any, Any] | None]) -> list[Ended[Planned]]:
+        """Make one step of *course* after the other, and return how each ended. *step_of*: says how a step is made;
+        None where there is nothing to do for it.
+
+        A course that goes back after an error is followed to its end. Then the first error is raised.
+        """
+        ended: list[Ended[Planned]] = []
+        while (planned := course.next(tuple(ended))) is not None:
+            try:
+                ended.append(self._carry_out(planned, step_of(planned)))
+            except IbkeysError as error:
+                ended.append(Ended(planned, is_proven=False, error=error))
+        for each in ended:
+            if each.error is not None:
+                raise each.error
+        return ended
+
+    def _carry_out(self, planned: Planned, step: Step[Any, Any] | None) -> Ended[Planned]:
+        if step is None:
+            return Ended(planned, is_proven=True)
+        made = self.make(step)
+        verdict = step.judge(made)
+        self.settle(made, verdict.is_proven, verdict.files_stay)
+        return Ended(planned, verdict.is_proven and verdict.error is None, made.found, verdict.error)
 
     def make(self, step: Step[Contents, Found]) -> Made[Found]:
         """Make a step, and return how it ended; `settle` notes it in the journal. Raises what stops it."""
@@ -127,20 +167,19 @@ class Runner:
             raise
         if files or step.has_news:
             kind.tell()
-        found = self.look(step.proof, kind.check)
+        found = self.look(step.proof, kind.check, step.wait)
         if found.left and kind.tells_again:
             kind.tell()
             step.proof.begin_again(found)
-            found = self.look(step.proof, kind.check)
+            found = self.look(step.proof, kind.check, step.wait)
         return Made(found, images, files)
 
-    def look(self, proof: Proof[Found], check: Callable[[], None]) -> Found:
+    def look(self, proof: Proof[Found], check: Callable[[], None], wait: float | None = None) -> Found:
         """Look until nothing is left to wait for, or nothing came nearer for too long; return what was seen last."""
-        return look_until(proof.look, lambda found: found.left, self.clock, self.wait, check)
+        return look_until(proof.look, lambda found: found.left, self.clock, self.wait if wait is None else wait, check)
 
     def settle(self, made: Made[Found], is_proven: bool, files_stay: bool = False) -> None:
-        """Note in the journal how a step ended. *files_stay*: a step that is not proven leaves its files
-        as written; their entries stay pending, so that an undo finds and restores them. Raises StoreError."""
+        """Note in the journal how a step ended. *files_stay*: see `Verdict`. Raises StoreError."""
         operation = self.operation
         if is_proven:
             operation.record_all((), done=made.images, also=partial(operation.end_step, "done"))

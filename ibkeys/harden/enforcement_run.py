@@ -12,10 +12,11 @@ from typing import Any, Final
 
 from ibkeys.apply.survey import read_again
 from ibkeys.change.clock import REAL_TIME, Clock
+from ibkeys.change.course import InOrder
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.opensm_files import OpensmFiles
 from ibkeys.change.plan import Plan
-from ibkeys.change.runner import OnStep, Runner, Seen, Step
+from ibkeys.change.runner import Made, OnStep, Runner, Seen, Step, Verdict
 from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
 from ibkeys.errors import NotStored
@@ -132,25 +133,28 @@ class EnforcementPlan(Plan):
         """Replace the files, tell every OpenSM, and wait. Raises NotStored if leaf ports do not take it; Refused
         (``stale``), FileChanged, FileError, HostNotReached, StoreError.
         """
-        runner = Runner(operation, self.clock, self.wait)
         with Interrupts() as interrupts:
             interrupts.check()
+            kind = self._opensms(writer, operation, interrupts.check)
             contents = [(file, self.new[file.key]) for file in self.files]
             proof = LeavesProof(writer, self.leaves, self.progress)
-            kind = self._opensms(writer, operation, interrupts.check)
-            made = runner.make(Step(ENFORCE, kind, contents, proof))
-            wrong = [f"{port}: {difference}" for port, difference in made.found.wrong.items()]
-            self.silent = [f"{port}: {error}" for port, error in made.found.silent.items()]
-            runner.settle(made, is_proven=not wrong)
-        if wrong:
-            raise NotStored(
-                f"{counted(len(wrong), 'leaf port')} did not follow part_enforce within {self.wait:g} s, although "
-                f"OpenSM was signalled twice: {named(wrong)}; check its log"
-            )
+            runner = Runner(operation, self.clock, self.wait)
+            runner.run(InOrder([ENFORCE]), lambda name: Step(name, kind, contents, proof, judge=self._judge))
         for other in self.ends:
             if other != operation.id:
                 operation.journal.set_state(other, "undone")
         operation.outcome = "done"
+
+    def _judge(self, made: Made[Seen[PortId]]) -> Verdict:
+        self.silent = [f"{port}: {error}" for port, error in made.found.silent.items()]
+        wrong = [f"{port}: {difference}" for port, difference in made.found.wrong.items()]
+        if not wrong:
+            return Verdict(is_proven=True)
+        error = NotStored(
+            f"{counted(len(wrong), 'leaf port')} did not follow part_enforce within {self.wait:g} s, although "
+            f"OpenSM was signalled twice: {named(wrong)}; check its log"
+        )
+        return Verdict(is_proven=False, error=error)
 
     def _opensms(self, writer: Writer, operation: Operation, asked_to_stop: Callable[[], None]) -> OpensmFiles:
         def clean_up() -> None:
