@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any, Generic, TypeVar
 
 from ibkeys.apply.by_sm.course import Course, Settings
-from ibkeys.apply.by_sm.run import TablesRun
+from ibkeys.apply.by_sm.run import TablesSteps
 from ibkeys.apply.by_sm.steps import Prediction, phases_of
 from ibkeys.apply.carrier import Assignment, Carrier
 from ibkeys.apply.former import Former
@@ -58,10 +58,10 @@ class CarrierBySm(Carrier, Generic[CourseOf]):
         remaining.enforcement += self._course.enforcement
         return remaining
 
-    def _run(self, assignment: Assignment, kind: Kind[Any], in_vain: str) -> TablesRun[Any]:
-        """Return the run over the course; *in_vain*: as `TablesRun` has it."""
+    def _steps(self, assignment: Assignment, kind: Kind[Any], in_vain: str) -> TablesSteps[Any]:
+        """Return the steps of the course; *in_vain*: as `TablesSteps` has it."""
         runner = self._runner(assignment.operation)
-        return TablesRun(self._course, self._prediction, assignment, runner, kind, self._writer, in_vain)
+        return TablesSteps(self._course, self._prediction, assignment, runner, kind, self._writer, in_vain)
 
     def _runner(self, operation: Operation) -> Runner:
         return Runner(operation, self._clock, self._settings.wait)

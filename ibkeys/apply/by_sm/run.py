@@ -1,10 +1,10 @@
-"""Make a change of partitions through a subnet manager, step by step; record each step and report it to the user."""
+"""How each step of a change of partitions through a subnet manager is made, what came of it, and what stops it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -13,10 +13,11 @@ from ibkeys.apply.by_sm.images import images_as_found, images_of
 from ibkeys.apply.by_sm.steps import Prediction, expectations
 from ibkeys.apply.by_sm.watch import PortsProof, Watched
 from ibkeys.apply.carrier import Assignment, Carried, Written
-from ibkeys.change.runner import Kind, Made, Runner, Step
+from ibkeys.change.course import InOrder
+from ibkeys.change.runner import Kind, Made, Runner, Step, Verdict
+from ibkeys.change.wanted import Entries
 from ibkeys.change.writer import Writer, left_open
 from ibkeys.errors import FileChanged, IbkeysError, NotStored, Refused
-from ibkeys.plan.order import Phase
 from ibkeys.printable import named
 from ibkeys.sm.site import stale_for_good
 from ibkeys.store.journal import Operation
@@ -35,8 +36,8 @@ class PortsNotStored(NotStored):
 
 
 @dataclass(slots=True)
-class TablesRun(Generic[Contents]):
-    """Makes the steps of a change, one after the other.
+class TablesSteps(Generic[Contents]):
+    """The steps of a change.
 
     ``in_vain``: the words for a step that the ports do not show. ``undoes_fallback``: a step that left OpenSM
     without a policy is rolled back at once, so its message names no port. ``unread``: the subnet manager has yet to
@@ -56,24 +57,15 @@ class TablesRun(Generic[Contents]):
     last: Watched = field(default_factory=Watched)
 
     def make(self) -> bool:
-        """Make the steps, and return whether all are made. Raises what stops it."""
-        for number, phase in enumerate(self.assignment.phases):
-            self.assignment.check()
-            try:
-                made = self.runner.make(self._step(number, phase))
-            except NotStored as error:
-                self.carried.stopped = phase
-                if not isinstance(error, PortsNotStored):
-                    raise
-                self.carried.failed |= {key: NotStored(text) for key, text in error.ports.items()}
-                return False
-            self.last = made.found
-            if made.found.fell_back and self.undoes_fallback:
-                return False
-            if made.found.wrong:
-                self._stop(made, phase)
-                return False
-            self._settle(number, made)
+        """Make them, and return whether all are made. Raises what stops it."""
+        try:
+            ended = self.runner.run(InOrder(range(len(self.assignment.phases))), self._step)
+        except PortsNotStored as error:
+            self.carried.failed |= {key: NotStored(text) for key, text in error.ports.items()}
+            return False
+        if not all(each.is_proven for each in ended):
+            return False
+        self.carried.stopped = None
         return True
 
     def note_written(self) -> None:
@@ -87,8 +79,12 @@ class TablesRun(Generic[Contents]):
 
     # --- one step ----------------------------------------------------------------------------------------------------
 
-    def _step(self, number: int, phase: Phase) -> Step[Contents, Watched]:
-        step, before, targets = self.course.steps[number], self.course.before(number), self.prediction.survey.targets
+    def _step(self, number: int) -> Step[Contents, Watched]:
+        self.assignment.check()
+        self.carried.stopped = phase = self.assignment.phases[number]
+        step, targets, before = self.course.steps[number], self.prediction.survey.targets, self.course.before(number)
+        if number:  # it begins at what is there: tables may have come out with other indexes
+            before = {key: targets[key].table for key in before}
         changing = list(dict.fromkeys(each.port.key for each in phase.steps))
         expected = expectations(step.tables, before, self.course.bits(number), self.prediction)
         return Step(
@@ -98,19 +94,20 @@ class TablesRun(Generic[Contents]):
             PortsProof(self.writer, targets, expected, changing, partial(self.assignment.progress, phase.name)),
             tuple(images_of(phase, targets, before, step.tables)),
             bool(changing or (number == 0 and self.unread)),
+            partial(self._judge, number, before),
         )
 
-    def _stop(self, made: Made[Watched], phase: Phase) -> None:
-        """Go no further: name each port."""
-        why = f"{self.runner.wait:g} s without progress, although {self.in_vain}"
-        self.carried.failed |= {key: NotStored(f"{text} ({why})") for key, text in made.found.wrong.items()}
-        self.carried.failed |= made.found.silent
-        self.runner.settle(made, is_proven=False, files_stay=True)
-        self.carried.stopped = phase
-
-    def _settle(self, number: int, made: Made[Watched]) -> None:
-        """Note in the journal that a step is proven; tables that came out with other indexes are noted as they are."""
-        step, targets, silent = self.course.steps[number], self.prediction.survey.targets, made.found.silent
+    def _judge(self, number: int, before: Mapping[PortKey, Entries], made: Made[Watched]) -> Verdict:
+        """Name each port that is not as it should be. Of a step that is proven, tables that came out with other indexes
+        are noted in the journal as they are."""
+        step, targets, self.last = self.course.steps[number], self.prediction.survey.targets, made.found
+        wrong, silent = made.found.wrong, made.found.silent
+        if made.found.fell_back and self.undoes_fallback:
+            raise PortsNotStored({})
+        if wrong:
+            why = f"{self.runner.wait:g} s without progress, although {self.in_vain}"
+            self.carried.failed |= {key: NotStored(f"{text} ({why})") for key, text in wrong.items()} | silent
+            return Verdict(is_proven=False, files_stay=True)
         if number == len(self.course.steps) - 1:
             self.carried.failed |= silent
         elif silent:
@@ -121,11 +118,8 @@ class TablesRun(Generic[Contents]):
             for key, table in step.tables.items()
             if key not in self.carried.failed and not self.prediction.is_aside(key)
         }
-        late = images_as_found(counting, self.course.before(number), targets)
-        made.images += self.assignment.operation.record_all(late)
-        self.runner.settle(made, is_proven=True)
-        # What comes next begins at what is there.
-        self.course.steps[number] = replace(step, tables={key: targets[key].table for key in step.tables})
+        made.images += self.assignment.operation.record_all(images_as_found(counting, before, targets))
+        return Verdict(is_proven=True)
 
 
 @contextmanager

@@ -30,8 +30,9 @@ from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey, read_again
 from ibkeys.arguments import given
 from ibkeys.change.clock import REAL_TIME, Clock
+from ibkeys.change.course import InOrder
 from ibkeys.change.next_commands import KEEPS_IT
-from ibkeys.change.runner import Step
+from ibkeys.change.runner import Made, Step, Verdict
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileChanged, FileError, IbkeysError, Refused, UsageError
 from ibkeys.partitions.model import Policy
@@ -134,18 +135,18 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
     def carry_out(self, assignment: Assignment) -> Carried:
         """Give OpenSM one policy after the other, each verified on the ports before the next."""
         policies = self._site.policies(self._course.files, self._guards, assignment.check)
-        run = self._run(assignment, policies, "OpenSM was signalled twice")
-        run.undoes_fallback, run.unread = True, bool(self._site.unread_edit("policy"))
+        steps = self._steps(assignment, policies, "OpenSM was signalled twice")
+        steps.undoes_fallback, steps.unread = True, bool(self._site.unread_edit("policy"))
         if not self._guards.tokens:
             self._end_earlier_guards(assignment.operation)
-        with stopped_by(run.carried, assignment.operation):
-            run.carried.notes += [*self._problems, *self._clean_up(assignment.operation)]
-            if run.make():
+        with stopped_by(steps.carried, assignment.operation):
+            steps.carried.notes += [*self._problems, *self._clean_up(assignment.operation)]
+            if steps.make():
                 policies.verify_files("its present content takes effect when OpenSM sweeps again")
-                run.note_written()
-            elif run.last.fell_back:
-                self._go_back_from_fallback(assignment.operation, run.carried)
-        return run.carried
+                steps.note_written()
+            elif steps.last.fell_back:
+                self._go_back_from_fallback(assignment.operation, steps.carried)
+        return steps.carried
 
     def _clean_up(self, operation: Operation) -> Iterator[str]:
         """Remove what runs that were killed left beside the files; yield notes on what is none of theirs."""
@@ -192,16 +193,12 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         if files is None:
             return WentBack(failed, is_refused=True)
         touched = {(entry.image.node_guid, entry.image.port) for entry in operation.journal.entries(operation.id)}
-        targets = self._prediction.survey.targets
         kind = FormerFiles(self._site.master, ways, failed)
         with operation.journal.undo_of(operation.id, self._writer.origin) as undo:
             try:
                 if self._course.files[-1] in files:
-                    runner = self._runner(undo)
-                    made = runner.make(self._step_back(kind, files, read, touched))
-                    failed += [(targets[key].id, wrong) for key, wrong in made.found.wrong.items()]
-                    failed += [(targets[key].id, str(error)) for key, error in made.found.silent.items()]
-                    runner.settle(made, is_proven=not failed, files_stay=True)
+                    step = self._step_back(kind, files, read, touched)
+                    self._runner(undo).run(InOrder([step]), lambda step: step)
                 else:  # the master keeps its policy, so nothing is told to it
                     restored = kind.write(files, undo)
                     for entry in restored if not failed else ():
@@ -245,4 +242,10 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         expected = expectations(tables, prediction.now, (), prediction)
         changing = [key for key, entries in tables.items() if entries != prediction.now[key]]
         proof = PortsProof(self._writer, survey.targets, expected, changing)
-        return Step("former", kind, files, proof, has_news=bool(changing))
+
+        def judge(made: Made[Watched]) -> Verdict:
+            kind.failed.extend((survey.targets[key].id, wrong) for key, wrong in made.found.wrong.items())
+            kind.failed.extend((survey.targets[key].id, str(error)) for key, error in made.found.silent.items())
+            return Verdict(is_proven=not kind.failed, files_stay=True)
+
+        return Step("former", kind, files, proof, has_news=bool(changing), judge=judge)

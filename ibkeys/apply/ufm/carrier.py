@@ -104,14 +104,14 @@ class UfmCarrier(CarrierBySm[UfmCourse]):
         ports = {target.port.guid: key for key, target in targets.items() if not target.port.is_external}
         runner = self._runner(assignment.operation)
         calls = UfmCalls(self._ufm, self._course.stored, ports, runner, assignment.check)
-        run = self._run(assignment, calls, "UFM has stored it")
-        run.carried.notes = calls.notes
-        with stopped_by(run.carried, assignment.operation):
-            if run.make():
-                run.note_written()
-            elif run.last.wrong:
-                run.carried.notes.append(self._in_vain(run.last, assignment.operation))
-        return run.carried
+        steps = self._steps(assignment, calls, "UFM has stored it")
+        steps.carried.notes = calls.notes
+        with stopped_by(steps.carried, assignment.operation):
+            if steps.make():
+                steps.note_written()
+            elif steps.last.wrong:
+                steps.carried.notes.append(self._in_vain(steps.last, assignment.operation))
+        return steps.carried
 
     def _in_vain(self, seen: Watched, operation: Operation) -> str:
         """Say what to check where UFM has stored the change, and the ports do not show it."""
