@@ -131,20 +131,26 @@ class Runner:
     wait: float
 
     def run(self, course: Course[Planned], step_of: Callable[[Planned], Step[Any, Any] | None]) -> list[Ended[Planned]]:
-        """Make one step of *course* after the other, and return how each ended. *step_of*: says how a step is made;
-        None where there is nothing to do for it.
+        """Make the steps as `follow` does. Raises the first error, when all steps of the way back are made."""
+        ended = self.follow(course, step_of)
+        for each in ended:
+            if each.error is not None:
+                raise each.error
+        return ended
 
-        A course that goes back after an error is followed to its end. Then the first error is raised.
-        """
+    def follow(
+        self, course: Course[Planned], step_of: Callable[[Planned], Step[Any, Any] | None]
+    ) -> list[Ended[Planned]]:
+        """Make one step of *course* after the other, and return how each ended. *step_of*: says how a step is made;
+        None where there is nothing to do for it. Raises StoreError, and what interrupts it."""
         ended: list[Ended[Planned]] = []
         while (planned := course.next(tuple(ended))) is not None:
+            if ended and ended[-1].error is not None:
+                self.operation.end_step("failed")  # the course goes another way
             try:
                 ended.append(self._carry_out(planned, step_of(planned)))
             except IbkeysError as error:
                 ended.append(Ended(planned, is_proven=False, error=error))
-        for each in ended:
-            if each.error is not None:
-                raise each.error
         return ended
 
     def _carry_out(self, planned: Planned, step: Step[Any, Any] | None) -> Ended[Planned]:

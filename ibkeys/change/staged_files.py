@@ -1,7 +1,7 @@
 """Files of OpenSMs on all machines that are replaced together: all new ones are written first, beside the old ones.
 
-Then each takes its place within a short time. If something fails later, the caller gives those that are in place their
-former bytes back (`StagedFiles.put_back`).
+Then each takes its place within a short time. If something fails later, those that are in place get their former bytes
+back (`FormerStagedFiles`).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.opensm_files import NewFiles, OpensmFiles
@@ -86,26 +87,49 @@ class StagedFiles(OpensmFiles):
                 f"replacing the files took {taken:.1f} s, and a standby takes over after {self.window:g} s"
             )
 
-    def put_back(self, operation: Operation) -> list[str]:
-        """Give each file its former bytes, and tell its OpenSMs; return what could not be done."""
-        problems, back = [], []
-        for each in reversed(self.placed):
+
+@dataclass(slots=True)
+class FormerStagedFiles:
+    """The way back of ``staged`` files: those in place get their former bytes, and their OpenSMs are told. What cannot
+    be done for one hinders no other. Neither the user nor a changed subnet manager stops it.
+    """
+
+    tells_again: ClassVar[bool] = False
+
+    staged: StagedFiles
+    _problems: list[str] = field(default_factory=list)
+    _back: list[OpensmFile] = field(default_factory=list)
+
+    def check(self) -> None:
+        """Raise nothing: there is nothing better to go back to."""
+
+    def verify(self) -> None:
+        """Raise nothing: each file is compared when it is restored."""
+
+    def write(self, contents: None, operation: Operation) -> list[FileEntry]:
+        """Give each file its former bytes; its entry says that it has them."""
+        for each in reversed(self.staged.placed):
             try:
                 file = each.file
                 file.seen = file.machine.look(file.path)
                 if file.seen.data == each.former:
                     each.entry.failed()
                 elif file.seen.data == each.after:
-                    file.restore(operation, each.former, each.entry, self.kept_of(file))
+                    file.restore(operation, each.former, each.entry, self.staged.kept_of(file))
                 else:
                     raise FileChanged(f"{file.name}: somebody else changed it in the meantime; it is left unchanged")
-                back.append(file)
+                self._back.append(file)
             except IbkeysError as error:
-                problems.append(str(error))
-        for file in back:
+                self._problems.append(str(error))
+        return []
+
+    def tell(self) -> None:
+        """Signal the OpenSMs of the files that were restored. Raises Incomplete for what could not be done."""
+        for file in self._back:
             try:
                 for opensm in file.opensms:
                     opensm.machine.signal(opensm.instance.process)
             except IbkeysError as error:
-                problems.append(str(error))
-        return problems
+                self._problems.append(str(error))
+        if self._problems:
+            raise Incomplete("; ".join(self._problems))

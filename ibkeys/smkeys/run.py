@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NoReturn
 
 from ibkeys.change.clock import REAL_TIME, Clock
+from ibkeys.change.course import Ended
 from ibkeys.change.interrupts import ExplainedInterrupt
-from ibkeys.change.runner import WAIT, Runner, Step
-from ibkeys.change.staged_files import StagedFiles
+from ibkeys.change.runner import WAIT, Made, Runner, Step, Verdict
+from ibkeys.change.staged_files import FormerStagedFiles, StagedFiles
 from ibkeys.change.through_sm import OpensmManagers
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, Incomplete, StoreError
@@ -27,10 +29,29 @@ from ibkeys.sm.site import Running
 from ibkeys.smkeys.begun import KEPT_KEYS, closes, finishes
 from ibkeys.smkeys.managers import Kind, keys_in
 from ibkeys.smkeys.overtaken import keep_found, keys_of_others
-from ibkeys.smkeys.proof import SmKeyProof
+from ibkeys.smkeys.proof import FormerKeysProof, SeenKeys, SmKeyProof
 from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import Operation
 from ibkeys.store.keys.sm_keys import SmKeys
+
+StepName = Literal["new SM keys", "former SM keys"]
+NEW: Final = "new SM keys"
+FORMER: Final = "former SM keys"
+
+
+@dataclass(frozen=True, slots=True)
+class SmKeyCourse:
+    """All files get the new keys; where that comes to no end, those that have them get the former ones again.
+    ``goes_on``: it is an earlier change that was interrupted, and never goes back: keys would be mixed again."""
+
+    goes_on: bool
+
+    def next(self, ended: Sequence[Ended[StepName]]) -> StepName | None:
+        """See `ibkeys.change.course.Course`."""
+        if not ended:
+            return NEW
+        goes_back = len(ended) == 1 and ended[0].error is not None and not self.goes_on
+        return FORMER if goes_back else None
 
 
 @dataclass(slots=True)
@@ -91,11 +112,11 @@ class SmKeyRun:
         self.settings.check()
         self._store_keys()
         try:
-            self._make()
+            forth, *back = self._runner.follow(SmKeyCourse(self.goes_on), self._step)
         except KeyboardInterrupt as error:
             raise ExplainedInterrupt(f"{error}; {self._what_stands()}", self._again) from None
-        except IbkeysError as error:
-            self._end_in_vain(error)
+        if forth.error is not None:
+            self._end_in_vain(forth.error, back)
         self._end_well()
 
     # --- before the first rename --------------------------------------------------------------------------------------
@@ -139,13 +160,23 @@ class SmKeyRun:
 
     # --- the change ---------------------------------------------------------------------------------------------------
 
-    def _make(self) -> None:
-        """Replace the files, and signal every OpenSM, even where the file had the keys already: it may not have been
-        signalled. Raise Incomplete unless the new keys are in force then, and the SMs know each other."""
+    def _step(self, name: StepName) -> Step[Any, SeenKeys] | None:
+        """Return how a step is made. Every OpenSM is signalled, even where the file had the keys already: it may not
+        have been signalled."""
+        if name == NEW:
+            values: dict[str, NewValue] = {str(kind): key for kind, key in self.new.items()}
+            files = self.managers.files
+            contents = [(file, after) for file in files if (after := file.with_options(values)) != file.data]
+            return Step(name, self._files, contents, self._proof, judge=self._judge)
+        if not self._files.placed:
+            return None
+        self.settings.say("restoring the former keys")
+        kind, proof = FormerStagedFiles(self._files), FormerKeysProof(self._proof, self._longest)
+        return Step(name, kind, None, proof, judge=lambda made: Verdict(not made.found.wrong))
+
+    def _judge(self, made: Made[SeenKeys]) -> Verdict:
+        """Raise Incomplete unless the new keys are in force, and the SMs know each other."""
         proof = self._proof
-        values: dict[str, NewValue] = {str(kind): key for kind, key in self.new.items()}
-        contents = [(file, after) for file in self.managers.files if (after := file.with_options(values)) != file.data]
-        made = self._runner.make(Step("new SM keys", self._files, contents, proof))
         if made.found.wrong:
             raise Incomplete(f"{made.found.wrong}; OpenSM was signalled twice")
         for key in self.former:
@@ -156,18 +187,16 @@ class SmKeyRun:
             self.settings.say(f"watching for at least {self._longest:g} s whether there is one master")
         if wrong := proof.until_steady(self._longest):
             raise Incomplete(wrong)
+        return Verdict(is_proven=True)
 
     # --- how it ended -------------------------------------------------------------------------------------------------
 
     def _end_well(self) -> None:
         journal, operation = self.operation.journal, self.operation.put_on_disk()
         with journal.in_one_transaction():
-            self.operation.end_step("done")
-            for entry in journal.files(operation):
+            for entry in journal.files(operation):  # also those of earlier starts
                 if entry.status != "failed":
                     entry.done()
-        for each in self._files.placed:
-            each.entry.status = "done"
         # Before the keys: pending ones of an operation that is done are finished by the next change. An operation is
         # known as open by its pending keys: after them nothing would say that all is proven.
         journal.set_state(operation, "done")
@@ -179,21 +208,17 @@ class SmKeyRun:
             for ref in self._refs:
                 self.keys.promote(ref)
 
-    def _end_in_vain(self, error: IbkeysError) -> None:
-        """Roll back if this run began the change; raise the error, with the state now."""
-        if self.goes_on:
+    def _end_in_vain(self, error: IbkeysError, back: Sequence[Ended[StepName]]) -> NoReturn:
+        """Raise the error, with the state now. *back*: how the way back ended, where there was one."""
+        if not back:
             raise Incomplete(f"{error}").going_on(f"{self._what_stands()}: {self._way_on()}") from error
-        if not self._files.placed:
-            self._forget_keys()
-            raise error
-        self.settings.say("restoring the former keys")
-        problems = self._files.put_back(self.operation)
-        if problems:
-            left = f"the former keys could not be restored everywhere: {'; '.join(problems)}"
+        if back[0].error is not None:
+            left = f"the former keys could not be restored everywhere: {back[0].error}"
             raise Incomplete(f"{error}").going_on(f"{left}: {self._way_on()}") from error
-        wrong = self._prove_former()
         self._forget_keys()
-        raise Incomplete(f"{error}").going_on("every file has its former keys again", wrong) from error
+        if not isinstance(back[0].found, SeenKeys):
+            raise error  # no file had new keys
+        raise Incomplete(f"{error}").going_on("every file has its former keys again", back[0].found.wrong) from error
 
     def _way_on(self) -> str:
         """Return the command that leads on: where somebody else has set other keys, this change neither goes on nor
@@ -213,19 +238,11 @@ class SmKeyRun:
         """The command that finishes the change, in words."""
         return f"`{finishes(self.operation.put_on_disk())}` finishes it"
 
-    def _prove_former(self) -> str:
-        """Return "" if the SMs get along again, else what is wrong, in words."""
-        try:
-            return self._proof.until_steady(self._longest)
-        except IbkeysError as error:
-            return str(error)
-
     def _forget_keys(self) -> None:
         """No file has the new keys: give them up, and note that nothing is left to be done."""
         with self.writer.keystore.in_one_transaction():
             for ref in self._refs:
                 self.keys.abandon(ref, "its change was rolled back")
-        self.operation.end_step("failed")
         self.operation.journal.set_state(self.operation.put_on_disk(), "undone")
         self.operation.keeps_state = True
 
