@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Collection, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from ibkeys.mad.const import Method
@@ -56,6 +57,18 @@ def points_in(served: Ibsim, files: Collection[str]) -> list[int]:
     """Return the points of the last command that counted them to which lines of one of these *files* of ibkeys have
     led."""
     return [number for number, kind in enumerate(kinds_passed(served)) if any(file in kind for file in files)]
+
+
+def points_around(served: Ibsim, files: Collection[str], but: str) -> list[int]:
+    """Return the points that `points_in` returns, and what the runner of steps does right before and after them: the
+    points next to them that lead through it, and to no line of the file *but*."""
+    kinds, found = kinds_passed(served), set(points_in(served, files))
+    by_runner = {number for number, kind in enumerate(kinds) if "change/runner.py" in kind and but not in kind}
+    for row in (range(len(kinds)), range(len(kinds) - 1, -1, -1)):
+        for before, number in pairwise(row):
+            if before in found and number in by_runner:
+                found.add(number)
+    return sorted(found)
 
 
 def every_point(points: int, part: int, parts: int) -> range:

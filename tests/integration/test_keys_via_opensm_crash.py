@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from tests.corpus import DATA
-from tests.integration.crashes import crash_command, crash_environment, every_point, points_in
+from tests.integration.crashes import crash_command, crash_environment, every_point, points_around
 from tests.integration.keyed_crash import COMMANDS, KeyedScene
 from tests.integration.keyed_opensm import keyed
 from tests.integration.keyed_standbys import KeyedSite, keyed_site
@@ -130,7 +130,7 @@ def test_after_a_kill_at_any_point_that_only_a_standby_brings_it_is_finished_or_
     standby_scene: StandbyScene, what: str, way_on: str, part: int
 ) -> None:
     standby_scene.points(what)
-    points = points_in(standby_scene.served, OF_STANDBYS)
+    points = points_around(standby_scene.served, OF_STANDBYS, "change/opensm_files.py")
     assert len(points) > PARTS
     for point in points[part::PARTS]:
         standby_scene.cut_off(what, point, way_on)

@@ -1,4 +1,4 @@
-"""Carrying out the steps: write the options files, send SIGHUP, verify the ports, check guid2mkey, then the next step.
+"""How each step is made: write the options files, send SIGHUP, verify the ports, check guid2mkey; and the standbys.
 
 Before the first write of a step, and before each signal, it checks that the master is the same process, is still the
 only master, and that nobody else wrote its options file. The master is never stopped. If the run stops, the current
@@ -9,13 +9,14 @@ a running OpenSM, observed.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from ibkeys.arguments import given
 from ibkeys.change.clock import look_until
 from ibkeys.change.opensm_files import NewFiles, OpensmFiles
-from ibkeys.change.runner import Made, Runner, Step
+from ibkeys.change.runner import Made, Runner, Step, Verdict
 from ibkeys.change.through_sm import ManagedOpensm, OpensmManagers
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, NotStored, Unreachable
@@ -28,12 +29,20 @@ from ibkeys.mkeys.opensm.managers import (
     KEY_LINES,
     advice_if_dead,
     find_key_managers,
-    refuse_newcomers,
+    refusal_of_newcomers,
     setting_in_options,
 )
-from ibkeys.mkeys.opensm.record import RunRecord
+from ibkeys.mkeys.opensm.record import Part, RunRecord
 from ibkeys.mkeys.opensm.secrecy import close
-from ibkeys.mkeys.opensm.standbys import Standby, Standbys, ask_managers, refuse_other_settings, steady_seconds
+from ibkeys.mkeys.opensm.standbys import (
+    SeenProcess,
+    Standby,
+    Standbys,
+    ask_managers,
+    opensms_with,
+    refuse_other_settings,
+    steady_seconds,
+)
 from ibkeys.mkeys.opensm.through import ViaOpensm
 from ibkeys.mkeys.opensm.wire import KeyProof, SeenPorts, key_to_ask_with
 from ibkeys.printable import counted, named
@@ -43,15 +52,16 @@ from ibkeys.sm.site import Reached
 
 
 @dataclass(slots=True)
-class KeyRun:
-    """One run.
+class KeySteps:
+    """The steps of one run.
 
     ``reached``: the hosts; ``ports``: end ports that were found, by port GUID; ``through``: what the user wants, and
     who hears of it; ``note``: stores the record, synced when it returns; ``proven``: called with the ports that showed
     a setting; ``check``: called often, raises to stop.
 
     ``last``: how the ports were seen after the last step that was made. ``_behind``: ports that missed a step before
-    the key changed, and why: they may have the former key at level 2 or 3, and are not asked any more.
+    the key changed, and why: they may have the former key at level 2 or 3, and are not asked any more. ``_early``:
+    standbys that somebody had started too early, by port GUID.
     """
 
     record: RunRecord
@@ -67,31 +77,21 @@ class KeyRun:
     last: SeenPorts = field(default_factory=SeenPorts)
     _running: list[ManagedOpensm] = field(default_factory=list)
     _behind: dict[int, IbkeysError] = field(default_factory=dict)
+    _early: set[int] = field(default_factory=set)
 
     def make(self, until: int | None = None) -> None:
         """Make the steps that are left. *until*: only those before this number, and no standby is started at the end.
         Raises what stops it; from the record the run can be resumed."""
         record = self.record
-        end = len(record.steps) if until is None else until
         self._running = list(self.managers.standbys)
-        self._note_stopped()
+        *standbys, _ = self._note_stopped()
         for text in remove_left_overs(self.runner.operation.journal, self._files(), self.writer.keystore):
             self.through.listener.say(text)
         for manager in self.managers.all:
             close(manager)
         self._behind |= self._refusing_next_step()
-        for number in range(record.at, end):
-            self.check()
-            record.at, record.has_written = number, True
-            self.note(record)
-            if any(step.standbys for step in record.steps[number:]):
-                self._stop_standbys()
-            self._make_step(number)
-            if record.steps[number].standbys:
-                self._start_standbys(number)
-        if record.stopped and until is None:  # a rollback that began before the key changed
-            self._start_standbys(end - 1)
-        record.at = end
+        self.runner.run(record.course(standbys, until), self._step)
+        record.at = len(record.steps) if until is None else until
         self.note(record)
 
     def tell_again(self) -> SeenPorts:
@@ -110,15 +110,28 @@ class KeyRun:
 
     # --- one step ----------------------------------------------------------------------------------------------------
 
-    def _make_step(self, number: int) -> None:
+    def _step(self, part: Part) -> Step[Any, Any] | None:
+        self.check()
+        record = self.record
+        if (record.at, record.has_written) != (part.number, True):
+            record.at, record.has_written = part.number, True
+            self.note(record)
+        if part.standby is None:
+            return self._setting_ports(part.number)
+        return (self._stopping if part.what == "stop" else self._starting)(part, part.standby)
+
+    def _setting_ports(self, number: int) -> Step[NewFiles, SeenPorts]:
         asked = self.ports.keys() - self._behind
-        setting, runner = self._setting(number), self.runner
-        proof = self._proof(number, asked)
+        proof, contents = self._proof(number, asked), self._contents(self._setting(number))
         self._wait_before_going_back(number)
-        made = runner.make(Step(self.record.words(number), self._opensms, self._contents(setting), proof))
-        seen = made.found
+        judge = partial(self._judge, number, bool(asked))
+        return Step(self.record.words(number), self._opensms, contents, proof, judge=judge)
+
+    def _judge(self, number: int, was_asked: bool, made: Made[SeenPorts]) -> Verdict:
+        """Say whether all ports took a step. Raises NotStored if no port answers, or guid2mkey has other keys."""
+        seen, setting = made.found, self._setting(number)
         self._note_seen(number, seen)
-        if asked and not seen.infos:
+        if was_asked and not seen.infos:
             first = next(iter(seen.silent.values()), None)
             raise NotStored(
                 f"no port answers, so it is not known whether any port has the new key ({first}); "
@@ -127,14 +140,14 @@ class KeyRun:
         if seen.infos:
             self.proven(seen, setting)
         if seen.wrong:
-            raise self._not_made(number, made)
+            return Verdict(is_proven=False, error=self._not_made(number, seen))
         for guid in seen.infos:
             self.writer.fabric.ring.learn(guid, setting.key)
         if self.record.steps[number].kind == "key" and (left := self._wait_for_key_file(setting.key, seen.infos)):
             raise self._not_in_key_file(left)
-        runner.settle(made, is_proven=True)
         members = {each.guid for each in self.record.members}
-        refuse_newcomers(self.managers, members, [self.ports[guid].port for guid in seen.infos], seen.infos)
+        ports = [self.ports[guid].port for guid in seen.infos]
+        return Verdict(is_proven=True, error=refusal_of_newcomers(self.managers, members, ports, seen.infos))
 
     def _wait_before_going_back(self, number: int) -> None:
         """Wait until OpenSM's guid2mkey has the key that ports lose when the run goes back: they may all show it before
@@ -232,16 +245,14 @@ class KeyRun:
             "log, then continue with `ibkeys resume`"
         ).explained(f"Every port shows the new key, so a restart of {master.name} now would lose these ports.")
 
-    def _not_made(self, number: int, made: Made[SeenPorts]) -> NotStored:
+    def _not_made(self, number: int, seen: SeenPorts) -> NotStored:
         """Return the error for a step that not all ports took. If no port took it, OpenSM may not be reading its file.
         The file then gets its former values again, so that no later sweep applies the step unnoticed. A lowered level
         stays in the file: a later sweep may apply it, and the step before the raising one may be below the former
         level.
         """
-        words, master = self.record.words(number), self.managers.master
-        seen, wait = made.found, self.runner.wait
+        words, master, wait = self.record.words(number), self.managers.master, self.runner.wait
         ports = named([f"{self.ports[guid]}: {why}" for guid, why in seen.wrong.items()])
-        self.runner.settle(made, is_proven=False)
         former, is_lowered = self._before(number), self.record.steps[number].kind == "lowered"
         if len(seen.wrong) == len(seen.infos) and former != self._setting(number) and not is_lowered:
             for back in self._opensms.write(self._contents(former), self.runner.operation):
@@ -262,58 +273,72 @@ class KeyRun:
 
     # --- standbys ----------------------------------------------------------------------------------------------------
 
-    def _note_stopped(self) -> None:
-        """Count every OpenSM that was seen before and is not seen now as stopped."""
+    def _note_stopped(self) -> list[Standby]:
+        """Count every OpenSM that was seen before and is not seen now as stopped. Return those that run, the master
+        last."""
         there = [Standby.of(each) for each in self.managers.all]
         for standby in self.record.take_stock(there, {each.machine.name for each in self.reached}):
             self.through.listener.say(
                 f"before you start {standby.name} again: copy the options file and key files of the master"
             )
         self.note(self.record)
+        return there
 
-    def _stop_standbys(self) -> None:
-        """Stop each standby that runs; what starts it again is in the journal before."""
-        helper = self._standbys()
-        for manager in list(self._running):
-            self.record.stopped.append(Standby.of(manager))
-            self.note(self.record)
-            helper.stop(manager)
-            self._running.remove(manager)
+    def _stopping(self, part: Part, standby: Standby) -> Step[None, SeenProcess] | None:
+        """Return the step that stops a standby; what starts it again is in the journal before. None if it does not
+        run."""
+        for manager in self._running:
+            process = manager.running.instance
+            if process.port_guid == standby.guid:
+                self.record.stopped.append(Standby.of(manager))
+                self.note(self.record)
+                self._running.remove(manager)
+                return self._standbys().stop(manager.machine, [process.process], manager.name)
+        machine = standby.machine_among(self.reached)
+        early = opensms_with(machine, standby.cache)
+        self._early |= {standby.guid} if early else set()
+        return self._standbys().stop(machine, early, standby.name) if early else None
 
-    def _start_standbys(self, number: int) -> None:
-        """Start the standbys one by one after step *number*, each with the master's key files, and each only when the
-        last is a standby."""
-        helper, master, operation = self._standbys(), self.managers.master, self.runner.operation
-        for standby in self.record.stopped:
-            machine = standby.machine_among(self.reached)
-            self.through.listener.progress(f"starting {standby.name}", 0, 1)
-            helper.start_anew(standby, machine, partial(copy_key_files, master, standby, machine, operation))
-            self.through.listener.progress(f"starting {standby.name}", 1, 1)
-        if self.record.stopped:
-            made = (
+    def _starting(self, part: Part, standby: Standby) -> Step[None, SeenProcess]:
+        """Return the step that starts a standby with the master's key files. After the last one all are looked for
+        again."""
+        machine, master, operation = standby.machine_among(self.reached), self.managers.master, self.runner.operation
+        key_files = partial(copy_key_files, master, standby, machine, operation)
+        progress = partial(self.through.listener.progress, f"starting {standby.name}")
+        step = self._standbys().start(standby, machine, key_files, standby.guid in self._early)
+        progress(0, 1)
+
+        def judge(made: Made[SeenProcess]) -> Verdict:
+            verdict = step.judge(made)
+            if verdict.is_proven:
+                progress(1, 1)
+                if part.is_last:
+                    self._look_again(part.number)
+            return verdict
+
+        return replace(step, judge=judge)
+
+    def _look_again(self, number: int) -> None:
+        """Find the OpenSMs again: the standbys that were started are other processes now, and their options must say
+        what all ports have after step *number*. The master must be the same one.
+        """
+        former, started = self.managers, [each.guid for each in self.record.stopped]
+        try:
+            former.master.file.verify("the standbys are started")
+            guids = [*(each.guid for each in former.report.managers or ()), *started]
+            managers = ask_managers(self.writer, self.ports, dict.fromkeys(guids))
+            found = find_key_managers(self.writer, self.reached, managers, self.record.keys.wanted)
+            former.verify_same_master(found)
+            refuse_other_settings(found.standbys, self._setting(number))
+        except IbkeysError as error:
+            error.after(
                 f"{number + 1} of {len(self.record.steps)} steps are done and the standbys started: `ibkeys resume` "
                 "goes on"
             )
-            try:
-                self._look_again([each.guid for each in self.record.stopped], self._setting(number))
-            except IbkeysError as error:
-                error.after(made)
-                raise
-            self.record.stopped.clear()
-            self.note(self.record)
-
-    def _look_again(self, started: Collection[int], setting: KeySetting) -> None:
-        """Find the OpenSMs again: the standbys *started* are other processes now, and their options must say *setting*.
-        The master must be the same one.
-        """
-        former = self.managers
-        former.master.file.verify("the standbys are started")
-        guids = [*(each.guid for each in former.report.managers or ()), *started]
-        managers = ask_managers(self.writer, self.ports, dict.fromkeys(guids))
-        found = find_key_managers(self.writer, self.reached, managers, self.record.keys.wanted)
-        former.verify_same_master(found)
-        refuse_other_settings(found.standbys, setting)
+            raise
         self.managers, self._running = found, list(found.standbys)
+        self.record.stopped.clear()
+        self.note(self.record)
 
     def _standbys(self) -> Standbys:
         runner, through, steady = self.runner, self.through, steady_seconds(self.managers.master)

@@ -89,23 +89,24 @@ def _read_options(writer: Writer, running: Running, file: OpensmFile) -> tuple[M
     return {**changed, **others}, [] if notes and _is_proven(writer, file) else notes
 
 
-def refuse_newcomers(
+def refusal_of_newcomers(
     managers: OpensmManagers, members: Collection[int], ports: Sequence[Port], infos: Mapping[int, PortInfo]
-) -> None:
-    """Raise Refused if a port shows an SM that nobody knew when the run was planned: with other options than the master
-    it becomes a second one, or is lost, when the level rises.
+) -> Refused | None:
+    """Return the refusal to go on where a port shows an SM that nobody knew when the run was planned: with other
+    options than the master it becomes a second one, or is lost, when the level rises.
 
     *members*: port GUIDs of SMs that the run knows besides; *infos*: PortInfo of *ports*, by port GUID.
     """
     known = {*members, *(each.guid for each in managers.report.managers or ())}
     sms = [each for each in ports if infos[each.guid].capability_mask & CapabilityMask.IS_SM]
     new = [str(each) for each in sms if each.guid not in known]
-    if new:
-        raise Refused(
-            f"an unknown SM has appeared at {named(new)}: stop it, or name its host ({given('--sm-host')}), then "
-            "continue with `ibkeys resume`; nothing more was done",
-            REFUSAL,
-        )
+    if not new:
+        return None
+    return Refused(
+        f"an unknown SM has appeared at {named(new)}: stop it, or name its host ({given('--sm-host')}), then "
+        "continue with `ibkeys resume`; nothing more was done",
+        REFUSAL,
+    )
 
 
 def _is_proven(writer: Writer, file: OpensmFile) -> bool:

@@ -15,7 +15,7 @@ from ibkeys.change.writer import Writer
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.opensm.key_run import KeyRun
+from ibkeys.mkeys.opensm.key_run import KeySteps
 from ibkeys.mkeys.opensm.record import NAME, RunRecord
 from ibkeys.mkeys.opensm.through import ViaOpensm
 from ibkeys.mkeys.opensm.wire import SeenPorts
@@ -89,10 +89,10 @@ class OpensmMethod:
         note: Callable[[RunRecord], None],
         proven: Callable[[SeenPorts, KeySetting], None] = lambda seen, setting: None,
         check: Callable[[], None] = lambda: None,
-    ) -> KeyRun:
-        """Return the steps with this method; *ports* to *check* are as `KeyRun` has them."""
+    ) -> KeySteps:
+        """Return the steps with this method; *ports* to *check* are as `KeySteps` has them."""
         runner = Runner(operation, self.clock, self.through.wait)
-        return KeyRun(
+        return KeySteps(
             self.record, writer, runner, self.managers, self.reached, ports, self.through, note, proven, check
         )
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
+from ibkeys.change.course import InOrder
 from ibkeys.errors import StoreError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
@@ -16,6 +17,17 @@ from ibkeys.store.keys.keystore import KeyStore
 
 NAME: Final = "opensm"
 """What says in the journal that a run goes through OpenSM."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One step of the runner. ``number``: the step of the run that it belongs to; ``what``: the ports are set, or a
+    standby is stopped or started; ``is_last``: of the standbys that are started it is the last one."""
+
+    number: int
+    what: Literal["set", "stop", "start"] = "set"
+    standby: Standby | None = None
+    is_last: bool = False
 
 
 @dataclass(slots=True)
@@ -73,6 +85,28 @@ class RunRecord:
         before = self.keys.before(self.steps, self.at)
         return before.key == key and before.protect >= level
 
+    def course(self, running: Iterable[Standby], until: int | None = None) -> InOrder[Part]:
+        """Return the steps that are left, with *running* standbys; *until*: only those before this number, and no
+        standby is started at the end.
+
+        Standbys stand still while the key changes. One that somebody started early is stopped before it is started: it
+        has other key files.
+        """
+        return InOrder([*self._parts([*running], [*self.stopped], until)])
+
+    def _parts(self, running: list[Standby], stopped: list[Standby], until: int | None) -> Iterator[Part]:
+        end = len(self.steps) if until is None else until
+        for number in range(self.at, end):
+            if any(step.standbys for step in self.steps[number:]):
+                yield from (Part(number, "stop", each) for each in running)
+                running, stopped = [], [*stopped, *running]
+            yield Part(number)
+            if self.steps[number].standbys:
+                yield from _starting(number, stopped)
+                running, stopped = [*running, *stopped], []
+        if until is None:  # of a rollback that began before the key changed
+            yield from _starting(end - 1, stopped)
+
     def take_stock(self, there: Sequence[Standby], hosts: Collection[str]) -> list[Standby]:
         """Note which OpenSMs are *there*. All others that were there before count as stopped, a former master too: with
         the options file of an earlier step it would undo later ones. Return those that are left out, because they are
@@ -126,6 +160,12 @@ class RunRecord:
             )
         except (KeyError, TypeError, ValueError):
             raise StoreError("the journal is damaged: the run through OpenSM cannot be read") from None
+
+
+def _starting(number: int, standbys: Sequence[Standby]) -> Iterator[Part]:
+    for each in standbys:
+        yield Part(number, "stop", each)
+        yield Part(number, "start", each, is_last=each is standbys[-1])
 
 
 def _kept(store: KeyStore, setting: KeySetting, is_newest: bool) -> dict[str, Any]:

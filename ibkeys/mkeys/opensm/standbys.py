@@ -8,15 +8,15 @@ osm_sm_state_mgr.c; a running OpenSM, observed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from ibkeys.arguments import given
 from ibkeys.change.clock import look_while
-from ibkeys.change.runner import Runner, Step
+from ibkeys.change.runner import Made, Runner, Step, Verdict
 from ibkeys.change.through_sm import ManagedOpensm
 from ibkeys.change.writer import Writer
 from ibkeys.client.smp import Task
@@ -114,18 +114,20 @@ class Standby:
 
 @dataclass(frozen=True, slots=True)
 class ProcessOrder:
-    """The kind of step that writes no file: *give* lets a process stop or start. ``check``: called often, raises to
-    stop."""
+    """The kind of step that lets a process stop or start: *give* does. ``prepare``: writes what it needs before;
+    ``check``: called often, raises to stop."""
 
     tells_again: ClassVar[bool] = False
     give: Callable[[], None]
     check: Callable[[], None]
+    prepare: Callable[[], None] = lambda: None
 
     def verify(self) -> None:
         """Nothing: whoever gives the order has just looked at the process."""
 
     def write(self, contents: None, operation: Operation) -> list[FileEntry]:
-        """Nothing."""
+        """Write what the process needs; that is no file of the subnet manager's own."""
+        self.prepare()
         return []
 
     def tell(self) -> None:
@@ -151,11 +153,14 @@ class ProcessProof:
         """Nothing: a process is told once."""
 
 
+ProcessStep = Step[None, SeenProcess]
+
+
 @dataclass(slots=True)
 class Standbys:
-    """Stops and starts standbys, each as a step of its own. ``ports``: end ports by port GUID; ``steady``: seconds that
-    a standby has to be one; ``start_wait``: seconds that a user has to start one; ``say``: tells the user what to do;
-    ``check``: called often, raises to stop."""
+    """How standbys are stopped and started, each in a step of its own. ``ports``: end ports by port GUID; ``steady``:
+    seconds that a standby has to be one; ``start_wait``: seconds that a user has to start one; ``say``: tells the user
+    what to do; ``check``: called often, raises to stop."""
 
     writer: Writer
     ports: Mapping[int, PortHandle]
@@ -165,72 +170,65 @@ class Standbys:
     say: Callable[[str], None]
     start_wait: float = STANDBY_WAIT
 
-    def stop(self, manager: ManagedOpensm) -> None:
-        """End a standby, and wait until it has ended. Raises HostRefused if it does not, HostNotReached."""
-        self._stop(manager.machine, manager.running.instance.process, manager.name)
+    def stop(self, machine: Machine, processes: Sequence[OpensmProcess], name: str) -> ProcessStep:
+        """Return the step that ends a standby. It ends in HostRefused where a process does not."""
 
-    def _stop(self, machine: Machine, process: OpensmProcess, name: str) -> None:
-        order = partial(machine.stop, process)
-        seen = self._make(f"stop {name}", order, lambda: SeenProcess(machine.is_running(process)), self.runner.wait)
-        if seen.left:
-            raise HostRefused(
+        def give() -> None:
+            for each in processes:
+                machine.stop(each)
+
+        def judge(made: Made[SeenProcess]) -> Verdict:
+            refused = HostRefused(
                 f"{name} was asked to stop and has not stopped within {self.runner.wait:g} s: end it, and continue "
                 "with `ibkeys resume`",
                 machine.name,
             )
+            return Verdict(not made.found.left, refused if made.found.left else None)
 
-    def _make(self, name: str, give: Callable[[], None], look: Callable[[], SeenProcess], wait: float) -> SeenProcess:
-        runner = replace(self.runner, wait=wait)
-        made = runner.make(Step(name, ProcessOrder(give, self.check), None, ProcessProof(look)))
-        runner.settle(made, is_proven=not made.found.left)
-        return made.found
+        proof = ProcessProof(lambda: SeenProcess(any(map(machine.is_running, processes))))
+        return Step(f"stop {name}", ProcessOrder(give, self.check), None, proof, judge=judge)
 
-    def start_anew(self, standby: Standby, machine: Machine, give_key_files: Callable[[], None]) -> None:
-        """Give a standby the master's key files, start it, and return when it was a standby for ``steady`` seconds.
+    def start(self, standby: Standby, machine: Machine, give_key_files: Callable[[], None], again: bool) -> ProcessStep:
+        """Return the step that gives a standby the master's key files, and starts it. It is proven when it was a
+        standby for ``steady`` seconds.
 
-        OpenSM reads key files only when it starts, so one that somebody started before is stopped again. Raises
-        HostRefused if it does not start, does not become a standby, or was started with other key files.
+        OpenSM reads key files only when it starts. *again*: one that somebody started before was stopped. The step ends
+        in HostRefused if it does not start, does not become a standby, or was started with other key files.
         """
-        early = opensms_with(machine, standby.cache)
-        for process in early:
-            self._stop(machine, process, standby.name)
-        give_key_files()
-        if opensms_with(machine, standby.cache):
-            raise HostRefused(
-                f"{standby.name} was started while it was given its key files: end it, then type `ibkeys resume`",
-                standby.host,
-            )
-        self._start(standby, machine, bool(early))
-        if not opensms_with(machine, standby.cache):
-            raise HostRefused(
-                f"{standby.name} was started with other key files than those in {standby.cache}, which are the "
-                f"right ones (see OSM_CACHE_DIR): end it, and continue with `ibkeys resume`; the command is: "
-                f"{standby.command}",
-                standby.host,
-            )
-
-    def _start(self, standby: Standby, machine: Machine, again: bool) -> None:
         wait = self.runner.wait if standby.unit else self.start_wait
         where = f" on {standby.host}" if standby.host else " on this host"
         when = "once more: it was started before its key files were there" if again else "now"
         order = f"start {standby.name} {when}, within {wait:g} s; type{where}: {standby.command}"
         give = partial(machine.start_unit, standby.unit) if standby.unit else partial(self.say, order)
 
+        def prepare() -> None:
+            give_key_files()
+            if opensms_with(machine, standby.cache):
+                raise HostRefused(
+                    f"{standby.name} was started while it was given its key files: end it, then type `ibkeys resume`",
+                    standby.host,
+                )
+
         def look() -> SeenProcess:
             state = self.state_of(standby)
             return SeenProcess(state != STANDBY, state)
 
-        state = self._make(f"start {standby.name}", give, look, wait).state
+        def judge(made: Made[SeenProcess]) -> Verdict:
+            problem = self._why_not(standby, machine, made.found.state, wait)
+            return Verdict(problem is None, problem)
+
+        kind = ProcessOrder(give, self.check, prepare)
+        return Step(f"start {standby.name}", kind, None, ProcessProof(look), judge=judge, wait=wait)
+
+    def _why_not(self, standby: Standby, machine: Machine, state: str | None, wait: float) -> HostRefused | None:
+        """Return why a standby that is in *state* after its start does not count as one; it is watched for a while."""
         if state != STANDBY:
-            raise HostRefused(
+            return HostRefused(
                 f"{standby.name} was to be started, and after {wait:g} s it "
                 f"{'does not answer' if state is None else f'is {state}'}: start it ({standby.command}), then "
                 "continue with `ibkeys resume`",
                 standby.host,
             ).explained("The M_Key was set, but the level was not raised.")
-        self._watch(standby)
-
-    def _watch(self, standby: Standby) -> None:
         state = look_while(
             self.state_of(standby),
             lambda: self.state_of(standby),
@@ -240,11 +238,19 @@ class Standbys:
             self.check,
         )
         if state != STANDBY:
-            raise HostRefused(
+            return HostRefused(
                 f"{standby.name} was a standby and {'no longer answers' if state is None else f'is {state} now'}: "
                 "check its log; the level was not raised, `ibkeys resume` continues",
                 standby.host,
             )
+        if not opensms_with(machine, standby.cache):
+            return HostRefused(
+                f"{standby.name} was started with other key files than those in {standby.cache}, which are the "
+                f"right ones (see OSM_CACHE_DIR): end it, and continue with `ibkeys resume`; the command is: "
+                f"{standby.command}",
+                standby.host,
+            )
+        return None
 
     def state_of(self, standby: Standby) -> str | None:
         """Return the state that an SM reports, None if it does not answer."""

@@ -35,7 +35,7 @@ def die_before_the_first_file(bench: Bench, run: Callable[[Bench], None]) -> Non
         raise Died
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(method, "KeyRun", die)
+        patch.setattr(method, "KeySteps", die)
         with pytest.raises(Died):
             run(bench)
 

@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 
 from ibkeys.change.clock import Clock
+from ibkeys.change.course import InOrder
 from ibkeys.change.runner import Runner
 from ibkeys.errors import HostRefused
 from ibkeys.host.opensm_process import OpensmProcess
@@ -78,7 +79,10 @@ def start(host: Host, standby: Standby = STANDBY, types: bool = True) -> None:
 
     runner = Runner(Journal(None).operation("mkey-rotate"), Clock(lambda: host.now, host.sleep), WAIT)
     helper = Standbys(None, {}, runner, STEADY, lambda: None, hears, WAIT)  # type: ignore[arg-type]
-    helper.start_anew(standby, cast(Machine, host), lambda: host.story.append("key files"))
+    machine, early = cast(Machine, host), host.processes()
+    stops = [helper.stop(machine, early, standby.name)] if early else []
+    starts = helper.start(standby, machine, lambda: host.story.append("key files"), again=bool(early))
+    runner.run(InOrder([*stops, starts]), lambda step: step)
 
 
 def test_the_user_types_the_command_when_its_key_files_are_there(host: Host) -> None:
