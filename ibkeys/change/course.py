@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from itertools import takewhile
+from typing import Generic, TypeVar
 
 from ibkeys.errors import IbkeysError
 
@@ -25,21 +26,16 @@ class Ended(Generic[Planned]):
     error: IbkeysError | None = None
 
 
-class Course(Protocol[Planned]):
-    """The steps of a change, forth or back."""
+@dataclass(frozen=True, slots=True)
+class Course(Generic[Planned]):
+    """The steps of a change. ``forth``: one after the other, none after one that is not proven; ``back``: what is done
+    then."""
+
+    forth: Sequence[Planned]
+    back: Sequence[Planned] = ()
 
     def next(self, ended: Sequence[Ended[Planned]]) -> Planned | None:
         """Return the step after those that have *ended*, in that order; None: there is no further one."""
-
-
-@dataclass(frozen=True, slots=True)
-class InOrder(Generic[Planned]):
-    """One step after the other, none after one that is not proven."""
-
-    steps: Sequence[Planned]
-
-    def next(self, ended: Sequence[Ended[Planned]]) -> Planned | None:
-        """See `Course`."""
-        if len(ended) == len(self.steps) or not all(each.is_proven for each in ended):
-            return None
-        return self.steps[len(ended)]
+        proven = len([*takewhile(lambda each: each.is_proven, ended)])
+        steps = self.forth if proven == len(ended) else [*self.forth[: proven + 1], *self.back]
+        return steps[len(ended)] if len(ended) < len(steps) else None

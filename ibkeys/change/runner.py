@@ -9,7 +9,7 @@ judged what came of the step, and the journal notes that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar
@@ -54,7 +54,8 @@ class Seen(Generic[Place]):
 
 
 class Kind(Protocol[ContentsOf]):
-    """How the steps of one kind are written and told to the subnet manager."""
+    """How the steps of one kind are written and told to the subnet manager. The base class of those that need not do
+    all of it."""
 
     @property
     def tells_again(self) -> bool:
@@ -62,9 +63,11 @@ class Kind(Protocol[ContentsOf]):
 
     def check(self) -> None:
         """Raise if the user asked to stop, or if no subnet manager is left that could make progress."""
+        return
 
     def verify(self) -> None:
         """Raise if the files, or the subnet manager, have changed since they were examined."""
+        return
 
     def write(self, contents: ContentsOf, operation: Operation) -> list[FileEntry]:
         """Write what a step says, each part after it is in the journal, and return the entries. Raises NotStored where
@@ -72,36 +75,30 @@ class Kind(Protocol[ContentsOf]):
 
     def tell(self) -> None:
         """Let the subnet manager read what was written."""
+        return
 
 
 class Proof(Protocol[Found]):
-    """What should be seen after a step, and how it is looked at."""
+    """What should be seen after a step, and how it is looked at. The base class of those that always begin afresh."""
 
     def look(self) -> Found:
         """Read once, and compare."""
 
     def begin_again(self, found: Found) -> None:
         """Look from the start: the subnet manager was told once more. *found*: what was seen last."""
-
-
-@dataclass(slots=True)
-class Made(Generic[Found]):
-    """A step that was carried out. ``found``: the last look, which says whether the step is proven. ``images``,
-    ``files``: its entries in the journal."""
-
-    found: Found
-    images: list[Entry]
-    files: list[FileEntry]
+        return
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What came of a step. ``error``: stops the change when the journal has noted the step; ``files_stay``: files of a
-    step that is not proven stay as written, and their entries pending, so that an undo finds and restores them."""
+    step that is not proven stay as written, and their entries pending, so that an undo finds and restores them;
+    ``images``: for the journal, what came out otherwise than the step says."""
 
     is_proven: bool
     error: IbkeysError | None = None
     files_stay: bool = False
+    images: Iterable[Image] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +114,7 @@ class Step(Generic[Contents, Found]):
     proof: Proof[Found]
     images: Iterable[Image] = ()
     has_news: bool = True
-    judge: Callable[[Made[Found]], Verdict] = lambda made: Verdict(not made.found.left)
+    judge: Callable[[Found], Verdict] = lambda found: Verdict(not found.left)
     wait: float | None = None
 
 
@@ -148,21 +145,14 @@ class Runner:
             if ended and ended[-1].error is not None:
                 self.operation.end_step("failed")  # the course goes another way
             try:
-                ended.append(self._carry_out(planned, step_of(planned)))
+                step = step_of(planned)
+                ended.append(Ended(planned, is_proven=True) if step is None else self.make(planned, step))
             except IbkeysError as error:
                 ended.append(Ended(planned, is_proven=False, error=error))
         return ended
 
-    def _carry_out(self, planned: Planned, step: Step[Any, Any] | None) -> Ended[Planned]:
-        if step is None:
-            return Ended(planned, is_proven=True)
-        made = self.make(step)
-        verdict = step.judge(made)
-        self.settle(made, verdict.is_proven, verdict.files_stay)
-        return Ended(planned, verdict.is_proven and verdict.error is None, made.found, verdict.error)
-
-    def make(self, step: Step[Contents, Found]) -> Made[Found]:
-        """Make a step, and return how it ended; `settle` notes it in the journal. Raises what stops it."""
+    def make(self, planned: Planned, step: Step[Any, Any]) -> Ended[Planned]:
+        """Make a step, note in the journal how it ended, and return that. Raises what leaves it as begun."""
         kind, operation = step.kind, self.operation
         kind.verify()
         images = operation.record_all(step.images, also=partial(operation.begin_step, step.name))
@@ -178,21 +168,24 @@ class Runner:
             kind.tell()
             step.proof.begin_again(found)
             found = self.look(step.proof, kind.check, step.wait)
-        return Made(found, images, files)
+        verdict = step.judge(found)
+        images += operation.record_all(verdict.images)
+        self._note(verdict, images, files)
+        return Ended(planned, verdict.is_proven and verdict.error is None, found, verdict.error)
 
     def look(self, proof: Proof[Found], check: Callable[[], None], wait: float | None = None) -> Found:
         """Look until nothing is left to wait for, or nothing came nearer for too long; return what was seen last."""
         return look_until(proof.look, lambda found: found.left, self.clock, self.wait if wait is None else wait, check)
 
-    def settle(self, made: Made[Found], is_proven: bool, files_stay: bool = False) -> None:
-        """Note in the journal how a step ended. *files_stay*: see `Verdict`. Raises StoreError."""
+    def _note(self, verdict: Verdict, images: Sequence[Entry], files: Iterable[FileEntry]) -> None:
+        """Note in the journal how a step ended. Raises StoreError."""
         operation = self.operation
-        if is_proven:
-            operation.record_all((), done=made.images, also=partial(operation.end_step, "done"))
+        if verdict.is_proven:
+            operation.record_all((), done=images, also=partial(operation.end_step, "done"))
         else:
-            operation.record_all((), failed=made.images, also=partial(operation.end_step, "failed"))
-        for entry in made.files:
-            if is_proven:
+            operation.record_all((), failed=images, also=partial(operation.end_step, "failed"))
+        for entry in files:
+            if verdict.is_proven:
                 entry.done()
-            elif not files_stay:
+            elif not verdict.files_stay:
                 entry.failed()

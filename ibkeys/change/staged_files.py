@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.opensm_files import NewFiles, OpensmFiles
+from ibkeys.change.runner import Found, Kind, Proof
 from ibkeys.errors import FileChanged, FileError, IbkeysError, Incomplete
 from ibkeys.host.replacing.staging import Staged
 from ibkeys.sm.files.opensm_file import OpensmFile
@@ -89,22 +89,17 @@ class StagedFiles(OpensmFiles):
 
 
 @dataclass(slots=True)
-class FormerStagedFiles:
+class FormerStagedFiles(Kind[None], Proof[Found]):
     """The way back of ``staged`` files: those in place get their former bytes, and their OpenSMs are told. What cannot
-    be done for one hinders no other. Neither the user nor a changed subnet manager stops it.
-    """
+    be done for one hinders no other. Neither the user nor a changed subnet manager stops it: there is nothing better to
+    go back to. ``look``: proves it."""
 
-    tells_again: ClassVar[bool] = False
+    tells_again = False
 
     staged: StagedFiles
+    look: Callable[[], Found]
     _problems: list[str] = field(default_factory=list)
     _back: list[OpensmFile] = field(default_factory=list)
-
-    def check(self) -> None:
-        """Raise nothing: there is nothing better to go back to."""
-
-    def verify(self) -> None:
-        """Raise nothing: each file is compared when it is restored."""
 
     def write(self, contents: None, operation: Operation) -> list[FileEntry]:
         """Give each file its former bytes; its entry says that it has them."""

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from ibkeys.apply.survey import read_again
 from ibkeys.change.clock import REAL_TIME, Clock
-from ibkeys.change.course import InOrder
+from ibkeys.change.course import Course
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.opensm_files import OpensmFiles
 from ibkeys.change.plan import Plan
-from ibkeys.change.runner import Made, OnStep, Runner, Seen, Step, Verdict
+from ibkeys.change.runner import OnStep, Proof, Runner, Seen, Step, Verdict
 from ibkeys.change.target import Target
 from ibkeys.change.writer import Writer
 from ibkeys.errors import NotStored
@@ -59,15 +59,12 @@ class LeafPort:
 
 
 @dataclass(frozen=True, slots=True)
-class LeavesProof:
+class LeavesProof(Proof[Seen[PortId]]):
     """Reads leaf ports and the end ports behind them. ``progress``: told how many are right."""
 
     writer: Writer
     leaves: Sequence[LeafPort]
     progress: OnStep
-
-    def begin_again(self, found: Seen[PortId]) -> None:
-        """Read all of them from now on, as before."""
 
     def look(self) -> Seen[PortId]:
         """Read all ports once."""
@@ -139,15 +136,15 @@ class EnforcementPlan(Plan):
             contents = [(file, self.new[file.key]) for file in self.files]
             proof = LeavesProof(writer, self.leaves, self.progress)
             runner = Runner(operation, self.clock, self.wait)
-            runner.run(InOrder([ENFORCE]), lambda name: Step(name, kind, contents, proof, judge=self._judge))
+            runner.run(Course([ENFORCE]), lambda name: Step(name, kind, contents, proof, judge=self._judge))
         for other in self.ends:
             if other != operation.id:
                 operation.journal.set_state(other, "undone")
         operation.outcome = "done"
 
-    def _judge(self, made: Made[Seen[PortId]]) -> Verdict:
-        self.silent = [f"{port}: {error}" for port, error in made.found.silent.items()]
-        wrong = [f"{port}: {difference}" for port, difference in made.found.wrong.items()]
+    def _judge(self, found: Seen[PortId]) -> Verdict:
+        self.silent = [f"{port}: {error}" for port, error in found.silent.items()]
+        wrong = [f"{port}: {difference}" for port, difference in found.wrong.items()]
         if not wrong:
             return Verdict(is_proven=True)
         error = NotStored(

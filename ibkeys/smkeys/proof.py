@@ -138,24 +138,6 @@ class SmKeyProof:
             return None
 
 
-@dataclass(frozen=True, slots=True)
-class FormerKeysProof:
-    """Watches once for ``seconds`` whether the SMs get along with the former keys."""
-
-    proof: SmKeyProof
-    seconds: float
-
-    def begin_again(self, found: SeenKeys) -> None:
-        """Nothing: it is looked at once."""
-
-    def look(self) -> SeenKeys:
-        """Return what was wrong last."""
-        try:
-            return SeenKeys(self.proof.until_steady(self.seconds))
-        except IbkeysError as error:
-            return SeenKeys(str(error))
-
-
 _MASTER: Final = sm_state_name(SMState.MASTER)
 _SETTLED: Final = frozenset({_MASTER, sm_state_name(SMState.STANDBY)})
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NoReturn
+from typing import Any, Final, NoReturn
 
 from ibkeys.change.clock import REAL_TIME, Clock
-from ibkeys.change.course import Ended
+from ibkeys.change.course import Course, Ended
 from ibkeys.change.interrupts import ExplainedInterrupt
-from ibkeys.change.runner import WAIT, Made, Runner, Step, Verdict
+from ibkeys.change.runner import WAIT, Runner, Step, Verdict
 from ibkeys.change.staged_files import FormerStagedFiles, StagedFiles
 from ibkeys.change.through_sm import OpensmManagers
 from ibkeys.change.writer import Writer
@@ -29,29 +29,13 @@ from ibkeys.sm.site import Running
 from ibkeys.smkeys.begun import KEPT_KEYS, closes, finishes
 from ibkeys.smkeys.managers import Kind, keys_in
 from ibkeys.smkeys.overtaken import keep_found, keys_of_others
-from ibkeys.smkeys.proof import FormerKeysProof, SeenKeys, SmKeyProof
+from ibkeys.smkeys.proof import SeenKeys, SmKeyProof
 from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import Operation
 from ibkeys.store.keys.sm_keys import SmKeys
 
-StepName = Literal["new SM keys", "former SM keys"]
 NEW: Final = "new SM keys"
 FORMER: Final = "former SM keys"
-
-
-@dataclass(frozen=True, slots=True)
-class SmKeyCourse:
-    """All files get the new keys; where that comes to no end, those that have them get the former ones again.
-    ``goes_on``: it is an earlier change that was interrupted, and never goes back: keys would be mixed again."""
-
-    goes_on: bool
-
-    def next(self, ended: Sequence[Ended[StepName]]) -> StepName | None:
-        """See `ibkeys.change.course.Course`."""
-        if not ended:
-            return NEW
-        goes_back = len(ended) == 1 and ended[0].error is not None and not self.goes_on
-        return FORMER if goes_back else None
 
 
 @dataclass(slots=True)
@@ -112,7 +96,8 @@ class SmKeyRun:
         self.settings.check()
         self._store_keys()
         try:
-            forth, *back = self._runner.follow(SmKeyCourse(self.goes_on), self._step)
+            course = Course([NEW], () if self.goes_on else [FORMER])  # going back would mix keys that are in force
+            forth, *back = self._runner.follow(course, self._step)
         except KeyboardInterrupt as error:
             raise ExplainedInterrupt(f"{error}; {self._what_stands()}", self._again) from None
         if forth.error is not None:
@@ -160,7 +145,7 @@ class SmKeyRun:
 
     # --- the change ---------------------------------------------------------------------------------------------------
 
-    def _step(self, name: StepName) -> Step[Any, SeenKeys] | None:
+    def _step(self, name: str) -> Step[Any, SeenKeys] | None:
         """Return how a step is made. Every OpenSM is signalled, even where the file had the keys already: it may not
         have been signalled."""
         if name == NEW:
@@ -171,14 +156,14 @@ class SmKeyRun:
         if not self._files.placed:
             return None
         self.settings.say("restoring the former keys")
-        kind, proof = FormerStagedFiles(self._files), FormerKeysProof(self._proof, self._longest)
-        return Step(name, kind, None, proof, judge=lambda made: Verdict(not made.found.wrong))
+        former = FormerStagedFiles(self._files, self._look_back)
+        return Step(name, former, None, former, judge=lambda found: Verdict(not found.wrong))
 
-    def _judge(self, made: Made[SeenKeys]) -> Verdict:
+    def _judge(self, found: SeenKeys) -> Verdict:
         """Raise Incomplete unless the new keys are in force, and the SMs know each other."""
         proof = self._proof
-        if made.found.wrong:
-            raise Incomplete(f"{made.found.wrong}; OpenSM was signalled twice")
+        if found.wrong:
+            raise Incomplete(f"{found.wrong}; OpenSM was signalled twice")
         for key in self.former:
             self.settings.say("querying the SA with a former key, which it must ignore")
             if proof.is_trusted(key):
@@ -188,6 +173,13 @@ class SmKeyRun:
         if wrong := proof.until_steady(self._longest):
             raise Incomplete(wrong)
         return Verdict(is_proven=True)
+
+    def _look_back(self) -> SeenKeys:
+        """Watch once whether the SMs get along again."""
+        try:
+            return SeenKeys(self._proof.until_steady(self._longest))
+        except IbkeysError as error:
+            return SeenKeys(str(error))
 
     # --- how it ended -------------------------------------------------------------------------------------------------
 
@@ -208,7 +200,7 @@ class SmKeyRun:
             for ref in self._refs:
                 self.keys.promote(ref)
 
-    def _end_in_vain(self, error: IbkeysError, back: Sequence[Ended[StepName]]) -> NoReturn:
+    def _end_in_vain(self, error: IbkeysError, back: Sequence[Ended[str]]) -> NoReturn:
         """Raise the error, with the state now. *back*: how the way back ended, where there was one."""
         if not back:
             raise Incomplete(f"{error}").going_on(f"{self._what_stands()}: {self._way_on()}") from error

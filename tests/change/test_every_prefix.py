@@ -73,7 +73,7 @@ Moments = Generator[tuple[World, RunRecord], None, World]
 
 
 def step_of_keys(record: RunRecord, world: World) -> Moments:
-    """Yield each moment of the step that *record* is at: as `ibkeys.mkeys.opensm.key_run.KeyRun` makes it, and OpenSM.
+    """Yield each moment of the step that *record* is at, as `ibkeys.mkeys.opensm.key_run` and OpenSM make it.
 
     Where a key goes back, the end of the sweep that set it is waited for. Standbys are stopped; the files are written,
     that of the master last, and OpenSM is signalled in the same order; it sets the ports in any order; at the end of

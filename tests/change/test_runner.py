@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from ibkeys.change.clock import Clock
-from ibkeys.change.runner import Made, Runner, Seen, Step
-from ibkeys.errors import NotStored, Refused
+from ibkeys.change.course import Course
+from ibkeys.change.runner import Runner, Seen, Step, Verdict
+from ibkeys.errors import IbkeysError, NotStored, Refused
 from ibkeys.store.journal import FileEntry, FileImage, Image, Journal, Operation
 from ibkeys.store.origin import this_process
 
 WAIT = 5.0
 IMAGE = Image(1, 2, "node01", "ca", 1, 3, "PortInfo", 1, bytes(64), bytes(64))
 PATH = "/etc/opensm/opensm.conf"
+
+
+Judge = Callable[[Seen[int]], Verdict]
+
+
+def proven(found: Seen[int]) -> Verdict:
+    return Verdict(is_proven=True)
 
 
 @dataclass
@@ -60,8 +68,21 @@ class MadeUp:
     def runner(self, operation: Operation) -> Runner:
         return Runner(operation, Clock(lambda: self.now, self.sleep), WAIT)
 
-    def make(self, operation: Operation, *, has_news: bool = True) -> Made[Seen[int]]:
-        return self.runner(operation).make(Step("a step", self, "it", self, [IMAGE], has_news))
+    def make(self, operation: Operation, *, has_news: bool = True, judge: Judge = proven) -> Seen[int]:
+        found = self.runner(operation).make("it", Step("a step", self, "it", self, [IMAGE], has_news, judge)).found
+        assert isinstance(found, Seen)
+        return found
+
+    def step(self, name: str) -> Step[str, Seen[int]] | None:
+        return None if name == "nothing" else Step(name, self, name, self, [IMAGE])
+
+
+class Left(IbkeysError):
+    """What stops a step where it is."""
+
+
+def leave(found: Seen[int]) -> Verdict:
+    raise Left("stopped")
 
 
 @pytest.fixture
@@ -85,9 +106,13 @@ def steps(operation: Operation) -> list[tuple[str, str]]:
 
 def test_a_step_is_verified_written_told_and_looked_at(operation: Operation) -> None:
     kind = MadeUp(shown=[2, 1, 0])
-    made = kind.make(operation)
+    assert kind.make(operation).left == 0
     assert kind.story == ["verify", "write it", "tell", "look", "look", "look"]
-    assert made.found.left == 0
+
+
+def test_what_stops_a_step_leaves_it_as_begun(operation: Operation) -> None:
+    with pytest.raises(Left):
+        MadeUp().make(operation, judge=leave)
     assert statuses(operation) == (["pending"], ["pending"])
 
 
@@ -96,7 +121,7 @@ def test_where_nothing_comes_nearer_it_is_told_once_more_if_that_does_no_harm(
     operation: Operation, tells_again: bool, told: int
 ) -> None:
     kind = MadeUp(tells_again, [3])
-    assert kind.make(operation).found.left == 3
+    assert kind.make(operation).left == 3
     assert kind.story.count("tell") == told
     assert kind.story.count("again after 3") == told - 1
     assert kind.now == pytest.approx(told * WAIT)
@@ -142,16 +167,17 @@ def test_where_the_manager_is_another_nothing_is_recorded(
 
 
 def test_each_step_is_listed_and_the_last_one_is_the_one_under_way(operation: Operation) -> None:
-    kind = MadeUp()
-    kind.runner(operation).settle(kind.make(operation), is_proven=True)
-    kind.make(operation)
+    MadeUp().make(operation)
+    with pytest.raises(Left):
+        MadeUp().make(operation, judge=leave)
     assert steps(operation) == [("a step", "done"), ("a step", "pending")]
     assert [each.step for each in operation.journal.list_operations()] == ["a step"]
 
 
 def test_a_step_is_on_disk_with_the_first_file_where_nothing_else_is_recorded(operation: Operation) -> None:
     kind = MadeUp()
-    kind.runner(operation).make(Step("files only", kind, "it", kind))
+    with pytest.raises(Left):
+        kind.runner(operation).make("it", Step("files only", kind, "it", kind, judge=leave))
     assert steps(operation) == [("files only", "pending")]
 
 
@@ -167,7 +193,60 @@ def test_a_step_is_on_disk_with_the_first_file_where_nothing_else_is_recorded(op
 def test_the_journal_says_how_a_step_ended(
     operation: Operation, is_proven: bool, files_stay: bool, ports: str, files: str
 ) -> None:
-    kind = MadeUp()
-    kind.runner(operation).settle(kind.make(operation), is_proven, files_stay)
+    MadeUp().make(operation, judge=lambda found: Verdict(is_proven, files_stay=files_stay))
     assert statuses(operation) == ([ports], [files])
     assert steps(operation) == [("a step", ports)]
+
+
+def test_what_came_out_otherwise_is_in_the_journal_of_a_step_that_is_proven(operation: Operation) -> None:
+    MadeUp().make(operation, judge=lambda found: Verdict(is_proven=True, images=[replace(IMAGE, attribute_modifier=2)]))
+    assert statuses(operation) == (["done", "done"], ["done"])
+
+
+# --- the steps of a course -------------------------------------------------------------------------------------------
+
+
+def test_the_steps_are_made_in_order_and_what_there_is_nothing_to_do_for_is_passed_over(operation: Operation) -> None:
+    kind = MadeUp()
+    ended = kind.runner(operation).run(Course(["one", "nothing", "two"]), kind.step)
+    assert [(each.step, each.is_proven) for each in ended] == [("one", True), ("nothing", True), ("two", True)]
+    assert steps(operation) == [("one", "done"), ("two", "done")]
+
+
+def test_none_is_made_after_one_that_is_not_proven(operation: Operation) -> None:
+    kind = MadeUp(shown=[1])
+    ended = kind.runner(operation).run(Course(["one", "two"]), kind.step)
+    assert [(each.step, each.is_proven, each.error) for each in ended] == [("one", False, None)]
+    assert steps(operation) == [("one", "failed")]
+
+
+def test_what_stops_it_is_raised_when_the_way_back_is_made(operation: Operation) -> None:
+    kind = MadeUp()
+
+    def step(name: str) -> Step[str, Seen[int]]:
+        return Step(name, kind, name, kind, judge=leave if name == "two" else proven)
+
+    with pytest.raises(Left):
+        kind.runner(operation).run(Course(["one", "two", "three"], ["back"]), step)
+    assert steps(operation) == [("one", "done"), ("two", "failed"), ("back", "done")]
+
+
+def test_an_error_with_which_a_step_ends_stops_the_course_when_the_journal_has_it(operation: Operation) -> None:
+    kind, error = MadeUp(), Refused("a newcomer", "stale")
+
+    def step(name: str) -> Step[str, Seen[int]]:
+        return Step(name, kind, name, kind, judge=lambda found: Verdict(is_proven=True, error=error))
+
+    assert [each.error for each in kind.runner(operation).follow(Course(["one", "two"]), step)] == [error]
+    assert steps(operation) == [("one", "done")]
+
+
+def test_an_interrupt_stops_it_where_it_is_and_nothing_goes_back(operation: Operation) -> None:
+    kind = MadeUp()
+
+    def stop(found: Seen[int]) -> Verdict:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        kind.runner(operation).run(Course(["one"], ["back"]), lambda name: Step(name, kind, name, kind, judge=stop))
+    assert steps(operation) == [("one", "pending")]

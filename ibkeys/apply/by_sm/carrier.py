@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Generic, TypeVar
 
-from ibkeys.apply.by_sm.course import Course, Settings
+from ibkeys.apply.by_sm.course import Settings, TablesCourse
 from ibkeys.apply.by_sm.run import TablesSteps
 from ibkeys.apply.by_sm.steps import Prediction, phases_of
 from ibkeys.apply.carrier import Assignment, Carrier
@@ -21,7 +21,7 @@ from ibkeys.plan.order import Phase
 from ibkeys.store.journal import Operation
 from ibkeys.topology.port_id import PortKey
 
-CourseOf = TypeVar("CourseOf", bound=Course[Any])
+CourseOf = TypeVar("CourseOf", bound=TablesCourse[Any])
 
 
 class CarrierBySm(Carrier, Generic[CourseOf]):

@@ -44,7 +44,7 @@ class TablesStep(Generic[Contents]):
 
 
 @dataclass(slots=True)
-class Course(Generic[Contents]):
+class TablesCourse(Generic[Contents]):
     """What is done, step by step. ``start``: the tables before the first step; ``enforcement``: what the last one
     changes; ``breaks``: who is cut; ``objections``: the interlocks that are triggered; ``remaining``: what is not as
     the plan found it."""

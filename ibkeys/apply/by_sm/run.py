@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, TypeVar
 
-from ibkeys.apply.by_sm.course import Course
+from ibkeys.apply.by_sm.course import TablesCourse
 from ibkeys.apply.by_sm.images import images_as_found, images_of
 from ibkeys.apply.by_sm.steps import Prediction, expectations
 from ibkeys.apply.by_sm.watch import PortsProof, Watched
 from ibkeys.apply.carrier import Assignment, Carried, Written
-from ibkeys.change.course import InOrder
-from ibkeys.change.runner import Kind, Made, Runner, Step, Verdict
+from ibkeys.change.course import Course
+from ibkeys.change.runner import Kind, Runner, Step, Verdict
 from ibkeys.change.wanted import Entries
 from ibkeys.change.writer import Writer, left_open
 from ibkeys.errors import FileChanged, IbkeysError, NotStored, Refused
@@ -44,7 +44,7 @@ class TablesSteps(Generic[Contents]):
     read something before the first step. ``last``: the ports at the last look.
     """
 
-    course: Course[Contents]
+    course: TablesCourse[Contents]
     prediction: Prediction
     assignment: Assignment
     runner: Runner
@@ -59,7 +59,7 @@ class TablesSteps(Generic[Contents]):
     def make(self) -> bool:
         """Make them, and return whether all are made. Raises what stops it."""
         try:
-            ended = self.runner.run(InOrder(range(len(self.assignment.phases))), self._step)
+            ended = self.runner.run(Course(range(len(self.assignment.phases))), self._step)
         except PortsNotStored as error:
             self.carried.failed |= {key: NotStored(text) for key, text in error.ports.items()}
             return False
@@ -97,12 +97,12 @@ class TablesSteps(Generic[Contents]):
             partial(self._judge, number, before),
         )
 
-    def _judge(self, number: int, before: Mapping[PortKey, Entries], made: Made[Watched]) -> Verdict:
+    def _judge(self, number: int, before: Mapping[PortKey, Entries], found: Watched) -> Verdict:
         """Name each port that is not as it should be. Of a step that is proven, tables that came out with other indexes
         are noted in the journal as they are."""
-        step, targets, self.last = self.course.steps[number], self.prediction.survey.targets, made.found
-        wrong, silent = made.found.wrong, made.found.silent
-        if made.found.fell_back and self.undoes_fallback:
+        step, targets, self.last = self.course.steps[number], self.prediction.survey.targets, found
+        wrong, silent = found.wrong, found.silent
+        if found.fell_back and self.undoes_fallback:
             raise PortsNotStored({})
         if wrong:
             why = f"{self.runner.wait:g} s without progress, although {self.in_vain}"
@@ -118,8 +118,7 @@ class TablesSteps(Generic[Contents]):
             for key, table in step.tables.items()
             if key not in self.carried.failed and not self.prediction.is_aside(key)
         }
-        made.images += self.assignment.operation.record_all(images_as_found(counting, before, targets))
-        return Verdict(is_proven=True)
+        return Verdict(is_proven=True, images=images_as_found(counting, before, targets))
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ibkeys.apply.by_sm.course import Course
+from ibkeys.apply.by_sm.course import TablesCourse
 from ibkeys.apply.by_sm.watch import Expected, KnownIndexes
 from ibkeys.apply.survey import Survey
 from ibkeys.arguments import given
@@ -177,7 +177,7 @@ def unused_partition(taken: Collection[int]) -> int:
     return free
 
 
-def phases_of(course: Course[Any], survey: Survey) -> list[Phase]:
+def phases_of(course: TablesCourse[Any], survey: Survey) -> list[Phase]:
     """Return what each step of a course changes, port by port."""
     phases = []
     for number, step in enumerate(course.steps):

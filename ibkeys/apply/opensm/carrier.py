@@ -30,9 +30,9 @@ from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey, read_again
 from ibkeys.arguments import given
 from ibkeys.change.clock import REAL_TIME, Clock
-from ibkeys.change.course import InOrder
+from ibkeys.change.course import Course
 from ibkeys.change.next_commands import KEEPS_IT
-from ibkeys.change.runner import Made, Step, Verdict
+from ibkeys.change.runner import Step, Verdict
 from ibkeys.change.writer import Writer
 from ibkeys.errors import FileChanged, FileError, IbkeysError, Refused, UsageError
 from ibkeys.partitions.model import Policy
@@ -198,7 +198,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
             try:
                 if self._course.files[-1] in files:
                     step = self._step_back(kind, files, read, touched)
-                    self._runner(undo).run(InOrder([step]), lambda step: step)
+                    self._runner(undo).run(Course([step]), lambda step: step)
                 else:  # the master keeps its policy, so nothing is told to it
                     restored = kind.write(files, undo)
                     for entry in restored if not failed else ():
@@ -243,9 +243,9 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         changing = [key for key, entries in tables.items() if entries != prediction.now[key]]
         proof = PortsProof(self._writer, survey.targets, expected, changing)
 
-        def judge(made: Made[Watched]) -> Verdict:
-            kind.failed.extend((survey.targets[key].id, wrong) for key, wrong in made.found.wrong.items())
-            kind.failed.extend((survey.targets[key].id, str(error)) for key, error in made.found.silent.items())
+        def judge(found: Watched) -> Verdict:
+            kind.failed.extend((survey.targets[key].id, wrong) for key, wrong in found.wrong.items())
+            kind.failed.extend((survey.targets[key].id, str(error)) for key, error in found.silent.items())
             return Verdict(is_proven=not kind.failed, files_stay=True)
 
         return Step("former", kind, files, proof, has_news=bool(changing), judge=judge)

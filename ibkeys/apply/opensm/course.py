@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from ibkeys.apply.by_sm.course import Course, Settings, TablesStep
+from ibkeys.apply.by_sm.course import Settings, TablesCourse, TablesStep
 from ibkeys.apply.by_sm.run import stale_file
 from ibkeys.apply.by_sm.steps import Prediction, breaks_of, partitions_in, unused_partition
 from ibkeys.apply.by_sm.wanted import (
@@ -53,7 +53,7 @@ from ibkeys.topology.port_id import PortKey
 
 
 @dataclass(slots=True)
-class PolicyCourse(Course[NewFiles]):
+class PolicyCourse(TablesCourse[NewFiles]):
     """The course of a change through OpenSM. ``files``: those that are replaced, the master's last."""
 
     files: list[OpensmFile] = field(default_factory=list)

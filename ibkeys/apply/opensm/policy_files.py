@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from ibkeys.apply.carrier import Failed
 from ibkeys.apply.opensm.guards import Guards
 from ibkeys.change.opensm_files import NewFiles, OpensmFiles
+from ibkeys.change.runner import Kind
 from ibkeys.errors import FileChanged, IbkeysError
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, difference
 from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
@@ -37,24 +37,19 @@ class PolicyFiles(OpensmFiles):
 
 
 @dataclass(frozen=True, slots=True)
-class FormerFiles:
+class FormerFiles(Kind[Sequence[OpensmFile]]):
     """Restores the former policy files, when nobody confirmed the new ones or OpenSM does not accept them.
 
     Where one file cannot be restored, the others still are; ``failed`` gets the reason. Neither the user nor a changed
-    subnet manager stops a restoration that has begun. ``ways``: the contents of each file, step by step.
+    subnet manager stops a restoration that has begun: there is nothing better to go back to, the files were looked at,
+    and the signal goes to the very process that was examined. ``ways``: the contents of each file, step by step.
     """
 
-    tells_again: ClassVar[bool] = True
+    tells_again = True
 
     master: Running
     ways: Mapping[FileKey, Way]
     failed: list[Failed]
-
-    def check(self) -> None:
-        """Raise nothing: there is nothing better to go back to."""
-
-    def verify(self) -> None:
-        """Raise nothing: the files were looked at, and the signal goes to the very process that was examined."""
 
     def write(self, contents: Sequence[OpensmFile], operation: Operation) -> list[FileEntry]:
         """Restore what can be restored, and return the entries of the files that held something else. Raises what

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import Final
 
 from ibkeys.apply.by_sm.run import PortsNotStored
 from ibkeys.apply.ufm.stored import Stored, Words, WordsByBase
 from ibkeys.change.clock import look_until
-from ibkeys.change.runner import Runner
+from ibkeys.change.runner import Kind, Runner
 from ibkeys.change.wanted import differing
 from ibkeys.errors import NotStored, UfmRefused
 from ibkeys.printable import named
@@ -24,12 +24,12 @@ _SHOWS_WITHIN: Final = 10.0
 
 
 @dataclass(slots=True)
-class UfmCalls:
+class UfmCalls(Kind[WordsByBase]):
     """The calls of one change. ``stored``: the partitions as UFM has them; ``ports``: end ports by port GUID;
     ``check``: raises when the user asked to stop; ``notes``: what UFM lost besides members. A call that was made is
-    never made once more."""
+    never made once more, each partition is read again right before its calls, and UFM tells its SM itself."""
 
-    tells_again: ClassVar[bool] = False
+    tells_again = False
 
     ufm: Ufm
     stored: dict[int, Stored]
@@ -37,12 +37,6 @@ class UfmCalls:
     runner: Runner
     check: Callable[[], None]
     notes: list[str] = field(default_factory=list)
-
-    def verify(self) -> None:
-        """Do nothing: each partition is read again right before its calls."""
-
-    def tell(self) -> None:
-        """Do nothing: UFM tells its SM."""
 
     def write(self, contents: WordsByBase, operation: Operation) -> list[FileEntry]:
         """Change partitions, and return what the journal keeps of those that were changed. Raises Refused (``stale``),

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from ibkeys.apply.by_sm.course import Course, Settings, TablesStep
+from ibkeys.apply.by_sm.course import Settings, TablesCourse, TablesStep
 from ibkeys.apply.by_sm.steps import Prediction, breaks_of
 from ibkeys.apply.by_sm.wanted import enforcement_of, goal_of
 from ibkeys.apply.former import Former
@@ -44,7 +44,7 @@ State = Mapping[int, frozenset[PKey]]
 
 
 @dataclass(slots=True)
-class UfmCourse(Course[WordsByBase]):
+class UfmCourse(TablesCourse[WordsByBase]):
     """The course of a change through UFM. ``stored``: the partitions that change, as UFM has them; each step says what
     members they have after it."""
 

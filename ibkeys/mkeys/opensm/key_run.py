@@ -9,14 +9,14 @@ a running OpenSM, observed.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from ibkeys.arguments import given
 from ibkeys.change.clock import look_until
 from ibkeys.change.opensm_files import NewFiles, OpensmFiles
-from ibkeys.change.runner import Made, Runner, Step, Verdict
+from ibkeys.change.runner import Runner, Step, Verdict
 from ibkeys.change.through_sm import ManagedOpensm, OpensmManagers
 from ibkeys.change.writer import Writer
 from ibkeys.errors import IbkeysError, NotStored, Unreachable
@@ -113,23 +113,22 @@ class KeySteps:
     def _step(self, part: Part) -> Step[Any, Any] | None:
         self.check()
         record = self.record
-        if (record.at, record.has_written) != (part.number, True):
-            record.at, record.has_written = part.number, True
-            self.note(record)
+        record.at, record.has_written = part.number, True
+        self.note(record)
         if part.standby is None:
             return self._setting_ports(part.number)
         return (self._stopping if part.what == "stop" else self._starting)(part, part.standby)
 
     def _setting_ports(self, number: int) -> Step[NewFiles, SeenPorts]:
         asked = self.ports.keys() - self._behind
-        proof, contents = self._proof(number, asked), self._contents(self._setting(number))
+        proof, judge = self._proof(number, asked), partial(self._judge, number, bool(asked))
         self._wait_before_going_back(number)
-        judge = partial(self._judge, number, bool(asked))
+        contents = self._contents(self._setting(number))
         return Step(self.record.words(number), self._opensms, contents, proof, judge=judge)
 
-    def _judge(self, number: int, was_asked: bool, made: Made[SeenPorts]) -> Verdict:
+    def _judge(self, number: int, was_asked: bool, seen: SeenPorts) -> Verdict:
         """Say whether all ports took a step. Raises NotStored if no port answers, or guid2mkey has other keys."""
-        seen, setting = made.found, self._setting(number)
+        setting = self._setting(number)
         self._note_seen(number, seen)
         if was_asked and not seen.infos:
             first = next(iter(seen.silent.values()), None)
@@ -305,18 +304,14 @@ class KeySteps:
         machine, master, operation = standby.machine_among(self.reached), self.managers.master, self.runner.operation
         key_files = partial(copy_key_files, master, standby, machine, operation)
         progress = partial(self.through.listener.progress, f"starting {standby.name}")
-        step = self._standbys().start(standby, machine, key_files, standby.guid in self._early)
+
+        def then() -> None:
+            progress(1, 1)
+            if standby.guid == self.record.stopped[-1].guid:
+                self._look_again(part.number)
+
         progress(0, 1)
-
-        def judge(made: Made[SeenProcess]) -> Verdict:
-            verdict = step.judge(made)
-            if verdict.is_proven:
-                progress(1, 1)
-                if part.is_last:
-                    self._look_again(part.number)
-            return verdict
-
-        return replace(step, judge=judge)
+        return self._standbys().start(standby, machine, key_files, then, standby.guid in self._early)
 
     def _look_again(self, number: int) -> None:
         """Find the OpenSMs again: the standbys that were started are other processes now, and their options must say

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from ibkeys.change.course import InOrder
+from ibkeys.change.course import Course
 from ibkeys.errors import StoreError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
@@ -22,12 +22,11 @@ NAME: Final = "opensm"
 @dataclass(frozen=True, slots=True)
 class Part:
     """One step of the runner. ``number``: the step of the run that it belongs to; ``what``: the ports are set, or a
-    standby is stopped or started; ``is_last``: of the standbys that are started it is the last one."""
+    standby is stopped or started."""
 
     number: int
     what: Literal["set", "stop", "start"] = "set"
     standby: Standby | None = None
-    is_last: bool = False
 
 
 @dataclass(slots=True)
@@ -85,14 +84,14 @@ class RunRecord:
         before = self.keys.before(self.steps, self.at)
         return before.key == key and before.protect >= level
 
-    def course(self, running: Iterable[Standby], until: int | None = None) -> InOrder[Part]:
+    def course(self, running: Iterable[Standby], until: int | None = None) -> Course[Part]:
         """Return the steps that are left, with *running* standbys; *until*: only those before this number, and no
         standby is started at the end.
 
         Standbys stand still while the key changes. One that somebody started early is stopped before it is started: it
         has other key files.
         """
-        return InOrder([*self._parts([*running], [*self.stopped], until)])
+        return Course([*self._parts([*running], [*self.stopped], until)])
 
     def _parts(self, running: list[Standby], stopped: list[Standby], until: int | None) -> Iterator[Part]:
         end = len(self.steps) if until is None else until
@@ -165,7 +164,7 @@ class RunRecord:
 def _starting(number: int, standbys: Sequence[Standby]) -> Iterator[Part]:
     for each in standbys:
         yield Part(number, "stop", each)
-        yield Part(number, "start", each, is_last=each is standbys[-1])
+        yield Part(number, "start", each)
 
 
 def _kept(store: KeyStore, setting: KeySetting, is_newest: bool) -> dict[str, Any]:

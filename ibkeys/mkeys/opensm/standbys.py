@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from ibkeys.arguments import given
 from ibkeys.change.clock import look_while
-from ibkeys.change.runner import Made, Runner, Step, Verdict
+from ibkeys.change.runner import Kind, Proof, Runner, Step, Verdict
 from ibkeys.change.through_sm import ManagedOpensm
 from ibkeys.change.writer import Writer
 from ibkeys.client.smp import Task
@@ -113,29 +113,6 @@ class Standby:
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessOrder:
-    """The kind of step that lets a process stop or start: *give* does. ``prepare``: writes what it needs before;
-    ``check``: called often, raises to stop."""
-
-    tells_again: ClassVar[bool] = False
-    give: Callable[[], None]
-    check: Callable[[], None]
-    prepare: Callable[[], None] = lambda: None
-
-    def verify(self) -> None:
-        """Nothing: whoever gives the order has just looked at the process."""
-
-    def write(self, contents: None, operation: Operation) -> list[FileEntry]:
-        """Write what the process needs; that is no file of the subnet manager's own."""
-        self.prepare()
-        return []
-
-    def tell(self) -> None:
-        """Give the order. Raises HostRefused, HostNotReached."""
-        self.give()
-
-
-@dataclass(frozen=True, slots=True)
 class SeenProcess:
     """One look at a process. ``left``: 1 while it is not as it was told to be; ``state``: of an SM, what it reports."""
 
@@ -144,13 +121,22 @@ class SeenProcess:
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessProof:
-    """Looks at a process by *look*."""
+class ProcessOrder(Kind[None], Proof[SeenProcess]):
+    """The kind of step that lets a process stop or start, and its proof. ``tell``: gives the order, once; ``look``:
+    looks at the process; ``check``: called often, raises to stop; ``prepare``: writes what the process needs before,
+    which is no file of the subnet manager's own."""
 
+    tells_again = False
+
+    tell: Callable[[], None]
     look: Callable[[], SeenProcess]
+    check: Callable[[], None]
+    prepare: Callable[[], None] = lambda: None
 
-    def begin_again(self, found: SeenProcess) -> None:
-        """Nothing: a process is told once."""
+    def write(self, contents: None, operation: Operation) -> list[FileEntry]:
+        """See `Kind`."""
+        self.prepare()
+        return []
 
 
 ProcessStep = Step[None, SeenProcess]
@@ -177,29 +163,37 @@ class Standbys:
             for each in processes:
                 machine.stop(each)
 
-        def judge(made: Made[SeenProcess]) -> Verdict:
+        def judge(found: SeenProcess) -> Verdict:
             refused = HostRefused(
                 f"{name} was asked to stop and has not stopped within {self.runner.wait:g} s: end it, and continue "
                 "with `ibkeys resume`",
                 machine.name,
             )
-            return Verdict(not made.found.left, refused if made.found.left else None)
+            return Verdict(not found.left, refused if found.left else None)
 
-        proof = ProcessProof(lambda: SeenProcess(any(map(machine.is_running, processes))))
-        return Step(f"stop {name}", ProcessOrder(give, self.check), None, proof, judge=judge)
+        order = ProcessOrder(give, lambda: SeenProcess(any(map(machine.is_running, processes))), self.check)
+        return Step(f"stop {name}", order, None, order, judge=judge)
 
-    def start(self, standby: Standby, machine: Machine, give_key_files: Callable[[], None], again: bool) -> ProcessStep:
+    def start(
+        self,
+        standby: Standby,
+        machine: Machine,
+        give_key_files: Callable[[], None],
+        then: Callable[[], None],
+        again: bool = False,
+    ) -> ProcessStep:
         """Return the step that gives a standby the master's key files, and starts it. It is proven when it was a
         standby for ``steady`` seconds.
 
-        OpenSM reads key files only when it starts. *again*: one that somebody started before was stopped. The step ends
-        in HostRefused if it does not start, does not become a standby, or was started with other key files.
+        OpenSM reads key files only when it starts. *then*: called when it is proven; *again*: one that somebody started
+        before was stopped. The step ends in HostRefused if it does not start, does not become a standby, or was started
+        with other key files.
         """
         wait = self.runner.wait if standby.unit else self.start_wait
         where = f" on {standby.host}" if standby.host else " on this host"
         when = "once more: it was started before its key files were there" if again else "now"
-        order = f"start {standby.name} {when}, within {wait:g} s; type{where}: {standby.command}"
-        give = partial(machine.start_unit, standby.unit) if standby.unit else partial(self.say, order)
+        text = f"start {standby.name} {when}, within {wait:g} s; type{where}: {standby.command}"
+        give = partial(machine.start_unit, standby.unit) if standby.unit else partial(self.say, text)
 
         def prepare() -> None:
             give_key_files()
@@ -213,12 +207,14 @@ class Standbys:
             state = self.state_of(standby)
             return SeenProcess(state != STANDBY, state)
 
-        def judge(made: Made[SeenProcess]) -> Verdict:
-            problem = self._why_not(standby, machine, made.found.state, wait)
+        def judge(found: SeenProcess) -> Verdict:
+            problem = self._why_not(standby, machine, found.state, wait)
+            if problem is None:
+                then()
             return Verdict(problem is None, problem)
 
-        kind = ProcessOrder(give, self.check, prepare)
-        return Step(f"start {standby.name}", kind, None, ProcessProof(look), judge=judge, wait=wait)
+        order = ProcessOrder(give, look, self.check, prepare)
+        return Step(f"start {standby.name}", order, None, order, judge=judge, wait=wait)
 
     def _why_not(self, standby: Standby, machine: Machine, state: str | None, wait: float) -> HostRefused | None:
         """Return why a standby that is in *state* after its start does not count as one; it is watched for a while."""

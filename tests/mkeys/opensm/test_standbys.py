@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from ibkeys.change.clock import Clock
-from ibkeys.change.course import InOrder
+from ibkeys.change.course import Course
 from ibkeys.change.runner import Runner
 from ibkeys.errors import HostRefused
 from ibkeys.host.opensm_process import OpensmProcess
@@ -81,8 +81,8 @@ def start(host: Host, standby: Standby = STANDBY, types: bool = True) -> None:
     helper = Standbys(None, {}, runner, STEADY, lambda: None, hears, WAIT)  # type: ignore[arg-type]
     machine, early = cast(Machine, host), host.processes()
     stops = [helper.stop(machine, early, standby.name)] if early else []
-    starts = helper.start(standby, machine, lambda: host.story.append("key files"), again=bool(early))
-    runner.run(InOrder([*stops, starts]), lambda step: step)
+    starts = helper.start(standby, machine, lambda: host.story.append("key files"), lambda: None, bool(early))
+    runner.run(Course([*stops, starts]), lambda step: step)
 
 
 def test_the_user_types_the_command_when_its_key_files_are_there(host: Host) -> None:
