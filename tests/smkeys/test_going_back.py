@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from ibkeys.errors import FileChanged, FileError, HostNotReached, HostRefused, Incomplete, Refused
+from ibkeys.errors import FileChanged, FileError, HostNotReached, HostRefused, Incomplete, Refused, StoreError
 from ibkeys.keys.smkey import SMKey
+from ibkeys.store.journal import Operation
 from tests.smkeys.madeup import POLLING, MadeUpSite
 from tests.smkeys.outcomes import assert_back, assert_done, state_of
 
@@ -46,6 +47,41 @@ def test_what_fails_leaves_every_host_as_it_was(
     with three.journal() as journal:
         assert {each.state for each in journal.list_operations()} <= {"undone"}
         assert all(each.unproven for each in journal.list_operations() if journal.files(each.id))
+    three.before_each = lambda step: None
+    three.run(monkeypatch)
+    assert_done(three)
+
+
+@pytest.mark.parametrize(("step", "back"), [("stage node06", []), ("signal node01", [("former SM keys", "done")])])
+def test_the_way_back_is_a_step_of_its_own_where_a_file_had_new_keys(
+    three: MadeUpSite, monkeypatch: Patch, step: str, back: list[tuple[str, str]]
+) -> None:
+    three.before_each = failing_at(step, FileError("no room"))
+    with pytest.raises((Incomplete, FileError)):
+        three.run(monkeypatch)
+    with three.journal() as journal:
+        [operation] = journal.list_operations()
+        steps = [(each.name, each.status) for each in journal.steps(operation.id)]
+    assert steps == [("new SM keys", "failed"), *back]
+
+
+def test_where_the_journal_cannot_be_written_it_is_not_said_that_the_former_keys_are_back(
+    three: MadeUpSite, monkeypatch: Patch
+) -> None:
+    """Not even the step back can be noted: nothing is restored, and the keys stay in the key store."""
+
+    def fail(operation: Operation, name: str) -> None:
+        if name == "former SM keys":
+            raise StoreError("disk full")
+        begin_step(operation, name)
+
+    begin_step = Operation.begin_step
+    three.before_each = failing_at("signal node01", FileError("no room"))
+    with monkeypatch.context() as patch:
+        patch.setattr(Operation, "begin_step", fail)
+        with pytest.raises(Incomplete, match=r"no room.*could not be restored everywhere: disk full"):
+            three.run(monkeypatch)
+    assert state_of(three)[:2] == [("sm_key", "pending"), ("sa_key", "pending")]
     three.before_each = lambda step: None
     three.run(monkeypatch)
     assert_done(three)
