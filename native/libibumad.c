@@ -63,6 +63,9 @@ struct pair {
 };
 static int (*loaded_pairs)(struct pair *pairs, size_t max);
 
+/* Of the libibumad for simulated fabrics (umad-sim/): it knows the devices of its host, which are in no sysfs. */
+static int (*loaded_names)(char names[][UMAD_CA_NAME_LEN], int max);
+
 const char *ibkeys_load(void)
 {
 	void *library = dlopen(SONAME, RTLD_NOW | RTLD_LOCAL);
@@ -74,7 +77,14 @@ const char *ibkeys_load(void)
 		return dlerror();
 	EACH_FUNCTION(FIND)
 	loaded_pairs = (int (*)(struct pair *, size_t))dlsym(library, "umad_get_smi_gsi_pairs");
+	if (dlsym(library, "ibkeys_simulated_fabric"))
+		loaded_names = (int (*)(char[][UMAD_CA_NAME_LEN], int))dlsym(library, "umad_get_cas_names");
 	return NULL;
+}
+
+int ibkeys_simulated_names(char *names)
+{
+	return loaded_names ? loaded_names((char(*)[UMAD_CA_NAME_LEN])names, UMAD_MAX_DEVICES) : -ENOSYS;
 }
 
 int ibkeys_gsi_of(const char *smi_name, char *gsi_name)

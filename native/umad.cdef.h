@@ -5,6 +5,7 @@
 #define IBKEYS_RECV_COLUMNS ...
 #define IBKEYS_ASKED ...
 #define IBKEYS_NAME_LEN ...
+#define IBKEYS_MOST_NAMES ...
 
 typedef struct umad_port {
 	int portnum;
@@ -37,6 +38,7 @@ typedef struct umad_ca {
 } umad_ca_t;
 
 const char *ibkeys_load(void);
+int ibkeys_simulated_names(char *names);
 int ibkeys_gsi_of(const char *smi_name, char *gsi_name);
 
 int umad_get_ca(const char *ca_name, umad_ca_t *ca);

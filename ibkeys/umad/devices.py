@@ -87,9 +87,25 @@ def list_cas() -> tuple[LocalCa, ...]:
 def ca_names() -> list[str]:
     """Return the names of all RDMA devices, whether or not libibumad can read them.
 
-    umad_get_cas_names() is not asked: where there is no device at all it makes one up. Raises DeviceGone.
+    umad_get_cas_names() is not asked but of a simulated host: where there is no device at all it makes one up. Raises
+    DeviceGone.
     """
-    return sorted(_entries(SYS_INFINIBAND))
+    simulated = simulated_names()
+    return sorted(_entries(SYS_INFINIBAND)) if simulated is None else simulated
+
+
+def simulated_names() -> list[str] | None:
+    """Return the names of the devices of a simulated host, None where libibumad is the one for real devices."""
+    try:
+        ffi, lib = binding()
+    except LibraryMissing:
+        return None
+    names = ffi.new("char[]", lib.IBKEYS_MOST_NAMES * lib.IBKEYS_NAME_LEN)
+    count = lib.ibkeys_simulated_names(names)
+    if count < 0:
+        return None
+    size = lib.IBKEYS_NAME_LEN
+    return [ffi.string(names + size * number, size).decode("utf-8", "replace") for number in range(count)]
 
 
 def _entries(folder: str) -> list[str]:

@@ -20,6 +20,13 @@ struct umad_ca_pair {
 int umad_get_smi_gsi_pairs(struct umad_ca_pair cas[], size_t max);
 int umad_get_smi_gsi_pair_by_ca_name(const char *name, uint8_t port, struct umad_ca_pair *pair);
 
+int ibkeys_simulated_fabric(void);
+
+int ibkeys_simulated_fabric(void)
+{
+	return WIRE_VERSION;
+}
+
 int umad_init(void)
 {
 	return 0;

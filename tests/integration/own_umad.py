@@ -49,6 +49,10 @@ class OwnUmad(Served):
         self.program.kill()
         self.program.wait(RUN_TIMEOUT)
 
+    def ibkeys_on(self, host: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
+        """Run ``ibkeys`` on *host*, with journal and key store in the folder of the fabric."""
+        return self.run(self.ibkeys_command(*words), env={"IBKEYS_SIM_HOST": host}, check=True)
+
     def on(
         self, host: str, *command: str | Path, timeout: float = RUN_TIMEOUT, check: bool = True
     ) -> subprocess.CompletedProcess[str]:

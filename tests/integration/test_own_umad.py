@@ -165,3 +165,12 @@ def test_the_library_is_the_one_that_programs_load(serve: Serve) -> None:
     said = served.run(["smpquery", "nodeinfo", "-D", "0"], env={"LD_DEBUG": "libs"}, check=True).stderr
     loaded = [line for line in said.splitlines() if "calling init" in line and "libibumad" in line]
     assert [Path(line.rpartition("init: ")[2]).parts[-3:] for line in loaded] == [("sim", "lib", "libibumad.so.3")]
+
+
+def test_ibkeys_runs_on_a_simulated_host(up: OwnUmad) -> None:
+    """Also where this machine has adapters of its own: those of the host are what it sees."""
+    found = up.ibkeys_on("node03", "pkey-show", "-D", "0", "-f", "json")
+    assert "0xffff" in found.stdout
+    assert up.ibkeys_on("node05", "discover", "-f", "json").stdout.count('"node_guid"') >= 8
+    manager = up.ibkeys_on("node05", "sm-show").stdout
+    assert "node01" in manager

@@ -52,6 +52,7 @@ def lib(mocker: MockerFixture) -> Any:
     ffi = devices.binding().ffi
     lib = mocker.Mock(name="libibumad")
     lib.UMAD_CA_MAX_PORTS, lib.IBKEYS_NAME_LEN, lib.IBKEYS_RECV_COLUMNS, lib.IBKEYS_ASKED = 10, 20, 4, 1024
+    lib.IBKEYS_MOST_NAMES, lib.ibkeys_simulated_names.return_value = 32, -errno.ENOSYS
     lib.umad_open_port.return_value = 5
     lib.umad_close_port.return_value = 0
     lib.umad_register.side_effect = range(100)
