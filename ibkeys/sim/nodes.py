@@ -153,6 +153,13 @@ class Port:
         table[:] = struct.pack(f">{len(keys)}H", *keys).ljust(len(table), b"\0")
         self.touch()
 
+    def p_key_at(self, index: int) -> int:
+        """Return one entry of the P_Key table, 0 past its end."""
+        if index >= self.p_key_capacity:
+            return 0
+        block, place = divmod(index, P_KEYS_PER_BLOCK)
+        return int.from_bytes(self.p_key_block(block)[2 * place : 2 * place + 2])
+
     def p_key_block(self, block: int) -> bytes:
         """Return one block of 32 P_Keys. The block is within the capacity."""
         if self._p_keys is None:

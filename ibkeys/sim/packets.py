@@ -37,10 +37,18 @@ class Passage(NamedTuple):
     entry: int | None = None
 
 
-def carry(packet: Packet, inbound_check: InboundCheck, traps: Traps, expected_q_key: int | None = None) -> Passage:
+def carry(
+    packet: Packet,
+    inbound_check: InboundCheck,
+    traps: Traps,
+    expected_q_key: int | None = None,
+    *,
+    is_counted: bool = True,
+) -> Passage:
     """Send *packet* along its route, update counters, send traps.
 
     Without *expected_q_key*, the Q_Key of the receiving QP, the packet's own is taken for right.
+    *is_counted*: the ports on its way count it, not only where it is dropped.
     """
     source, destination = packet.source, packet.destination
     passed, end = routing.hops(source, destination.lid)
@@ -49,8 +57,9 @@ def carry(packet: Packet, inbound_check: InboundCheck, traps: Traps, expected_q_
         if enforces(egress, OUTBOUND) and not allows(egress, packet.p_key):
             _constraint(egress, packet, "port_xmit_constraint_errors", traps)
             return Passage(f"{what}: dropped by outbound enforcement at {egress}")
-        _count(egress, "xmit")
-        _count(ingress, "rcv")
+        if is_counted:
+            _count(egress, "xmit")
+            _count(ingress, "rcv")
         if enforces(ingress, INBOUND) and match_inbound(packet.p_key, ingress.p_keys, inbound_check) is None:
             _constraint(ingress, packet, "port_rcv_constraint_errors", traps)
             return Passage(f"{what}: dropped by inbound enforcement at {ingress}")

@@ -279,8 +279,7 @@ class MadLayer:
     def _carry_gmp(self, port: Port, mad: bytes, address: wire.Address) -> tuple[Outcome, _Arrival]:
         """Carry a GMP with its P_Key, which switches and the receiver check; the answer comes with theirs."""
         back = _Arrival(address.lid, address.path_bits, address.sl)
-        p_keys = port.p_keys
-        p_key = p_keys[address.p_key_index] if address.p_key_index < len(p_keys) else 0
+        p_key = port.p_key_at(address.p_key_index)
         if not p_key & PARTITION_MASK:
             return Drop.NO_P_KEY, back
         end = routing.hops(port, address.lid)[1]
@@ -294,7 +293,7 @@ class MadLayer:
         outcome = self._subnet.send(mad, port, address.lid)
         if isinstance(outcome, Drop) or not outcome:
             return outcome, back
-        index = self._passes(end, port, end.p_keys[index], address.sl)
+        index = self._passes(end, port, end.p_key_at(index), address.sl)
         if index is None:
             return Drop.P_KEY, back
         grh = None if address.grh is None else wire.grh_from(address.grh, end.gid)
@@ -305,8 +304,9 @@ class MadLayer:
         or there."""
         if source is end:
             return match_in_table(p_key, end.p_keys)
-        subnet = self._subnet
-        return packets.carry(Packet(source, end, p_key, sl=sl), subnet.inbound_check, subnet.traps).entry
+        subnet, packet = self._subnet, Packet(source, end, p_key, sl=sl)
+        # counted like the MADs of all other programs: not at all
+        return packets.carry(packet, subnet.inbound_check, subnet.traps, is_counted=False).entry
 
     # Receiving (ib_mad_recv_done, recv_handler)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from ibkeys.mad.attributes import SwitchInfo
 from ibkeys.mad.const import AttributeID, Method
 from ibkeys.mad.notice import Notice
 from ibkeys.mad.smp import build_smp
@@ -273,6 +274,20 @@ def test_a_p_key_that_does_not_match_is_a_violation(partitioned: Running, progra
     back = one.exchange(agent, gmp(PERF, GET, 0x12), 4, qpn=1, p_key_index=0, timeout=20)
     assert back.status == errno.ETIMEDOUT  # limited to limited
     assert partitioned.subnet.attach_port("H-3").p_key_violations == 1
+
+
+def test_a_switch_that_enforces_drops_a_gmp(running: Running, program: Opener) -> None:
+    running.subnet.attach_port("H-1").p_keys = [0xFFFF, 0x8001]
+    running.subnet.attach_port("H-2").p_keys = [0xFFFF, 0x8001]
+    edge = running.subnet.node("S-1").ports[1]
+    assert edge.node.switch_info is not None
+    SwitchInfo.inbound_enforcement_cap.patch(edge.node.switch_info, 1)
+    edge.inbound_enforcement = 1
+    one = program("H-1")
+    agent = one.register(PERF)
+    assert one.exchange(agent, gmp(PERF, GET, 0x12), 3, qpn=1, p_key_index=0).status == 0
+    assert one.exchange(agent, gmp(PERF, GET, 0x12), 3, qpn=1, p_key_index=1, timeout=20).status == errno.ETIMEDOUT
+    assert edge.counter("port_rcv_constraint_errors") == 1
 
 
 def test_an_agent_of_the_fabric_answers_with_its_own_p_key(running: Running, program: Opener) -> None:
