@@ -46,7 +46,8 @@ int umad_get_cas_names(char cas[][UMAD_CA_NAME_LEN], int max)
 
 	if (count < 0)
 		return count;
-	count = size / UMAD_CA_NAME_LEN;
+	wire_expect(size % UMAD_CA_NAME_LEN == 0);
+	count = (int)(size / UMAD_CA_NAME_LEN);
 	if (count > max)
 		count = max;
 	if (count > 0)
@@ -66,8 +67,9 @@ static int get_port(const char *name, int number, umad_port_t *port)
 	if (failed)
 		return failed;
 	from = body;
+	wire_expect(size >= sizeof(*from) && (size - sizeof(*from)) / sizeof(*port->pkeys) == from->pkeys_size);
 	memset(port, 0, sizeof(*port));
-	memcpy(port->ca_name, from->ca_name, sizeof(port->ca_name));
+	memcpy(port->ca_name, from->ca_name, sizeof(port->ca_name) - 1);
 	port->portnum = from->portnum;
 	port->base_lid = from->base_lid;
 	port->lmc = from->lmc;
@@ -134,11 +136,12 @@ int umad_get_ca(const char *ca_name, umad_ca_t *ca)
 	if (failed)
 		return failed;
 	from = body;
+	wire_expect(size == sizeof(*from) && from->numports <= 255);
 	memset(ca, 0, sizeof(*ca));
-	memcpy(ca->ca_name, from->name, sizeof(ca->ca_name));
-	memcpy(ca->fw_ver, from->fw_ver, sizeof(ca->fw_ver));
-	memcpy(ca->ca_type, from->ca_type, sizeof(ca->ca_type));
-	memcpy(ca->hw_ver, from->hw_ver, sizeof(ca->hw_ver));
+	memcpy(ca->ca_name, from->name, sizeof(ca->ca_name) - 1);
+	memcpy(ca->fw_ver, from->fw_ver, sizeof(ca->fw_ver) - 1);
+	memcpy(ca->ca_type, from->ca_type, sizeof(ca->ca_type) - 1);
+	memcpy(ca->hw_ver, from->hw_ver, sizeof(ca->hw_ver) - 1);
 	ca->node_type = from->node_type;
 	ca->numports = from->numports;
 	ca->node_guid = from->node_guid;

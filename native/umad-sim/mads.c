@@ -289,6 +289,17 @@ static int fill(struct ib_user_mad *mad, size_t size, int memory)
 	return 0;
 }
 
+/* The bytes of the MAD in, or beside, a record of *got* bytes. */
+static int size_of(const struct ib_user_mad *head, ssize_t got, int is_beside)
+{
+	wire_expect(got >= HEADER);
+	if (!is_beside)
+		return (int)(got - HEADER);
+	wire_expect(got == HEADER + WIRE_INLINE && head->length > HEADER + WIRE_INLINE &&
+		    head->length <= HEADER + WIRE_MOST);
+	return (int)head->length - HEADER;
+}
+
 /* Takes the next MAD, as read() of the kernel's device: 0, or a negative errno with the MAD still there. */
 static int take(int fd, struct ib_user_mad *mad, int *length)
 {
@@ -305,7 +316,7 @@ static int take(int fd, struct ib_user_mad *mad, int *length)
 		wire_end("the simulated fabric is gone");
 	if (got < 0)
 		return -errno;
-	size = head->addr.reserved[IN_OTHER_MEMORY] ? (int)(head->length - HEADER) : (int)(got - HEADER);
+	size = size_of(head, got, head->addr.reserved[IN_OTHER_MEMORY]);
 	if (*length < (size > WIRE_INLINE ? WIRE_INLINE : size))
 		return -EINVAL;
 	if (*length < size) { /* the first segment, and how much there is */
@@ -318,7 +329,7 @@ static int take(int fd, struct ib_user_mad *mad, int *length)
 		wire_end("the simulated fabric is gone");
 	if (got < 0)
 		return -errno;
-	size = memory >= 0 ? (int)(taken.head.length - HEADER) : (int)(got - HEADER);
+	size = size_of(&taken.head, got, memory >= 0);
 	memcpy(mad, &taken, HEADER);
 	mad->addr.reserved[IN_OTHER_MEMORY] = 0;
 	if (*length < size) {

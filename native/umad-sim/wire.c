@@ -24,6 +24,12 @@ void wire_end(const char *why)
 	_exit(1);
 }
 
+void wire_expect(int holds)
+{
+	if (!holds)
+		wire_end("what serves the simulated fabric is not of this version of ibkeys");
+}
+
 static const char *setting(const char *name, const char *otherwise)
 {
 	const char *value = getenv(name);

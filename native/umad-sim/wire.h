@@ -75,6 +75,9 @@ struct wire_page {
  * error of one call goes on asking for ever (OpenSM does). */
 void wire_end(const char *why) __attribute__((noreturn));
 
+/* Ends the process unless what came is what a server of this version sends. */
+void wire_expect(int holds);
+
 /* Asks the server. Returns the connection, with the answer in *answer and *size bytes of what follows it in *body, to
  * be freed; *memory is the descriptor that came with it. A negative errno is what the server says. */
 int wire_ask(enum wire_question question, const char *ca, int port, struct wire_answer *answer, void **body,

@@ -6,6 +6,8 @@ import json
 import os
 import re
 import shutil
+import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -74,12 +76,11 @@ def test_it_has_all_functions_of_libibumad_with_their_versions() -> None:
     assert {"umad_open_smi_port", "umad_get_smi_gsi_pairs", "umad_get_smi_gsi_pair_by_ca_name"} <= names
 
 
-def test_it_exports_nothing_else() -> None:
+def test_it_exports_nothing_else_but_what_it_is_known_by() -> None:
     done = subprocess.run(["nm", "-D", "--defined-only", str(LIBRARY)], capture_output=True, text=True, check=True)
-    others = [
-        line.split()[2] for line in done.stdout.splitlines() if not line.split()[2].startswith(("umad_", "IBUMAD_"))
-    ]
-    assert others == []
+    found = [line.split()[2] for line in done.stdout.splitlines()]
+    others = [name for name in found if not name.startswith(("umad_", "IBUMAD_"))]
+    assert others == ["IBKEYS_1.0", "ibkeys_simulated_fabric@@IBKEYS_1.0"]
 
 
 def test_it_has_the_words_of_libibumad() -> None:
@@ -158,3 +159,52 @@ def test_programs_that_died_left_nothing(fabric: OwnUmad, build: Build) -> None:
     run(fabric, build("stress"), "forks")
     fabric.wait_until(lambda: not fabric.steer("clients"))
     assert len(os.listdir(f"/proc/{fabric.pid}/fd")) < 32
+
+
+ANSWERS = {
+    "nothing": b"",
+    "short": b"\0\0\0\0",
+    "no port": struct.pack("=iI", 0, 0),
+    "too few P_Keys": struct.pack("=iI", 0, 0) + bytes(72) + struct.pack("=I", 4000) + bytes(20),
+    "text": struct.pack("=iI", -1, 0) + b"the host is not there",
+    "junk": struct.pack("=iI", 0, 0) + bytes(range(256)) * 3,
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_a_server_that_is_none_of_ours_ends_the_program(build: Build, name: str) -> None:
+    """Whatever comes: a line to stderr, and no byte is read that did not come."""
+    built = build("umad", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    socket_name = f"ibkeys-none-of-ours-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
+        listening.bind(b"\0" + f"{socket_name}:umad".encode())
+        listening.listen(1)
+        listening.settimeout(LIMIT)
+        environment = {**os.environ, "IBKEYS_SIM_SOCKET": socket_name}
+        with subprocess.Popen([str(built)], env=environment, stderr=subprocess.PIPE, text=True) as program:
+            connected, _ = listening.accept()
+            with connected:
+                connected.recv(1000)
+                first_question = struct.pack("=iI", 0, 1) + b"HCA-1".ljust(20, b"\0")
+                connected.send(first_question)
+            connected, _ = listening.accept()
+            with connected:
+                connected.recv(1000)
+                if ANSWERS[name]:
+                    connected.send(ANSWERS[name])
+            _, said = program.communicate(timeout=LIMIT)
+    assert program.returncode == 1, said
+    assert said.startswith("ibkeys: process "), said
+    assert "Sanitizer" not in said
+
+
+def test_the_issm_device_is_for_other_users_if_the_server_is() -> None:
+    with OwnUmad(TWO_SWITCH, extra=["--allow-others"]) as served:
+        code = (
+            "import ctypes, sys; path = ctypes.create_string_buffer(200);"
+            "print(ctypes.CDLL('libibumad.so.3').umad_get_issm_path(None, 0, path, 200), path.value.decode())"
+        )
+        result, path = served.run([sys.executable, "-c", code], check=True).stdout.split()
+        assert (result, os.stat(path).st_mode & 0o777) == ("0", 0o644)
+        assert os.stat(os.path.dirname(path)).st_mode & 0o777 == 0o755
+    assert not os.path.exists(path)

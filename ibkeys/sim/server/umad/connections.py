@@ -87,7 +87,7 @@ class Connections:
     def __post_init__(self) -> None:
         self._slots = itertools.count(_FIRST_SLOT)
         self._mads = MadLayer(self.subnet, self.loop, self.counts, self.watch, self._wait_to_write)
-        self._issm = IssmDevices(self.loop, self._set_is_sm)
+        self._issm = IssmDevices(self.loop, self._set_is_sm, for_all=self.users is None)
         self._listening = bind(self.name)
         self.loop.register(self._listening.fileno(), self._accept)
 

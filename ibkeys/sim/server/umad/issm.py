@@ -27,10 +27,11 @@ _MOST_EVENTS: Final = 4096
 
 class IssmDevices:
     """The issm devices of all ports that a program asked for. *set_is_sm* is called with a port and whether somebody
-    has its device open. Raises OSError."""
+    has its device open; with *for_all* any user may open it."""
 
-    def __init__(self, loop: Loop, set_is_sm: Callable[[Port, bool], object]) -> None:
+    def __init__(self, loop: Loop, set_is_sm: Callable[[Port, bool], object], *, for_all: bool) -> None:
         self._loop = loop
+        self._for_all = for_all
         self._set_is_sm = set_is_sm
         self._folder: str | None = None
         self._paths: dict[Port, str] = {}
@@ -46,6 +47,8 @@ class IssmDevices:
         if port not in self._paths:
             path = os.path.join(self._folder, f"issm-{port.guid:016x}-{port.number}")
             os.mkfifo(path, 0o600)
+            if self._for_all:
+                os.chmod(path, 0o644)
             self._watched[_checked(_LIBC.inotify_add_watch(self._inotify, path.encode(), _IN_OPEN))] = port
             self._paths[port] = path
         return self._paths[port]
@@ -53,6 +56,8 @@ class IssmDevices:
     def _begin(self) -> None:
         self._inotify = _checked(_LIBC.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
         self._folder = tempfile.mkdtemp(prefix="ibkeys-sim-")
+        if self._for_all:
+            os.chmod(self._folder, 0o755)
         self._loop.register(self._inotify, self._opened)
 
     def is_open(self, port: Port) -> bool:
