@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 from collections.abc import Callable
@@ -174,3 +175,30 @@ def test_ibkeys_runs_on_a_simulated_host(up: OwnUmad) -> None:
     assert up.ibkeys_on("node05", "discover", "-f", "json").stdout.count('"node_guid"') >= 8
     manager = up.ibkeys_on("node05", "sm-show").stdout
     assert "node01" in manager
+
+
+def test_traps_reach_opensm_and_its_answers_the_agents(serve: Serve, stack: ExitStack) -> None:
+    served = serve()
+    log = run_opensm(served, stack, "sweep_interval 0\n")
+    before = len(log.lines)
+    served.steer("link H-0002c903000a1060[1] down")
+    log.wait("trap type 128|num:128|LinkState", before)
+    log.wait("SUBNET UP", before)
+    served.wait_until(lambda: "trap-repressed" in served.steer("events 200"))
+    assert "node06" not in served.on("node02", "saquery", "NR").stdout
+
+
+def test_reports_reach_the_one_who_subscribed(serve: Serve, stack: ExitStack) -> None:
+    served = serve()
+    run_opensm(served, stack, "sweep_interval 0\nm_key 0x1\nm_key_protection_level 2\n")
+    words = ("watch", "--interval", "0", "--count", "1", "-f", "json", "--smkey", "0x1", "-y", "0x1")
+    command = served.arguments(served.ibkeys_command(*words))
+    environment = {**served.environment, "IBKEYS_SIM_HOST": "node03"}
+    process, log = listen(command, served.folder, environment)
+    stack.callback(log.close)
+    stack.callback(process.wait, RUN_TIMEOUT)
+    stack.callback(process.kill)
+    served.wait_until(lambda: "InformInfoRecord dump" in served.on("node02", "saquery", "-I").stdout)
+    served.on("node05", "smpquery", "-y", "0x99", "nodeinfo", "-D", "0,1,2", check=False)
+    event = json.loads(log.wait("^{"))
+    assert (event["source"], event["trap"]) == ("report", 256)
