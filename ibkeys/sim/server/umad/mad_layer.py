@@ -24,7 +24,7 @@ from ibkeys.sim.server.loop import Loop
 from ibkeys.sim.server.outbox import PassedMad, Watch
 from ibkeys.sim.server.umad import rmpp, wire
 from ibkeys.sim.server.umad.agents import MOST_AGENTS, Agent, Agents, has_rmpp, is_response, queue_pair
-from ibkeys.sim.server.umad.open_ports import MOST_WAITING, OpenPort, Send, SendKey
+from ibkeys.sim.server.umad.open_ports import MOST_WAITING, Alike, OpenPort, Send, SendKey
 from ibkeys.sim.subnet import Subnet
 
 LEAST_MAD: Final = 36
@@ -35,6 +35,10 @@ _AT_ONCE: Final = 256
 """MADs of transfers that are carried before others have their turn."""
 _D: Final = at.RESPONSE
 _DEFAULT_INDEX: Final = 0
+_DIRECTED_HEAD: Final = slice(at.HOP_COUNT + 1)
+"""What of a MAD says, with its umad header and the first hop, whether a directed-route request is valid."""
+_FIRST_HOP: Final = at.INITIAL_PATH.start + 1
+_MOST_ALIKE: Final = 256
 
 
 class _Arrival(NamedTuple):
@@ -103,6 +107,7 @@ class MadLayer:
         if agent is None:
             return error, 0
         opened.agents[agent.id] = agent
+        opened.alike.clear()
         opened.page.show_agents(list(opened.agents))
         return 0, agent.id
 
@@ -119,6 +124,7 @@ class MadLayer:
         self._agents.unregister(agent)
         self._receiving.pop(agent, None)
         del agent.at.agents[agent.id]
+        agent.at.alike.clear()
         for send in [send for send in agent.at.sends.values() if send.agent is agent]:
             self._end(send)
 
@@ -127,6 +133,43 @@ class MadLayer:
     def send(self, opened: OpenPort, header: bytes, mad: bytes) -> int:
         """Send a program's MAD; returns 0, or the errno with which write() refuses it."""
         self.packets += 1
+        like = opened.alike.get(header + mad[_DIRECTED_HEAD])
+        if like is not None and not opened.sends and len(mad) == MAD_SIZE and like.first_hop in (None, mad[_FIRST_HOP]):
+            return self._send_alike(opened, like, header, mad)
+        return self._send_any(opened, header, mad)
+
+    def _send_alike(self, opened: OpenPort, like: Alike, header: bytes, mad: bytes) -> int:
+        """Send a directed-route request that begins as one that was answered: nothing of it need be looked at."""
+        mad = mad[: at.AGENT.start] + like.agent.number + mad[at.AGENT.stop :]
+        outcome = self._subnet.carrier.send(mad, opened.port)
+        if _is_answer(outcome, mad):
+            opened.page.done(mad)
+            opened.answers.append(like.answer + outcome[0].mad)
+            return 0
+        sent = wire.parse_outgoing(header)
+        key = _key(False, mad, sent.address)
+        opened.sends[key] = send = _send(like.agent, key, header, mad, sent)
+        self._take_back(send, outcome, _arrival(PERMISSIVE_LID))
+        self._carry_own()
+        return 0
+
+    def _keep(self, opened: OpenPort, agent: Agent, header: bytes, mad: bytes, address: wire.Address) -> None:
+        """Note that *mad* was valid and answered, for those that begin like it."""
+        if (
+            mad[at.MGMT_CLASS] != DIRECTED_ROUTE
+            or mad[at.HOP_POINTER]
+            or len(mad) != MAD_SIZE
+            or self._watch is not None
+        ):
+            return
+        if len(opened.alike) >= _MOST_ALIKE:
+            opened.alike.clear()
+        first_hop = mad[_FIRST_HOP] if mad[at.HOP_COUNT] and not opened.port.node.is_switch else None
+        answer = wire.received_header(agent.id, address, MAD_SIZE)
+        opened.alike[header + mad[_DIRECTED_HEAD]] = Alike(agent, first_hop, answer)
+
+    def _send_any(self, opened: OpenPort, header: bytes, mad: bytes) -> int:
+        """Do what `send` says with a MAD of which nothing is known."""
         if len(mad) < LEAST_MAD:
             return errno.EINVAL
         sent = wire.parse_outgoing(header)
@@ -151,6 +194,7 @@ class MadLayer:
         outcome, back = self._carry(opened, mad, sent.address)
         if sent.timeout and _is_answer(outcome, mad):  # as nearly all: nothing need be kept for it
             opened.page.done(mad)
+            self._keep(opened, agent, header, mad, _sender(mad, outcome[0].slid, back, opened.port))
             self._give(agent, outcome[0].mad, outcome[0].slid, back, at_once=False)
             return 0
         send = _send(agent, key, header, mad, sent)

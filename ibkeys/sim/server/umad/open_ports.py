@@ -11,7 +11,7 @@ import struct
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ibkeys.sim.nodes import Port
 from ibkeys.sim.server.umad import wire
@@ -48,6 +48,15 @@ class Send:
     timer: int = 0
 
 
+class Alike(NamedTuple):
+    """What holds for all directed-route requests with one umad header and one beginning that leave by ``first_hop``,
+    None where every first hop is valid: whose they are, and the umad header of an answer."""
+
+    agent: Agent
+    first_hop: int | None
+    answer: bytes
+
+
 class Page:
     """The memory that an open port shares with its program (see `wire`)."""
 
@@ -79,7 +88,8 @@ class Page:
 class OpenPort:
     """One open port of one program. ``slot`` and ``ident`` name it in what the user sees: a number of its own, and the
     process that opened it. ``waiting``: what the program has not taken yet; ``answers``: what
-    is written to it when all that it sent has been carried."""
+    is written to it when all that it sent has been carried; ``alike``: of requests answered before, by umad header and
+    beginning."""
 
     slot: int
     ident: int
@@ -90,6 +100,7 @@ class OpenPort:
     sends: dict[SendKey, Send] = field(default_factory=dict)
     waiting: deque[tuple[bytes, bytes]] = field(default_factory=deque)
     answers: list[bytes] = field(default_factory=list)
+    alike: dict[bytes, Alike] = field(default_factory=dict)
     is_sm: bool = False
 
     def __str__(self) -> str:

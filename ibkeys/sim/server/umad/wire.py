@@ -238,11 +238,12 @@ def grh_from(sent: bytes, gid: int) -> bytes:
 
 def received(agent: int, address: Address, mad: bytes) -> bytes:
     """Return the record of a received MAD; of a long one the first segment."""
-    return _received_header(agent, address, len(mad)) + mad[:INLINE]
+    return received_header(agent, address, len(mad)) + mad[:INLINE]
 
 
 @lru_cache(maxsize=1024)
-def _received_header(agent: int, address: Address, length: int) -> bytes:
+def received_header(agent: int, address: Address, length: int) -> bytes:
+    """Return the umad header of a received MAD of so many bytes."""
     qpn, lid, sl, path_bits, grh, p_key_index = address
     return b"".join(
         (

@@ -72,6 +72,25 @@ def test_a_request_goes_out_again_as_often_as_is_said(running: Running, program:
     assert port.m_key_violations == 3
 
 
+def test_requests_that_begin_alike_are_each_looked_at_as_the_first(running: Running, program: Opener) -> None:
+    one = program()
+    agent = one.register(DIRECTED)
+    for number in range(20, 24):
+        assert tid(one.exchange(agent, get(NODE_INFO, path=(1, 2), tid=number)).mad) & 0xFFFFFFFF == number
+    assert one.send(agent, get(NODE_INFO, path=(2, 2), tid=30)) == errno.EINVAL
+    running.steer("silent H-2 on")
+    waiting = get(NODE_INFO, path=(1, 2), tid=31)
+    assert one.send(agent, waiting) == 0
+    assert one.send(agent, waiting) == errno.EINVAL
+    assert one.unregister(agent) == 0
+    running.steer("silent H-2 off")
+    assert one.send(agent, waiting) == errno.EIO
+    other = one.register(DIRECTED)
+    assert other == agent
+    answer = one.exchange(other, waiting)
+    assert (answer.agent, answer.status, tid(answer.mad) & 0xFFFFFFFF) == (other, 0, 31)
+
+
 def test_without_a_timeout_nothing_is_given_up(program: Opener) -> None:
     one = program()
     agent = one.register(DIRECTED)
