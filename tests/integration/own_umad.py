@@ -44,9 +44,9 @@ class OwnUmad(Served):
             assert time.monotonic() < deadline
 
     def end_server(self) -> None:
-        """Let the server die; the programs are left."""
+        """Let the server end; the programs are left."""
         assert self.program is not None
-        self.program.kill()
+        self.program.terminate()
         self.program.wait(RUN_TIMEOUT)
 
     def ibkeys_on(self, host: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
