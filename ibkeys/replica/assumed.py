@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from ibkeys.classkeys.reading import ANSWERED
-from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.mad.attributes import GUIDInfo, NodeDescription, PKeyTable, PortInfo, SwitchInfo
 from ibkeys.mad.virtualization import VirtualizationInfo
 from ibkeys.printable import counted
 from ibkeys.sim.netfile.build import NEVER_ZERO
 from ibkeys.sim.netfile.model import Assumption
 from ibkeys.topology.nodes import Node, Port
+
+if TYPE_CHECKING:
+    from ibkeys.fabric.snapshot import Snapshot
 
 _FIRST_P_KEY: Final = "0xffff at index 0"
 _PORT: Final = "4x SDR, MTU 2048, no M_Key"
@@ -77,6 +78,8 @@ def _of_some(snapshot: Snapshot, odd_ends: int) -> Iterator[Assumption]:
     if snapshot.class_keys is None:
         yield Assumption("keys of other classes", "no port has such a class")
     else:
+        from ibkeys.classkeys.reading import ANSWERED
+
         unknown = {each.port for each in snapshot.class_keys if each.state not in {*ANSWERED, "absent"}}
         yield from _some("keys of other classes", "no such class", (port in unknown for port in ends))
 

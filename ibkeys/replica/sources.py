@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ibkeys import files
-from ibkeys.dumps.importing import import_files
 from ibkeys.dumps.kinds import NETDISCOVER, kind_if_known
 from ibkeys.errors import FileFormatError
-from ibkeys.fabric.snapshot import Snapshot
-from ibkeys.fabric.snapshot_file import load_snapshot
-from ibkeys.fabric.snapshot_folder import newest_snapshot
-from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.replica.assumed import NET_FILE
-from ibkeys.replica.recorded import records_of
 from ibkeys.sim.netfile.build import Links, PortGuids
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.snapshot import is_snapshot
+
+if TYPE_CHECKING:  # a net file needs neither a snapshot nor what reads one
+    from ibkeys.fabric.snapshot import Snapshot
 
 
 def read_subnet(
@@ -40,6 +38,8 @@ def read_subnet(
         net = Subnet.from_file(paths[0], port_guids, seed, links or net_file_links)
         net.assumed = NET_FILE
         return net
+    from ibkeys.replica.recorded import records_of
+
     return Subnet(records_of(snapshot, str(paths[0])), port_guids, seed, links)
 
 
@@ -47,16 +47,25 @@ def _snapshot_of(paths: Sequence[Path]) -> Snapshot | None:
     """Return the snapshot in *paths*, or the one that files of other tools make; None for a net file."""
     if len(paths) > 1:
         return _imported(paths)
-    path = newest_snapshot(paths[0])
+    path = paths[0]
+    if path.is_dir():
+        from ibkeys.fabric.snapshot_folder import newest_snapshot
+
+        path = newest_snapshot(path)
     if not path.is_file():  # a pipe can be read once only, and must be a net file
         return None
     with files.told_as(partial(FileFormatError, path=str(path)), "cannot be read"):
         if is_snapshot(path):
+            from ibkeys.fabric.snapshot_file import load_snapshot
+
             return load_snapshot(path, keys=False)
     # The reader of net files takes what ibnetdiscover prints, and more than an import does.
     return None if kind_if_known(path) in (None, NETDISCOVER) else _imported([path])
 
 
 def _imported(paths: Sequence[Path]) -> Snapshot:
+    from ibkeys.dumps.importing import import_files
+    from ibkeys.keys.fingerprint import Fingerprints
+
     # Its M_Keys are not kept, so no fingerprint of one is needed.
     return import_files(paths, Fingerprints.generate())
