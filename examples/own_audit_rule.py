@@ -14,14 +14,14 @@ from collections.abc import Callable
 from fnmatch import fnmatchcase
 
 import ibkeys
-from ibkeys.audit import AuditInput, Verdict
+from ibkeys.audit import AuditInput, RuleVerdict
 
 
-def only_limited(pattern: str) -> Callable[[AuditInput], Verdict]:
+def only_limited(pattern: str) -> Callable[[AuditInput], RuleVerdict]:
     """Return the check for nodes whose name fits *pattern*."""
 
-    def check(data: AuditInput) -> Verdict:
-        verdict = Verdict.over_fabric(data)  # nodes that did not say who they are make it unknown
+    def check(data: AuditInput) -> RuleVerdict:
+        verdict = RuleVerdict.over_fabric(data)  # nodes that did not say who they are make it unknown
         hosts = [port for port in data.end_ports if fnmatchcase(port.node.description or "", pattern)]
         for port in verdict.with_tables(hosts):  # so do tables that were not read
             full = {index: key for index, key in port.occupied or () if key.is_full}

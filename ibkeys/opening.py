@@ -17,7 +17,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.key_sources import KeySources, load_ring
 from ibkeys.printable import counted, named
 from ibkeys.scripting import Fabric
-from ibkeys.store.keys.sealing import Passphrase
+from ibkeys.store.keystore.sealing import Passphrase
 from ibkeys.store.paths import StorePaths, store_paths
 from ibkeys.topology.names.node_names import read_node_name_map
 from ibkeys.umad.port import UmadPort, innermost
@@ -164,7 +164,7 @@ def _as_options(
     all nodes; None where no command can: what it needs is only in this process.
 
     A script reads no ibdiag.conf: another CA or an m_key there is nothing for that command."""
-    from ibkeys.store.keys.keystore import is_encrypted
+    from ibkeys.store.keystore.keystore import is_encrypted
 
     if keys.default is not None or keys.from_sa is not None or isinstance(names, Mapping):
         return None

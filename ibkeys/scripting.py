@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self, Unpack
 
 from ibkeys.errors import StoreError
 from ibkeys.fabric.handle import PortHandle
-from ibkeys.fabric.live import Fabric as OpenFabric
+from ibkeys.fabric.live import LiveFabric as OpenFabric
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import PKey
 from ibkeys.topology.nodes import Port
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ibkeys.automation.result import ChangeResult
     from ibkeys.change.consent import Consent, Objection
     from ibkeys.change.plan import Plan
-    from ibkeys.change.writer import Writer
+    from ibkeys.change.writer import ChangeWriter
     from ibkeys.discovery.wanted import OnFound
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.partitions.model import Policy
@@ -31,7 +31,7 @@ Place = PortHandle | Port
 
 
 class Fabric(OpenFabric):
-    """A subnet as seen from one open local port, which may also be changed. See `ibkeys.fabric.live.Fabric`."""
+    """A subnet as seen from one open local port, which may also be changed. See `ibkeys.fabric.live.LiveFabric`."""
 
     def take_snapshot(self, progress: OnFound | None = None, *, make_secret: bool = True) -> Snapshot:
         """Sweep for everything that a snapshot holds, and return it; `ibkeys.save` puts it into a file.
@@ -60,9 +60,9 @@ class Fabric(OpenFabric):
         *dry_run*: nothing is locked, written or sent but Gets. *options*: what the journal says was asked for; no key
         may be among them.
         """
-        from ibkeys.change.writer import Writer
+        from ibkeys.change.writer import ChangeWriter
 
-        return ChangeRun(Writer(self, command, consent, dry_run, options))
+        return ChangeRun(ChangeWriter(self, command, consent, dry_run, options))
 
     def operations(self, *, open_only: bool = False) -> tuple[Operation, ...]:
         """As `ibkeys.operations`, with the journal of this fabric."""
@@ -95,12 +95,12 @@ class Fabric(OpenFabric):
         """
         from ibkeys.partitions.reader import read_policy
         from ibkeys.plan.from_fabric import plan_of_sweep, sweep_for_plan
-        from ibkeys.plan.model import Options
+        from ibkeys.plan.model import PlanOptions
 
         read = read_policy(policy) if isinstance(policy, str | Path) else policy
         read.require_accepted()
         moves = tuple(sorted({_p_key(key).partition for key in allow_index_moves}))
-        options = Options(enforce, allow_both_pkeys, disconnect_unconfigured, moves)
+        options = PlanOptions(enforce, allow_both_pkeys, disconnect_unconfigured, moves)
         return plan_of_sweep(read, *sweep_for_plan(self, read, progress), options)
 
     def apply(
@@ -171,7 +171,7 @@ class ChangeRun:
     cannot have and MKeyNeeded where the port hides a key that is not known.
     """
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: ChangeWriter) -> None:
         self.writer = writer
         self.fabric = writer.fabric
         self.dry_run = writer.dry_run

@@ -11,13 +11,13 @@ import pytest
 import ibkeys
 from ibkeys.change.consent import Consent
 from ibkeys.change.plan import Plan
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.mad.attributes import SwitchInfo
 from ibkeys.mad.virtualization import VirtualizationInfo
 from ibkeys.scripting import Fabric
 from ibkeys.sim.agents import virtual_ports
-from ibkeys.sim.nodes import Node as SimNode
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimNode as SimNode
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
 from ibkeys.umad.port import UmadPort
 from tests.corpus import DATA
@@ -82,7 +82,7 @@ def limited_members(*helped_themselves: str) -> Subnet:
     return net
 
 
-def virtualize(net: Subnet, name: str, enabled: bool | None = True) -> Port:
+def virtualize(net: Subnet, name: str, enabled: bool | None = True) -> SimPort:
     """Let a host's port say that it may have virtual ports, and of them that they are on or off; None: it does not know
     VirtualizationInfo."""
     port = net.port(name, 1)
@@ -93,7 +93,7 @@ def virtualize(net: Subnet, name: str, enabled: bool | None = True) -> Port:
     return port
 
 
-def between_switches(net: Subnet) -> Port:
+def between_switches(net: Subnet) -> SimPort:
     """Return the first port of a switch that is linked to another switch."""
     ports = (port for node in net.nodes if node.is_switch for port in node.ports[1:])
     return next(port for port in ports if port.peer and port.peer.node.is_switch)
@@ -115,9 +115,9 @@ def tool(
     return ibkeys.open(net, local=local, keys=keys, stores=stores, timing=timing, **options)
 
 
-def writer(fabric: Fabric, *overrides: str, force: bool = False, dry_run: bool = False) -> Writer:
+def writer(fabric: Fabric, *overrides: str, force: bool = False, dry_run: bool = False) -> ChangeWriter:
     """Return a writer with the given interlocks overridden."""
-    return Writer(fabric, "test", Consent(force, frozenset(overrides)), dry_run)
+    return ChangeWriter(fabric, "test", Consent(force, frozenset(overrides)), dry_run)
 
 
 def interlocks(plan: Plan) -> set[str]:
@@ -125,14 +125,14 @@ def interlocks(plan: Plan) -> set[str]:
     return {objection.interlock for objection in plan.objections}
 
 
-def move_cable(port: Port, to: Port, net: Subnet) -> None:
+def move_cable(port: SimPort, to: SimPort, net: Subnet) -> None:
     """Pull the cable of *port* out at its far end, and plug that end into the free port *to*."""
     if port.peer is not None:
         net.unplug(port.node, port.number)
     net.plug(port.node, port.number, to.node, to.number)
 
 
-def swap_cables(one: Port, other: Port, net: Subnet) -> None:
+def swap_cables(one: SimPort, other: SimPort, net: Subnet) -> None:
     """Swap the far ends of the cables of two ports."""
     places = net.unplug(one.node, one.number), net.unplug(other.node, other.number)
     for port, place in zip((other, one), places, strict=True):

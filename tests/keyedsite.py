@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.wanted import LINKS
-from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.live import LiveFabric
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.places import Places, settle, survey
+from ibkeys.mkeys.places import KeySurvey, settle, survey
 from ibkeys.mkeys.stored_links import remember_topology
-from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.nodes import SimNode, SimPort
 from ibkeys.sim.subnet import Subnet
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.topology.model import Topology
 from tests.fabricsim import subnet, swap_cables, tool
 from tests.protectedsim import sm_sweeps
@@ -37,18 +37,18 @@ class Site:
                 )
                 port.m_key, port.protect_bits, port.lease_period = key.reveal(), level, 60
 
-    def ports(self) -> list[Port]:
+    def ports(self) -> list[SimPort]:
         return [port for node in self.net.nodes for port in node.end_ports if port.is_up or node.is_switch]
 
-    def open(self) -> Fabric:
+    def open(self) -> LiveFabric:
         return tool(self.net, timeout=0.1, **self.stores)
 
     def sweep(self) -> Topology:
         with self.open() as fabric:
             return fabric.sweep()
 
-    def settle(self) -> Places:
-        with self.open() as fabric, Writer(fabric, "test") as writer:
+    def settle(self) -> KeySurvey:
+        with self.open() as fabric, ChangeWriter(fabric, "test") as writer:
             places = survey(writer)
             settle(writer, places)
             return places
@@ -70,7 +70,7 @@ class Site:
         seen: list[tuple[str, int, bytes]] = []
         ask = self.net.carrier.ask
 
-        def heard(mad: bytes, node: Node, ingress: int, slid: int) -> Any:
+        def heard(mad: bytes, node: SimNode, ingress: int, slid: int) -> Any:
             seen.append((node.description, mad[3], mad[24:32]))
             return ask(mad, node, ingress, slid)
 

@@ -14,7 +14,7 @@ import pytest
 
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.keys.mkey import NO_MKEY
-from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.nodes import SimNode, SimPort
 from ibkeys.sim.subnet import Subnet
 from tests.protectedsim import end_port, link_end
 
@@ -48,19 +48,19 @@ LIES = [
 ]
 
 
-def tell(lie: Lie, net: Subnet, liar: Port, victim: Port, ring: KeyRing, patch: pytest.MonkeyPatch) -> None:
+def tell(lie: Lie, net: Subnet, liar: SimPort, victim: SimPort, ring: KeyRing, patch: pytest.MonkeyPatch) -> None:
     """Let *liar* say from now on that it is *victim*, and make its place what *lie* says."""
-    truth: Callable[[Node, int], bytes] = Node.node_info
+    truth: Callable[[SimNode, int], bytes] = SimNode.node_info
     stolen = truth(victim.node, victim.number)
 
-    def node_info(node: Node, ingress: int) -> bytes:
+    def node_info(node: SimNode, ingress: int) -> bytes:
         told = bytearray(truth(node, ingress))
         if node is liar.node:
             for field in KINDS[lie.kind]:
                 told[field] = stolen[field]
         return bytes(told)
 
-    patch.setattr(Node, "node_info", node_info)
+    patch.setattr(SimNode, "node_info", node_info)
     if not lie.on_known_link:
         forget(ring, liar)
     if not lie.online:
@@ -68,7 +68,7 @@ def tell(lie: Lie, net: Subnet, liar: Port, victim: Port, ring: KeyRing, patch: 
         net.events.clear()
 
 
-def forget(ring: KeyRing, port: Port) -> None:
+def forget(ring: KeyRing, port: SimPort) -> None:
     """Let *port* be a stranger: it has no key, and no link of it is known."""
     for each in port.node.end_ports:
         each.m_key = each.protect_bits = 0
@@ -79,11 +79,11 @@ def forget(ring: KeyRing, port: Port) -> None:
     ring.link_downed = {near: count for near, count in ring.link_downed.items() if near in ring.neighbors}
 
 
-def key_of(ring: KeyRing, port: Port) -> bytes:
+def key_of(ring: KeyRing, port: SimPort) -> bytes:
     """The key that *ring* has for *port*, as it stands in a MAD."""
     return ring.by_guid.get(port.guid, NO_MKEY).reveal().to_bytes(8)
 
 
-def guard_of(port: Port) -> Any:
+def guard_of(port: SimPort) -> Any:
     """The port that guards *port*."""
     return end_port(port.node, port.number)

@@ -17,26 +17,26 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import SwitchInfo
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.nodes import SimNode, SimPort
 from ibkeys.sim.physical.first_routes import FirstRoutes
 from ibkeys.sim.subnet import Subnet
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.topology.nodes import LinkEnd
 
 FIRST_KEY = 0xA0B1C2D300000000
 _NO_KEY = bytes(8)
 
 
-def end_port(node: Node, number: int) -> Port:
+def end_port(node: SimNode, number: int) -> SimPort:
     """The port that guards *number* of *node*."""
     return node.ports[0] if node.is_switch else node.ports[number]
 
 
-def end_ports(net: Subnet) -> list[Port]:
+def end_ports(net: Subnet) -> list[SimPort]:
     return [port for node in net.nodes for port in node.end_ports]
 
 
-def link_end(port: Port) -> LinkEnd:
+def link_end(port: SimPort) -> LinkEnd:
     """A port as a link's end is written in the ``neighbors`` file."""
     return (port.node.guid if port.node.is_switch else port.guid, port.number)
 
@@ -100,12 +100,12 @@ class Wire:
     """What arrived where. ``owners``: key → the physical port that it belongs to, as of the start."""
 
     net: Subnet
-    owners: dict[bytes, Port] = field(default_factory=dict)
-    heard: dict[tuple[Port, bytes], int] = field(default_factory=dict)
-    keyless: dict[Port, int] = field(default_factory=dict)
-    home: dict[int, Port] = field(default_factory=dict)
+    owners: dict[bytes, SimPort] = field(default_factory=dict)
+    heard: dict[tuple[SimPort, bytes], int] = field(default_factory=dict)
+    keyless: dict[SimPort, int] = field(default_factory=dict)
+    home: dict[int, SimPort] = field(default_factory=dict)
 
-    def take(self, mad: bytes, node: Node, ingress: int) -> None:
+    def take(self, mad: bytes, node: SimNode, ingress: int) -> None:
         port = end_port(node, ingress)
         key = mad[24:32]
         if key == _NO_KEY:
@@ -140,7 +140,7 @@ def listen(net: Subnet) -> Wire:
             wire.owners[port.m_key.to_bytes(8)] = port
     ask = net.carrier.ask
 
-    def heard(mad: bytes, node: Node, ingress: int, slid: int) -> Any:
+    def heard(mad: bytes, node: SimNode, ingress: int, slid: int) -> Any:
         wire.take(mad, node, ingress)
         return ask(mad, node, ingress, slid)
 
@@ -156,7 +156,7 @@ def listening(net: Subnet) -> Iterator[Wire]:
     assert wire.strays() == []
 
 
-def provoked(net: Subnet, besides: Node | None = None) -> list[str]:
+def provoked(net: Subnet, besides: SimNode | None = None) -> list[str]:
     """What questions without their keys did to ports, but for those of *besides*: violations, leases, traps."""
     found = []
     for port in end_ports(net):
@@ -179,17 +179,17 @@ def provoked(net: Subnet, besides: Node | None = None) -> list[str]:
 # --- cables -----------------------------------------------------------------------------------------------------------
 
 
-def replug(net: Subnet, one: Port, other: Port) -> None:
+def replug(net: Subnet, one: SimPort, other: SimPort) -> None:
     """Put a cable between two free ports."""
     net.plug(one.node, one.number, other.node, other.number)
 
 
-def reached(start: Port, passes: Callable[[Port], bool] = lambda port: True) -> set[Port]:
+def reached(start: SimPort, passes: Callable[[SimPort], bool] = lambda port: True) -> set[SimPort]:
     """Return the ports that a sweep from *start* can read: of a switch all, of others those that a link reaches.
 
     *passes* says of the port that a link leaves by whether it counts.
     """
-    ports: set[Port] = set()
+    ports: set[SimPort] = set()
     waiting = [start]
     while waiting:
         port = waiting.pop()
@@ -202,7 +202,7 @@ def reached(start: Port, passes: Callable[[Port], bool] = lambda port: True) -> 
     return ports
 
 
-def sm_sweeps(net: Subnet, home: Port | None = None) -> None:
+def sm_sweeps(net: Subnet, home: SimPort | None = None) -> None:
     """What an SM does that can reach every node, or those that *home* can: links become Active, LIDs that were lost are
     given back, forwarding tables follow the cables."""
     seen = {port for node in net.nodes for port in node.all_ports} if home is None else reached(home)

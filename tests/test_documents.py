@@ -17,10 +17,10 @@ from ibkeys.cli.documents.doctor import HARDWARE
 from ibkeys.cli.documents.field import (
     NUMBER,
     TEXT,
+    CsvRows,
     Document,
     Field,
-    Kind,
-    Rows,
+    JsonType,
     by_name,
     listed,
     maybe,
@@ -76,7 +76,7 @@ def fields_of(fields: Sequence[Field], prefix: str = "") -> Iterator[tuple[str, 
             yield from fields_of(kind.fields, f"{prefix}{field.name}.")
 
 
-def kinds_of(kind: Kind) -> Iterator[Kind]:
+def kinds_of(kind: JsonType) -> Iterator[JsonType]:
     """Yield a kind and those of which it is made."""
     yield kind
     for inner in filter(None, (kind.items, kind.others, *kind.either)):
@@ -110,7 +110,7 @@ def test_a_schema_is_as_strict_as_the_declaration() -> None:
 
 def test_a_list_of_fields_says_what_each_is() -> None:
     ports = Field("ports", listed(object_of(*PORT, Field("m_key", maybe(TEXT), "The key; see ibkeys-a-b(1)."))), "All.")
-    assert man_fields(Document("test", 1, (ports,), Rows("port", PORT))) == (
+    assert man_fields(Document("test", 1, (ports,), CsvRows("port", PORT))) == (
         "\\fBibkeys.test/1\\fR has the following; a port is an object with \\fBnode_guid\\fR, \\fBport_guid\\fR, "
         "\\fBnode_desc\\fR, \\fBnode_type\\fR, \\fBport\\fR, \\fBlid\\fR.\n"
         ".TP\n\\fBports\\fR (list of ports)\nAll.\n"

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ibkeys.cli import documents
 from ibkeys.cli.documents import shared
-from ibkeys.cli.documents.field import Document, Field, Kind
+from ibkeys.cli.documents.field import Document, Field, JsonType
 from ibkeys.cli.documents.shared import PORT
 
 _DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -41,7 +41,7 @@ def schemas() -> Iterator[tuple[str, str]]:
 
 
 def _common() -> dict[str, Any]:
-    kinds = [each for each in vars(shared).values() if isinstance(each, Kind) and each.shared]
+    kinds = [each for each in vars(shared).values() if isinstance(each, JsonType) and each.shared]
     kinds += [each.kind for each in vars(shared).values() if isinstance(each, Field) and each.kind.shared]
     return {
         "$schema": _DRAFT,
@@ -53,7 +53,7 @@ def _common() -> dict[str, Any]:
 
 def schema_of(document: Document) -> dict[str, Any]:
     """Return the schema of a document."""
-    found = _value(Kind(("object",), fields=document.fields))
+    found = _value(JsonType(("object",), fields=document.fields))
     if not document.is_line:
         found["properties"] = {"schema": {"const": document.schema}, **found["properties"]}
         found["required"] = ["schema", *found.get("required", ())]
@@ -73,7 +73,7 @@ def _page(document: Document) -> str:
     return document.page or document.name
 
 
-def _value(kind: Kind) -> dict[str, Any]:
+def _value(kind: JsonType) -> dict[str, Any]:
     """Return the schema of a value."""
     if kind.shared:
         return {"$ref": f"common.json#/$defs/{kind.shared}"}
@@ -189,7 +189,7 @@ def _is_port(fields: tuple[Field, ...]) -> bool:
     return fields[: len(PORT)] == PORT
 
 
-def _object_in(kind: Kind, path: str) -> tuple[Kind, str]:
+def _object_in(kind: JsonType, path: str) -> tuple[JsonType, str]:
     """Return the object whose fields are those of a value, which may be a list of such or null, and its path."""
     while kind.items is not None:
         kind, path = kind.items, f"{path}[]"
@@ -197,7 +197,7 @@ def _object_in(kind: Kind, path: str) -> tuple[Kind, str]:
     return _object_in(found, path) if found is not None else (kind, path)
 
 
-def _words(kind: Kind) -> str:
+def _words(kind: JsonType) -> str:
     """Return in words what a value may be."""
     if kind.word:
         return kind.word

@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 from ibkeys.mad.decode import ATTRIBUTES_BY_NAME
-from ibkeys.mad.fields import Layout, Row
+from ibkeys.mad.fields import FieldRow, Layout
 
 
 def page() -> str:
@@ -23,11 +23,11 @@ def page() -> str:
     return text
 
 
-def _rows(layout: type[Layout]) -> list[Row[Any]]:
+def _rows(layout: type[Layout]) -> list[FieldRow[Any]]:
     return sorted(layout.rows.values(), key=lambda row: (row.first_bit, -row.width))
 
 
-def _line(row: Row[Any]) -> str:
+def _line(row: FieldRow[Any]) -> str:
     bits = f"{row.count} x {row.width}" if row.count > 1 else str(row.width)
     secret = " (secret, masked)" if row.secret else ""
     unit = row.unit.replace("*", "\\*")

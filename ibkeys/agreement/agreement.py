@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from ibkeys.agreement.causes import Cause, Facts, FourViews, ReadByTheSm, State, Verdict, judge
-from ibkeys.agreement.said import NOTHING, PortView, said_by_node, said_by_sa
+from ibkeys.agreement.causes import AgreementState, Cause, FourViews, ReadByTheSm, ValueFacts, ValueVerdict, judge
 from ibkeys.agreement.sm_file import SmFile
+from ibkeys.agreement.source_values import NOTHING, PortView, said_by_node, said_by_sa
 from ibkeys.agreement.wanted import wanted
 from ibkeys.fabric.sa_view import SaView
 from ibkeys.mad.records import PKeyTableRecord
@@ -27,17 +27,18 @@ What = Literal["pkey", "enforcement", "m_key_protection"]
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class AgreementValue:
     """One value of a port as the four sources give it. ``partition``: that of a P_Key; None for other values, and for a
-    table of which nobody says anything. Words on a P_Key are `ibkeys.agreement.said.Members`, on enforcement
-    `ibkeys.topology.enforcement.Enforcement`, on what guards an M_Key `ibkeys.agreement.said.Protection`.
+    table of which nobody says anything. Words on a P_Key are `ibkeys.agreement.source_values.MemberGuids`, on
+    enforcement `ibkeys.topology.enforcement.Enforcement`, on what guards an M_Key
+    `ibkeys.agreement.source_values.Protection`.
     """
 
     port: Port
     what: What
     partition: int | None
     words: FourViews
-    verdict: Verdict
+    verdict: ValueVerdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class Agreement:
     """All values of all ports, in the order of the sweep."""
 
     inputs: Inputs
-    values: tuple[Value, ...]
+    values: tuple[AgreementValue, ...]
 
     @property
     def is_whole(self) -> bool:
@@ -84,7 +85,7 @@ class Agreement:
             return 0
         return len({value.port for value in self.values if value.what == "pkey" and value.words.sa is None})
 
-    def counts(self) -> Counter[State]:
+    def counts(self) -> Counter[AgreementState]:
         """Return how many values agree, differ, are unknown."""
         return Counter(value.verdict.state for value in self.values)
 
@@ -98,7 +99,7 @@ def agreement_of(inputs: Inputs) -> Agreement:
     return Agreement(inputs, tuple(_values(inputs)))
 
 
-def _values(inputs: Inputs) -> Iterator[Value]:
+def _values(inputs: Inputs) -> Iterator[AgreementValue]:
     found, sm = inputs.found, inputs.sm
     sm_guid = sm.sm_port_guid if sm is not None else shown_subnet_manager(found).port_guid
     enforce = sm.enforce if sm is not None else None
@@ -117,7 +118,7 @@ def _values(inputs: Inputs) -> Iterator[Value]:
         )
         if port.is_end_port or (port in leaves and port.capacity):
             yield from _p_keys(port, said, sm.policy_read if sm is not None else "unknown", least)
-        by_options = Facts(sm.options_read if sm is not None else "unknown", not port.is_known_inactive)
+        by_options = ValueFacts(sm.options_read if sm is not None else "unknown", not port.is_known_inactive)
         if port.is_end_port:
             yield from _option(port, "m_key_protection", said.protection(), by_options, least)
         elif port.peer is not None and port.capacity:
@@ -147,21 +148,21 @@ class _Four(NamedTuple):
         return FourViews(None, self.sm_file.protection, self.sa.protection, self.node.protection)
 
 
-def _p_keys(port: Port, said: _Four, file: ReadByTheSm, least: int) -> Iterator[Value]:
+def _p_keys(port: Port, said: _Four, file: ReadByTheSm, least: int) -> Iterator[AgreementValue]:
     has_room = port.occupied is None or port.capacity is None or len(port.occupied) < port.capacity
-    facts = Facts(file, not port.is_known_inactive, has_room)
+    facts = ValueFacts(file, not port.is_known_inactive, has_room)
     partitions = said.partitions()
     if not partitions and port.is_end_port:
-        yield Value(port, "pkey", None, said.members(0), judge(said.members(0), facts))
+        yield AgreementValue(port, "pkey", None, said.members(0), judge(said.members(0), facts))
     for partition in partitions:
         words = said.members(partition)
         if port.is_end_port or _is_comparable(words, least):
-            yield Value(port, "pkey", partition, words, judge(words, facts))
+            yield AgreementValue(port, "pkey", partition, words, judge(words, facts))
 
 
-def _option(port: Port, what: What, words: FourViews, facts: Facts, least: int) -> Iterator[Value]:
+def _option(port: Port, what: What, words: FourViews, facts: ValueFacts, least: int) -> Iterator[AgreementValue]:
     if _is_comparable(words, least):
-        yield Value(port, what, None, words, judge(words, facts))
+        yield AgreementValue(port, what, None, words, judge(words, facts))
 
 
 def _is_comparable(words: FourViews, least: int) -> bool:

@@ -12,9 +12,9 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
-Column = Literal["policy", "sm_file", "sa", "node"]
-COLUMNS: Final[tuple[Column, ...]] = ("policy", "sm_file", "sa", "node")
-State = Literal["agree", "differs", "unknown"]
+ValueSource = Literal["policy", "sm_file", "sa", "node"]
+COLUMNS: Final[tuple[ValueSource, ...]] = ("policy", "sm_file", "sa", "node")
+AgreementState = Literal["agree", "differs", "unknown"]
 ReadByTheSm = Literal["read", "not-read", "unknown"]
 """Whether the SM has read its file as it is now, and swept since; as far as times tell."""
 Cause = Literal[
@@ -61,7 +61,7 @@ class FourViews(NamedTuple):
         return "".join("?" if word is None else letters.setdefault(word, "abcd"[len(letters)]) for word in self)
 
     @property
-    def differing(self) -> tuple[Column, ...]:
+    def differing(self) -> tuple[ValueSource, ...]:
         """Which sources differ from the SM's file; if that is unknown, from the policy, else from the SA."""
         order = (self.sm_file, self.policy, self.sa, self.node)
         reference = next((word for word in order if word is not None), None)
@@ -70,7 +70,7 @@ class FourViews(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ValueFacts:
     """What else is known of a value: of the SM's file, of the port, and of its table."""
 
     file: ReadByTheSm
@@ -79,11 +79,11 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ValueVerdict:
     """Whether the words on one value agree, who differs, and why."""
 
-    state: State
-    differing: tuple[Column, ...]
+    state: AgreementState
+    differing: tuple[ValueSource, ...]
     causes: tuple[Cause, ...]
 
 
@@ -101,13 +101,13 @@ Gap = Literal[
 says. ``behind``: SA and node are not as the SM's file says, or as the policy where that is not known; which of the
 three is unknown stands behind it. ``node-unknown``: no difference, and the node says nothing. ``alone``: only the node
 says something."""
-Row = tuple[Gap, ...]
+GapRow = tuple[Gap, ...]
 
-_AGREE: Final[Row] = ()
-_SILENT: Final[Row] = ("node-unknown",)
-_ALONE: Final[Row] = ("alone",)
+_AGREE: Final[GapRow] = ()
+_SILENT: Final[GapRow] = ("node-unknown",)
+_ALONE: Final[GapRow] = ("alone",)
 
-TABLE: Final[Mapping[str, Row]] = {
+TABLE: Final[Mapping[str, GapRow]] = {
     # all four are known: policy, SM's file, SA, node
     "aaaa": _AGREE,
     "aaab": ("changed",),
@@ -183,16 +183,16 @@ _BY_FILE: Final[Mapping[Gap, Mapping[ReadByTheSm, Cause]]] = {
 }
 
 
-def judge(words: FourViews, facts: Facts) -> Verdict:
+def judge(words: FourViews, facts: ValueFacts) -> ValueVerdict:
     """Say whether *words* agree, who differs, and why. Pure; every pattern of words is a row of `TABLE`."""
     causes = tuple(dict.fromkeys(_cause(gap, facts) for gap in TABLE[words.pattern]))
     if not causes:
-        return Verdict("agree", (), ())
+        return ValueVerdict("agree", (), ())
     differing = words.differing
-    return Verdict("differs" if differing else "unknown", differing, causes)
+    return ValueVerdict("differs" if differing else "unknown", differing, causes)
 
 
-def _cause(gap: Gap, facts: Facts) -> Cause:
+def _cause(gap: Gap, facts: ValueFacts) -> Cause:
     if gap in _ALWAYS:
         return _ALWAYS[gap]
     if gap == "changed":

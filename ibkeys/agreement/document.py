@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Final, get_args
 
-from ibkeys.agreement.agreement import Agreement, Value
-from ibkeys.agreement.causes import COLUMNS, State
-from ibkeys.agreement.said import Protection
+from ibkeys.agreement.agreement import Agreement, AgreementValue
+from ibkeys.agreement.causes import COLUMNS, AgreementState
 from ibkeys.agreement.sm_file import SmFile
+from ibkeys.agreement.source_values import Protection
 from ibkeys.topology.enforcement import Enforcement
 
-_STATES: Final[tuple[State, ...]] = get_args(State)
+_STATES: Final[tuple[AgreementState, ...]] = get_args(AgreementState)
 NONE_OF_IT: Final = "-"
 """How a row says that a port is not a member of a partition; what is not known is None."""
 
 
-def to_json(agreement: Agreement, values: Iterable[Value]) -> dict[str, Any]:
+def to_json(agreement: Agreement, values: Iterable[AgreementValue]) -> dict[str, Any]:
     """Return the document without its schema. *values* are listed; the summary counts all values."""
     inputs, states = agreement.inputs, agreement.counts()
     policy, view = inputs.policy, inputs.view
@@ -32,7 +32,7 @@ def to_json(agreement: Agreement, values: Iterable[Value]) -> dict[str, Any]:
     }
 
 
-def to_row(value: Value) -> dict[str, Any]:
+def to_row(value: AgreementValue) -> dict[str, Any]:
     """Return a value with each of its words as one text, None for what is not known."""
     return _shown(value, _text, " ".join)
 
@@ -53,7 +53,7 @@ def _sm_file(sm: SmFile) -> dict[str, Any]:
 
 
 def _shown(
-    value: Value, word_as: Callable[[Hashable | None], Any], list_as: Callable[[Iterable[str]], Any]
+    value: AgreementValue, word_as: Callable[[Hashable | None], Any], list_as: Callable[[Iterable[str]], Any]
 ) -> dict[str, Any]:
     """Return a value, with each word and each list in the form that is wanted."""
     verdict = value.verdict

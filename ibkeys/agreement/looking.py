@@ -14,13 +14,13 @@ from ibkeys.change.clock import Clock
 from ibkeys.client.sa import SaClient
 from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import HostNotReached, UsageError
-from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.live import LiveFabric
 from ibkeys.fabric.sa_view import ask_sa_view
-from ibkeys.host.opensm_here import own_socket
+from ibkeys.managers.hosts import SmHost, look_at_hosts
+from ibkeys.managers.opensm.on_this_host import own_socket
+from ibkeys.managers.report import join
+from ibkeys.managers.subnet_managers import managers_of
 from ibkeys.partitions.model import Policy
-from ibkeys.sm.hosts import SmHost, look_at_hosts
-from ibkeys.sm.managers import managers_of
-from ibkeys.sm.report import join
 
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 5.0
@@ -29,12 +29,12 @@ _NO_HOSTS: Final = "a simulated subnet has no OpenSM on this host"
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SourcesToRead:
     """The sources to ask. ``hosts``: those whose OpenSMs are examined, none of a simulated subnet. ``needs_sm_file``:
     to go on without the SM's own file is no use.
     """
 
-    fabric: Fabric
+    fabric: LiveFabric
     sa: SaClient
     hosts: Sequence[SmHost] = ()
     policy: Policy | None = None
@@ -42,7 +42,7 @@ class Look:
     needs_sm_file: bool = False
 
     def once(self, progress: OnFound | None = None) -> Agreement:
-        """Ask all sources once, and compare them. Raises as `Fabric.sweep`; UsageError and HostNotReached where the
+        """Ask all sources once, and compare them. Raises as `LiveFabric.sweep`; UsageError and HostNotReached where the
         SM's file is needed and not known.
         """
         if self.needs_sm_file and not self.hosts:

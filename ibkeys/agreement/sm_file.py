@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 from ibkeys.agreement.causes import ReadByTheSm
-from ibkeys.agreement.said import Protection
+from ibkeys.agreement.source_values import Protection
 from ibkeys.errors import Refused, UsageError
+from ibkeys.managers.instance import Instance, InstanceFile
+from ibkeys.managers.report import SmReport
+from ibkeys.managers.site import master_in
 from ibkeys.partitions.model import Policy
 from ibkeys.plan.model import Enforce, SmOptions
-from ibkeys.sm.instance import Instance, InstanceFile
-from ibkeys.sm.report import SmReport
-from ibkeys.sm.site import master_in
 
 _ENFORCE: Final = ("both", "in", "out", "off")
 _OPTIONS: Final = ("part_enforce", "no_partition_enforcement", "allow_both_pkeys")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from ibkeys.agreement.said import NOTHING, PortView, Protection
+from ibkeys.agreement.source_values import NOTHING, PortView, Protection
 from ibkeys.keys.pkey import PKey
 from ibkeys.partitions.membership import end_ports_of, resolve, uncertain_partitions
 from ibkeys.partitions.model import Policy

@@ -10,7 +10,7 @@ from typing import Any, Final
 from ibkeys import jsonfile
 from ibkeys.apply.apply_plan import NEW_PLAN, ApplyHooks, ApplyPlan, apply_plan_of, keep_first, refuse_breaks
 from ibkeys.apply.carrier import Carrier
-from ibkeys.apply.carriers import Via, carrier_of
+from ibkeys.apply.carriers import CarrierChoice, carrier_of
 from ibkeys.apply.direct import DirectCarrier
 from ibkeys.apply.former import former_in
 from ibkeys.apply.remaining import ports_of
@@ -21,16 +21,16 @@ from ibkeys.change.consent import Objection
 from ibkeys.change.next_commands import KEEPS_IT, going_on, open_elsewhere
 from ibkeys.change.open_operations import not_open
 from ibkeys.change.subnets import KEPT_SUBNET, is_elsewhere, ports_that_stay, refuse_elsewhere
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import FileFormatError, Refused, StoreError, UsageError
 from ibkeys.keys.pkey import PKey
+from ibkeys.managers.hosts import SmHost
 from ibkeys.plan.digest import plan_digest
 from ibkeys.plan.document import dumps
 from ibkeys.plan.document_reader import loads
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.plan.order import removals
 from ibkeys.printable import counted, named
-from ibkeys.sm.hosts import SmHost
 from ibkeys.store.journal import Journal, OperationRecord, PlanRecord
 from ibkeys.topology.port_id import PortKey
 
@@ -49,7 +49,7 @@ _FIRST: Final = ("open-operation", "active-sm", "stale")
 
 
 def plan_apply(
-    writer: Writer,
+    writer: ChangeWriter,
     plan: PartitionPlan,
     permissions: Permissions | None = None,
     hooks: ApplyHooks | None = None,
@@ -97,7 +97,10 @@ def _refuse_first(carrier: Carrier, permissions: Permissions) -> None:
 
 
 def _permit(
-    writer: Writer, apply_plan: ApplyPlan, permissions: Permissions, brought: Collection[tuple[PortKey, PKey]] = ()
+    writer: ChangeWriter,
+    apply_plan: ApplyPlan,
+    permissions: Permissions,
+    brought: Collection[tuple[PortKey, PKey]] = (),
 ) -> None:
     lost = [(port, key) for port, key in removals(apply_plan.remaining.tables) if (port.key, key) not in brought]
     apply_plan.removed = len(lost)
@@ -122,7 +125,7 @@ def _permit(
         keep_first(writer, apply_plan, permissions.first)
 
 
-def _look_at_open_operations(writer: Writer, survey: Survey, apply_plan: ApplyPlan) -> None:
+def _look_at_open_operations(writer: ChangeWriter, survey: Survey, apply_plan: ApplyPlan) -> None:
     """Object to each apply, or undo of one, that is open on this subnet, or may be. A note names each of another one.
     Raises StoreError."""
     here = {port.guid for port in survey.end_ports}
@@ -149,7 +152,7 @@ def not_ended(journal: Journal) -> list[OperationRecord]:
 
 
 def last_unfinished(
-    writer: Writer,
+    writer: ChangeWriter,
     which: Callable[[Journal], list[OperationRecord]] = unfinished,
     operation: int | None = None,
 ) -> OperationRecord:
@@ -166,11 +169,11 @@ def last_unfinished(
 
 
 def plan_resume(
-    writer: Writer,
+    writer: ChangeWriter,
     permissions: Permissions | None = None,
     hooks: ApplyHooks | None = None,
     carrier: Carrier | None = None,
-    via: Via | None = None,
+    via: CarrierChoice | None = None,
     operation: int | None = None,
     as_chosen: bool = True,
 ) -> ApplyPlan:
@@ -197,7 +200,7 @@ def plan_resume(
     permissions = replace(
         given, removals=given.removals or options["removals"], breaks=given.breaks or options["breaks"]
     )
-    via = via or Via()
+    via = via or CarrierChoice()
     carrier = carrier or carrier_of(writer, via, memory)
     _refuse_first(carrier, permissions)
     survey = carrier.survey(list(dict.fromkeys([*ports_of(kept), *former.ports_of_tables])), by_port_guid=True)

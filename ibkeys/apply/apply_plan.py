@@ -24,12 +24,12 @@ from ibkeys.change.plan import Plan
 from ibkeys.change.ranks import rank_of
 from ibkeys.change.runner import OnStep
 from ibkeys.change.subnets import refuse_elsewhere
-from ibkeys.change.writer import Writer, left_open
+from ibkeys.change.writer import ChangeWriter, left_open
 from ibkeys.errors import IbkeysError, Incomplete, Refused
 from ibkeys.plan.model import Break, PartitionPlan
-from ibkeys.plan.order import ADDING, OF_SETS, PHASES, Phase, Step, sets_of
+from ibkeys.plan.order import ADDING, OF_SETS, PHASES, Phase, PlanStep, sets_of
 from ibkeys.printable import counted, named
-from ibkeys.store.journal import Journal, Operation
+from ibkeys.store.journal import Journal, RunningOperation
 from ibkeys.store.origin import Origin
 from ibkeys.topology.port_id import IDENTITY, PortKey
 
@@ -50,7 +50,7 @@ class ApplyHooks:
 
     check: Callable[[], None] = lambda: None
     progress: OnStep = lambda step, done, whole: None
-    began: Callable[[Operation], None] = lambda operation: None
+    began: Callable[[RunningOperation], None] = lambda operation: None
     ended: Callable[[FinishedApply], None] | None = None
     confirm_within: float | None = None
 
@@ -77,7 +77,7 @@ class ApplyPlan(Plan):
     options: str = ""
     remaining: Remaining = field(kw_only=True)
     phases: list[Phase] = field(default_factory=list)
-    later: tuple[Step, ...] = ()
+    later: tuple[PlanStep, ...] = ()
     breaks: tuple[Break, ...] = ()
     removed: int = 0
     operation_id: int | None = None
@@ -104,7 +104,7 @@ class ApplyPlan(Plan):
         """Whether there is anything to write, or an earlier operation to be closed."""
         return bool(self.phases) or self.operation_id is not None or self.undoes is not None
 
-    def begin(self, journal: Journal, origin: Origin) -> Operation | None:
+    def begin(self, journal: Journal, origin: Origin) -> RunningOperation | None:
         """Return the operation of the journal: an undo, one that is continued, or a new one that keeps its plan."""
         if self.undoes is not None:
             return journal.undo_of(self.undoes, origin)
@@ -112,7 +112,7 @@ class ApplyPlan(Plan):
             return journal.reopen(self.operation_id, origin)
         return journal.begin(APPLY, self.document, self.options, origin)
 
-    def perform(self, writer: Writer, operation: Operation) -> None:
+    def perform(self, writer: ChangeWriter, operation: RunningOperation) -> None:
         """Let the carrier make it, and prove it. The operation is done when all is done, else open.
 
         Raises Incomplete when a port could not be written, and what the hooks raise to stop; the operation is open
@@ -192,12 +192,12 @@ class FinishedApply:
     """A run at its end, for `ApplyHooks.ended`. ``error``: why it stopped early, None when all was written."""
 
     plan: ApplyPlan
-    operation: Operation
+    operation: RunningOperation
     error: BaseException | None
 
 
 def apply_plan_of(
-    writer: Writer,
+    writer: ChangeWriter,
     carrier: Carrier,
     remaining: Remaining,
     survey: Survey,
@@ -226,7 +226,7 @@ def apply_plan_of(
 
 
 def undo_plan_of(
-    writer: Writer,
+    writer: ChangeWriter,
     carrier: Carrier,
     former: Former,
     operation: int,
@@ -259,7 +259,7 @@ def refuse_breaks(plan: ApplyPlan) -> None:
     plan.refusals.append(Refused(f"{messages}; {permits} permits it, or {ways}", "breaks"))
 
 
-def keep_first(writer: Writer, plan: ApplyPlan, first: int) -> None:
+def keep_first(writer: ChangeWriter, plan: ApplyPlan, first: int) -> None:
     """Keep of the current stage (adding, removing, enforcing) the ports of the first few leaf switches.
 
     Those of the SM's port and the local port come last.
@@ -269,7 +269,7 @@ def keep_first(writer: Writer, plan: ApplyPlan, first: int) -> None:
     stage = _stage(plan.phases[0])
     peers = {table.port.key: table.peer for table in plan.remaining.tables}
 
-    def switch(step: Step) -> int:
+    def switch(step: PlanStep) -> int:
         peer = None if step.port.is_external else peers.get(step.port.key)
         return step.port.node_guid if peer is None else peer[0]
 
@@ -295,7 +295,7 @@ def _stage(phase: Phase) -> int:
     return {"swap": 1, "enforcement-on": 3}.get(phase.name, 2)
 
 
-def _incomplete(operation: Operation, wrong: Mapping[PortKey, IbkeysError], stopped: Phase | None) -> Incomplete:
+def _incomplete(operation: RunningOperation, wrong: Mapping[PortKey, IbkeysError], stopped: Phase | None) -> Incomplete:
     more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
     error = Incomplete(f"{counted(len(wrong), 'port')} could not be written: {next(iter(wrong.values()))}{more}")
     if stopped is not None and stopped.name in OF_SETS:

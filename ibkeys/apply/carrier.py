@@ -14,14 +14,14 @@ from ibkeys.apply.former import Former
 from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey
 from ibkeys.change.consent import Objection
-from ibkeys.change.method import Choice
+from ibkeys.change.method import MethodChoice
 from ibkeys.change.runner import OnStep
-from ibkeys.change.target import Target
+from ibkeys.change.target import PortTarget
 from ibkeys.errors import IbkeysError
 from ibkeys.keys.pkey import PKey
 from ibkeys.plan.model import Break, PartitionPlan
 from ibkeys.plan.order import Phase
-from ibkeys.store.journal import Operation
+from ibkeys.store.journal import RunningOperation
 from ibkeys.topology.port_id import PortId, PortKey
 
 Failed = tuple[PortId | None, str]
@@ -29,10 +29,10 @@ Failed = tuple[PortId | None, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenPort:
     """What a port should hold after a carrier was at it: its table, and the fields of PortInfo that were set."""
 
-    target: Target
+    target: PortTarget
     table: Mapping[int, PKey]
     bits: Mapping[str, int]
 
@@ -45,7 +45,7 @@ class Carried:
     by itself, "" where it did not; what could not be restored then is in ``not_given_back``; ``is_refused``: nothing
     was restored, as in `WentBack`. ``notes``: what its user should hear at the end."""
 
-    written: dict[PortKey, Written] = field(default_factory=dict)
+    written: dict[PortKey, WrittenPort] = field(default_factory=dict)
     failed: dict[PortKey, IbkeysError] = field(default_factory=dict)
     stopped: Phase | None = None
     problem: IbkeysError | KeyboardInterrupt | None = None
@@ -75,9 +75,9 @@ class Assignment:
     """
 
     phases: Sequence[Phase]
-    targets: Mapping[PortKey, Target]
+    targets: Mapping[PortKey, PortTarget]
     empties: Mapping[PortKey, Mapping[int, int]]
-    operation: Operation
+    operation: RunningOperation
     check: Callable[[], None]
     progress: OnStep
 
@@ -95,7 +95,7 @@ class Carrier(Protocol):
     sends_sets: bool = False
     rewrites_tables: bool = False
     way_back: str = ""
-    choice: Choice | None = None
+    choice: MethodChoice | None = None
 
     @property
     def way(self) -> str:
@@ -124,7 +124,7 @@ class Carrier(Protocol):
         """Return what the journal keeps of it, so that an operation can be finished or undone: JSON, no key in it."""
         return {}
 
-    def arm(self, operation: Operation, seconds: float) -> None:
+    def arm(self, operation: RunningOperation, seconds: float) -> None:
         """Start those on other hosts that wait and roll back when this process cannot, *seconds* after `let_time_run`;
         most carriers have nobody there. Called before anything is written."""
         return
@@ -140,6 +140,6 @@ class Carrier(Protocol):
     def carry_out(self, assignment: Assignment) -> Carried:
         """Make the change."""
 
-    def go_back(self, operation: Operation) -> WentBack:
+    def go_back(self, operation: RunningOperation) -> WentBack:
         """Restore what *operation*, which is still open, overwrote, in one step: nothing is asked, and no interlock
         stops it. Raises IbkeysError where nothing could be tried."""

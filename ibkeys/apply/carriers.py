@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from ibkeys.apply.by_sm.course import Settings
+from ibkeys.apply.by_sm.course import CarrierSettings
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.direct import DirectCarrier
 from ibkeys.apply.opensm.carrier import OpensmCarrier
@@ -14,18 +14,18 @@ from ibkeys.apply.ufm.carrier import KEPT_URL, UfmCarrier
 from ibkeys.arguments import given
 from ibkeys.change.choosing import choose_method, refuse_other_choice
 from ibkeys.change.method import AUTO, METHOD
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import Refused, StoreError, UsageError
+from ibkeys.managers.hosts import SmHost
+from ibkeys.managers.site import hosts_in, reach
+from ibkeys.managers.ufm.access import is_ufm, via_of
+from ibkeys.managers.ufm.rest import Ufm
 from ibkeys.plan.model import PartitionPlan
-from ibkeys.sm.hosts import SmHost
-from ibkeys.sm.site import hosts_in, reach
 from ibkeys.store.journal import PlanRecord
-from ibkeys.ufm.access import is_ufm, via_of
-from ibkeys.ufm.rest import Ufm
 
 
 @dataclass(frozen=True, slots=True)
-class Via:
+class CarrierChoice:
     """How the user wants the change to reach the fabric. ``name``: of the carrier; None: the one that the operation
     began with, of a new one as `AUTO`: the one that `ibkeys.change.method` chooses. ``settings``: for a change through
     a subnet manager; ``hosts``, this one first: those with OpenSMs. ``url``: of UFM, "" where the journal has it;
@@ -33,21 +33,21 @@ class Via:
     another --via."""
 
     name: str | None = None
-    settings: Settings = field(default_factory=Settings)
+    settings: CarrierSettings = field(default_factory=CarrierSettings)
     hosts: Sequence[SmHost] = (SmHost(),)
     command: str = ""
     url: str = ""
     open_ufm: Callable[[str], Ufm] | None = None
 
 
-def _opensm(writer: Writer, via: Via, kept: Mapping[str, Any]) -> Carrier:
+def _opensm(writer: ChangeWriter, via: CarrierChoice, kept: Mapping[str, Any]) -> Carrier:
     this_host, *others = via.hosts or [SmHost()]
     had_gaps = bool(kept.get("breaks"))
     settings = replace(via.settings, gaps=via.settings.gaps or had_gaps, had_gaps=had_gaps)
     return OpensmCarrier(writer, reach(writer.enter, [this_host, *(others or hosts_in(kept))]), settings)
 
 
-def _ufm(writer: Writer, via: Via, kept: Mapping[str, Any]) -> Carrier:
+def _ufm(writer: ChangeWriter, via: CarrierChoice, kept: Mapping[str, Any]) -> Carrier:
     began = kept.get(KEPT_URL)
     url = str(began or via.url)
     if via.open_ufm is None:
@@ -57,7 +57,7 @@ def _ufm(writer: Writer, via: Via, kept: Mapping[str, Any]) -> Carrier:
     return UfmCarrier(writer, via.open_ufm(url), via.settings)
 
 
-CARRIERS: Final[Mapping[str, Callable[[Writer, Via, Mapping[str, Any]], Carrier]]] = {
+CARRIERS: Final[Mapping[str, Callable[[ChangeWriter, CarrierChoice, Mapping[str, Any]], Carrier]]] = {
     DirectCarrier.name: lambda writer, via, kept: DirectCarrier(writer, via.command),
     OpensmCarrier.name: _opensm,
     UfmCarrier.name: _ufm,
@@ -65,7 +65,7 @@ CARRIERS: Final[Mapping[str, Callable[[Writer, Via, Mapping[str, Any]], Carrier]
 """Name → what makes it, of what the user asks for now and what the journal kept."""
 
 
-def carrier_for(writer: Writer, via: Via, plan: PartitionPlan) -> Carrier:
+def carrier_for(writer: ChangeWriter, via: CarrierChoice, plan: PartitionPlan) -> Carrier:
     """Return the carrier by which *plan* is applied: the one that the user names, else the one that is chosen. On a
     simulated subnet that is direct.
 
@@ -87,7 +87,7 @@ def carrier_for(writer: Writer, via: Via, plan: PartitionPlan) -> Carrier:
     return carrier
 
 
-def carrier_of(writer: Writer, via: Via, record: PlanRecord | None = None) -> Carrier:
+def carrier_of(writer: ChangeWriter, via: CarrierChoice, record: PlanRecord | None = None) -> Carrier:
     """Return the carrier by which an operation of the journal went (those of earlier versions went the direct way), or
     that of a new one.
 

@@ -11,13 +11,13 @@ from typing import Final
 from ibkeys.apply.apply import Permissions, last_unfinished, not_ended, plan_resume
 from ibkeys.apply.apply_plan import ApplyPlan
 from ibkeys.apply.carrier import Carrier
-from ibkeys.apply.carriers import Via
+from ibkeys.apply.carriers import CarrierChoice
 from ibkeys.apply.former import record_of
 from ibkeys.apply.opensm.guards import end_guards
 from ibkeys.apply.remaining import in_words
 from ibkeys.apply.undo import plan_undo
 from ibkeys.change.interlocks.overtaken import OVERTAKEN
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import FileFormatError, IbkeysError, Refused, UsageError
 from ibkeys.printable import named
 from ibkeys.store.journal import Journal, OperationRecord, OperationState
@@ -33,8 +33,8 @@ class Ending:
     the last one. *via*, *carrier*: as in `plan_resume`; *say* is told which guard on another host could not be ended.
     Nothing on the fabric is written."""
 
-    writer: Writer
-    via: Via | None = None
+    writer: ChangeWriter
+    via: CarrierChoice | None = None
     carrier: Carrier | None = None
     operation: int | None = None
     say: Callable[[str], None] = lambda text: None

@@ -13,7 +13,7 @@ from ibkeys.change.confirming.confirmation import ask_for_confirmation, is_uncon
 from ibkeys.change.confirming.guardian import Guardian, seconds_since_boot
 from ibkeys.change.consent import INTERLOCKS
 from ibkeys.errors import IbkeysError
-from ibkeys.store.journal import Journal, Operation
+from ibkeys.store.journal import Journal, RunningOperation
 
 _ROLLS_BACK: Final = (
     *("undo", "--unconfirmed", "--yes", "--force", "--at-once", "--allow-break"),
@@ -47,7 +47,7 @@ def let_be_confirmed(
 
     known = hooks.began
 
-    def began(operation: Operation) -> None:
+    def began(operation: RunningOperation) -> None:
         known(operation)
         if guardian is not None and operation.id is not None:
             guardian.began(operation.id, len(operation.journal.find(operation.id).starts))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from ibkeys.apply.carrier import Assignment, Carried, Carrier, WentBack, Written
+from ibkeys.apply.carrier import Assignment, Carried, Carrier, WentBack, WrittenPort
 from ibkeys.apply.former import Former
 from ibkeys.apply.going_back import go_back_by_plan
 from ibkeys.apply.remaining import Remaining, remaining_of, remaining_of_undo
@@ -19,17 +19,17 @@ from ibkeys.change.edits import PKeyBlockEdit, PortInfoEdit
 from ibkeys.change.engine import Engine, EngineHooks
 from ibkeys.change.pending_set import PendingSet
 from ibkeys.change.ranks import in_order, rank_of
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError, StoreError
 from ibkeys.fabric.subnet_manager import BESIDE_SM
 from ibkeys.keys.pkey import PKey
+from ibkeys.managers.ufm.access import is_ufm, via_of
 from ibkeys.plan.breaks import find_breaks
 from ibkeys.plan.model import Break, PartitionPlan
-from ibkeys.plan.order import EnforcementStep, Phase, Step, order_of, sets_of, swapped, write
+from ibkeys.plan.order import EnforcementStep, Phase, PlanStep, order_of, sets_of, swapped, write
 from ibkeys.plan.stages import reuses_partitions
-from ibkeys.store.journal import Operation
+from ibkeys.store.journal import RunningOperation
 from ibkeys.topology.port_id import PortKey
-from ibkeys.ufm.access import is_ufm, via_of
 
 
 class DirectCarrier(Carrier):
@@ -38,7 +38,7 @@ class DirectCarrier(Carrier):
     name = "direct"
     sends_sets = True
 
-    def __init__(self, writer: Writer, command: str = "") -> None:
+    def __init__(self, writer: ChangeWriter, command: str = "") -> None:
         self._writer, self._command = writer, command
         self._goes_back, self._policy = False, ""
 
@@ -101,7 +101,7 @@ class DirectCarrier(Carrier):
         """Make the phases, one after the other; none is begun after one that failed at some port."""
         return _Phases(self._writer, assignment).run()
 
-    def go_back(self, operation: Operation) -> WentBack:
+    def go_back(self, operation: RunningOperation) -> WentBack:
         """Set what was there before the operation, as an undo of its own in the journal."""
         return go_back_by_plan(self._writer, self, operation)
 
@@ -113,7 +113,7 @@ def _identity(each: Break) -> tuple[str, int, frozenset[PortKey]]:
 class _Phases(EngineHooks):
     """One run of the phases of a change. What each table and the bits of each port should be now is kept as it goes."""
 
-    def __init__(self, writer: Writer, assignment: Assignment) -> None:
+    def __init__(self, writer: ChangeWriter, assignment: Assignment) -> None:
         targets = assignment.targets
         self._writer = writer
         self._assignment = assignment
@@ -145,7 +145,7 @@ class _Phases(EngineHooks):
             carried.problem = problem
         return carried
 
-    def _stages(self, phase: Phase) -> Iterator[Sequence[Step]]:
+    def _stages(self, phase: Phase) -> Iterator[Sequence[PlanStep]]:
         """Divide a phase: the SM's port and the local port with their leaf ports come last. Swaps go one by one and as
         they stand: in another order they could cut a pair that the plan does not name."""
         targets = self._assignment.targets
@@ -154,17 +154,17 @@ class _Phases(EngineHooks):
         else:
             yield from in_order((step, rank_of(self._writer, targets[step.port.key].port)) for step in phase.steps)
 
-    def _sets(self, step: Step) -> list[PendingSet]:
+    def _sets(self, step: PlanStep) -> list[PendingSet]:
         key = step.port.key
         target, table, bits = self._assignment.targets[key], self._tables[key], self._bits[key]
-        self._carried.written[key] = Written(target, table, bits)
+        self._carried.written[key] = WrittenPort(target, table, bits)
         self._waiting[key] = sets_of(step)
         edits = list(self._edits(step))
         for edit in edits:
             edit.at_most = self._writer.fabric.client.timing.retries + 1
         return [PendingSet(edit) for edit in edits]
 
-    def _edits(self, step: Step) -> Iterator[PKeyBlockEdit | PortInfoEdit]:
+    def _edits(self, step: PlanStep) -> Iterator[PKeyBlockEdit | PortInfoEdit]:
         key = step.port.key
         target, table, bits = self._assignment.targets[key], self._tables[key], self._bits[key]
         if isinstance(step, EnforcementStep):

@@ -12,7 +12,7 @@ from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.mad.attributes import VIOLATION_COUNTERS, PortInfo
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
 from ibkeys.plan.document_reader import loads
-from ibkeys.store.journal import Entry, FileEntry, FileImage, Image, Journal, OperationRecord, PlanRecord
+from ibkeys.store.journal import FileEntry, FileImage, Image, Journal, JournalEntry, OperationRecord, PlanRecord
 from ibkeys.topology.enforcement import ENFORCEMENT_BITS, Enforcement
 from ibkeys.topology.port_id import PortKey
 
@@ -110,7 +110,7 @@ class Former:
         """The ports that something can be restored to."""
         return list(dict.fromkeys([*self.ports_of_tables, *self.bits]))
 
-    def is_overwritten_by(self, entries: Iterable[Entry], files: Iterable[FileEntry]) -> bool:
+    def is_overwritten_by(self, entries: Iterable[JournalEntry], files: Iterable[FileEntry]) -> bool:
         """Return whether another operation wrote one of its files, its P_Key tables or its enforcement bits."""
         places = {image.key for image in self.files}
         return any(file.image.key in places for file in files) or any(

@@ -7,12 +7,12 @@ from ibkeys.apply.apply_plan import undo_plan_of
 from ibkeys.apply.carrier import Carrier, WentBack
 from ibkeys.apply.former import former_in
 from ibkeys.change.consent import INTERLOCKS, Consent
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError
-from ibkeys.store.journal import Operation
+from ibkeys.store.journal import RunningOperation
 
 
-def go_back_by_plan(writer: Writer, carrier: Carrier, operation: Operation) -> WentBack:
+def go_back_by_plan(writer: ChangeWriter, carrier: Carrier, operation: RunningOperation) -> WentBack:
     """Undo *operation*, which is still open. Entries that somebody else has written since stay. Raises IbkeysError if
     nothing could be tried."""
     journal, consent = operation.journal, writer.consent

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ibkeys.apply.carrier import Written
+from ibkeys.apply.carrier import WrittenPort
 from ibkeys.apply.survey import read_again
 from ibkeys.change.wanted import differences
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError, NotStored
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.port_text import at_port
 from ibkeys.topology.port_id import PortKey
 
 
-def find_differences(writer: Writer, written: Mapping[PortKey, Written]) -> dict[PortKey, IbkeysError]:
+def find_differences(writer: ChangeWriter, written: Mapping[PortKey, WrittenPort]) -> dict[PortKey, IbkeysError]:
     """Read *written* afresh; return the ports that are not as they should be, or do not answer, and why.
 
     SMPs: ``ceil(capacity / 32)`` Gets and one for PortInfo for each port.
@@ -26,7 +26,7 @@ def find_differences(writer: Writer, written: Mapping[PortKey, Written]) -> dict
     return wrong
 
 
-def _difference(each: Written) -> str:
+def _difference(each: WrittenPort) -> str:
     info, parts = each.target.port.port_info, differences(each.target.table, each.table)
     parts += [
         f"{PortInfo.rows[name].name} is {getattr(info, name)} instead of {value}"

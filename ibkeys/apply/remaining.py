@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from ibkeys.apply.former import Former, FormerTable, valid_or_0
 from ibkeys.apply.survey import Survey
 from ibkeys.change.consent import Objection
-from ibkeys.change.target import Target
+from ibkeys.change.target import PortTarget
 from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
 from ibkeys.plan.model import PartitionPlan
@@ -113,12 +113,12 @@ def remaining_of(plan: PartitionPlan, survey: Survey, former: Former | None = No
     return remaining
 
 
-def _is_elsewhere(target: Target, peer: PortKey | None) -> bool:
+def _is_elsewhere(target: PortTarget, peer: PortKey | None) -> bool:
     """Return whether a port is linked to another port than *peer*. A port without a link is not."""
     return None not in (peer, target.peer) and target.peer != peer
 
 
-def _note_other_link(remaining: Remaining, target: Target) -> None:
+def _note_other_link(remaining: Remaining, target: PortTarget) -> None:
     """Note as foreign a port that is linked to another port than when the plan was made: a leaf port would enforce what
     is meant for a host that is elsewhere."""
     remaining.foreign.append((target.id, f"it is linked to {target.port.peer} now"))
@@ -207,7 +207,7 @@ def remaining_of_undo(former: Former, survey: Survey) -> Remaining:
     return remaining
 
 
-def _undo_bits(remaining: Remaining, key: PortKey, target: Target, former: Former, only_off: bool) -> None:
+def _undo_bits(remaining: Remaining, key: PortKey, target: PortTarget, former: Former, only_off: bool) -> None:
     now, found = target.enforcement, former.bits[key]
     inbound, outbound = (name in former.changed[key] for name in ENFORCEMENT_BITS)
     back = Enforcement(found.inbound if inbound else now.inbound, found.outbound if outbound else now.outbound)
@@ -219,7 +219,7 @@ def _undo_bits(remaining: Remaining, key: PortKey, target: Target, former: Forme
         remaining.enforcement.append(EnforcementChange(target.id, now, back))
 
 
-def _undo_table(remaining: Remaining, target: Target, table: FormerTable, only_adds: bool = False) -> None:
+def _undo_table(remaining: Remaining, target: PortTarget, table: FormerTable, only_adds: bool = False) -> None:
     values, overwritten, left = target.values, table.before, table.left
     before, after, surprises = target.table, target.table, []
     gone = [index for index, value in overwritten.items() if index >= len(values) and valid_or_0(value)]

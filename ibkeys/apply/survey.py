@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ibkeys.change.target import Target, key_for_set
+from ibkeys.change.target import PortTarget, key_for_set
 from ibkeys.change.wanted import EnforcementChange, TableChange
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.client.smp import Task
 from ibkeys.discovery.tables import gets_to, read_p_key_table
 from ibkeys.discovery.wanted import Wanted
@@ -31,11 +31,11 @@ class Survey:
     topology: Topology
     end_ports: list[Port]
     notes: list[str]
-    targets: dict[PortKey, Target] = field(default_factory=dict)
+    targets: dict[PortKey, PortTarget] = field(default_factory=dict)
     missing: dict[PortKey, str] = field(default_factory=dict)
 
 
-def look(writer: Writer, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
+def look(writer: ChangeWriter, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
     """Sweep the fabric and read the P_Key tables of *ports*.
 
     SMPs: those of a sweep, and ``ceil(capacity / 32)`` Gets for each port. A port that is not there, cannot be
@@ -46,7 +46,7 @@ def look(writer: Writer, ports: Collection[PortKey], *, by_port_guid: bool = Fal
     return _read_ports(writer, writer.sweep(), ports, by_port_guid)
 
 
-def look_at_all(writer: Writer, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
+def look_at_all(writer: ChangeWriter, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
     """As `look`, and read the tables of all other end ports and their leaf ports too; SMInfo is asked too."""
     fabric = writer.sweep(Wanted(sm_info=True))
     chosen = dict.fromkeys(ports)
@@ -58,7 +58,7 @@ def look_at_all(writer: Writer, ports: Collection[PortKey], *, by_port_guid: boo
     return _read_ports(writer, fabric, list(chosen), by_port_guid)
 
 
-def _read_ports(writer: Writer, fabric: Topology, ports: Collection[PortKey], by_port_guid: bool) -> Survey:
+def _read_ports(writer: ChangeWriter, fabric: Topology, ports: Collection[PortKey], by_port_guid: bool) -> Survey:
     survey = Survey(fabric, list(fabric.end_ports()), list(fabric.notes))
     found: dict[PortKey, list[Port]] = {}
     wanted = set(ports)
@@ -76,7 +76,7 @@ def _read_ports(writer: Writer, fabric: Topology, ports: Collection[PortKey], by
         elif (others := _others_like(same[0], shared)) is not None:
             survey.missing[key] = others
         else:
-            target = Target(writer.fabric.handle(same[0]))
+            target = PortTarget(writer.fabric.handle(same[0]))
             survey.targets[key] = target
             writer.note_master_sm_lid(target.handle)
             reads.append(_read(writer, target, survey))
@@ -94,7 +94,7 @@ def _others_like(port: Port, shared: Mapping[int, list[Port]]) -> str | None:
     return None if end is None or others is None else f"the port GUID of {end} is also reported by {others}"
 
 
-def _read(writer: Writer, target: Target, survey: Survey) -> Task:
+def _read(writer: ChangeWriter, target: PortTarget, survey: Survey) -> Task:
     port = target.port
     problem = yield from read_p_key_table(port, gets_to(writer.fabric.client, port))
     if problem is not None:
@@ -103,7 +103,7 @@ def _read(writer: Writer, target: Target, survey: Survey) -> Task:
         del survey.targets[key]
 
 
-def read_others(writer: Writer, survey: Survey, besides: Collection[PortKey]) -> list[TableChange]:
+def read_others(writer: ChangeWriter, survey: Survey, besides: Collection[PortKey]) -> list[TableChange]:
     """Return the tables of the end ports other than *besides*, as tables that stay. What cannot be read is left out,
     with a note.
 
@@ -123,7 +123,7 @@ def read_others(writer: Writer, survey: Survey, besides: Collection[PortKey]) ->
 
 
 def read_partners(
-    writer: Writer, survey: Survey, tables: Sequence[TableChange], enforcement: Sequence[EnforcementChange]
+    writer: ChangeWriter, survey: Survey, tables: Sequence[TableChange], enforcement: Sequence[EnforcementChange]
 ) -> tuple[list[TableChange], list[EnforcementChange]]:
     """Return the tables that stay at the other end of the links of *tables* and *enforcement*, and the enforcement of
     their leaf ports where that stays. Tables are read where the leaf port enforces, before or after, and only where it
@@ -200,7 +200,7 @@ def _enforces(change: EnforcementChange) -> tuple[bool, bool]:
     return any(change.before.bits), any(change.after.bits)
 
 
-def read_again(writer: Writer, targets: Iterable[Target]) -> dict[PortKey, IbkeysError]:
+def read_again(writer: ChangeWriter, targets: Iterable[PortTarget]) -> dict[PortKey, IbkeysError]:
     """Read P_Key tables and PortInfo of *targets* afresh; return what could not be read, by port.
 
     SMPs: ``ceil(capacity / 32)`` Gets and one for PortInfo for each port.
@@ -210,7 +210,7 @@ def read_again(writer: Writer, targets: Iterable[Target]) -> dict[PortKey, Ibkey
     return failed
 
 
-def _read_again(writer: Writer, target: Target, failed: dict[PortKey, IbkeysError]) -> Task:
+def _read_again(writer: ChangeWriter, target: PortTarget, failed: dict[PortKey, IbkeysError]) -> Task:
     port = target.port
     gets = gets_to(writer.fabric.client, port)
     try:
@@ -223,7 +223,7 @@ def _read_again(writer: Writer, target: Target, failed: dict[PortKey, IbkeysErro
         failed[port.node.guid, port.num] = problem
 
 
-def set_keys(targets: Iterable[Target]) -> None:
+def set_keys(targets: Iterable[PortTarget]) -> None:
     """Give each target the M_Key that its Sets carry. Raises MKeyNeeded for all that hide theirs, in one sentence."""
     hidden: list[MKeyNeeded] = []
     for target in targets:

@@ -9,25 +9,25 @@ from __future__ import annotations
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, refuse_breaks, undo_plan_of
 from ibkeys.apply.by_sm.wanted import overwriting
 from ibkeys.apply.carrier import Carrier
-from ibkeys.apply.carriers import Via, carrier_of
+from ibkeys.apply.carriers import CarrierChoice, carrier_of
 from ibkeys.apply.confirm import note_refused
 from ibkeys.apply.former import Former, former_in
 from ibkeys.apply.opensm.guards import end_guards
 from ibkeys.apply.remaining import in_words
 from ibkeys.change.next_commands import KEEPS_IT, next_commands
 from ibkeys.change.open_operations import already_undone
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.printable import counted
 from ibkeys.store.journal import Journal, OperationRecord
 
 
 def plan_undo(
-    writer: Writer,
+    writer: ChangeWriter,
     operation: int | None = None,
     hooks: ApplyHooks | None = None,
     carrier: Carrier | None = None,
-    via: Via | None = None,
+    via: CarrierChoice | None = None,
     *,
     breaks: bool = False,
     unconfirmed: bool = False,
@@ -61,7 +61,7 @@ def plan_undo(
         _refuse_key_files(record, former)
         later = _later(journal, record, former)
         overwritten_by = _wrote_later(journal, record, former) if unconfirmed else None
-        carrier = carrier or carrier_of(writer, via or Via(), former.memory)
+        carrier = carrier or carrier_of(writer, via or CarrierChoice(), former.memory)
     if former.counters and not former.ports:
         raise UsageError(
             f"operation {operation} ({record.command}) cleared violation counters of "

@@ -1,7 +1,7 @@
 """Audit rules over a snapshot: what is wrong with a fabric's keys, what could not be read, and the remedies.
 
 For scripts: `run` makes the `Report` of an open fabric or a snapshot; `select` chooses rules of the `CATALOGUE`; a
-`Rule` of one's own is a function from `AuditInput` to `Verdict`, whose id is the letters of a group (`GROUPS`) and
+`Rule` of one's own is a function from `AuditInput` to `RuleVerdict`, whose id is the letters of a group (`GROUPS`) and
 a number from 900: ibkeys has none there. The names are loaded when first used.
 """
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ibkeys.audit.catalogue import CATALOGUE, rule_named, select
     from ibkeys.audit.findings import GROUPS, PROFILES, SEVERITIES, Report, RuleResult, Subject
     from ibkeys.audit.inputs import AuditInput, Thresholds
-    from ibkeys.audit.rule import Rule, Verdict
+    from ibkeys.audit.rule import Rule, RuleVerdict
     from ibkeys.audit.waivers import Waivers, read_waivers
 
 __all__ = [
@@ -28,9 +28,9 @@ __all__ = [
     "Report",
     "Rule",
     "RuleResult",
+    "RuleVerdict",
     "Subject",
     "Thresholds",
-    "Verdict",
     "Waivers",
     "read_waivers",
     "rule_named",
@@ -43,7 +43,7 @@ _MODULES = {
     "audit.catalogue": ("CATALOGUE", "rule_named", "select"),
     "audit.findings": ("GROUPS", "PROFILES", "Report", "RuleResult", "SEVERITIES", "Subject"),
     "audit.inputs": ("AuditInput", "Thresholds"),
-    "audit.rule": ("Rule", "Verdict"),
+    "audit.rule": ("Rule", "RuleVerdict"),
     "audit.waivers": ("Waivers", "read_waivers"),
 }
 """Module → the names that are loaded from it when they are first used."""

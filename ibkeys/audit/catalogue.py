@@ -20,7 +20,7 @@ from ibkeys.audit.rules import p_keys_policy as pk_policy
 from ibkeys.audit.rules import q_keys as qk
 from ibkeys.audit.rules import subnet_manager as sm
 from ibkeys.errors import UsageError
-from ibkeys.near import did_you_mean
+from ibkeys.similar_names import did_you_mean
 
 _ORDER: Final = tuple(GROUPS)
 

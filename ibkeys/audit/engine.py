@@ -9,17 +9,17 @@ from typing import Any, Final
 from ibkeys.audit.catalogue import CATALOGUE
 from ibkeys.audit.findings import SEVERITIES, Coverage, Profile, Report, Result, RuleResult, Severity, Subject
 from ibkeys.audit.inputs import BETWEEN_SWITCHES, AuditInput
-from ibkeys.audit.rule import NO_IDENTITY, Rule, RuleFinding, Verdict
+from ibkeys.audit.rule import NO_IDENTITY, Rule, RuleFinding, RuleVerdict
 from ibkeys.audit.waivers import Waivers
 from ibkeys.port_text import PortText
 from ibkeys.topology.model import Trouble
-from ibkeys.topology.moves import Moved
+from ibkeys.topology.moves import Move
 from ibkeys.topology.nodes import Port
 from ibkeys.topology.port_id import LookedAt
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FabricPart:
     """A part of a fabric: ``keeps`` says for which ports findings count, ``is_about`` which ports it is about (where
     they were not read, it may not be known which of them would be kept), ``concerns`` what of that was not read counts.
     """
@@ -38,7 +38,7 @@ def audit(
     rules: Sequence[Rule] = CATALOGUE,
     waivers: Waivers | None = None,
     source: str = "",
-    part: Part | None = None,
+    part: FabricPart | None = None,
 ) -> Report:
     """Run *rules* and return the report. *source*: the snapshot file, or the local port, that the fabric was read from.
 
@@ -60,20 +60,22 @@ def audit(
     )
 
 
-def _moved(data: AuditInput, part: Part | None) -> list[Moved] | None:
+def _moved(data: AuditInput, part: FabricPart | None) -> list[Move] | None:
     if data.baseline is None:
         return None
     return [each for each in data.moves.moved if part is None or any(map(part.keeps, each.ports))]
 
 
-def _looked_at(data: AuditInput, part: Part | None) -> LookedAt | None:
+def _looked_at(data: AuditInput, part: FabricPart | None) -> LookedAt | None:
     if part is None:
         return None
     kept = [part.keeps(port) for port in data.fabric.ports()]
     return LookedAt(sum(kept), len(kept))
 
 
-def _result(rule: Rule, verdict: Verdict, profile: Profile, waivers: Waivers, part: Part | None) -> RuleResult:
+def _result(
+    rule: Rule, verdict: RuleVerdict, profile: Profile, waivers: Waivers, part: FabricPart | None
+) -> RuleResult:
     found = [(finding, _subject(rule, finding, verdict.data, profile, waivers)) for finding in verdict.findings]
     subjects = [subject for finding, subject in found if part is None or _is_of(part, finding)]
     failed = [subject.severity or rule.severity_in(profile) for subject in subjects if subject.result == "fail"]
@@ -90,7 +92,7 @@ def _result(rule: Rule, verdict: Verdict, profile: Profile, waivers: Waivers, pa
     )
 
 
-def _is_of(part: Part, finding: RuleFinding) -> bool:
+def _is_of(part: FabricPart, finding: RuleFinding) -> bool:
     """Whether a finding is about a port of *part*, or about one of its ports and another; or about somebody who did not
     answer and may be in it."""
     if finding.port is not None and any(map(part.keeps, (finding.port, *finding.partners))):
@@ -98,7 +100,7 @@ def _is_of(part: Part, finding: RuleFinding) -> bool:
     return finding.trouble is not None and finding.trouble.is_behind and part.concerns(finding.trouble)
 
 
-def _of_all(verdict: Verdict, subjects: Sequence[Subject]) -> Result:
+def _of_all(verdict: RuleVerdict, subjects: Sequence[Subject]) -> Result:
     """Return what the rule says about the fabric: the worst that it says about a subject."""
     results = {subject.result for subject in subjects}
     if "fail" in results:
@@ -110,7 +112,7 @@ def _of_all(verdict: Verdict, subjects: Sequence[Subject]) -> Result:
     return "pass" if verdict.passed else "n/a"
 
 
-def _of_part(rule: Rule, verdict: Verdict, subjects: Sequence[Subject]) -> Result:
+def _of_part(rule: Rule, verdict: RuleVerdict, subjects: Sequence[Subject]) -> Result:
     """Return what the rule says about a part of the fabric, of which *subjects* are. It passes where it looks at ports
     and has found nothing at these; what is about files, or about the fabric as a whole, does not apply."""
     result = _of_all(verdict, subjects)
@@ -151,7 +153,7 @@ def _unread(identity: Mapping[str, Any], attribute: str, reading: str, error: st
     return {**identity, "attribute": attribute, "reading": reading, "error": error}
 
 
-def coverage_of(data: AuditInput, part: Part | None, undecided: Iterable[Mapping[str, Any]]) -> Coverage:
+def coverage_of(data: AuditInput, part: FabricPart | None, undecided: Iterable[Mapping[str, Any]]) -> Coverage:
     """Return how much of the fabric, or of a *part* of it, was read. *undecided*: what else was not, as troubles."""
     fabric = data.fabric
     ports = [port for port in fabric.ports() if part is None or part.is_about(port)]

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, InboundCheck
-from ibkeys.topology.moves import Moved
+from ibkeys.topology.moves import Move
 from ibkeys.topology.port_id import LookedAt
 
 Severity = Literal["critical", "high", "medium", "low", "info"]
@@ -144,7 +144,7 @@ class Report:
     coverage: Coverage
     partitions: Sequence[tuple[int, str | None, int, int]] = ()
     inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK
-    moved: Sequence[Moved] | None = None
+    moved: Sequence[Move] | None = None
     looked_at: LookedAt | None = None
 
     @property

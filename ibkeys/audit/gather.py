@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from ibkeys.audit.inputs import HostView, StoredPort, StoreView
+from ibkeys.audit.inputs import AuditedHost, StoredPort, StoreView
 from ibkeys.errors import IbkeysError
 from ibkeys.grouping import grouped
-from ibkeys.host.facts import host_facts
-from ibkeys.host.opensm_here import own_socket
 from ibkeys.keys.mkey import MKey
+from ibkeys.managers.host_facts import host_facts
+from ibkeys.managers.opensm.on_this_host import own_socket
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import Runs
-from ibkeys.store.keys.key_table import KeyState
-from ibkeys.store.keys.keystore import TRY_ORDER, KeyStore, StoredKey
-from ibkeys.store.keys.sealing import Passphrase
+from ibkeys.store.keystore.key_table import KeyState
+from ibkeys.store.keystore.keystore import TRY_ORDER, KeyStore, StoredKey
+from ibkeys.store.keystore.sealing import Passphrase
 from ibkeys.store.opensm import MKEY_FILE, read_key_files
 from ibkeys.store.private_files import is_there
 
@@ -49,7 +49,7 @@ def _stored_port(rows: list[StoredKey]) -> StoredPort:
     return StoredPort(bits, [(state, key) for key, state in keys.items()])
 
 
-def look_at_host(keystore: Path | None, security_keys: Iterable[Path] = ()) -> HostView:
+def look_at_host(keystore: Path | None, security_keys: Iterable[Path] = ()) -> AuditedHost:
     """Return which files and devices of this host expose or protect keys. Nothing is raised: what cannot be read is
     unknown to the rules.
 
@@ -58,7 +58,7 @@ def look_at_host(keystore: Path | None, security_keys: Iterable[Path] = ()) -> H
     socket = own_socket()
     facts = host_facts(keystore=keystore, security_keys=security_keys, socket=socket)
     paths = [each.file.path for each in facts.key_files if each.kind == MKEY_FILE]
-    return HostView(facts, {path: _guids(path) for path in paths})
+    return AuditedHost(facts, {path: _guids(path) for path in paths})
 
 
 def _guids(path: Path) -> frozenset[int] | None:

@@ -12,24 +12,24 @@ from typing import Any, Final
 
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.grouping import grouped
-from ibkeys.host.facts import HostFacts
-from ibkeys.host.opensm_process import OpensmConfig
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, FULL_BIT, PARTITION_MASK, InboundCheck
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.fields import NumberRow
+from ibkeys.managers.host_facts import HostFacts
+from ibkeys.managers.opensm.process import OpensmConfig
+from ibkeys.managers.ufm.sm_settings import UfmSmSettings
 from ibkeys.partitions.membership import EndPort, PortKind, Resolution, resolve, uncertain_partitions
 from ibkeys.partitions.model import Policy
 from ibkeys.reach.forms import by_partition
 from ibkeys.reach.reach import Reach
-from ibkeys.store.keys.key_table import KeyState
+from ibkeys.store.keystore.key_table import KeyState
 from ibkeys.topology.enforcement import leaf_of
 from ibkeys.topology.matching import MatchKey, match_key, ports_of
 from ibkeys.topology.model import Topology, Trouble
 from ibkeys.topology.moves import Moves
 from ibkeys.topology.nodes import Port
 from ibkeys.topology.recabling import what_moved
-from ibkeys.ufm.sm_settings import SmSettings
 
 BETWEEN_SWITCHES: Final = "between_switches"
 """What evidence has of ports on links between switches that leave a result open."""
@@ -67,7 +67,7 @@ class StoreView:
 
 
 @dataclass(frozen=True, slots=True)
-class HostView:
+class AuditedHost:
     """The host that the audit runs on. ``guid2mkey``: the GUIDs in each such file, None if it cannot be read."""
 
     facts: HostFacts
@@ -75,7 +75,7 @@ class HostView:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PKeyTableFacts:
     """One P_Key table, taken apart once for all ports that have the same.
 
     ``entries``: index → P_Key, the empty ones left out. ``bases``: partition → the P_Keys of it. ``odd``: indexes of
@@ -88,7 +88,7 @@ class Table:
     twice: tuple[int, ...]
 
     @classmethod
-    def of(cls, raw: bytes) -> Table:
+    def of(cls, raw: bytes) -> PKeyTableFacts:
         """Take a table apart."""
         values = struct.unpack(f">{len(raw) // 2}H", raw)
         entries = {index: value for index, value in enumerate(values) if value & PARTITION_MASK}
@@ -124,13 +124,13 @@ class AuditInput:
     allow_both: bool = False
     baseline: Snapshot | None = None
     store: StoreView | None = None
-    host: HostView | None = None
+    host: AuditedHost | None = None
     registry: Mapping[int, str] | None = None
     inventory: frozenset[int] | None = None
     sm_guids: frozenset[int] | None = None
     inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK
     thresholds: Thresholds = field(default_factory=Thresholds)
-    ufm: SmSettings | None = None
+    ufm: UfmSmSettings | None = None
 
     # --- the fabric --------------------------------------------------------------------------------------------------
 
@@ -169,10 +169,10 @@ class AuditInput:
         return self._troubles.get((port, attribute))
 
     @cached_property
-    def _table_of(self) -> Callable[[bytes], Table]:
-        return cache(Table.of)
+    def _table_of(self) -> Callable[[bytes], PKeyTableFacts]:
+        return cache(PKeyTableFacts.of)
 
-    def table(self, port: Port) -> Table | None:
+    def table(self, port: Port) -> PKeyTableFacts | None:
         """Return a port's P_Key table; None when it was not read."""
         return self._table_of(port.p_key_raw) if port.p_key_raw is not None else None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
 from ibkeys.audit.findings import GROUPS, Profile, Severity
-from ibkeys.audit.inputs import AuditInput, Table, number
+from ibkeys.audit.inputs import AuditInput, PKeyTableFacts, number
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.mad.fields import NumberRow
 from ibkeys.topology.enforcement import as_shown
@@ -72,7 +72,7 @@ class RuleFinding:
 
 
 @dataclass(slots=True)
-class Verdict:
+class RuleVerdict:
     """What one rule says: the subjects that fail or are unknown, how many pass, and a ``note`` where it says nothing of
     single subjects. ``unknown_as_a_whole``: what it needs was not given. Without a subject, and with none that passes,
     the rule does not apply."""
@@ -84,7 +84,7 @@ class Verdict:
     unknown_as_a_whole: bool = False
 
     @classmethod
-    def over_fabric(cls, data: AuditInput) -> Verdict:
+    def over_fabric(cls, data: AuditInput) -> RuleVerdict:
         """Begin a verdict on every node: nodes that were not identified make it unknown."""
         verdict = cls(data)
         for trouble in data.hidden:
@@ -92,7 +92,7 @@ class Verdict:
         return verdict
 
     @classmethod
-    def without(cls, data: AuditInput, note: str) -> Verdict:
+    def without(cls, data: AuditInput, note: str) -> RuleVerdict:
         """Return the verdict of a rule that lacks what it compares with."""
         return cls(data, note=note, unknown_as_a_whole=True)
 
@@ -154,7 +154,7 @@ class Verdict:
                 self.passed = passed
                 self.unknown(port, VIRTUAL_TABLES, {"VirtualizationInfo": {"state": port.virtual_ports}})
 
-    def end_port_tables(self) -> Iterator[tuple[Port, Table]]:
+    def end_port_tables(self) -> Iterator[tuple[Port, PKeyTableFacts]]:
         """Yield the end ports with their P_Key tables, as `with_tables` does."""
         for port in self.with_tables(self.data.end_ports):
             table = self.data.table(port)
@@ -167,8 +167,8 @@ class Verdict:
             self.note = note
 
 
-Check = Callable[[AuditInput], Verdict]
-Judge = Callable[[AuditInput, Verdict], Verdict | None]
+RuleCheck = Callable[[AuditInput], RuleVerdict]
+Judge = Callable[[AuditInput, RuleVerdict], RuleVerdict | None]
 """Adds what a rule says to the verdict that was begun, or returns another one in its place."""
 Need = Literal["policy", "baseline", "store", "host"]
 """What a rule compares with: a field of `AuditInput` that is None where it was not given."""
@@ -207,7 +207,7 @@ class Rule(RuleFacts):
     are tags of `SOURCES`.
     """
 
-    check: Check
+    check: RuleCheck
 
     @property
     def group(self) -> str:
@@ -252,10 +252,10 @@ class rule(RuleFacts):
     def __call__(self, judge: Judge) -> Rule:
         """Return the rule that *judge* checks."""
 
-        def check(data: AuditInput) -> Verdict:
+        def check(data: AuditInput) -> RuleVerdict:
             if self.needs is not None and getattr(data, self.needs) is None:
-                return Verdict(data, note=_LACKING[self.needs], unknown_as_a_whole=self.needs != "host")
-            begun = Verdict.over_fabric(data) if self.over_fabric else Verdict(data)
+                return RuleVerdict(data, note=_LACKING[self.needs], unknown_as_a_whole=self.needs != "host")
+            begun = RuleVerdict.over_fabric(data) if self.over_fabric else RuleVerdict(data)
             verdict = judge(data, begun)
             if verdict is not None:
                 return verdict

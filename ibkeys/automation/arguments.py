@@ -8,13 +8,13 @@ from typing import Any, Final, NamedTuple
 from ibkeys.change.consent import Consent
 from ibkeys.errors import UsageError
 from ibkeys.keys.mkey import MKey
-from ibkeys.near import did_you_mean
+from ibkeys.similar_names import did_you_mean
 
 LONGEST: Final = 86_400
 """Seconds that a script may have something waited for, as the options of the commands have it."""
 
 
-class Rule(NamedTuple):
+class ArgumentRule(NamedTuple):
     """What an argument takes: a function that says whether a value is right, and words for it. ``is_secret``: no
     message shows it."""
 
@@ -27,32 +27,34 @@ def _is_callable(value: object) -> bool:
     return callable(value) and not isinstance(value, type)  # a class makes an object of whatever it is called with
 
 
-def flag() -> Rule:
+def flag() -> ArgumentRule:
     """Return the rule for True or False: ``"no"`` and 1 are neither."""
-    return Rule(lambda value: isinstance(value, bool), "True or False")
+    return ArgumentRule(lambda value: isinstance(value, bool), "True or False")
 
 
-def seconds() -> Rule:
+def seconds() -> ArgumentRule:
     """Return the rule for a time, which may have a fraction."""
-    return Rule(
+    return ArgumentRule(
         lambda value: isinstance(value, int | float) and not isinstance(value, bool) and 1 <= value <= LONGEST,
         f"seconds from 1 to {LONGEST}",
     )
 
 
-def _number(least: int, most: int) -> Rule:
-    return Rule(lambda value: value is None or (type(value) is int and least <= value <= most), f"{least} to {most}")
+def _number(least: int, most: int) -> ArgumentRule:
+    return ArgumentRule(
+        lambda value: value is None or (type(value) is int and least <= value <= most), f"{least} to {most}"
+    )
 
 
-RULES: Final[Mapping[str, Rule]] = {
-    "consent": Rule(
+RULES: Final[Mapping[str, ArgumentRule]] = {
+    "consent": ArgumentRule(
         lambda value: value is None or isinstance(value, Consent) or _is_callable(value),
         "an ibkeys.Consent, or a function that returns one",
     ),
-    "progress": Rule(lambda value: value is None or _is_callable(value), "a function"),
+    "progress": ArgumentRule(lambda value: value is None or _is_callable(value), "a function"),
     "confirm_within": _number(1, LONGEST),
     "first": _number(1, 1_000_000),
-    "new_key": Rule(lambda value: value is None or isinstance(value, MKey), "an ibkeys.MKey", is_secret=True),
+    "new_key": ArgumentRule(lambda value: value is None or isinstance(value, MKey), "an ibkeys.MKey", is_secret=True),
     "protect": _number(0, 3),
     "lease": _number(0, 0xFFFF),
     **dict.fromkeys(("dry_run", "same", "per_port", "allow_removals", "allow_break", "at_once", "leave_open"), flag()),
@@ -67,7 +69,7 @@ def refuse_unknown(given: Collection[str], known: Collection[str]) -> None:
             raise TypeError(f"unexpected keyword argument {name!r}{did_you_mean(name, known)}")
 
 
-def refuse_wrong(given: Mapping[str, object], rules: Mapping[str, Rule]) -> None:
+def refuse_wrong(given: Mapping[str, object], rules: Mapping[str, ArgumentRule]) -> None:
     """Raise UsageError for a value that its rule does not take."""
     for name, value in given.items():
         if name in rules and not rules[name].is_right(value):

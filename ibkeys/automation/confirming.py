@@ -8,7 +8,7 @@ from pathlib import Path
 from ibkeys.apply.opensm.guards import confirm_guards
 from ibkeys.change import host_locks
 from ibkeys.change.confirming import confirmation
-from ibkeys.sm.site import KEPT_HOSTS, hosts_in
+from ibkeys.managers.site import KEPT_HOSTS, hosts_in
 from ibkeys.store.journal import Journal
 from ibkeys.store.lock import holder_of
 

@@ -9,20 +9,20 @@ from ibkeys.automation.making import Asked, Prepared, make_change
 from ibkeys.automation.methods import ThroughOpenSM
 from ibkeys.automation.result import ChangeResult
 from ibkeys.change.interrupts import Interrupts
-from ibkeys.change.open_operations import Target
+from ibkeys.change.open_operations import OperationTarget
 from ibkeys.change.plan import Plan
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import UsageError
 from ibkeys.harden.enforcement import plan_back, plan_rest, refuse_way_back, writer_command
 from ibkeys.harden.enforcement_run import EnforcementPlan
 from ibkeys.harden.step import HardenRequest
+from ibkeys.managers.hosts import SmHost
+from ibkeys.managers.site import hosts_in, reach
 from ibkeys.mkeys.opensm.through import RunListener
-from ibkeys.sm.hosts import SmHost
-from ibkeys.sm.site import hosts_in, reach
 from ibkeys.smkeys.begun import require_open
 from ibkeys.smkeys.giving_up import give_up, refuse_ended, refuse_written
 from ibkeys.smkeys.planning import KeyChange, plan_change
-from ibkeys.smkeys.run import Settings
+from ibkeys.smkeys.run import SmKeySettings
 from ibkeys.store.journal import Journal
 
 _SM_KEYS = "smkey-rotate"
@@ -51,7 +51,7 @@ class _Files(Prepared):
         """Return the notes of the plan, and what it does."""
         return [*self.plan.notes, *self.words]
 
-    def make(self, writer: Writer) -> None:
+    def make(self, writer: ChangeWriter) -> None:
         """Make it."""
         with self.interrupts:
             if self.act is not None:
@@ -67,26 +67,26 @@ class _Files(Prepared):
         return ChangeResult(self.plan.command, changed=is_changed, proven=is_done and not silent, notes=tuple(silent))
 
 
-def finish_files(asked: Asked, target: Target) -> ChangeResult:
+def finish_files(asked: Asked, target: OperationTarget) -> ChangeResult:
     """Finish a change of files that was begun. Raises what planning it raises."""
     if target.kind == "sm-keys":
         return make_change(_SM_KEYS, asked, lambda writer: _sm_keys(writer, asked, target))
 
-    def prepare(writer: Writer) -> _Files:
+    def prepare(writer: ChangeWriter) -> _Files:
         plan = plan_rest(writer, _request(asked, target), target.record)
         return _Files(plan, plan.words, Interrupts())
 
     return make_change(writer_command(target.record), asked, prepare)
 
 
-def take_back_files(asked: Asked, target: Target) -> ChangeResult:
+def take_back_files(asked: Asked, target: OperationTarget) -> ChangeResult:
     """Restore what a change of files found, or give up its keys where no file has them. Raises what planning that
     raises."""
     if target.kind == "sm-keys":
         refuse_ended(target.record)
         return make_change(_SM_KEYS, asked, lambda writer: _keys_given_up(writer, asked, target))
 
-    def prepare(writer: Writer) -> _Files:
+    def prepare(writer: ChangeWriter) -> _Files:
         refuse_way_back(writer, target.id)
         plan = plan_back(writer, _request(asked, target), target.id)
         return _Files(plan, plan.words, Interrupts())
@@ -94,15 +94,15 @@ def take_back_files(asked: Asked, target: Target) -> ChangeResult:
     return make_change("undo", asked, prepare)
 
 
-def _sm_keys(writer: Writer, asked: Asked, target: Target) -> _Files:
+def _sm_keys(writer: ChangeWriter, asked: Asked, target: OperationTarget) -> _Files:
     require_open(writer, target.id)
     interrupts = Interrupts()
-    settings = Settings(_opensm(asked).wait, check=interrupts.check, say=asked.tell)
+    settings = SmKeySettings(_opensm(asked).wait, check=interrupts.check, say=asked.tell)
     change = plan_change(writer, reach(writer.enter, _hosts(asked, target)), {}, settings, False)
     return _Files(change, [f"new sm_key and sa_key in {file.name}" for file in change.managers.files], interrupts)
 
 
-def _keys_given_up(writer: Writer, asked: Asked, target: Target) -> _Files:
+def _keys_given_up(writer: ChangeWriter, asked: Asked, target: OperationTarget) -> _Files:
     prepared = _sm_keys(writer, asked, target)
     change = prepared.plan
     assert isinstance(change, KeyChange)
@@ -112,7 +112,7 @@ def _keys_given_up(writer: Writer, asked: Asked, target: Target) -> _Files:
     return prepared
 
 
-def _request(asked: Asked, target: Target) -> HardenRequest:
+def _request(asked: Asked, target: OperationTarget) -> HardenRequest:
     listener = RunListener(asked.tell, asked.tell)
     wait = _opensm(asked).wait
     return HardenRequest(_hosts(asked, target), wait, listener=listener, say=asked.tell, is_dry=asked.dry_run)
@@ -125,7 +125,7 @@ def _opensm(asked: Asked) -> ThroughOpenSM:
     return asked.via or ThroughOpenSM()
 
 
-def _hosts(asked: Asked, target: Target) -> list[SmHost]:
+def _hosts(asked: Asked, target: OperationTarget) -> list[SmHost]:
     """Return the hosts that are named now, else those on which the change was begun. Raises UsageError for a simulated
     subnet."""
     if asked.fabric.is_simulated:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ibkeys.automation.making import Asked, NewKeys, Prepared, make_change
-from ibkeys.automation.methods import Method, ThroughOpenSM, key_method
+from ibkeys.automation.methods import ChangeMethod, ThroughOpenSM, key_method
 from ibkeys.automation.result import ChangeResult, PortOutcome
-from ibkeys.change.method import Choice
-from ibkeys.change.writer import Writer
+from ibkeys.change.method import MethodChoice
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import UsageError
 from ibkeys.mkeys.confirming import Awaiting, guardian_of, rolls_back
 from ibkeys.mkeys.opensm import planned
@@ -19,7 +19,7 @@ from ibkeys.mkeys.opensm.lowering import Lowering
 from ibkeys.mkeys.opensm.through import RunListener, ViaOpensm
 from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.going_back import plan_return
-from ibkeys.mkeys.rollout.new_keys import Command, plan_run
+from ibkeys.mkeys.rollout.new_keys import KeyCommand, plan_run
 from ibkeys.mkeys.rollout.planned_run import carry_out
 from ibkeys.mkeys.rollout.removal import plan_removal
 from ibkeys.mkeys.rollout.rest import plan_rest
@@ -51,11 +51,11 @@ class _Run(Prepared):
         return self.run.pending
 
     @property
-    def choice(self) -> Choice | None:
+    def choice(self) -> MethodChoice | None:
         """Why this method, where ibkeys chose it."""
         return self.run.choice
 
-    def make(self, writer: Writer) -> None:
+    def make(self, writer: ChangeWriter) -> None:
         """Make the run, and let it be confirmed."""
         whole = len(self.run.jobs) + len(self.run.already_set) + len(self.run.skipped)
 
@@ -96,7 +96,7 @@ class _Run(Prepared):
         )
 
 
-def give_keys(command: Command, asked: Asked, keys: NewKeys) -> ChangeResult:
+def give_keys(command: KeyCommand, asked: Asked, keys: NewKeys) -> ChangeResult:
     """Give ports their first M_Keys, or new ones. Raises what `plan_run` and `plan_keys` raise."""
     per_port, key = keys.get("per_port", False), keys.get("new_key")
     if per_port is (keys.get("same", False) or isinstance(asked.via, ThroughOpenSM)):
@@ -138,14 +138,14 @@ def _change(
     command: str,
     asked: Asked,
     of_direct: Mapping[str, object],
-    direct: Callable[[Writer], PlannedRun],
-    through_sm: Callable[[Writer, ViaOpensm], PlannedRun],
+    direct: Callable[[ChangeWriter], PlannedRun],
+    through_sm: Callable[[ChangeWriter, ViaOpensm], PlannedRun],
 ) -> ChangeResult:
     """Make a run by the one or the other method. *of_direct*: arguments that only the direct one has, by name."""
     _through(asked, asked.via, None, of_direct)  # what makes no sense is refused before anything is asked
     with _awaiting(asked, asked.seconds) if asked.seconds is not None else nullcontext() as awaits:
 
-        def prepare(writer: Writer) -> _Run:
+        def prepare(writer: ChangeWriter) -> _Run:
             choice = None
             if asked.via is None and asked.goes_on is None and not asked.fabric.is_simulated:
                 choice = planned.choose_for_keys(writer, ThroughOpenSM().sm_hosts())
@@ -160,7 +160,7 @@ def _change(
 
 
 def _through(
-    asked: Asked, method: Method | None, awaits: Awaiting | None, of_direct: Mapping[str, object]
+    asked: Asked, method: ChangeMethod | None, awaits: Awaiting | None, of_direct: Mapping[str, object]
 ) -> ViaOpensm | None:
     """Return how a run goes through OpenSM, None: directly. Raises UsageError for arguments that it lacks."""
 

@@ -9,21 +9,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self, TypedDict, get_type_hints
 
-from ibkeys.automation.arguments import RULES, Rule, refuse_unknown, refuse_wrong
-from ibkeys.automation.methods import Method, as_options
+from ibkeys.automation.arguments import RULES, ArgumentRule, refuse_unknown, refuse_wrong
+from ibkeys.automation.methods import ChangeMethod, as_options
 from ibkeys.automation.result import ChangeResult, Consenting, OnProgress, Progress, Proposal
 from ibkeys.change.confirming.guardian import Guardian, own_program
 from ibkeys.change.consent import INTERLOCKS, Consent, Objection
 from ibkeys.change.interrupts import Interrupts
-from ibkeys.change.method import METHOD, Choice
+from ibkeys.change.method import METHOD, MethodChoice
 from ibkeys.change.open_operations import notes_on_open
 from ibkeys.change.plan import Plan
 from ibkeys.change.wanted import PlannedChange
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError, Incomplete, Refused, UsageError
-from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.live import LiveFabric
 from ibkeys.keys.mkey import MKey
-from ibkeys.store.journal import Journal, Operation
+from ibkeys.store.journal import Journal, RunningOperation
 
 
 class How(TypedDict, total=False):
@@ -46,7 +46,7 @@ class How(TypedDict, total=False):
     meanwhile, also after an exception there, which `threading.excepthook` shows; KeyboardInterrupt is a no.
     """
 
-    via: Method | None
+    via: ChangeMethod | None
     consent: Consent | Consenting | None
     progress: OnProgress | None
     dry_run: bool
@@ -58,7 +58,7 @@ class NewKeys(How, total=False):
 
     ``same``: one key for all ports, as through OpenSM; ``per_port``: each its own. ``new_key``: the one for all, by
     default it is generated. ``protect``: ProtectBits; ``lease``: seconds; without them both stay as they are.
-    ``first``: only so many ports; `Operation.resume` continues.
+    ``first``: only so many ports; `RunningOperation.resume` continues.
     """
 
     same: bool
@@ -73,10 +73,10 @@ for _arguments in (How, NewKeys):  # `help` shows their types, not the texts tha
     _arguments.__annotations__.update(get_type_hints(_arguments))
 
 
-_RULES: Final[Mapping[str, Rule]] = {
+_RULES: Final[Mapping[str, ArgumentRule]] = {
     **RULES,
-    "via": Rule(
-        lambda value: value is None or isinstance(value, Method),
+    "via": ArgumentRule(
+        lambda value: value is None or isinstance(value, ChangeMethod),
         "ibkeys.Direct(), ibkeys.ThroughOpenSM(...) or ibkeys.ThroughUFM(...)",
     ),
 }
@@ -87,8 +87,8 @@ class Asked:
     """What a script asks of a change of *fabric*, see `How`. ``goes_on``: the operation that goes on or back.
     ``begun``: the operation, once it has begun."""
 
-    fabric: Fabric
-    via: Method | None = None
+    fabric: LiveFabric
+    via: ChangeMethod | None = None
     consent: Consent | Consenting | None = None
     progress: OnProgress | None = None
     dry_run: bool = False
@@ -97,7 +97,7 @@ class Asked:
     begun: int | None = None
 
     @classmethod
-    def of(cls, fabric: Fabric, how: How, kind: type[How] = How, **beside: object) -> Self:
+    def of(cls, fabric: LiveFabric, how: How, kind: type[How] = How, **beside: object) -> Self:
         """Return what *how* asks of a change. *kind*: the arguments that it may have; *beside*: those that the caller
         has beside them.
 
@@ -130,13 +130,13 @@ class Asked:
             raise Refused(f"{texts}; or give consent=, a function that returns a Consent", "confirmation").unchanged()
         return self.given
 
-    def refuse_unseen(self, choice: Choice | None) -> None:
+    def refuse_unseen(self, choice: MethodChoice | None) -> None:
         """Raise Refused (``method``) where a method was chosen, and neither ``via`` named it nor anybody consents."""
         if choice is not None and not self.dry_run and not callable(self.consent):
             text = f"the method has to be given with via=, or seen by consent=: now it would be {choice.method}: "
             raise Refused(text + choice.found, METHOD).unchanged()
 
-    def began(self, operation: Operation) -> None:
+    def began(self, operation: RunningOperation) -> None:
         """Take the operation of the journal."""
         self.begun = operation.id
 
@@ -201,7 +201,8 @@ class Asked:
 
 
 class Prepared(ABC):
-    """A change that was planned and not made yet, with the plan that `Writer` checks. ``problem``: why it stopped."""
+    """A change that was planned and not made yet, with the plan that `ChangeWriter` checks. ``problem``: why it
+    stopped."""
 
     plan: Plan
     problem: Incomplete | None = None
@@ -212,7 +213,7 @@ class Prepared(ABC):
         return "direct"
 
     @property
-    def choice(self) -> Choice | None:
+    def choice(self) -> MethodChoice | None:
         """Why this method, where ibkeys chose it."""
         return None
 
@@ -232,7 +233,7 @@ class Prepared(ABC):
         return list(self.plan.notes)
 
     @abstractmethod
-    def make(self, writer: Writer) -> None:
+    def make(self, writer: ChangeWriter) -> None:
         """Make it. Raises Incomplete where it stopped on its way, and what else making it raises."""
 
     @abstractmethod
@@ -240,7 +241,7 @@ class Prepared(ABC):
         """Return the result: the ports that are proven, failed or left; all are left if the change was not made."""
 
 
-def make_change(command: str, asked: Asked, prepare: Callable[[Writer], Prepared]) -> ChangeResult:
+def make_change(command: str, asked: Asked, prepare: Callable[[ChangeWriter], Prepared]) -> ChangeResult:
     """Plan a change by *prepare*, let it be agreed to, and make it.
 
     The plan that is made is one that was planned with all that is overridden for it: who overrides more when he sees
@@ -249,7 +250,7 @@ def make_change(command: str, asked: Asked, prepare: Callable[[Writer], Prepared
     """
     given = asked.given
     while True:
-        with Writer(asked.fabric, command, given, asked.dry_run, goes_on=asked.goes_on) as writer:
+        with ChangeWriter(asked.fabric, command, given, asked.dry_run, goes_on=asked.goes_on) as writer:
             try:
                 change = prepare(writer)
             except Refused as refusal:
@@ -294,7 +295,7 @@ def _with(given: Consent, answer: Consent, seen: Proposal) -> Consent:
     return Consent(force, given.overrides | (answer.overrides & triggered))
 
 
-def _notes(writer: Writer, command: str, goes_on: int | None, change: Prepared) -> tuple[str, ...]:
+def _notes(writer: ChangeWriter, command: str, goes_on: int | None, change: Prepared) -> tuple[str, ...]:
     method = [f"method: {change.choice}"] if change.choice is not None else []
     with Journal.read(writer.fabric.stores.journal) as journal:
         return (*notes_on_open(journal, command, goes_on), *method, *change.notes())

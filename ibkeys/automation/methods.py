@@ -8,20 +8,20 @@ from functools import partial
 from typing import Final
 
 from ibkeys.apply import carriers
-from ibkeys.apply.by_sm.course import Settings
-from ibkeys.automation.arguments import Rule, flag, refuse_wrong, seconds
+from ibkeys.apply.by_sm.course import CarrierSettings
+from ibkeys.automation.arguments import ArgumentRule, flag, refuse_wrong, seconds
 from ibkeys.change.runner import WAIT
 from ibkeys.errors import UsageError
+from ibkeys.managers.hosts import SmHost
+from ibkeys.managers.settings import settings_or_default
+from ibkeys.managers.ufm.login import UfmLogin, open_ufm
+from ibkeys.managers.ufm.rest import Ufm
 from ibkeys.mkeys.opensm.standbys import STANDBY_WAIT
 from ibkeys.mkeys.opensm.through import RunListener, ViaOpensm
-from ibkeys.sm.hosts import SmHost
-from ibkeys.sm.settings import settings_or_default
-from ibkeys.ufm.login import UfmLogin, open_ufm
-from ibkeys.ufm.rest import Ufm
 
 _COMMAND: Final = "ibkeys apply PLAN"
 """The command that messages name with another ``--via``."""
-_RULES: Final[Mapping[str, Rule]] = {
+_RULES: Final[Mapping[str, ArgumentRule]] = {
     **dict.fromkeys(("wait", "standby_wait"), seconds()),
     **dict.fromkeys(("sudo", "rewrite", "open_while_rotating", "verifies"), flag()),
 }
@@ -99,42 +99,44 @@ class ThroughUFM:
         return open_ufm(url, UfmLogin(*files, self.verifies, self.proxy), _NAMES, warn)
 
 
-Method = Direct | ThroughOpenSM | ThroughUFM
+ChangeMethod = Direct | ThroughOpenSM | ThroughUFM
 
 
-def _check(method: Method) -> None:
+def _check(method: ChangeMethod) -> None:
     """Raise UsageError for a value of *method* that its rule does not take."""
     refuse_wrong({name: getattr(method, name) for name in _RULES if hasattr(method, name)}, _RULES)
 
 
-def wait_of(method: Method | None) -> float:
+def wait_of(method: ChangeMethod | None) -> float:
     """Return the seconds without progress after which a subnet manager is given up."""
     return method.wait if isinstance(method, ThroughOpenSM | ThroughUFM) else WAIT
 
 
 def carrier_via(
-    method: Method | None,
+    method: ChangeMethod | None,
     warn: Callable[[str], None],
     *,
     has_hosts: bool,
     breaks: bool = False,
     at_once: bool = False,
-) -> carriers.Via:
+) -> carriers.CarrierChoice:
     """Return how a change of partitions gets to the ports; None: as the operation that goes on, a new one as
     `ibkeys.change.method` chooses.
 
     *warn*: see `open_ufm`; *has_hosts*: the subnet is no simulated one; *breaks*: pairs may temporarily lose
     connectivity; *at_once*: an undo goes back in one step."""
     opensm = method if isinstance(method, ThroughOpenSM) else ThroughOpenSM()
-    settings = Settings(wait_of(method), breaks, opensm.rewrite, at_once)
+    settings = CarrierSettings(wait_of(method), breaks, opensm.rewrite, at_once)
     name = method.name if method is not None else None
     if isinstance(method, ThroughUFM):
-        return carriers.Via(name, settings, command=_COMMAND, url=method.url, open_ufm=partial(method.open, warn=warn))
+        return carriers.CarrierChoice(
+            name, settings, command=_COMMAND, url=method.url, open_ufm=partial(method.open, warn=warn)
+        )
     hosts = opensm.sm_hosts() if has_hosts and not isinstance(method, Direct) else []
-    return carriers.Via(name, settings, hosts, _COMMAND)
+    return carriers.CarrierChoice(name, settings, hosts, _COMMAND)
 
 
-def key_method(method: Method | None, listener: RunListener, is_awaited: bool = False) -> ViaOpensm | None:
+def key_method(method: ChangeMethod | None, listener: RunListener, is_awaited: bool = False) -> ViaOpensm | None:
     """Return how a run of M_Keys goes through OpenSM; None where ibkeys sends the Sets. Raises UsageError for UFM."""
     if isinstance(method, ThroughUFM):
         raise UsageError("UFM gives no M_Keys: use ThroughOpenSM() or Direct()")
@@ -144,7 +146,7 @@ def key_method(method: Method | None, listener: RunListener, is_awaited: bool = 
     return ViaOpensm(hosts, method.wait, is_open, listener, is_awaited, method.standby_wait)
 
 
-def as_options(method: Method | None) -> list[str]:
+def as_options(method: ChangeMethod | None) -> list[str]:
     """Return the options of a command that reaches the same hosts or UFM: names of files, and no secret."""
     if isinstance(method, ThroughOpenSM):
         given = {"ssh-config": method.ssh_config, "sm-config": method.sm_config}

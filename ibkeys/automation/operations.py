@@ -16,7 +16,7 @@ from ibkeys.automation.partitions import resume_partitions, undo_partitions
 from ibkeys.automation.result import ChangeResult
 from ibkeys.change.next_commands import next_commands_of
 from ibkeys.change.open_operations import (
-    Target,
+    OperationTarget,
     find_target,
     refuse_earlier_run,
     refuse_undo,
@@ -25,10 +25,10 @@ from ibkeys.change.open_operations import (
     to_undo,
 )
 from ibkeys.errors import UsageError
-from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.live import LiveFabric
 from ibkeys.store.journal import Journal, OperationRecord
 from ibkeys.store.journal.records import StepRecord
-from ibkeys.store.journal.runs import Run
+from ibkeys.store.journal.runs import MKeyRun
 from ibkeys.store.paths import StorePaths
 
 
@@ -69,7 +69,7 @@ class Operation:
 
     def resume(
         self,
-        fabric: Fabric,
+        fabric: LiveFabric,
         *,
         first: int | None = None,
         allow_removals: bool = False,
@@ -77,7 +77,7 @@ class Operation:
         **how: Unpack[How],
     ) -> ChangeResult:
         """Finish it as `ibkeys resume` does. *first*: of those after its first ones only so many ports, of partitions
-        leaf switches; the others as `Fabric.apply` has them.
+        leaf switches; the others as `LiveFabric.apply` has them.
 
         Raises StoreError if it is not open, UsageError, Refused, and what planning raises.
         """
@@ -93,7 +93,7 @@ class Operation:
 
     def undo(
         self,
-        fabric: Fabric,
+        fabric: LiveFabric,
         *,
         allow_break: bool = False,
         at_once: bool = False,
@@ -114,7 +114,9 @@ class Operation:
             raise UsageError("a journal in memory has nothing to confirm")
         return confirm_operation(self.stores.journal, self.id)
 
-    def _find(self, asked: Asked, meant: Callable[[Journal, int | None], Target]) -> tuple[Target, Run | None]:
+    def _find(
+        self, asked: Asked, meant: Callable[[Journal, int | None], OperationTarget]
+    ) -> tuple[OperationTarget, MKeyRun | None]:
         fabric = asked.fabric
         if fabric.stores.journal != self.stores.journal:
             raise UsageError(f"operation {self.id} is in {self.stores.journal}: open the fabric with these stores")
@@ -126,8 +128,8 @@ class Operation:
 
 def _back(
     asked: Asked,
-    target: Target,
-    run: Run | None,
+    target: OperationTarget,
+    run: MKeyRun | None,
     allow_break: bool,
     at_once: bool = False,
     leave_open: bool = False,
@@ -141,7 +143,7 @@ def _back(
     return undo_partitions(asked, breaks=allow_break, at_once=at_once)
 
 
-def _as_begun(asked: Asked, run: Run | None) -> str:
+def _as_begun(asked: Asked, run: MKeyRun | None) -> str:
     """Let a run of M_Keys go on by the method that it began with, and return its command. Raises UsageError for another
     method."""
     assert run is not None  # it is a run of M_Keys

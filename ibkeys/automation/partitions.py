@@ -11,7 +11,7 @@ from typing import Any
 from ibkeys import files
 from ibkeys.apply.apply import Permissions, plan_apply, plan_resume
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
-from ibkeys.apply.carriers import Via, carrier_for
+from ibkeys.apply.carriers import CarrierChoice, carrier_for
 from ibkeys.apply.confirm import guardian_of, let_be_confirmed, rolls_back
 from ibkeys.apply.undo import plan_undo
 from ibkeys.automation.making import Asked, Prepared, make_change
@@ -19,9 +19,9 @@ from ibkeys.automation.methods import carrier_via, wait_of
 from ibkeys.automation.result import ChangeResult, PortOutcome, outcomes
 from ibkeys.change.confirming.guardian import Guardian
 from ibkeys.change.interrupts import Interrupts
-from ibkeys.change.method import Choice
+from ibkeys.change.method import MethodChoice
 from ibkeys.change.wanted import PlannedChange, planned_changes
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import UsageError
 from ibkeys.plan.document_reader import read_plan
 from ibkeys.plan.model import PartitionPlan
@@ -41,7 +41,7 @@ class _Partitions(Prepared):
         return self.plan.carrier.name
 
     @property
-    def choice(self) -> Choice | None:
+    def choice(self) -> MethodChoice | None:
         """Why this method, where ibkeys chose it."""
         return self.plan.carrier.choice
 
@@ -53,7 +53,7 @@ class _Partitions(Prepared):
         """Return the notes of the plan, and who temporarily loses connectivity."""
         return [*self.plan.notes, *(each.message for each in self.plan.breaks)]
 
-    def make(self, writer: Writer) -> None:
+    def make(self, writer: ChangeWriter) -> None:
         """Make it. Ports that could not be written are in the result."""
         with self.interrupts:
             writer.apply(self.plan)
@@ -91,7 +91,7 @@ def apply_policy_plan(asked: Asked, plan: PartitionPlan | str | Path, permission
     with files.told_as(UsageError, str(plan) if isinstance(plan, str | Path) else "plan"):
         document = plan if isinstance(plan, PartitionPlan) else read_plan(Path(plan))
 
-    def prepare(writer: Writer, hooks: ApplyHooks) -> ApplyPlan:
+    def prepare(writer: ChangeWriter, hooks: ApplyHooks) -> ApplyPlan:
         carrier = carrier_for(writer, via, document)
         asked.refuse_unseen(carrier.choice)
         return plan_apply(writer, document, permissions, hooks, carrier)
@@ -111,7 +111,7 @@ def undo_partitions(asked: Asked, *, breaks: bool, at_once: bool) -> ChangeResul
     return _change("undo", asked, lambda writer, hooks: plan_undo(writer, asked.goes_on, hooks, **how))
 
 
-def _via(asked: Asked, breaks: bool, at_once: bool = False) -> Via:
+def _via(asked: Asked, breaks: bool, at_once: bool = False) -> CarrierChoice:
     fabric = asked.fabric
 
     def warn(text: str) -> None:
@@ -121,12 +121,12 @@ def _via(asked: Asked, breaks: bool, at_once: bool = False) -> Via:
     return carrier_via(asked.via, warn, has_hosts=not fabric.is_simulated, breaks=breaks, at_once=at_once)
 
 
-def _change(command: str, asked: Asked, plan: Callable[[Writer, ApplyHooks], ApplyPlan]) -> ChangeResult:
+def _change(command: str, asked: Asked, plan: Callable[[ChangeWriter, ApplyHooks], ApplyPlan]) -> ChangeResult:
     seconds = asked.seconds
     interrupts = Interrupts(survive_hangup=seconds is not None)
     with _guard(asked, seconds) if seconds is not None else nullcontext() as guardian:
 
-        def prepare(writer: Writer) -> _Partitions:
+        def prepare(writer: ChangeWriter) -> _Partitions:
             hooks = ApplyHooks(interrupts.check, asked.tell, asked.began)
             if seconds is not None:
                 let_be_confirmed(hooks, seconds, guardian, asked.waiting(interrupts), asked.tell)

@@ -10,15 +10,15 @@ from contextlib import ExitStack
 from typing import Final
 
 from ibkeys.arguments import given
-from ibkeys.change.method import Choice, Facts, Method, SmFact, choose
-from ibkeys.change.writer import Writer
+from ibkeys.change.method import MethodChoice, MethodName, SmFact, SubnetFacts, choose
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import HostNotReached
-from ibkeys.host.opensm_here import own_socket
-from ibkeys.sm.hosts import SmHost, look_at_hosts
-from ibkeys.sm.managers import managers_of
-from ibkeys.sm.report import HostReport, join, look_at_host, not_reached
-from ibkeys.sm.site import Reached, reach, stale_for_good
+from ibkeys.managers.hosts import SmHost, look_at_hosts
+from ibkeys.managers.opensm.on_this_host import own_socket
+from ibkeys.managers.report import HostReport, join, look_at_host, not_reached
+from ibkeys.managers.site import ReachedHost, reach, stale_for_good
+from ibkeys.managers.subnet_managers import managers_of
 from ibkeys.store.journal import Journal
 from ibkeys.topology.model import Topology
 
@@ -27,11 +27,11 @@ KEPT_CHOICE: Final = "method_chosen"
 _SM_INFO: Final = Wanted(sm_info=True)
 
 
-def facts_of(found: Topology, looked: Sequence[HostReport], own_guid: int) -> Facts:
+def facts_of(found: Topology, looked: Sequence[HostReport], own_guid: int) -> SubnetFacts:
     """Return the facts that a sweep with SMInfo *found*, and those of the hosts that were *looked* at. *own_guid*: the
     port that was swept from.
 
-    Which OpenSM is which SM follows as in `ibkeys.sm.report.join`.
+    Which OpenSM is which SM follows as in `ibkeys.managers.report.join`.
     """
     report = join(managers_of(found), looked, [own_guid])
     hosts: dict[int | None, list[str]] = {}
@@ -42,21 +42,23 @@ def facts_of(found: Topology, looked: Sequence[HostReport], own_guid: int) -> Fa
         on = tuple(hosts.get(manager.guid, ()))
         sms.append(SmFact(str(manager.port), manager.state, manager.port.is_sm, on))
     unreached = [f"host {host.name}: {host.error}" for host in report.hosts if host.error]
-    return Facts(tuple(sms), tuple(each.name for each in report.instances()), tuple(unreached), len(found.troubles))
+    return SubnetFacts(
+        tuple(sms), tuple(each.name for each in report.instances()), tuple(unreached), len(found.troubles)
+    )
 
 
-def choose_from(found: Topology, hosts: Sequence[SmHost], own_guid: int) -> Choice:
+def choose_from(found: Topology, hosts: Sequence[SmHost], own_guid: int) -> MethodChoice:
     """Return the method after a sweep with SMInfo; *hosts*, this one first, are examined. Raises nothing."""
     return choose(facts_of(found, look_at_hosts(hosts, own_socket()), own_guid))
 
 
 def choose_method(
-    writer: Writer,
+    writer: ChangeWriter,
     hosts: Sequence[SmHost],
     wanted: Wanted = _SM_INFO,
     progress: OnFound | None = None,
-    prepare: Callable[[Sequence[Reached]], object] = lambda reached: None,
-) -> Choice | None:
+    prepare: Callable[[Sequence[ReachedHost]], object] = lambda reached: None,
+) -> MethodChoice | None:
     """Examine *hosts*, this one first, sweep, and return the method; None on a simulated subnet, which has only one.
 
     *wanted*: what the sweep reads, SMInfo among it; the sweep of the change that follows is this one. *prepare*: called
@@ -66,7 +68,7 @@ def choose_method(
     if fabric.is_simulated:
         return None
     with ExitStack() as stack:
-        reached, looked = list[Reached](), list[HostReport]()
+        reached, looked = list[ReachedHost](), list[HostReport]()
         for host in hosts:
             try:
                 reached += reach(stack.enter_context, [host])
@@ -78,7 +80,7 @@ def choose_method(
     return choose(facts_of(found, looked, fabric.own_guid))
 
 
-def verify_choice(writer: Writer, operation: int, found: Topology, hosts: Sequence[SmHost]) -> None:
+def verify_choice(writer: ChangeWriter, operation: int, found: Topology, hosts: Sequence[SmHost]) -> None:
     """Check that an *operation* by Sets of ibkeys, whose method was chosen, would go that way now too. *found*: a
     sweep. Raises Refused (``stale``), StoreError."""
     with Journal.read(writer.fabric.stores.journal) as journal:
@@ -91,7 +93,7 @@ def verify_choice(writer: Writer, operation: int, found: Topology, hosts: Sequen
         ).unchanged(f"stop it, then `ibkeys resume {operation}`, or `ibkeys undo {operation}`")
 
 
-def refuse_other_choice(planned: Method | None, choice: Choice) -> None:
+def refuse_other_choice(planned: MethodName | None, choice: MethodChoice) -> None:
     """Raise Refused (``stale``) where another method is chosen now than was *planned*."""
     if planned not in (None, choice.require()):
         raise stale_for_good(

@@ -8,8 +8,8 @@ from typing import Final
 
 from ibkeys.arguments import given
 from ibkeys.errors import Refused, UsageError
-from ibkeys.near import did_you_mean_any
 from ibkeys.port_text import PortText
+from ibkeys.similar_names import did_you_mean_any
 
 INTERLOCKS: Final = {
     "active-sm": "a change while a subnet manager is or may be master",

@@ -9,8 +9,8 @@ from ibkeys.change.edits import CountersEdit
 from ibkeys.change.pending_set import PendingSet
 from ibkeys.change.plan import Change, Plan
 from ibkeys.change.ranks import in_order, rank_of
-from ibkeys.change.target import Target
-from ibkeys.change.writer import Writer
+from ibkeys.change.target import PortTarget
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import MadStatusError, MKeyNeeded, NoReply, SendRefused
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.mad.attributes import counted_violations
@@ -18,7 +18,7 @@ from ibkeys.topology.model import Trouble
 from ibkeys.topology.nodes import Port
 
 
-def plan_clear(writer: Writer, ports: Sequence[PortHandle], clear: Sequence[Port] = ()) -> Plan:
+def plan_clear(writer: ChangeWriter, ports: Sequence[PortHandle], clear: Sequence[Port] = ()) -> Plan:
     """Plan to write 0 to every counter that is not 0. *clear*: ports that a sweep of this run found to have none.
 
     The local port and the SM's port come last, so that the tool can still back out while they work as before. Of
@@ -31,7 +31,7 @@ def plan_clear(writer: Writer, ports: Sequence[PortHandle], clear: Sequence[Port
         try:
             shown = port.read_port_info()
             counts = counted_violations(shown)
-            target = Target.of(port) if counts else None
+            target = PortTarget.of(port) if counts else None
         except (NoReply, MadStatusError, SendRefused, MKeyNeeded) as error:
             if len(ports) == 1:
                 raise

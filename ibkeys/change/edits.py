@@ -15,7 +15,7 @@ from ibkeys.change.consent import Objection
 from ibkeys.change.images import P_KEY_BLOCK
 from ibkeys.change.pending_set import PendingSet, SetProof
 from ibkeys.change.portinfo import set_image, with_valid_lids, without_key, without_volatile_fields
-from ibkeys.change.target import Target, key_for_set
+from ibkeys.change.target import PortTarget, key_for_set
 from ibkeys.client.smp import SmpClient, Task
 from ibkeys.discovery.tables import p_key_modifier
 from ibkeys.errors import IbkeysError, NoReply, NotStored
@@ -38,7 +38,7 @@ class _ReadBack(ABC):
     at_most: int = 1
     key_name: str | None = None
     modifier: int
-    target: Target
+    target: PortTarget
 
     @abstractmethod
     def wrong(self, before: bytes, sent: bytes, stored: bytes) -> str:
@@ -86,7 +86,7 @@ class PKeyBlockEdit(_ReadBack):
 
     def __init__(
         self,
-        target: Target,
+        target: PortTarget,
         block: int,
         known: Mapping[int, PKey],
         writes: Mapping[int, PKey],
@@ -155,7 +155,7 @@ class PortInfoEdit(_ReadBack):
     attribute: ClassVar[type[Attribute]] = PortInfo
 
     def __init__(
-        self, target: Target, changes: Mapping[str, int], shown: PortInfo | None, takes_over: bool = False
+        self, target: PortTarget, changes: Mapping[str, int], shown: PortInfo | None, takes_over: bool = False
     ) -> None:
         self.modifier = target.port.num
         self.changes = dict(changes)

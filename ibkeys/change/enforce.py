@@ -6,8 +6,8 @@ from ibkeys.change.edits import PortInfoEdit
 from ibkeys.change.interlocks.tables import objections_to_enforcement
 from ibkeys.change.pending_set import PendingSet
 from ibkeys.change.plan import Change, Plan
-from ibkeys.change.target import Target
-from ibkeys.change.writer import Writer
+from ibkeys.change.target import PortTarget
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import UsageError
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.subnet_manager import BESIDE_SM
@@ -16,7 +16,7 @@ from ibkeys.mad.const import NodeType
 from ibkeys.topology.enforcement import ENFORCEMENT_BITS, is_enforcing
 
 
-def plan_enforce(writer: Writer, port: PortHandle, inbound: bool | None, outbound: bool | None) -> Plan:
+def plan_enforce(writer: ChangeWriter, port: PortHandle, inbound: bool | None, outbound: bool | None) -> Plan:
     """Plan to set the enforcement bits; None leaves a direction as it is.
 
     Inbound is what the attached node sends into the switch, outbound what it is about to receive. No field says
@@ -49,7 +49,7 @@ def plan_enforce(writer: Writer, port: PortHandle, inbound: bool | None, outboun
     if any(changes.values()):
         plan.objections = objections_to_enforcement(writer, port, shown, switch, changes)
     plan.objections += writer.objection_to_active_sm(BESIDE_SM)
-    edit = PortInfoEdit(Target.of(port), changes, shown, writer.consent.covers("stale"))
+    edit = PortInfoEdit(PortTarget.of(port), changes, shown, writer.consent.covers("stale"))
     plan.stages = [[PendingSet(edit)]]
     return plan
 

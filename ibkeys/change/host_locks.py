@@ -13,15 +13,15 @@ from typing import Final
 
 from ibkeys.change.clock import REAL_TIME, Clock, ProgressTimeout
 from ibkeys.change.consent import Objection
-from ibkeys.change.writer import Writer, lock_holder_of
+from ibkeys.change.writer import ChangeWriter, lock_holder_of
 from ibkeys.errors import FileError, HostNotReached, Refused
 from ibkeys.host.host_lock import FoundLock, lock_file
 from ibkeys.host.lock_holder import LockHolder, holder_in_words
-from ibkeys.host.opensm_here import own_socket
-from ibkeys.sm.hosts import SmHost
-from ibkeys.sm.machines.machine import Machine, TakenLock
-from ibkeys.sm.report import look_at_host
-from ibkeys.sm.site import Reached, Running, reach
+from ibkeys.managers.hosts import SmHost
+from ibkeys.managers.machines.machine import Machine, TakenLock
+from ibkeys.managers.opensm.on_this_host import own_socket
+from ibkeys.managers.report import look_at_host
+from ibkeys.managers.site import ReachedHost, Running, reach
 from ibkeys.store.journal import Journal
 
 HELD: Final = "host-lock"
@@ -31,7 +31,7 @@ OWN_SECONDS: Final = 15.0
 """How long a lock of a killed command of the same journal is waited for: it lasts until its connection ends."""
 
 
-def take_host_locks(writer: Writer, opensms: Iterable[Running], clock: Clock = REAL_TIME) -> bool:
+def take_host_locks(writer: ChangeWriter, opensms: Iterable[Running], clock: Clock = REAL_TIME) -> bool:
     """Take the lock of each of *opensms*, the master's first, until *writer* is closed; a dry run takes none. Return
     whether one was taken that *writer* did not hold yet. A lock that cannot be removed at the end becomes a warning of
     the writer's fabric.
@@ -66,7 +66,7 @@ def remove_left_locks(journal: Journal, command: str, hosts: Iterable[SmHost]) -
     return problems
 
 
-def _remove_left(reached: Reached, own: LockHolder, last_open: str) -> Iterator[str]:
+def _remove_left(reached: ReachedHost, own: LockHolder, last_open: str) -> Iterator[str]:
     """Remove the locks of the journal of *own* on one host, and yield what failed. *last_open*: when an
     operation that is open was last begun or resumed. Raises HostNotReached."""
     machine = reached.machine
@@ -99,7 +99,7 @@ def _not_removed(error: object) -> str:
     )
 
 
-def _take_one(writer: Writer, running: Running, clock: Clock) -> bool:
+def _take_one(writer: ChangeWriter, running: Running, clock: Clock) -> bool:
     """Take the lock of one OpenSM, beside the first file where one can be made; return whether it is new."""
     for path in running.lock_places():
         place = running.machine.name, path
@@ -128,7 +128,7 @@ def _released(lock: TakenLock, warnings: list[str], place: str) -> Iterator[None
             )
 
 
-def _wait_for_lock(writer: Writer, machine: Machine, path: Path, clock: Clock) -> TakenLock | None:
+def _wait_for_lock(writer: ChangeWriter, machine: Machine, path: Path, clock: Clock) -> TakenLock | None:
     """Take the lock beside *path*; return None if no file can be made there. Raises Refused if somebody else has it."""
     stale: bytes | None = None
     waiting = ProgressTimeout(clock, OWN_SECONDS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from ibkeys.change.wanted import Value
+from ibkeys.change.wanted import FieldValue
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import VIOLATION_COUNTERS, PortInfo
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
@@ -13,7 +13,7 @@ from ibkeys.store.journal import Image
 from ibkeys.topology.enforcement import as_shown
 from ibkeys.topology.nodes import Port
 
-Row = tuple[str, int | None, Value, Value]
+ImageRow = tuple[str, int | None, FieldValue, FieldValue]
 """Kind, index, before, after: as `ibkeys.change.plan.Change` has them."""
 P_KEY_BLOCK: Final = struct.Struct(f">{P_KEYS_PER_BLOCK}H")
 """The entries in the 64 bytes of a block of a P_Key table."""
@@ -44,7 +44,7 @@ def image_of(
     )
 
 
-def changes_of(image: Image) -> list[Row]:
+def changes_of(image: Image) -> list[ImageRow]:
     """Return what differs between the images of one Set. An M_Key is only said to have been set."""
     if image.attribute == "P_KeyTable":
         start = (image.attribute_modifier & 0xFFFF) * P_KEYS_PER_BLOCK
@@ -55,7 +55,7 @@ def changes_of(image: Image) -> list[Row]:
             if old != new
         ]
     before, after = PortInfo(image.before), PortInfo(image.after)
-    rows: list[Row] = [
+    rows: list[ImageRow] = [
         (name, None, as_shown(name, getattr(before, name)), as_shown(name, getattr(after, name)))
         for name in _FIELDS
         if getattr(before, name) != getattr(after, name)

@@ -17,7 +17,7 @@ from ibkeys.mad.const import SMState
 from ibkeys.printable import counted, named
 from ibkeys.topology.subnet_manager import sm_state_name
 
-Method = Literal["direct", "opensm"]
+MethodName = Literal["direct", "opensm"]
 """``direct``: by Sets of ibkeys; ``opensm``: through the files of the master OpenSM."""
 AUTO: Final = "auto"
 """The value of ``--via`` that leaves the method to ibkeys."""
@@ -48,7 +48,7 @@ class SmFact:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class SubnetFacts:
     """What the choice rests on. ``sms``: of the fabric; ``opensms``: the processes on the hosts that were examined, in
     words; ``unreached``: the hosts that could not be, with the reason; ``unread``: how many places of the fabric could
     not be read."""
@@ -74,14 +74,14 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class MethodState:
     """A row of `STATES`. ``words``: the state, as ibkeys-apply(1) has it; ``method``: None where it is refused;
     ``holds``: whether the facts are so; ``found``: what was found, in words; ``advice``: what to do then."""
 
     words: str
-    method: Method | None
-    holds: Callable[[Facts], bool]
-    found: Callable[[Facts], str]
+    method: MethodName | None
+    holds: Callable[[SubnetFacts], bool]
+    found: Callable[[SubnetFacts], str]
     advice: Callable[[], str] = lambda: ""
 
 
@@ -94,7 +94,7 @@ def _beside() -> str:
 
 
 STATES: Final = (
-    State(
+    MethodState(
         "a host cannot be examined",
         None,
         lambda facts: bool(facts.unreached),
@@ -104,34 +104,34 @@ STATES: Final = (
             f"out; {_beside()}"
         ),
     ),
-    State(
+    MethodState(
         "two SMs are master",
         None,
         lambda facts: len(facts.masters) > 1,
         lambda facts: f"more than one SM is master: {_named(facts.masters)}",
         lambda: f"{_wait()}; {_beside()}",
     ),
-    State(
+    MethodState(
         "an SM is discovering: it starts, or a failover is under way",
         None,
         lambda facts: bool(facts.in_state(_DISCOVERING)),
         lambda facts: f"an SM has just started, or takes over: {_named(facts.in_state(_DISCOVERING))}",
         lambda: f"{_wait()}; {_beside()}",
     ),
-    State(
+    MethodState(
         "one master, and its OpenSM is found on several hosts",
         None,
         lambda facts: any(len(each.hosts) > 1 for each in facts.masters),
         lambda facts: f"the OpenSM of the master {facts.masters[0].port} is found on {facts.masters[0].place}",
         lambda: f"where these are one host, name it once, and this host not at all; {_beside()}",
     ),
-    State(
+    MethodState(
         "one master, an OpenSM on this host or on one that was named",
         "opensm",
         lambda facts: any(each.hosts for each in facts.masters),
         lambda facts: f"through OpenSM (master {facts.masters[0].port} on {facts.masters[0].place})",
     ),
-    State(
+    MethodState(
         "one master, on no host that was named",
         None,
         lambda facts: bool(facts.masters),
@@ -147,33 +147,35 @@ STATES: Final = (
             + f" where UFM runs it (partitions only); {_beside()}"
         ),
     ),
-    State(
+    MethodState(
         "no master, and a standby",
         None,
         lambda facts: bool(facts.in_state(_STANDBY)),
         lambda facts: f"no SM is master, and a standby may take over: {_named(facts.in_state(_STANDBY))}",
         lambda: f"{_wait()}; {_beside()}",
     ),
-    State(
+    MethodState(
         "no master, and another SM, or one that does not answer",
         None,
         lambda facts: bool(facts.shown),
         lambda facts: f"no SM answers as master, and one may run: {_named(facts.shown)}",
         lambda: f"{_wait()}, or stop that SM; {_beside()}",
     ),
-    State(
+    MethodState(
         "no SM on the fabric, and an OpenSM runs on a host",
         None,
         lambda facts: bool(facts.opensms),
         lambda facts: f"no port shows an SM, and an OpenSM runs: {named(facts.opensms)}",
         lambda: f"{_wait()}, or stop that OpenSM; {_beside()}",
     ),
-    State("no SM", "direct", lambda facts: True, lambda facts: f"direct (no subnet manager was found{_unread(facts)})"),
+    MethodState(
+        "no SM", "direct", lambda facts: True, lambda facts: f"direct (no subnet manager was found{_unread(facts)})"
+    ),
 )
 """State of the subnet → method. The first row that holds counts, and the last one always holds."""
 
 
-def _unread(facts: Facts) -> str:
+def _unread(facts: SubnetFacts) -> str:
     return f"; {counted(facts.unread, 'place')} of the fabric could not be read" if facts.unread else ""
 
 
@@ -182,18 +184,18 @@ def _named(sms: Sequence[SmFact]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class MethodChoice:
     """The method that was chosen, None where none was. ``found``: the method, or what speaks against each, in words;
     ``advice``: what to type then."""
 
-    method: Method | None
+    method: MethodName | None
     found: str
     advice: str = ""
 
     def __str__(self) -> str:
         return self.found if self.method is not None else f"none is chosen: {self.found}; {self.advice}"
 
-    def require(self) -> Method:
+    def require(self) -> MethodName:
         """Return the method. Raises Refused (`METHOD`) where none was chosen."""
         if self.method is None:
             raise Refused(f"no method is chosen for this change: {self.found}", METHOD).unchanged(self.advice)
@@ -208,13 +210,13 @@ class Choice:
         return Refused(text, METHOD).unchanged()
 
 
-def fixed(by_site: str) -> Choice | None:
+def fixed(by_site: str) -> MethodChoice | None:
     """Return the method that a site file fixes; None where it is UFM."""
-    method = next((each for each in get_args(Method) if each == by_site), None)
-    return None if method is None else Choice(method, f"{by_site} (site file)")
+    method = next((each for each in get_args(MethodName) if each == by_site), None)
+    return None if method is None else MethodChoice(method, f"{by_site} (site file)")
 
 
-def choose(facts: Facts) -> Choice:
+def choose(facts: SubnetFacts) -> MethodChoice:
     """Return the method for a subnet of which *facts* are known."""
     state = next(each for each in STATES if each.holds(facts))
-    return Choice(state.method, state.found(facts), state.advice())
+    return MethodChoice(state.method, state.found(facts), state.advice())

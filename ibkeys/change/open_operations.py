@@ -10,12 +10,16 @@ from ibkeys.change.next_commands import CLOSE, THROUGH_OPENSM, going_on, next_co
 from ibkeys.errors import StoreError, UsageError
 from ibkeys.store.journal import Journal, OperationRecord
 from ibkeys.store.journal.records import KEY_COMMANDS
-from ibkeys.store.journal.runs import Run, Runs
+from ibkeys.store.journal.runs import MKeyRun, Runs
 from ibkeys.store.moving_runs import move_run_between
 from ibkeys.store.paths import StorePaths
 
-Kind = Literal["partitions", "keys", "sm-keys", "enforcement", "other"]
-_KINDS: Final[dict[str, Kind]] = {"smkey-rotate": "sm-keys", "harden": "enforcement", "harden --abort": "enforcement"}
+OperationKind = Literal["partitions", "keys", "sm-keys", "enforcement", "other"]
+_KINDS: Final[dict[str, OperationKind]] = {
+    "smkey-rotate": "sm-keys",
+    "harden": "enforcement",
+    "harden --abort": "enforcement",
+}
 """Kinds by the command of an operation."""
 _IF_JOURNAL_IS_LOST: Final = (
     "If the journal was lost: every M_Key is in the key store, and mkey-deploy or mkey-rotate begins a new run, which "
@@ -24,13 +28,13 @@ _IF_JOURNAL_IS_LOST: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class OperationTarget:
     """An operation, and whether it is, or goes on to be, undone. ``is_last_run``: of M_Keys, whether it is the last
     run on its subnet, which alone goes on or back."""
 
     record: OperationRecord
     goes_back: bool
-    kind: Kind
+    kind: OperationKind
     is_last_run: bool = True
 
     @property
@@ -39,7 +43,7 @@ class Target:
         return self.record.id
 
 
-def to_resume(journal: Journal, operation: int | None) -> Target:
+def to_resume(journal: Journal, operation: int | None) -> OperationTarget:
     """Return what `ibkeys resume` finishes: *operation*, None: the only open one. Of an undo that was cut off it is the
     operation that is undone.
 
@@ -58,7 +62,7 @@ def to_resume(journal: Journal, operation: int | None) -> Target:
     return _only(can_go_on or found)
 
 
-def to_end(journal: Journal, operation: int | None) -> Target:
+def to_end(journal: Journal, operation: int | None) -> OperationTarget:
     """Return the operation whose record `ibkeys resume --overtaken` ends. As `to_resume`; one that waits to be
     confirmed, or to be rolled back, may be meant too."""
     known = _Known(journal)
@@ -72,7 +76,7 @@ def to_end(journal: Journal, operation: int | None) -> Target:
     return _only(found)
 
 
-def to_undo(journal: Journal, operation: int | None) -> Target:
+def to_undo(journal: Journal, operation: int | None) -> OperationTarget:
     """Return what `ibkeys undo` restores: *operation*, None: the only one that is open or waits to be confirmed. One
     that has ended has to be named.
 
@@ -122,9 +126,9 @@ def notes_on_open(journal: Journal, command: str, goes_on: int | None = None) ->
 def find_target(
     stores: StorePaths,
     operation: int | None,
-    meant: Callable[[Journal, int | None], Target],
+    meant: Callable[[Journal, int | None], OperationTarget],
     dry_run: bool = False,
-) -> tuple[Target, Run | None]:
+) -> tuple[OperationTarget, MKeyRun | None]:
     """Return the operation that is *meant*, as `to_resume`, `to_end` or `to_undo` says, and the run of M_Keys that it
     is, if any. *operation*: its number, None: the one that may be meant; *dry_run*: nothing is written. Raises
     StoreError and UsageError."""
@@ -134,7 +138,7 @@ def find_target(
         return target, Runs(journal).find(target.record.undoes or target.id)
 
 
-def resumes_back(target: Target) -> bool:
+def resumes_back(target: OperationTarget) -> bool:
     """Return whether an operation is finished by rolling it back. Raises StoreError for one of which nothing is left,
     UsageError for one that another command finishes, and as `refuse_earlier_run`."""
     record = target.record
@@ -158,7 +162,7 @@ def not_resumed(record: OperationRecord) -> UsageError:
     return UsageError(f"operation {record.id} ({record.command}) {way_on}")
 
 
-def refuse_undo(target: Target) -> None:
+def refuse_undo(target: OperationTarget) -> None:
     """Raise StoreError for a run of M_Keys that was undone already, UsageError for the undo of one, and as
     `refuse_earlier_run`. Of other kinds the plan of the undo refuses that."""
     refuse_earlier_run(target)
@@ -172,7 +176,7 @@ def refuse_undo(target: Target) -> None:
         )
 
 
-def refuse_earlier_run(target: Target) -> None:
+def refuse_earlier_run(target: OperationTarget) -> None:
     """Raise UsageError for a run of M_Keys that is not the last one on its subnet."""
     record = target.record
     if not target.is_last_run:
@@ -217,7 +221,7 @@ class _Known:
             )
         return self.records[operation]
 
-    def left(self, goes_back: bool = False) -> list[Target]:
+    def left(self, goes_back: bool = False) -> list[OperationTarget]:
         """Return the operations that something was left of: cut off, held, waiting for ports; the last run of M_Keys
         on a subnet also where it had failures. *goes_back*: they are to be undone."""
         found = [
@@ -229,35 +233,35 @@ class _Known:
         ]
         return list(dict.fromkeys(self.back(each.record) if goes_back else each for each in found))
 
-    def waiting(self) -> list[Target]:
+    def waiting(self) -> list[OperationTarget]:
         """Return the operations that wait to be confirmed, and those that are rolled back for want of it."""
         return [self.back(each) for each in self.records.values() if each.awaits_confirmation or each.is_going_back]
 
-    def going_on(self, record: OperationRecord) -> Target:
+    def going_on(self, record: OperationRecord) -> OperationTarget:
         """Return the operation itself, or what it, or its undo, undoes where that was cut off."""
         if record.is_half_undone:
             return self.back(record)
         if record.undoes is not None and record.state in ("open", "failed"):
             return self.going_on(self.records[record.undoes])
-        return Target(record, False, _kind(record), self._is_last_run(record))
+        return OperationTarget(record, False, _kind(record), self._is_last_run(record))
 
-    def back(self, record: OperationRecord) -> Target:
+    def back(self, record: OperationRecord) -> OperationTarget:
         """Return the operation, to be undone."""
-        return Target(record, True, _kind(record), self._is_last_run(record))
+        return OperationTarget(record, True, _kind(record), self._is_last_run(record))
 
     def _is_last_run(self, record: OperationRecord) -> bool:
         return not record.is_of_keys or self._runs.is_last(record.undoes or record.id)
 
 
-def _kind(record: OperationRecord) -> Kind:
+def _kind(record: OperationRecord) -> OperationKind:
     return "partitions" if record.is_of_plan else _kind_of(record.began)
 
 
-def _kind_of(command: str) -> Kind:
+def _kind_of(command: str) -> OperationKind:
     return "keys" if command in KEY_COMMANDS else _KINDS.get(command, "other")
 
 
-def _only(found: Sequence[Target]) -> Target:
+def _only(found: Sequence[OperationTarget]) -> OperationTarget:
     if len(found) > 1:
         names = [f"operation {each.record.id} ({each.record.command})" for each in found]
         raise UsageError(f"{', '.join(names)} may be meant: name one")

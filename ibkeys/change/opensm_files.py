@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ibkeys.change.writer import Writer
-from ibkeys.host.conf.references import key_references
-from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
-from ibkeys.sm.files.opensm_file import NotSeenByOpensm, OpensmFile
-from ibkeys.sm.managers import Manager
-from ibkeys.sm.site import Running, verify_master
-from ibkeys.store.journal import FileEntry, Operation
+from ibkeys.change.writer import ChangeWriter
+from ibkeys.host.replacing.contents import WITHOUT_KEYS, FileContents
+from ibkeys.managers.files.opensm_file import NotSeenByOpensm, OpensmFile
+from ibkeys.managers.opensm.references import key_references
+from ibkeys.managers.site import Running, verify_master
+from ibkeys.managers.subnet_managers import Manager
+from ibkeys.store.journal import FileEntry, RunningOperation
 
 NewFiles = Sequence[tuple[OpensmFile, bytes | None]]
 """Files in the order in which they are replaced, and what each gets; None: no file."""
@@ -34,7 +34,7 @@ class OpensmFiles:
 
     tells_again: ClassVar[bool] = True
 
-    writer: Writer
+    writer: ChangeWriter
     manager: Manager | None
     master: Running
     told: list[Running]
@@ -67,7 +67,7 @@ class OpensmFiles:
         if self.manager is not None:
             verify_master(self.writer.fabric, self.manager, self.writer.master_sm_lids)
 
-    def write(self, contents: NewFiles, operation: Operation) -> list[FileEntry]:
+    def write(self, contents: NewFiles, operation: RunningOperation) -> list[FileEntry]:
         """Replace the files; return the entries of those that held something else.
 
         Where an OpenSM does not see its new file, all of them are restored; after any other error those that were
@@ -87,7 +87,7 @@ class OpensmFiles:
                 written.append((file, former, entry))
         return [entry for _, _, entry in written]
 
-    def kept_of(self, file: OpensmFile) -> Contents:
+    def kept_of(self, file: OpensmFile) -> FileContents:
         """Return what the journal keeps of a file: references to the key store in place of keys."""
         return key_references(self.writer.keystore) if file.holds_keys else WITHOUT_KEYS
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
-from ibkeys.change.target import Target
+from ibkeys.change.target import PortTarget
 from ibkeys.client.smp import SmpClient, Task
 from ibkeys.errors import IbkeysError
 from ibkeys.mad.attributes import Attribute
 from ibkeys.port_text import PortText
-from ibkeys.store.journal import Entry
+from ibkeys.store.journal import JournalEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Edit(Protocol):
     attribute: ClassVar[type[Attribute]]
     is_alone: ClassVar[bool]
     at_most: int
-    target: Target
+    target: PortTarget
     key_name: str | None
 
     @property
@@ -83,7 +83,7 @@ class PendingSet:
     before: bytes = b""
     after: bytes = b""
     read_at: float = 0.0
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[JournalEntry] = field(default_factory=list)
     sent: int = 0
     answer: IbkeysError | None = None
     error: IbkeysError | None = None
@@ -92,7 +92,7 @@ class PendingSet:
     was_asked_again: bool = False
 
     @property
-    def target(self) -> Target:
+    def target(self) -> PortTarget:
         """The port that is changed."""
         return self.edit.target
 

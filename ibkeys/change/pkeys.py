@@ -9,9 +9,9 @@ from ibkeys.change.edits import PKeyBlockEdit
 from ibkeys.change.interlocks.tables import objections_to_table
 from ibkeys.change.pending_set import PendingSet
 from ibkeys.change.plan import Change, Plan
-from ibkeys.change.target import Target
+from ibkeys.change.target import PortTarget
 from ibkeys.change.wanted import moves
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import NoRoom, NotStored, UsageError
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.subnet_manager import BESIDE_SM
@@ -22,7 +22,7 @@ from ibkeys.printable import counted
 Table = tuple[PKey, ...]
 
 
-def plan_set(writer: Writer, port: PortHandle, entries: dict[int, PKey]) -> Plan:
+def plan_set(writer: ChangeWriter, port: PortHandle, entries: dict[int, PKey]) -> Plan:
     """Plan ``index → P_Key``; `EMPTY` clears an entry.
 
     Raises UsageError for an index past the capacity or an invalid key other than 0.
@@ -41,7 +41,7 @@ def plan_set(writer: Writer, port: PortHandle, entries: dict[int, PKey]) -> Plan
     return _plan(writer, port, before, tuple(after), [])
 
 
-def plan_add(writer: Writer, port: PortHandle, keys: Sequence[PKey]) -> Plan:
+def plan_add(writer: ChangeWriter, port: PortHandle, keys: Sequence[PKey]) -> Plan:
     """Plan to put each key into the first free entry. Index 0 is kept for the default P_Key while another is free.
 
     A key that is there already is left where it is. Raises NoRoom, UsageError.
@@ -66,7 +66,7 @@ def plan_add(writer: Writer, port: PortHandle, keys: Sequence[PKey]) -> Plan:
     return _plan(writer, port, before, tuple(after), notes)
 
 
-def plan_remove(writer: Writer, port: PortHandle, keys: Sequence[PKey]) -> Plan:
+def plan_remove(writer: ChangeWriter, port: PortHandle, keys: Sequence[PKey]) -> Plan:
     """Plan to clear each key wherever it stands; the others keep their indexes. A key that is not there is noted."""
     before = _read(writer, port)
     after, notes = list(before), []
@@ -80,7 +80,7 @@ def plan_remove(writer: Writer, port: PortHandle, keys: Sequence[PKey]) -> Plan:
     return _plan(writer, port, before, tuple(after), notes)
 
 
-def _read(writer: Writer, port: PortHandle) -> Table:
+def _read(writer: ChangeWriter, port: PortHandle) -> Table:
     """Read the table and what belongs to it: the end port's PortInfo (LID, M_Key) and the enforcement bits."""
     port.read_port_info()
     writer.note_master_sm_lid(port)
@@ -113,7 +113,7 @@ def _free_index(table: Sequence[PKey], key: PKey) -> int:
     return free[0]
 
 
-def _plan(writer: Writer, port: PortHandle, before: Table, after: Table, notes: list[str]) -> Plan:
+def _plan(writer: ChangeWriter, port: PortHandle, before: Table, after: Table, notes: list[str]) -> Plan:
     model = port.port
     plan = TablePlan(writer.command, notes=notes, completes=[model], before=before, after=after)
     plan.final_values = {("pkey", index): str(key) if key else None for index, key in enumerate(after)}
@@ -124,7 +124,7 @@ def _plan(writer: Writer, port: PortHandle, before: Table, after: Table, notes: 
     ]
     if not plan.pending:
         return plan
-    target = Target.of(port)
+    target = PortTarget.of(port)
     plan.objections = [
         *objections_to_table(writer, model, _entries(before), _entries(after)),
         *writer.objection_to_active_sm(BESIDE_SM),
@@ -155,7 +155,7 @@ class TablePlan(Plan):
             raise NotStored(f"{handle}: the table read back differs: {'; '.join(wrong[:4])}")
 
 
-def _stages(target: Target, before: Table, after: Table, takes_over: bool) -> list[list[PendingSet]]:
+def _stages(target: PortTarget, before: Table, after: Table, takes_over: bool) -> list[list[PendingSet]]:
     """Return one stage for each block that is written, each made on what the ones before it have left."""
     known, stages = _entries(before), []
     for start, wanted in steps_between(before, after):

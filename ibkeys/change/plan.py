@@ -10,11 +10,11 @@ from ibkeys.change.consent import Objection, Question
 from ibkeys.change.engine import Engine
 from ibkeys.change.images import changes_of as rows_of
 from ibkeys.change.pending_set import PendingSet
-from ibkeys.change.wanted import Value, change_in_words
-from ibkeys.change.writer import Writer
+from ibkeys.change.wanted import FieldValue, change_in_words
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError
 from ibkeys.store.cut_off import close_cut_off, is_any_cut_off
-from ibkeys.store.journal import Image, Journal, Operation
+from ibkeys.store.journal import Image, Journal, RunningOperation
 from ibkeys.store.origin import Origin
 from ibkeys.topology.model import Trouble
 from ibkeys.topology.nodes import Port
@@ -31,8 +31,8 @@ class Change:
     port: Port
     kind: str
     index: int | None
-    before: Value
-    after: Value
+    before: FieldValue
+    after: FieldValue
 
     def __str__(self) -> str:
         return change_in_words(self.kind, self.index, self.before, self.after)
@@ -68,7 +68,7 @@ class Plan:
     stages: list[list[PendingSet]] = field(default_factory=list)
     looks_itself: bool = False
     completes: list[Port] = field(default_factory=list)
-    final_values: Mapping[tuple[str, int | None], Value] | None = None
+    final_values: Mapping[tuple[str, int | None], FieldValue] | None = None
 
     @property
     def pending(self) -> bool:
@@ -79,12 +79,12 @@ class Plan:
         """Return the ports that would change, each once, in the order of change."""
         return list(dict.fromkeys(change.port for change in self.changes))
 
-    def begin(self, journal: Journal, origin: Origin) -> Operation | None:
+    def begin(self, journal: Journal, origin: Origin) -> RunningOperation | None:
         """Return the operation of the journal that it continues; None: a new one, recorded only if a Set is sent."""
         return None
 
-    def perform(self, writer: Writer, operation: Operation) -> None:
-        """Send the Sets, and verify them; called once, by `Writer.apply`.
+    def perform(self, writer: ChangeWriter, operation: RunningOperation) -> None:
+        """Send the Sets, and verify them; called once, by `ChangeWriter.apply`.
 
         Of several ports one that fails stands in ``troubles``; a single one raises what went wrong: Refused, NotStored,
         NoReply, MadStatusError, SendRefused, Unreachable, MKeyNeeded. Raises StoreError.
@@ -105,14 +105,14 @@ class Plan:
     def prove(self) -> None:
         """Prove what the read after each Set does not. Raises as `perform`."""
 
-    def close_if_complete(self, writer: Writer) -> None:
+    def close_if_complete(self, writer: ChangeWriter) -> None:
         """Where nothing is to be changed, close the earlier operations that are complete. Raises StoreError."""
         path = writer.fabric.stores.journal
         if not (self.pending or writer.dry_run) and is_any_cut_off(path, [self.command]):
             with Journal(path) as journal:
                 self.close_cut_off(writer, journal)
 
-    def close_cut_off(self, writer: Writer, journal: Journal, but: int | None = None) -> list[int]:
+    def close_cut_off(self, writer: ChangeWriter, journal: Journal, but: int | None = None) -> list[int]:
         """Close the earlier operations that the plan completes, and return them. *but*: its own one."""
         failed = {trouble.port for trouble in self.troubles}
         ports = {(port.node.guid, port.num) for port in self.completes if port not in failed}

@@ -7,7 +7,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TypeVar
 
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.topology.nodes import Port
 
 Item = TypeVar("Item")
@@ -20,12 +20,12 @@ def in_order(items: Iterable[tuple[Item, int]]) -> Iterator[list[Item]]:
         yield [item for item, _ in same]
 
 
-def rank_of(writer: Writer, port: Port) -> int:
+def rank_of(writer: ChangeWriter, port: Port) -> int:
     """Return 2 for the local port and its leaf port, 1 for those of the SM, 0 for every other: the order of writing, so
     that the tool can still back out while they work as before.
     """
     return max(_rank(writer, each) for each in (port, port.peer) if each is port or (each and each.is_end_port))
 
 
-def _rank(writer: Writer, port: Port) -> int:
+def _rank(writer: ChangeWriter, port: Port) -> int:
     return 2 if port.port_guid == writer.fabric.own_guid else int(writer.holds_sm(port))

@@ -17,7 +17,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from ibkeys.change.clock import Clock, look_until
 from ibkeys.change.course import Course, Ended, Planned
 from ibkeys.errors import IbkeysError, NotStored
-from ibkeys.store.journal import Entry, FileEntry, Image, Operation
+from ibkeys.store.journal import FileEntry, Image, JournalEntry, RunningOperation
 
 WAIT: Final = 60.0
 """Seconds without progress after which a subnet manager is signalled once more where it can be, and then given up."""
@@ -40,7 +40,7 @@ Found = TypeVar("Found", bound=Looked)
 
 
 @dataclass(slots=True)
-class Seen(Generic[Place]):
+class PortReadings(Generic[Place]):
     """One look at ports. ``wrong``: those that are not as they should be, and how; ``silent``: those that did not
     answer and are not waited for, and why."""
 
@@ -53,7 +53,7 @@ class Seen(Generic[Place]):
         return len(self.wrong)
 
 
-class Kind(Protocol[ContentsOf]):
+class StepKind(Protocol[ContentsOf]):
     """How the steps of one kind are written and told to the subnet manager. The base class of those that need not do
     all of it."""
 
@@ -69,7 +69,7 @@ class Kind(Protocol[ContentsOf]):
         """Raise if the files, or the subnet manager, have changed since they were examined."""
         return
 
-    def write(self, contents: ContentsOf, operation: Operation) -> list[FileEntry]:
+    def write(self, contents: ContentsOf, operation: RunningOperation) -> list[FileEntry]:
         """Write what a step says, each part after it is in the journal, and return the entries. Raises NotStored where
         it is certain that it was not taken."""
 
@@ -109,7 +109,7 @@ class Step(Generic[Contents, Found]):
     seconds in place of those of the runner."""
 
     name: str
-    kind: Kind[Contents]
+    kind: StepKind[Contents]
     contents: Contents
     proof: Proof[Found]
     images: Iterable[Image] = ()
@@ -123,7 +123,7 @@ class Runner:
     """Makes the steps of a course. ``wait``: seconds without progress after which the subnet manager is told again, or
     given up."""
 
-    operation: Operation
+    operation: RunningOperation
     clock: Clock
     wait: float
 
@@ -177,7 +177,7 @@ class Runner:
         """Look until nothing is left to wait for, or nothing came nearer for too long; return what was seen last."""
         return look_until(proof.look, lambda found: found.left, self.clock, self.wait if wait is None else wait, check)
 
-    def _note(self, verdict: Verdict, images: Sequence[Entry], files: Iterable[FileEntry]) -> None:
+    def _note(self, verdict: Verdict, images: Sequence[JournalEntry], files: Iterable[FileEntry]) -> None:
         """Note in the journal how a step ended. Raises StoreError."""
         operation = self.operation
         if verdict.is_proven:

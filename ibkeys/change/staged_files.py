@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.opensm_files import NewFiles, OpensmFiles
-from ibkeys.change.runner import Found, Kind, Proof
+from ibkeys.change.runner import Found, Proof, StepKind
 from ibkeys.errors import FileChanged, FileError, IbkeysError, Incomplete
 from ibkeys.host.replacing.staging import Staged
-from ibkeys.sm.files.opensm_file import OpensmFile
-from ibkeys.store.journal import FileEntry, Operation
+from ibkeys.managers.files.opensm_file import OpensmFile
+from ibkeys.store.journal import FileEntry, RunningOperation
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class StagedFiles(OpensmFiles):
         """Raise when the user asked to stop."""
         self.asked_to_stop()
 
-    def write(self, contents: NewFiles, operation: Operation) -> list[FileEntry]:
+    def write(self, contents: NewFiles, operation: RunningOperation) -> list[FileEntry]:
         """Replace the files. Raises Incomplete if that takes too long, FileError, FileChanged, HostNotReached."""
         self.prepare()
         with ExitStack() as stack:
@@ -56,7 +56,7 @@ class StagedFiles(OpensmFiles):
         self.say("waiting until every OpenSM has read its file")
         return [each.entry for each in self.placed]
 
-    def _stage(self, stack: ExitStack, file: OpensmFile, new: bytes | None, operation: Operation) -> Staged:
+    def _stage(self, stack: ExitStack, file: OpensmFile, new: bytes | None, operation: RunningOperation) -> Staged:
         """Return a new file, complete and on disk, beside the old one, until *stack* is closed."""
         assert new is not None  # none is removed
         self.say(f"writing beside {file.name}")
@@ -89,7 +89,7 @@ class StagedFiles(OpensmFiles):
 
 
 @dataclass(slots=True)
-class FormerStagedFiles(Kind[None], Proof[Found]):
+class FormerStagedFiles(StepKind[None], Proof[Found]):
     """The way back of ``staged`` files: those in place get their former bytes, and their OpenSMs are told. What cannot
     be done for one hinders no other. Neither the user nor a changed subnet manager stops it: there is nothing better to
     go back to. ``look``: proves it."""
@@ -101,7 +101,7 @@ class FormerStagedFiles(Kind[None], Proof[Found]):
     _problems: list[str] = field(default_factory=list)
     _back: list[OpensmFile] = field(default_factory=list)
 
-    def write(self, contents: None, operation: Operation) -> list[FileEntry]:
+    def write(self, contents: None, operation: RunningOperation) -> list[FileEntry]:
         """Give each file its former bytes; its entry says that it has them."""
         for each in reversed(self.staged.placed):
             try:

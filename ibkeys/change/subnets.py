@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from ibkeys.change.interlocks.overtaken import OVERTAKEN
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import Refused
 from ibkeys.store.journal import Journal
 from ibkeys.store.sqlite import guid_text
@@ -21,7 +21,7 @@ KEPT_SUBNET: Final = "subnet"
 """Under this name the journal keeps them."""
 
 
-def ports_that_stay(writer: Writer, found: Topology) -> list[str]:
+def ports_that_stay(writer: ChangeWriter, found: Topology) -> list[str]:
     """Return the GUIDs of the switches of a subnet that a sweep *found*, and of the local port, as the journal keeps
     them."""
     own = writer.fabric.own_guid
@@ -48,7 +48,9 @@ def _is_any_of(ports: Iterable[PortKey], found: Topology) -> bool | None:
     return any((port.node.guid, port.num) in wanted for port in found.ports()) if wanted else None
 
 
-def refuse_elsewhere(writer: Writer, operation: int, found: Topology, planned: Callable[[], Iterable[PortKey]]) -> None:
+def refuse_elsewhere(
+    writer: ChangeWriter, operation: int, found: Topology, planned: Callable[[], Iterable[PortKey]]
+) -> None:
     """Raise Refused (``overtaken``) for an operation that is of another subnet than the one that a sweep *found*: it
     certainly is, or an earlier version of ibkeys began it, which kept nothing of the subnet, and not one of the
     *planned* ports is here. Raises StoreError."""

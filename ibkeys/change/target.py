@@ -16,14 +16,14 @@ from ibkeys.topology.port_id import PortId, PortKey
 
 
 @dataclass(slots=True)
-class Target:
+class PortTarget:
     """A port that may be written, as it was read. ``m_key`` is what a Set carries."""
 
     handle: PortHandle
     m_key: MKey = NO_MKEY
 
     @classmethod
-    def of(cls, handle: PortHandle) -> Target:
+    def of(cls, handle: PortHandle) -> PortTarget:
         """Return the target that *handle* is, with its M_Key; PortInfo of its end port must have been read.
 
         Raises MKeyNeeded as `key_for_set`.

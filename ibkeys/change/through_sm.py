@@ -18,26 +18,26 @@ from typing import Final
 
 from ibkeys.change.consent import Objection
 from ibkeys.change.host_locks import take_host_locks
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import Refused
+from ibkeys.managers.files.opensm_file import OpensmFile, merged
+from ibkeys.managers.files.options_files import REFUSAL, notes_on_idle_hosts, options_file, refuse_strangers
+from ibkeys.managers.instance import Instance
+from ibkeys.managers.machines.machine import Machine
+from ibkeys.managers.opensm.effective_options import EffectiveOption
+from ibkeys.managers.report import SmReport
+from ibkeys.managers.site import MASTER, FoundSms, ReachedHost, Running, find_sms, stale
+from ibkeys.managers.subnet_managers import Manager
 from ibkeys.printable import named
-from ibkeys.sm.files.opensm_file import OpensmFile, merged
-from ibkeys.sm.files.options_files import REFUSAL, notes_on_idle_hosts, options_file, refuse_strangers
-from ibkeys.sm.instance import Instance
-from ibkeys.sm.machines.machine import Machine
-from ibkeys.sm.managers import Manager
-from ibkeys.sm.options import Setting
-from ibkeys.sm.report import SmReport
-from ibkeys.sm.site import MASTER, FoundSms, Reached, Running, find_sms, stale
 
 POLLING: Final = ("polling_retry_number", "sminfo_polling_timeout")
 """The options that tell when a standby takes over."""
-ReadOptions = Callable[[Running, OpensmFile], tuple[Mapping[str, Setting], list[str]]]
+ReadOptions = Callable[[Running, OpensmFile], tuple[Mapping[str, EffectiveOption], list[str]]]
 """Returns the options of an OpenSM that a change depends on, and notes on what is not certain; raises UsageError."""
 
 
 def sms_for(
-    writer: Writer, managers: Sequence[Manager], reached: Sequence[Reached], several_masters: bool = False
+    writer: ChangeWriter, managers: Sequence[Manager], reached: Sequence[ReachedHost], several_masters: bool = False
 ) -> FoundSms:
     """Return what `find_sms` finds, once the lock on every host of an SM that takes part is held.
 
@@ -78,7 +78,7 @@ class ManagedOpensm:
     running: Running
     sm: Manager
     file: OpensmFile
-    options: Mapping[str, Setting]
+    options: Mapping[str, EffectiveOption]
 
     @property
     def machine(self) -> Machine:
@@ -147,8 +147,8 @@ class OpensmManagers:
 
 
 def find_opensms(
-    writer: Writer,
-    reached: Sequence[Reached],
+    writer: ChangeWriter,
+    reached: Sequence[ReachedHost],
     found: Sequence[Manager],
     read: ReadOptions,
     otherwise: str,

@@ -9,7 +9,7 @@ from ibkeys.keys.pkey import PKey
 from ibkeys.topology.enforcement import ENFORCEMENT_BITS, Enforcement
 from ibkeys.topology.port_id import PortId, PortKey
 
-Value = str | int | bool | None
+FieldValue = str | int | bool | None
 """A P_Key or an M_Key's state as text, a bit as true or false, a number; None is nothing there, or not known."""
 Entries = Mapping[int, PKey]
 """Index → P_Key of a table; what is not there is empty."""
@@ -45,14 +45,14 @@ class EnforcementChange:
     peer: PortKey | None = None
 
 
-def value_in_words(value: Value) -> str:
+def value_in_words(value: FieldValue) -> str:
     """Return a value for people: a bit as 0 or 1, as the standard writes it; nothing as ``-``."""
     if value is None:
         return "-"
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
-def change_in_words(kind: str, index: int | None, before: Value, after: Value) -> str:
+def change_in_words(kind: str, index: int | None, before: FieldValue, after: FieldValue) -> str:
     """Return a change of one value for people, without its port."""
     what = f"{kind}[{index}]" if index is not None else kind
     return f"{what}: {value_in_words(before)} -> {value_in_words(after)}"
@@ -66,8 +66,8 @@ class PlannedChange:
     port: PortId
     kind: str
     index: int | None
-    before: Value
-    after: Value
+    before: FieldValue
+    after: FieldValue
 
     def __str__(self) -> str:
         return f"{self.port}: {change_in_words(self.kind, self.index, self.before, self.after)}"

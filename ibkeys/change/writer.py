@@ -20,12 +20,12 @@ from ibkeys.change.next_commands import going_on
 from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import IbkeysError, NoReply, Refused
 from ibkeys.fabric.handle import PortHandle
-from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.live import LiveFabric
 from ibkeys.fabric.subnet_manager import find_subnet_manager
 from ibkeys.host.lock_holder import LockHolder
 from ibkeys.printable import counted
-from ibkeys.store.journal import Journal, Operation
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.journal import Journal, RunningOperation
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.lock import exclusive
 from ibkeys.store.moving_runs import has_run_to_move, move_run
 from ibkeys.store.origin import Origin, this_process
@@ -55,14 +55,14 @@ class Planned(Protocol):
     def ports(self) -> list[Port]:
         """Return the ports whose links are examined before the first Set."""
 
-    def begin(self, journal: Journal, origin: Origin) -> Operation | None:
+    def begin(self, journal: Journal, origin: Origin) -> RunningOperation | None:
         """Return the operation of *journal* that it is, None for a new one."""
 
-    def perform(self, writer: Writer, operation: Operation) -> None:
+    def perform(self, writer: ChangeWriter, operation: RunningOperation) -> None:
         """Make the change; called once, after all checks, while *operation* is open."""
 
 
-class Writer:
+class ChangeWriter:
     """One changing command on one open fabric; use it as a context manager.
 
     With *dry_run* nothing is locked or created, and only Gets are sent. ``sends_keys``: the change puts an M_Key on a
@@ -74,7 +74,7 @@ class Writer:
 
     def __init__(
         self,
-        fabric: Fabric,
+        fabric: LiveFabric,
         command: str,
         consent: Consent | None = None,
         dry_run: bool = False,
@@ -122,12 +122,13 @@ class Writer:
             return lock_holder_of(journal, self.command)
 
     def sweep_for_choice(self, wanted: Wanted, progress: OnFound | None = None) -> Topology:
-        """Sweep to choose the method of a change: the next `sweep` returns the same. Raises as `Fabric.sweep`."""
+        """Sweep to choose the method of a change: the next `sweep` returns the same. Raises as `LiveFabric.sweep`."""
         self._swept = self.fabric.sweep(wanted=wanted, progress=progress)
         return self._swept
 
     def sweep(self, wanted: Wanted | None = None, progress: OnFound | None = None) -> Topology:
-        """Return the sweep that the method of this change was chosen by, once; else sweep. Raises as `Fabric.sweep`."""
+        """Return the sweep that the method of this change was chosen by, once; else sweep. Raises as
+        `LiveFabric.sweep`."""
         found, self._swept = self._swept, None
         return found or self.fabric.sweep(wanted=wanted, progress=progress)
 
@@ -208,7 +209,7 @@ class Writer:
                 left = f"what was set may have taken effect; {describe_open(operation)}"
                 raise ExplainedInterrupt.of(error, "in the middle of a change", left) from None
 
-    def apply_within(self, plan: Planned, operation: Operation) -> None:
+    def apply_within(self, plan: Planned, operation: RunningOperation) -> None:
         """As `apply`, as a part of *operation*, which is open."""
         self.check(plan)
         if plan.pending:
@@ -242,7 +243,7 @@ class Writer:
         return self.fabric.find_changed_links(ports, max_age) if self.looks_at_links else {}
 
     @contextmanager
-    def journaled(self, plan: Planned | None = None) -> Iterator[Operation]:
+    def journaled(self, plan: Planned | None = None) -> Iterator[RunningOperation]:
         """Open the operation of the journal that a change belongs to, as *plan* begins it, or else a new one.
 
         A new one without a record leaves no trace.
@@ -259,12 +260,12 @@ def lock_holder_of(journal: Journal, command: str) -> LockHolder:
     return LockHolder(origin.user, origin.host, command, journal.now(), os.getpid(), journal.identity())
 
 
-def left_open(error: Failed, operation: Operation) -> Failed:
+def left_open(error: Failed, operation: RunningOperation) -> Failed:
     """Let an error say which operation it leaves open, and what the user can do about it."""
     return error.going_on(describe_open(operation), operation=operation.id)
 
 
-def describe_open(operation: Operation) -> str:
+def describe_open(operation: RunningOperation) -> str:
     """Return that *operation* was left open, and what the user can do about it."""
     assert operation.id is not None
     commands = going_on(operation.journal.find(operation.id))

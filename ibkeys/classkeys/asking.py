@@ -33,7 +33,7 @@ and ClassPortInfo only tells zeros of a port with the class from those of a port
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PortQuestion:
     """What one port is to be asked. ``key``: its own, 0 where none is known. ``why_not``: why it is not asked."""
 
     port: Port
@@ -54,7 +54,7 @@ def questions_for(
     not_to_be_trusted: Mapping[Port, str],
     *,
     ask_unkeyed: bool,
-) -> list[Question]:
+) -> list[PortQuestion]:
     """Return what to ask of the end ports among *ports*: one question for each class.
 
     *keys*: class → port GUID → key. *not_to_be_trusted*: ports that get no key, and why. *ask_unkeyed*: ask without a
@@ -73,12 +73,12 @@ def questions_for(
                 key, why_not = NO_CLASS_KEY, NotAsked("withheld", why)
             elif key.is_zero and of.name not in FREE_WITHOUT_KEY and not ask_unkeyed:
                 why_not = NO_KEY_KNOWN
-            questions.append(Question(port, of, key, why_not))
+            questions.append(PortQuestion(port, of, key, why_not))
     return questions
 
 
 def ask_class_keys(
-    client: SmpClient, local: LocalPort, questions: Sequence[Question], pkey_index: int | None = None
+    client: SmpClient, local: LocalPort, questions: Sequence[PortQuestion], pkey_index: int | None = None
 ) -> list[ClassKeyReading]:
     """Ask, and return what was learned, in the order of *questions*. Agents for the classes must be registered.
 
@@ -87,7 +87,7 @@ def ask_class_keys(
     """
     readings: dict[int, ClassKeyReading] = {}
 
-    def task(place: int, question: Question) -> Task:
+    def task(place: int, question: PortQuestion) -> Task:
         readings[place] = yield from _ask(client, local, question, pkey_index)
 
     with client.bounded():
@@ -112,7 +112,7 @@ def way_to(local: LocalPort, port: Port, pkey_index: int | None = None) -> GmpPa
     )
 
 
-def _ask(client: SmpClient, local: LocalPort, question: Question, pkey_index: int | None) -> Task:
+def _ask(client: SmpClient, local: LocalPort, question: PortQuestion, pkey_index: int | None) -> Task:
     port, of = question.port, question.of
     if question.why_not:
         return ClassKeyReading(port, of.name, "not-asked", question.why_not.why, not_asked=question.why_not.kind)
@@ -145,7 +145,7 @@ def _why_absent(of: KeyClass, info: ClassPortInfo) -> str:
 class _Asked:
     """One port that is asked, by one way."""
 
-    def __init__(self, client: SmpClient, question: Question, way: GmpPath) -> None:
+    def __init__(self, client: SmpClient, question: PortQuestion, way: GmpPath) -> None:
         self._client = client
         self._question = question
         self._way = way
@@ -205,7 +205,7 @@ class _Asked:
         return self.reading(*_meaning(info.settings, self._question), info)
 
 
-def _meaning(settings: KeySettings, question: Question) -> tuple[ClassKeyState, str]:
+def _meaning(settings: KeySettings, question: PortQuestion) -> tuple[ClassKeyState, str]:
     name, known = question.of.key_name, not question.key.is_zero
     if settings.key:
         other = known and settings.key != question.key.reveal()

@@ -25,90 +25,90 @@ PROG_NAME: Final = "ibkeys"
 COMPLETE_VARIABLE: Final = "_IBKEYS_COMPLETE"
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """Where a command lives, and what it does in one line (the first line of its help)."""
 
     module: str
     summary: str
 
 
-GROUPS: Final[Mapping[str, Mapping[str, Entry]]] = {
+GROUPS: Final[Mapping[str, Mapping[str, CommandEntry]]] = {
     "Show": {
-        "pkey-show": Entry("partitions.pkey", "Show P_Key tables."),
-        "mkey-show": Entry("mkeys.mkey", "Show M_Key state, ProtectBits, lease and violations."),
-        "port-show": Entry("tools.port", "Show enforcement, capacities and violations of ports."),
-        "classkey-show": Entry(
+        "pkey-show": CommandEntry("partitions.pkey", "Show P_Key tables."),
+        "mkey-show": CommandEntry("mkeys.mkey", "Show M_Key state, ProtectBits, lease and violations."),
+        "port-show": CommandEntry("tools.port", "Show enforcement, capacities and violations of ports."),
+        "classkey-show": CommandEntry(
             "mkeys.classkey",
             "Show CC_Key, VS_Key, N2N manager key and B_Key of ports.",
         ),
-        "host-show": Entry("local.host", "Show this host's keys from its kernel, without root."),
-        "discover": Entry("tools.discover", "Show nodes, ports and links of the whole fabric."),
-        "sm-show": Entry(
+        "host-show": CommandEntry("local.host", "Show this host's keys from its kernel, without root."),
+        "discover": CommandEntry("tools.discover", "Show nodes, ports and links of the whole fabric."),
+        "sm-show": CommandEntry(
             "sm.show",
             "Show master and standby SMs, their files and dangers.",
         ),
-        "why": Entry("partitions.why", "Show whether two ports can talk, or what blocks them."),
-        "matrix": Entry("partitions.matrix", "Show each partition's members, and who can talk to whom."),
+        "why": CommandEntry("partitions.why", "Show whether two ports can talk, or what blocks them."),
+        "matrix": CommandEntry("partitions.matrix", "Show each partition's members, and who can talk to whom."),
     },
     "Check": {
-        "doctor": Entry("tools.doctor", "Check the local InfiniBand stack and suggest fixes."),
-        "audit": Entry("audit.audit", "Check all keys of a fabric, or of a snapshot, by rules."),
-        "report": Entry("audit.report", "Write web pages: audit, matrix, map, changes, journal."),
-        "compare": Entry("partitions.compare", "Compare policy, SM's file, SA and nodes for every port."),
-        "diff": Entry("comparing.diff", "Show what changed between two snapshots."),
-        "history": Entry("comparing.history", "Show when a port's keys or a partition's members changed."),
-        "snapshot": Entry("audit.snapshot", "Save the whole fabric's keys in one file."),
-        "import": Entry("audit.import_files", "Make a snapshot from files that other tools wrote."),
-        "watch": Entry("watch.watch", "Show who tries a wrong key, and where, as it happens."),
-        "export": Entry("audit.export", "Write metrics of the fabric's keys for Prometheus."),
+        "doctor": CommandEntry("tools.doctor", "Check the local InfiniBand stack and suggest fixes."),
+        "audit": CommandEntry("audit.audit", "Check all keys of a fabric, or of a snapshot, by rules."),
+        "report": CommandEntry("audit.report", "Write web pages: audit, matrix, map, changes, journal."),
+        "compare": CommandEntry("partitions.compare", "Compare policy, SM's file, SA and nodes for every port."),
+        "diff": CommandEntry("comparing.diff", "Show what changed between two snapshots."),
+        "history": CommandEntry("comparing.history", "Show when a port's keys or a partition's members changed."),
+        "snapshot": CommandEntry("audit.snapshot", "Save the whole fabric's keys in one file."),
+        "import": CommandEntry("audit.import_files", "Make a snapshot from files that other tools wrote."),
+        "watch": CommandEntry("watch.watch", "Show who tries a wrong key, and where, as it happens."),
+        "export": CommandEntry("audit.export", "Write metrics of the fabric's keys for Prometheus."),
     },
     "Change a port": {
-        "pkey-set": Entry("partitions.pkey", "Write entries of a P_Key table by index."),
-        "pkey-add": Entry("partitions.pkey", "Add P_Keys to a port's table, at free indexes."),
-        "pkey-remove": Entry("partitions.pkey", "Remove P_Keys from a port's table, by value."),
-        "enforce-set": Entry("partitions.enforce", "Switch enforcement of a switch port on or off."),
-        "counters-clear": Entry("tools.counters", "Clear the violation counters."),
-        "mkey-set": Entry("mkeys.mkey", "Set M_Key, ProtectBits or lease of one port."),
+        "pkey-set": CommandEntry("partitions.pkey", "Write entries of a P_Key table by index."),
+        "pkey-add": CommandEntry("partitions.pkey", "Add P_Keys to a port's table, at free indexes."),
+        "pkey-remove": CommandEntry("partitions.pkey", "Remove P_Keys from a port's table, by value."),
+        "enforce-set": CommandEntry("partitions.enforce", "Switch enforcement of a switch port on or off."),
+        "counters-clear": CommandEntry("tools.counters", "Clear the violation counters."),
+        "mkey-set": CommandEntry("mkeys.mkey", "Set M_Key, ProtectBits or lease of one port."),
     },
     "Partitions of the whole fabric": {
-        "policy-check": Entry("partitions.policy", "Check a partition policy (OpenSM's partitions.conf)."),
-        "partition-add": Entry("policies.edit", "Add ports to a partition in a policy, or move them."),
-        "partition-remove": Entry("policies.edit", "Remove ports from a partition in a policy."),
-        "policy-from": Entry("policies.from_fabric", "Write a policy that describes the current fabric."),
-        "policy-diff": Entry("policies.diff", "Compare what two policies mean for the fabric."),
-        "plan": Entry("partitions.plan", "Show what a partition policy would change."),
-        "apply": Entry("partitions.apply", "Apply a plan to the fabric."),
+        "policy-check": CommandEntry("partitions.policy", "Check a partition policy (OpenSM's partitions.conf)."),
+        "partition-add": CommandEntry("policies.edit", "Add ports to a partition in a policy, or move them."),
+        "partition-remove": CommandEntry("policies.edit", "Remove ports from a partition in a policy."),
+        "policy-from": CommandEntry("policies.from_fabric", "Write a policy that describes the current fabric."),
+        "policy-diff": CommandEntry("policies.diff", "Compare what two policies mean for the fabric."),
+        "plan": CommandEntry("partitions.plan", "Show what a partition policy would change."),
+        "apply": CommandEntry("partitions.apply", "Apply a plan to the fabric."),
     },
     "M_Keys of the whole fabric": {
-        "mkey-deploy": Entry("mkeys.rollout", "Give every port of the fabric its first M_Key."),
-        "mkey-rotate": Entry("mkeys.rollout", "Replace the M_Key of every port that has one."),
-        "mkey-remove": Entry("mkeys.rollout", "Remove the M_Key of every port of the fabric."),
-        "mkey-recover": Entry("mkeys.recover", "Recover ports whose M_Key is lost: try keys, or wait."),
-        "keystore": Entry("keystore.group", "List, import, export, encrypt and back up the key store."),
+        "mkey-deploy": CommandEntry("mkeys.rollout", "Give every port of the fabric its first M_Key."),
+        "mkey-rotate": CommandEntry("mkeys.rollout", "Replace the M_Key of every port that has one."),
+        "mkey-remove": CommandEntry("mkeys.rollout", "Remove the M_Key of every port of the fabric."),
+        "mkey-recover": CommandEntry("mkeys.recover", "Recover ports whose M_Key is lost: try keys, or wait."),
+        "keystore": CommandEntry("keystore.group", "List, import, export, encrypt and back up the key store."),
     },
     "Changes that were made": {
-        "journal": Entry("tools.journal", "List the changes that were made."),
-        "undo": Entry("operations.undo", "Take back a change."),
-        "resume": Entry("operations.resume", "Finish an operation that was interrupted or stopped."),
-        "confirm": Entry("operations.confirm", "Confirm a change that was begun with --confirm-within."),
+        "journal": CommandEntry("tools.journal", "List the changes that were made."),
+        "undo": CommandEntry("operations.undo", "Take back a change."),
+        "resume": CommandEntry("operations.resume", "Finish an operation that was interrupted or stopped."),
+        "confirm": CommandEntry("operations.confirm", "Confirm a change that was begun with --confirm-within."),
     },
     "With OpenSM": {
-        "harden": Entry("audit.harden", "Fix what an audit finds, through OpenSM while it runs."),
-        "smkey-rotate": Entry("sm.smkey_rotate", "Set new sm_key and sa_key for all OpenSMs of the subnet."),
-        "sm-repair": Entry("sm.repair", "Rebuild OpenSM's key files after a crash during a change."),
+        "harden": CommandEntry("audit.harden", "Fix what an audit finds, through OpenSM while it runs."),
+        "smkey-rotate": CommandEntry("sm.smkey_rotate", "Set new sm_key and sa_key for all OpenSMs of the subnet."),
+        "sm-repair": CommandEntry("sm.repair", "Rebuild OpenSM's key files after a crash during a change."),
     },
     "Explain and simulate": {
-        "help": Entry("tools.help", "Show the help of a command, or list the commands."),
-        "pkey-check": Entry("tools.explain", "Show whether ports with these P_Keys can talk, and why."),
-        "pkey-explain": Entry("tools.explain", "Explain a P_Key."),
-        "qkey-explain": Entry("tools.explain", "Explain what a Q_Key can be used for."),
-        "decode": Entry("tools.decode", "Decode a MAD or a bare attribute, given in hex."),
-        "sim": Entry("tools.sim", "Serve a simulated subnet to libibumad programs."),
+        "help": CommandEntry("tools.help", "Show the help of a command, or list the commands."),
+        "pkey-check": CommandEntry("tools.explain", "Show whether ports with these P_Keys can talk, and why."),
+        "pkey-explain": CommandEntry("tools.explain", "Explain a P_Key."),
+        "qkey-explain": CommandEntry("tools.explain", "Explain what a Q_Key can be used for."),
+        "decode": CommandEntry("tools.decode", "Decode a MAD or a bare attribute, given in hex."),
+        "sim": CommandEntry("tools.sim", "Serve a simulated subnet to libibumad programs."),
     },
 }
 """The commands by what they are for. Their order is that of every list: help, completion, ibkeys(1), the site."""
 LISTED: Final = {name: entry for group in GROUPS.values() for name, entry in group.items()}
-COMMANDS: Final = {**LISTED, "completion": Entry("tools.completion", "Print the completion script of a shell.")}
+COMMANDS: Final = {**LISTED, "completion": CommandEntry("tools.completion", "Print the completion script of a shell.")}
 """All commands: the listed ones, and `completion`, which a user types once or a package runs."""
 FIRST: Final[Mapping[str, Sequence[str]]] = {
     "start": ("doctor", "audit", "report"),
@@ -225,7 +225,7 @@ def _unknown(first: str, joined: str) -> Exception:
     """Return the error for a first word that names no command, alone or *joined* to the second."""
     from ibkeys.cli.renamed import RENAMED
     from ibkeys.errors import UsageError
-    from ibkeys.near import did_you_mean, did_you_mean_one_of
+    from ibkeys.similar_names import did_you_mean, did_you_mean_one_of
 
     for old in (first, joined):
         if old in RENAMED:

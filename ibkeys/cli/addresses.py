@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ibkeys.cli import typed
-from ibkeys.cli.options import Kind
+from ibkeys.cli.options import AddressKinds
 from ibkeys.errors import AddressError, EncodeError, UsageError
 from ibkeys.keys.guid import is_set_of_guids, is_spelled_as_guid
 from ibkeys.keys.number import parse_number, quoted
@@ -23,7 +23,7 @@ class GivenPort(NamedTuple):
     portnum: int | None
 
 
-def given_port(words: Sequence[str], kind: Kind, every_port: bool = False) -> GivenPort:
+def given_port(words: Sequence[str], kind: AddressKinds, every_port: bool = False) -> GivenPort:
     """Return the port of ``[ADDR] [PORTNUM]``. Raises UsageError, AddressError."""
     if len(words) > 2:
         # Not repeated: this word may be a key.
@@ -44,7 +44,7 @@ class GivenSet(NamedTuple):
     numbers: frozenset[int] | None
 
 
-def given_set(words: Sequence[str], kind: Kind) -> GivenSet | None:
+def given_set(words: Sequence[str], kind: AddressKinds) -> GivenSet | None:
     """Return the ports of ``ADDR [PORTNUMS]`` where ADDR may stand for several nodes: after -N a name with wildcards or
     a folded set (``stage[1-48]``), after -G such a set of GUIDs (``0x0002c903000[48208,4823c]``). PORTNUMS are written
     as ``1-2,5``. None for all else. Raises UsageError, AddressError."""
@@ -63,7 +63,7 @@ def given_set(words: Sequence[str], kind: Kind) -> GivenSet | None:
     return GivenSet(word, _parse_portnums(numbers[0]) if numbers else None)
 
 
-def parse_address(text: str | None, kind: Kind) -> Address | None:
+def parse_address(text: str | None, kind: AddressKinds) -> Address | None:
     """Return the address that *text* is, by the option given; without one it is a LID. None is the local port."""
     from ibkeys.client.address import NameAddress, parse_guid, parse_lid, parse_route
 
@@ -105,7 +105,7 @@ def _parse_portnums(text: str) -> frozenset[int]:
     return frozenset(numbers)
 
 
-def _letter(kind: Kind) -> str:
+def _letter(kind: AddressKinds) -> str:
     flags = {"L": kind.lid, "D": kind.direct, "G": kind.guid, "N": kind.name}
     given = [letter for letter, is_given in flags.items() if is_given]
     if len(given) > 1:

@@ -21,11 +21,11 @@ from ibkeys.errors import Refused, UsageError
 
 if TYPE_CHECKING:
     from ibkeys.change.consent import Objection, Question
-    from ibkeys.change.method import Choice
+    from ibkeys.change.method import MethodChoice
     from ibkeys.change.plan import Plan
-    from ibkeys.change.writer import Writer
+    from ibkeys.change.writer import ChangeWriter
     from ibkeys.fabric.handle import PortHandle
-    from ibkeys.fabric.live import Fabric
+    from ibkeys.fabric.live import LiveFabric
 
 _ASKED: Final = "confirmation"
 
@@ -34,7 +34,7 @@ _ASKED: Final = "confirmation"
 class ShownChange(ABC):
     """A change of the fabric as one command shows, makes and reports it; `carry_out` is the frame of all of them."""
 
-    writer: Writer
+    writer: ChangeWriter
     plan: Plan
     consent: Changing
     format: str
@@ -107,7 +107,7 @@ class ShownChange(ABC):
         """Say the outcome for the change, *applied* or not, and return the exit code."""
 
 
-def writer_of(fabric: Fabric, command: str, consent: Changing, goes_on: int | None = None) -> Writer:
+def writer_of(fabric: LiveFabric, command: str, consent: Changing, goes_on: int | None = None) -> ChangeWriter:
     """Return the writer of a changing command, with what the user agreed to, and what the journal says was asked for.
     Each operation that is open is named on standard error, but for the one that it *goes_on* with. A new operation
     names those of its own kind later, or is refused for them.
@@ -116,14 +116,14 @@ def writer_of(fabric: Fabric, command: str, consent: Changing, goes_on: int | No
     """
     from ibkeys.change.consent import Consent
     from ibkeys.change.open_operations import notes_on_open
-    from ibkeys.change.writer import Writer
+    from ibkeys.change.writer import ChangeWriter
     from ibkeys.store.journal import Journal
 
     with Journal.read(fabric.stores.journal) as journal:
         for text in notes_on_open(journal, command, goes_on):
             exits.note(text)
     agreed = Consent(consent.force, frozenset(consent.override))
-    return Writer(fabric, command, agreed, consent.dry_run, given_options(), goes_on)
+    return ChangeWriter(fabric, command, agreed, consent.dry_run, given_options(), goes_on)
 
 
 def say_would_be_refused(objections: Iterable[Objection]) -> None:
@@ -162,14 +162,14 @@ def confirm(
             raise Refused("nothing was changed: the answer was not yes", _ASKED)
 
 
-def require_typed_method(consent: Changing, choice: Choice | None) -> None:
+def require_typed_method(consent: Changing, choice: MethodChoice | None) -> None:
     """Raise Refused if ibkeys chose the method of a change and cannot ask whether it is meant: with --yes, or without a
     terminal. A dry run needs no answer. *choice*: None if the user chose the method."""
     if choice is not None and not consent.dry_run and (consent.yes or not is_a_terminal()):
         raise choice.refuse_untyped()
 
 
-def show_method(put: Callable[[str], None], method: str, choice: Choice | None) -> None:
+def show_method(put: Callable[[str], None], method: str, choice: MethodChoice | None) -> None:
     """Write by which *method* a change is made, where that was not typed: with its *choice*, or from the site file."""
     if choice is not None:
         put(f"method: {choice}")
@@ -215,7 +215,7 @@ class Missing:
 
 
 def change_port(
-    document: Document, asked: AskedChange, given: GivenPort, make_plan: Callable[[Writer, PortHandle], Plan]
+    document: Document, asked: AskedChange, given: GivenPort, make_plan: Callable[[ChangeWriter, PortHandle], Plan]
 ) -> int:
     """Carry out a command that changes the port that was *given*, as `change`."""
     with open_fabric(asked.where, changing=True) as fabric:
@@ -223,10 +223,10 @@ def change_port(
 
 
 def change(
-    fabric: Fabric,
+    fabric: LiveFabric,
     document: Document,
     asked: AskedChange,
-    make_plan: Callable[[Writer], Plan],
+    make_plan: Callable[[ChangeWriter], Plan],
     missing: Missing | None = None,
 ) -> int:
     """Carry out the command that writes *document*, and return its exit code: 0 done or nothing to do; of a dry run 1

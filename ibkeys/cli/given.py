@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 from click.core import ParameterSource
 
-from ibkeys.cli.types import Number, Via
+from ibkeys.cli.types import NumberType, ViaType
 from ibkeys.errors import UsageError
 
 _ELSEWHERE: Final = frozenset({"yes", "force", "override", "format", "verbose", "debug", "pcap"})
@@ -60,7 +60,7 @@ def given_options() -> tuple[str, ...]:
 
 def _in_words(param: click.Option, value: Any) -> str:
     name = next((each for each in param.opts if each.startswith("--")), param.opts[0])
-    shows = isinstance(param.type, Number | Via | click.Choice) or param.name in _PLAIN
+    shows = isinstance(param.type, NumberType | ViaType | click.Choice) or param.name in _PLAIN
     return name if param.is_flag or not shows else f"{name} {value}"
 
 

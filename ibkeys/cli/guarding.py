@@ -18,7 +18,7 @@ from ibkeys.errors import UsageError
 if TYPE_CHECKING:
     from ibkeys.change.confirming.guardian import Guardian
     from ibkeys.change.interrupts import Interrupts
-    from ibkeys.fabric.live import Fabric
+    from ibkeys.fabric.live import LiveFabric
     from ibkeys.store.paths import StorePaths
 
 _OF_A_PROCESS: Final = "/dev/stdin", "/dev/fd", "/proc"
@@ -71,7 +71,7 @@ def command_for_child(
 
 
 def _refuse_closed_store(where: Where, path: Path | None) -> None:
-    from ibkeys.store.keys.keystore import is_encrypted
+    from ibkeys.store.keystore.keystore import is_encrypted
 
     if path is not None and is_encrypted(path) and not (where.keystore_passphrase or "").startswith("@"):
         raise UsageError(
@@ -145,7 +145,7 @@ def wait_for_enter(interrupts: Interrupts) -> Callable[[float], bool]:
     return wait
 
 
-def keep_opened(guardian: Guardian, where: Where, fabric: Fabric) -> None:
+def keep_opened(guardian: Guardian, where: Where, fabric: LiveFabric) -> None:
     """Let *guardian* have the local port that was opened, and the M_Key that was typed; one in a file is read again."""
     if not fabric.is_simulated:
         local = fabric.local()

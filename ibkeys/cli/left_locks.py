@@ -10,7 +10,7 @@ from ibkeys.cli.opening import journal_of
 from ibkeys.cli.options import Where
 
 if TYPE_CHECKING:
-    from ibkeys.sm.hosts import SmHost
+    from ibkeys.managers.hosts import SmHost
 
 
 def remove_left_locks(where: Where, command: str, hosts: Sequence[SmHost]) -> None:

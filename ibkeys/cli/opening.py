@@ -14,7 +14,7 @@ import ibkeys
 from ibkeys.cli import exits
 from ibkeys.cli.config import DEFAULT_CONFIG, DEFAULT_NAME_MAP, Config, read_config
 from ibkeys.cli.given import is_from_environment, is_from_site, is_typed
-from ibkeys.cli.options import AskSa, Store, Where
+from ibkeys.cli.options import AskSa, StoreOptions, Where
 from ibkeys.cli.screen.lines import keep_whole
 from ibkeys.cli.secrets import check_passphrase_option, read_key, read_passphrase
 from ibkeys.cli.site import refuse_other_subnet
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.scripting import Fabric
     from ibkeys.source import Source
-    from ibkeys.store.keys.keystore import KeyStore
+    from ibkeys.store.keystore.keystore import KeyStore
     from ibkeys.store.paths import StorePaths
     from ibkeys.topology.model import Topology
     from ibkeys.umad.port import UmadPort
@@ -141,7 +141,7 @@ def _know_more(where: Where, fabric: Fabric) -> None:
 
 def what_host_knows(where: Where) -> list[str]:
     """Return what this host knows that may open ports which do not answer, beside the key files that are used."""
-    from ibkeys.host.opensm_here import describe_locked_out
+    from ibkeys.managers.opensm.on_this_host import describe_locked_out
 
     return describe_locked_out(Path(where.security_keys) if where.security_keys else None)
 
@@ -162,13 +162,13 @@ def journal_of(where: Where) -> Path:
 
 
 @contextmanager
-def open_keystore(options: Store | Where, command: str, changing: bool = False) -> Iterator[KeyStore]:
+def open_keystore(options: StoreOptions | Where, command: str, changing: bool = False) -> Iterator[KeyStore]:
     """Open the key store that the options mean, without a fabric; a *changing* command makes it and holds its lock.
 
     Raises UsageError for one that would be in memory, because nothing in it would be kept.
     """
-    from ibkeys.store.keys.keystore import KeyStore
-    from ibkeys.store.keys.sealing import Passphrase
+    from ibkeys.store.keystore.keystore import KeyStore
+    from ibkeys.store.keystore.sealing import Passphrase
     from ibkeys.store.lock import exclusive
     from ibkeys.store.private_files import is_there
 
@@ -183,7 +183,7 @@ def open_keystore(options: Store | Where, command: str, changing: bool = False) 
             yield store
 
 
-def keystore_path(options: Store | Where) -> Path | None:
+def keystore_path(options: StoreOptions | Where) -> Path | None:
     """Return the key store's file; None when it is in memory."""
     from ibkeys.umad import sim_spec
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ibkeys.cli.documents.field import NOTHING, Document, Field, Row, Rows
+from ibkeys.cli.documents.field import NOTHING, CsvRows, Document, Field, JsonRow
 from ibkeys.cli.exits import clean, write, write_each, write_exact
 from ibkeys.cli.screen.colour import Painted, paint
 from ibkeys.cli.screen.lines import keep_whole, width_of
-from ibkeys.cli.screen.tables import JOINED, Cell, Line, laid_out
+from ibkeys.cli.screen.tables import JOINED, Cell, CellLine, laid_out
 
 UNREADABLE: Final = "?"
 
@@ -25,7 +25,7 @@ def write_json(document: Document, content: Mapping[str, Any]) -> None:
 
 
 def write_document(
-    format: str, document: Document, content: Callable[[], Mapping[str, Any]], rows: Iterable[Row]
+    format: str, document: Document, content: Callable[[], Mapping[str, Any]], rows: Iterable[JsonRow]
 ) -> bool:
     """Write for a program what a command has found, and return True: *content* as JSON, or *rows* as CSV, with the
     columns that the document has. Any other *format* is for people: write nothing, and return False."""
@@ -46,12 +46,12 @@ def write_json_items(items: Iterable[Mapping[str, Any]]) -> None:
         separator = ","
 
 
-def write_rows(declared: Rows, rows: Iterable[Row]) -> None:
+def write_rows(declared: CsvRows, rows: Iterable[JsonRow]) -> None:
     """Write *rows* as CSV, with the columns that are *declared*."""
     write_csv(declared.columns, rows)
 
 
-def write_csv(columns: Sequence[str], rows: Iterable[Row]) -> None:
+def write_csv(columns: Sequence[str], rows: Iterable[JsonRow]) -> None:
     """Write a header and one line for each row, as it comes; None is an empty field, true and false are 1 and 0. Of a
     value that is an object each part may have a column: ``peer_port`` for ``port`` of ``peer``.
 
@@ -75,7 +75,7 @@ class _Lines:
         write_exact(line.removesuffix("\r\n"))
 
 
-def _flat(row: Row) -> dict[str, Any]:
+def _flat(row: JsonRow) -> dict[str, Any]:
     """Return *row*, and each part of its values that are objects."""
     objects = [(key, value) for key, value in row.items() if isinstance(value, dict)]
     return {f"{key}_{part}": value for key, parts in objects for part, value in parts.items()} | dict(row)
@@ -111,7 +111,7 @@ def write_table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     write_each(table_lines(titles, rows))
 
 
-def write_columns(fields: Sequence[Field], rows: Iterable[Row]) -> None:
+def write_columns(fields: Sequence[Field], rows: Iterable[JsonRow]) -> None:
     """Write a table of those *fields* that have a title."""
     shown = [field for field in fields if field.title]
     cells = ([field.cell(row) for field in shown] for row in rows)
@@ -137,19 +137,19 @@ def _is_number(text: str) -> bool:
 
 def _lines(value: Any) -> Cell:
     if isinstance(value, str):
-        return (Line(clean(value)),)
+        return (CellLine(clean(value)),)
     if isinstance(value, list):
-        return tuple(map(_line, value)) or (Line(""),)
+        return tuple(map(_line, value)) or (CellLine(""),)
     return (_line(value),)
 
 
-def _line(value: Any) -> Line:
+def _line(value: Any) -> CellLine:
     if isinstance(value, Painted):
-        return Line(_cell(value.value), value.role)
+        return CellLine(_cell(value.value), value.role)
     if isinstance(value, OneLine):
         parts = tuple((_cell(each.value), each.role) for each in value.values)
-        return Line(JOINED.join(text for text, _ in parts), parts=parts)
-    return Line(_cell(value))
+        return CellLine(JOINED.join(text for text, _ in parts), parts=parts)
+    return CellLine(_cell(value))
 
 
 def _cell(value: Any) -> str:
@@ -169,7 +169,7 @@ def write_details(heading: str, pairs: Iterable[tuple[str, Any]]) -> None:
         write(f"  {name + ':':<{width + 1}} {paint(line.text, line.role)}", hang=width + 4)
 
 
-def heading_of(row: Row) -> str:
+def heading_of(row: JsonRow) -> str:
     """Return the line that names a port: ``leaf 1 (switch 0x0002c90300a1b2c3) port 3, LID 5``. No line breaks the name
     of its node."""
     keep_whole([row["node_desc"]])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
 from ibkeys.cli.addresses import GivenPort, GivenSet, given_port, given_set
-from ibkeys.cli.documents.field import Document, Field, Row, parts_of
+from ibkeys.cli.documents.field import Document, Field, JsonRow, parts_of
 from ibkeys.cli.exits import write
 from ibkeys.cli.listing.causes import say_by_cause
 from ibkeys.cli.listing.filters import PortFilter
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ibkeys.fabric.readable_port import ReadablePort
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.reach.reach import Reach
-    from ibkeys.reach.why import Check
+    from ibkeys.reach.why import PacketCheck
     from ibkeys.scripting import Fabric
     from ibkeys.source import Source
     from ibkeys.topology.model import Topology, Trouble
@@ -196,7 +196,7 @@ def show(
     sheet: Sheet,
     fields: Sequence[Field],
     asked: ShownPorts,
-    in_table: Callable[[Row], bool] = lambda row: True,
+    in_table: Callable[[JsonRow], bool] = lambda row: True,
 ) -> int:
     """Render a sheet and return the exit code. *fields*: those of a port, without its identity. *in_table*: what the
     table of a sweep lists; ports of which all columns say the same are one row of it where that was asked for.
@@ -220,7 +220,7 @@ def show(
     return finish(sheet.errors, format, names, asked.listing.each)
 
 
-def write_ports(fields: Sequence[Field], rows: Sequence[Row], names: FoldedNames, folded: bool) -> None:
+def write_ports(fields: Sequence[Field], rows: Sequence[JsonRow], names: FoldedNames, folded: bool) -> None:
     """Write a table of ports, with those *fields* that have a title: a row for each port, or *folded* one for all that
     have the same values."""
     shown = [field for field in fields if field.title]
@@ -235,7 +235,7 @@ NAMING: Final = ("Node", "GUID", "Port", "LID")
 """Titles of the columns that name a port."""
 
 
-def naming(row: Row) -> list[Any]:
+def naming(row: JsonRow) -> list[Any]:
     """Return the cells that name a port. No line breaks its node's name."""
     keep_whole([row["node_desc"]])
     return [row["node_desc"], row["node_guid"], row["port"], row["lid"]]
@@ -276,7 +276,7 @@ def values_of(read: object | None, names: Iterable[str]) -> dict[str, Any]:
     return {name: getattr(read, name) if read is not None else None for name in names}
 
 
-def stop_document(stop: Check) -> dict[str, Any]:
+def stop_document(stop: PacketCheck) -> dict[str, Any]:
     """Return a switch port that stops packets, as the contract has it."""
     return {**stop.port.identity(), "direction": stop.direction, "pkey": str(stop.p_key)}
 
@@ -311,9 +311,9 @@ def write_unreached(unreached: int) -> None:
 @contextmanager
 def progress_bar(where: Where) -> Iterator[OnFound | None]:
     """Yield what a sweep tells its progress to; None if nobody watches."""
-    from ibkeys.cli.screen.progress import Progress
+    from ibkeys.cli.screen.progress import ProgressLine
 
-    with Progress(not where.debug) as progress:
+    with ProgressLine(not where.debug) as progress:
         progress.show("reading the fabric")
         told = progress.is_drawing
         yield (lambda nodes, ports: progress.show(f"reading: {nodes} nodes, {ports} ports")) if told else None

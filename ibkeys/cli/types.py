@@ -40,7 +40,7 @@ class _Word(_ParamType, ABC):
 _NEGATIVE: Final = re.compile(r"-[0-9]+")
 
 
-class Number(_Word):
+class NumberType(_Word):
     """A number, ``0x...`` or decimal without a leading zero, in *least*..*most*."""
 
     name = "number"
@@ -113,7 +113,7 @@ class NearChoice(_Choice):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the word. Raises click.BadParameter."""
-        from ibkeys.near import did_you_mean
+        from ibkeys.similar_names import did_you_mean
 
         try:
             return super().convert(value, param, ctx)
@@ -140,7 +140,7 @@ class Duration(_Word):
 DURATION: Final = Duration()
 
 
-class Via(_Word):
+class ViaType(_Word):
     """A way to the fabric: ``auto``, ``direct``, ``opensm``, or ``ufm:URL``."""
 
     name = "way"

@@ -20,8 +20,8 @@ from ibkeys.mad.const import MAD_SIZE, REPORT, SUBN_ADM, AttributeID, Method
 from ibkeys.mad.inform import ReportNotice
 from ibkeys.mad.notice import Notice
 from ibkeys.mad.sa import SA_CLASS_VERSION, SA_HEADER_SIZE, SaHeader
-from ibkeys.umad.around import PortAround
 from ibkeys.umad.port import Incoming, UmadPort
+from ibkeys.umad.wrapped_port import WrappedPort
 
 MOST_WAITING: Final = 65_536
 """Reports that are kept until they are taken; of more only the number is kept."""
@@ -34,7 +34,7 @@ _TAKEN: Final = frozenset({errno.EPERM, errno.EINVAL, errno.EBUSY})
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class TrapReport:
     """A trap, as the SA told of it.
 
     ``notice``: without the M_Key that trap 256 quotes, which is nowhere in this object. ``issuer_gid``: of the port
@@ -52,7 +52,7 @@ class Report:
         return self.notice.trap_number
 
 
-class ReportPort(PortAround):
+class ReportPort(WrappedPort):
     """A port around *inner* that answers and keeps the Reports which the SA at ``sm_lid`` sends.
 
     Its `recv` returns what is not a Report, so it may return [] before the time is over. Reports of other senders are
@@ -67,7 +67,7 @@ class ReportPort(PortAround):
         self._pkey_index = pkey_index
         self._path: GmpPath | None = None
         self._is_registered = False
-        self._waiting: deque[Report] = deque()
+        self._waiting: deque[TrapReport] = deque()
         self.seen: OrderedDict[tuple[int, bytes, bytes], float] = OrderedDict()
 
     def expect(self, sm_lid: int) -> None:
@@ -77,7 +77,7 @@ class ReportPort(PortAround):
         self.sm_lid = sm_lid
         self.seen.clear()
 
-    def take(self) -> list[Report]:
+    def take(self) -> list[TrapReport]:
         """Return the Reports that have come since the last call, in their order. Receives nothing."""
         taken = list(self._waiting)
         self._waiting.clear()
@@ -123,7 +123,7 @@ class ReportPort(PortAround):
         elif len(self._waiting) >= MOST_WAITING:
             self.lost += 1
         else:
-            self._waiting.append(Report(reported.notice, reported.issuer_gid, came.lid, now))
+            self._waiting.append(TrapReport(reported.notice, reported.issuer_gid, came.lid, now))
 
     def _is_repeat(self, key: tuple[int, bytes, bytes], now: float) -> bool:
         seen = self.seen

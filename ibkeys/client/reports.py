@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Final, Self
 
-from ibkeys.client.report_port import Report, ReportPort, reports_taken
+from ibkeys.client.report_port import ReportPort, TrapReport, reports_taken
 from ibkeys.client.sa import SaClient
 from ibkeys.client.smp import Timing
 from ibkeys.errors import IbkeysError, MadStatusError, SendRefused, TransportError, Unreachable
@@ -94,7 +94,7 @@ class Subscriber:
             raise
         self._plan(self._renew_every)
 
-    def poll(self, timeout: float) -> list[Report]:
+    def poll(self, timeout: float) -> list[TrapReport]:
         """Return the Reports that came, as soon as there are any; [] when none came in *timeout* seconds.
 
         Renews what is due, and tries again where ``trouble`` is; while no SA answers it may take longer than *timeout*

@@ -38,10 +38,10 @@ from ibkeys.mad.sa import (
 WINDOW: Final = 64
 """Segments that may be on their way after the first acknowledgement, as the kernel's receiver allows."""
 MAX_SEGMENTS: Final = 1 << 20
-"""200 MB, unless the user of a `Receiver` says otherwise."""
+"""200 MB, unless the user of a `RmppReceiver` says otherwise."""
 
 
-class Receiver:
+class RmppReceiver:
     """One transfer. Feed `take` with the segments of one TransactionID; send what it returns to where they came from.
 
     ``progress`` counts segments that were new. `answer` is the data when ``is_complete``. *max_segments*: a longer

@@ -20,7 +20,7 @@ from ibkeys.arguments import given
 from ibkeys.client.gmp import GmpPath, gmp_path
 from ibkeys.client.in_flight import GRACE
 from ibkeys.client.limits import Limits
-from ibkeys.client.rmpp import Receiver
+from ibkeys.client.rmpp import RmppReceiver
 from ibkeys.client.scheduler import BREATH, NO_ROOM
 from ibkeys.client.smp import Timing
 from ibkeys.client.statistics import Statistics
@@ -94,7 +94,7 @@ class SaClient:
     statistics: Statistics = field(default_factory=Statistics)
     _way: tuple[GmpPath, int] | None = None
     _tid: int = field(default_factory=lambda: random.getrandbits(31))
-    _finished: dict[int, Receiver] = field(default_factory=dict)
+    _finished: dict[int, RmppReceiver] = field(default_factory=dict)
     _came: deque[Incoming] = field(default_factory=deque)
 
     def class_port_info(self) -> ClassPortInfo:
@@ -255,7 +255,9 @@ class SaClient:
         """Receive the segments that follow, and return the data of all of them."""
         tid = int.from_bytes(came.mad[at.TID])
         limits = self.limits
-        receiver = Receiver(max_segments=limits.sa_size * 1_000_000 // SA_DATA_SIZE, too_long=limits.reached("sa_size"))
+        receiver = RmppReceiver(
+            max_segments=limits.sa_size * 1_000_000 // SA_DATA_SIZE, too_long=limits.reached("sa_size")
+        )
         end = self._umad.now() + limits.sa_time
         self._send_back(receiver.take(came.mad), came, path)
         while receiver.failure is None and not receiver.is_complete:

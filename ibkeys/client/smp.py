@@ -29,7 +29,7 @@ from ibkeys.mad.smp import HEADER_SIZE, build_smp, get_template
 from ibkeys.umad.port import ETIMEDOUT, Incoming, Outgoing, UmadPort, receiver
 
 Route = DirectedAddress | LidAddress
-Outcome = bytes | IbkeysError
+SmpOutcome = bytes | IbkeysError
 Task = Generator[Request | list[Request], Any, Any]
 _NO_DATA: Final = bytes(64)
 _NO_KEY: Final = bytes(8)
@@ -331,7 +331,7 @@ class _Waiting:
     def __init__(self, task: Task, requests: Sequence[Request]) -> None:
         self.task = task
         self.missing = len(requests)
-        self.outcomes: list[Outcome | list[Outcome] | None] = [None] * self.missing
+        self.outcomes: list[SmpOutcome | list[SmpOutcome] | None] = [None] * self.missing
 
 
 def _is_keyed(mad: bytes) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ibkeys.client.request import Envelope
-from ibkeys.client.smp import Outcome, SmpClient, Task
+from ibkeys.client.smp import SmpClient, SmpOutcome, Task
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.links.gmps import LinkGmps
 from ibkeys.discovery.tables import gets_to, read_guid_info, read_p_key_tables, read_virtualization
@@ -61,7 +61,7 @@ class PortReader:
         node = own.node
         asked: list[type[Attribute]] = [NodeDescription, SwitchInfo] if node.is_switch else [NodeDescription]
         gets = self._gets(own)
-        answers: list[Outcome] = yield [gets.ask(attribute) for attribute in asked]
+        answers: list[SmpOutcome] = yield [gets.ask(attribute) for attribute in asked]
         for attribute, answer in zip(asked, answers, strict=True):
             if isinstance(answer, IbkeysError):
                 self.found.troubles.append(Trouble.of(own, attribute.name, answer))
@@ -74,7 +74,7 @@ class PortReader:
     def read_ports(self, ports: Sequence[Port]) -> Task:
         """Task: read PortInfo of *ports*, external ports of one switch, and what else is wanted of them."""
         gets = self._gets(ports[0])
-        infos: list[Outcome] = yield gets.ask_each(PortInfo, [port.num for port in ports])
+        infos: list[SmpOutcome] = yield gets.ask_each(PortInfo, [port.num for port in ports])
         for port, info in zip(ports, infos, strict=True):
             if isinstance(info, IbkeysError):
                 self.found.troubles.append(Trouble.of(port, PortInfo.name, info))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ibkeys.client.request import Envelope
-from ibkeys.client.smp import Outcome, SmpClient, Task
+from ibkeys.client.smp import SmpClient, SmpOutcome, Task
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply
 from ibkeys.mad.attributes import Attribute, GUIDInfo, PKeyTable, PortInfo
 from ibkeys.mad.const import GUIDS_PER_BLOCK, P_KEYS_PER_BLOCK, MadStatus
@@ -44,7 +44,7 @@ def read_p_key_tables(ports: Sequence[Port], gets: Envelope) -> Task:
     problems: list[tuple[Port, IbkeysError]] = []
     for start in range(0, len(ports), at_once):
         some = ports[start : start + at_once]
-        tables: list[Outcome] = yield from _read_tables(
+        tables: list[SmpOutcome] = yield from _read_tables(
             gets, PKeyTable, [p_key_modifier(port, 0) for port in some], blocks
         )
         for port, table in zip(some, tables, strict=True):
@@ -134,7 +134,7 @@ def _read_tables(gets: Envelope, attribute: type[Attribute], firsts: Sequence[in
     if 0 < len(firsts) * blocks <= AT_ONCE:  # nearly all
         outcomes = yield gets.ask_each(attribute, [first + block for first in firsts for block in range(blocks)])
         return [_table(outcomes[at : at + blocks]) for at in range(0, len(outcomes), blocks)]
-    tables: list[Outcome] = []
+    tables: list[SmpOutcome] = []
     for first in firsts:
         tables.append((yield from _read_table(gets, attribute, first, blocks)))
     return tables
@@ -154,7 +154,7 @@ def _read_table(gets: Envelope, attribute: type[Attribute], first: int, blocks: 
     return b"".join(whole)
 
 
-def _table(outcomes: Sequence[Outcome]) -> Outcome:
+def _table(outcomes: Sequence[SmpOutcome]) -> SmpOutcome:
     """Return the bytes of consecutive blocks, or the first error among them."""
     blocks: list[bytes] = []
     for outcome in outcomes:

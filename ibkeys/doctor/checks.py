@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ibkeys.doctor.host import check_security_keys, check_this_host, folders_with_keys
+from ibkeys.doctor.host_facts import check_key_files
 from ibkeys.doctor.local_port import check_local_port
 from ibkeys.doctor.stores import check_stores
 from ibkeys.errors import IbkeysError, StoreError
-from ibkeys.host.check import check_key_files
-from ibkeys.host.facts import host_facts, key_files_in
+from ibkeys.managers.host_facts import host_facts, key_files_in
 from ibkeys.umad import probe
-from ibkeys.umad.probe import Check
+from ibkeys.umad.probe import ProbeResult
 
 if TYPE_CHECKING:
-    from ibkeys.fabric.live import Fabric
+    from ibkeys.fabric.live import LiveFabric
     from ibkeys.store.paths import StorePaths
 
 
@@ -33,21 +33,21 @@ class Examined:
 
     simulated: str
     security_keys: Path | None
-    open_fabric: Callable[[], AbstractContextManager[Fabric]]
+    open_fabric: Callable[[], AbstractContextManager[LiveFabric]]
     stores: Callable[[], StorePaths]
     host_knows: Callable[[], Sequence[str]]
 
 
-def check_devices(examined: Examined) -> Iterator[Check]:
+def check_devices(examined: Examined) -> Iterator[ProbeResult]:
     """Yield the checks of libibumad, the kernel module and the devices."""
     if examined.simulated:
         about = f"a simulated subnet ({examined.simulated}); devices of this host are not examined"
-        yield Check("backend", True, about)
+        yield ProbeResult("backend", True, about)
     else:
         yield from probe.probe()
 
 
-def check_subnet(examined: Examined) -> Iterator[Check]:
+def check_subnet(examined: Examined) -> Iterator[ProbeResult]:
     """Yield the checks of key files, this host's OpenSMs, the local port, its subnet manager and the stores."""
     folders = [examined.security_keys] if examined.security_keys is not None else []
     for folder in folders:
@@ -63,12 +63,12 @@ def check_subnet(examined: Examined) -> Iterator[Check]:
             yield from check_local_port(fabric, examined.host_knows)
             yield from check_stores(fabric.stores, folders)
     except StoreError as error:
-        yield Check("local port", None, "not checked: a file that is needed cannot be used")
+        yield ProbeResult("local port", None, "not checked: a file that is needed cannot be used")
         if examined.simulated:
-            yield Check("store", False, str(error))
+            yield ProbeResult("store", False, str(error))
         else:
             yield from check_stores(examined.stores(), folders)
     except IbkeysError as error:
-        yield Check("local port", False, str(error))
+        yield ProbeResult("local port", False, str(error))
         if not examined.simulated:
             yield from check_stores(examined.stores(), folders)

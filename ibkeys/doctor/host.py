@@ -7,28 +7,28 @@ from contextlib import suppress
 from pathlib import Path
 
 from ibkeys.apply.opensm.former_managers import check_managers_elsewhere
+from ibkeys.doctor.host_facts import check_host
 from ibkeys.errors import IbkeysError, StoreError
-from ibkeys.host.check import check_host
-from ibkeys.host.facts import HostFacts
 from ibkeys.host.host_files import THIS_HOST
-from ibkeys.host.opensm_here import own_socket
+from ibkeys.managers.host_facts import HostFacts
+from ibkeys.managers.lock_checks import check_locks
+from ibkeys.managers.opensm.on_this_host import own_socket
+from ibkeys.managers.policy_checks import check_policy
+from ibkeys.managers.report import look_at_host, with_ports
 from ibkeys.printable import counted
-from ibkeys.sm.lock_checks import check_locks
-from ibkeys.sm.policy_checks import check_policy
-from ibkeys.sm.report import look_at_host, with_ports
 from ibkeys.store.journal import Journal
 from ibkeys.store.opensm import MKEY_FILE, read_key_files
-from ibkeys.umad.probe import Check
+from ibkeys.umad.probe import ProbeResult
 
 
-def check_security_keys(folder: Path) -> Iterator[Check]:
+def check_security_keys(folder: Path) -> Iterator[ProbeResult]:
     """Yield the check of a folder of key files that is used."""
     try:
         files = read_key_files(folder)
     except IbkeysError as error:
-        yield Check("security keys", False, str(error))
+        yield ProbeResult("security keys", False, str(error))
         return
-    yield Check(
+    yield ProbeResult(
         "security keys",
         not files.warnings,
         f"{folder}: {counted(len(files.m_keys), 'M_Key')}, {counted(len(files.neighbors), 'link end')}, "
@@ -37,7 +37,7 @@ def check_security_keys(folder: Path) -> Iterator[Check]:
     )
 
 
-def check_this_host(facts: HostFacts, journal: Path | None) -> Iterator[Check]:
+def check_this_host(facts: HostFacts, journal: Path | None) -> Iterator[ProbeResult]:
     """Yield the checks of this host, of each OpenSM on it, and of the OpenSMs elsewhere that *journal* knows."""
     yield from check_host(facts)
     here = with_ports(look_at_host(THIS_HOST, socket=own_socket()), {})

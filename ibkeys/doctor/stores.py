@@ -9,23 +9,23 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys.change.next_commands import ROLLBACKS, next_commands_of
+from ibkeys.doctor.host_facts import check_run, check_run_to_move, check_steps
 from ibkeys.errors import IbkeysError, StoreError
 from ibkeys.hardware.loopback.putting_back import COMMAND as REPORT
 from ibkeys.hardware.loopback.putting_back import not_put_back
-from ibkeys.host.check import check_run, check_run_to_move, check_steps
 from ibkeys.printable import counted, named
 from ibkeys.store.backup import last_backup
 from ibkeys.store.journal import Journal, OperationRecord
-from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.sealing import Passphrase
+from ibkeys.store.keystore.keystore import KeyStore
+from ibkeys.store.keystore.sealing import Passphrase
 from ibkeys.store.opensm import MKEY_FILE
 from ibkeys.store.paths import StorePaths
-from ibkeys.umad.probe import Check
+from ibkeys.umad.probe import ProbeResult
 
 _MISSING: Final = "does not exist yet: a changing command creates it"
 
 
-def check_stores(paths: StorePaths, folders: Sequence[Path]) -> Iterator[Check]:
+def check_stores(paths: StorePaths, folders: Sequence[Path]) -> Iterator[ProbeResult]:
     """Yield the checks of the stores that *paths* names. *folders*: with key files of OpenSM, compared with the steps
     of a run of M_Keys."""
     yield from _store("key store", paths.keystore, partial(_key_store, paths.passphrase, folders))
@@ -34,18 +34,18 @@ def check_stores(paths: StorePaths, folders: Sequence[Path]) -> Iterator[Check]:
         yield from _backup(paths)
 
 
-def _store(name: str, path: Path | None, checks_of: Callable[[Path], Iterator[Check]]) -> Iterator[Check]:
+def _store(name: str, path: Path | None, checks_of: Callable[[Path], Iterator[ProbeResult]]) -> Iterator[ProbeResult]:
     """Yield what *checks_of* says about a store that has a file; what it raises is a problem of the store."""
     if path is None:
-        yield Check(name, None, "in memory: lost when the command ends (state= in the backend keeps it)")
+        yield ProbeResult(name, None, "in memory: lost when the command ends (state= in the backend keeps it)")
         return
     try:
         yield from checks_of(path)
     except IbkeysError as error:
-        yield Check(name, False, str(error))
+        yield ProbeResult(name, False, str(error))
 
 
-def _key_store(passphrase: Passphrase | None, folders: Sequence[Path], path: Path) -> Iterator[Check]:
+def _key_store(passphrase: Passphrase | None, folders: Sequence[Path], path: Path) -> Iterator[ProbeResult]:
     with KeyStore(path, create=False, upgrade=False) as store:
         detail = _keys_in(store) if path.exists() else _MISSING
     yield _written_check("key store", path, detail)
@@ -65,7 +65,7 @@ def _keys_in(store: KeyStore) -> str:
     )
 
 
-def _journal(path: Path) -> Iterator[Check]:
+def _journal(path: Path) -> Iterator[ProbeResult]:
     with Journal.read(path) as journal:
         yield _written_check("journal", path, _operations_in(journal) if path.exists() else _MISSING)
         yield from check_run(journal)
@@ -80,7 +80,7 @@ def _operations_in(journal: Journal) -> str:
     return counted(len(operations), "operation") + (f", {unfinished} of them unfinished" if unfinished else "")
 
 
-def open_operations(path: Path) -> Iterator[Check]:
+def open_operations(path: Path) -> Iterator[ProbeResult]:
     """Yield a check for each operation that was interrupted, but for those of M_Keys, and for each that waits
     to be confirmed."""
     with Journal.read(path) as journal:
@@ -91,7 +91,7 @@ def open_operations(path: Path) -> Iterator[Check]:
             detail = f"operation {record.id} of the journal ({record.command}, begun {record.started}) {_state(record)}"
             # None: it may wait on purpose
             is_ok = False if record.unproven or record.awaits_confirmation or record.rollback else None
-            yield Check("operation", is_ok, detail, str(next_commands_of(record)))
+            yield ProbeResult("operation", is_ok, detail, str(next_commands_of(record)))
 
 
 def _state(record: OperationRecord) -> str:
@@ -100,17 +100,17 @@ def _state(record: OperationRecord) -> str:
     return "is not finished" if record.rollback is None else f"was not confirmed, and {ROLLBACKS[record.rollback]}"
 
 
-def _left_by_a_report(path: Path) -> Iterator[Check]:
+def _left_by_a_report(path: Path) -> Iterator[ProbeResult]:
     """Writes of --write-loopback that were cut off and not put back."""
     with Journal.read(path) as journal:
         left = not_put_back(journal)
     if left:
         numbers = ", ".join(str(written.record.id) for written in left)
         advice = "run doctor --report with --write-loopback and the same two ports: it puts them back first"
-        yield Check("loopback writes", False, f"operation {numbers} of the journal was not put back", advice)
+        yield ProbeResult("loopback writes", False, f"operation {numbers} of the journal was not put back", advice)
 
 
-def _backup(paths: StorePaths) -> Iterator[Check]:
+def _backup(paths: StorePaths) -> Iterator[ProbeResult]:
     """The last backup, where there are keys: an old one is a note, because the next change makes every one old."""
     try:
         last, is_new = last_backup(paths)
@@ -126,22 +126,22 @@ def _backup(paths: StorePaths) -> Iterator[Check]:
         ]
         if gone:
             what, advice = f"{what}; {named(gone)} is not there", f"if it was lost: ibkeys keystore restore {last.file}"
-            yield Check("backup", None, what, advice)
+            yield ProbeResult("backup", None, what, advice)
         elif is_new:
-            yield Check("backup", True, what)
+            yield ProbeResult("backup", True, what)
         else:
-            yield Check("backup", None, f"older than the last change: {what}", advice)
+            yield ProbeResult("backup", None, f"older than the last change: {what}", advice)
     elif not is_new:
-        yield Check("backup", None, "there is no backup of key store and journal", advice)
+        yield ProbeResult("backup", None, "there is no backup of key store and journal", advice)
 
 
-def _written_check(name: str, path: Path, detail: str) -> Check:
+def _written_check(name: str, path: Path, detail: str) -> ProbeResult:
     """Return what is to be said about a store that can be read: ok only where changing commands can write or
     create it too."""
     # else what it would be created in, or the first of its folders that is missing
     needed = (path, path.parent) if path.exists() else (next(folder for folder in path.parents if folder.exists()),)
     closed = [each for each in needed if not os.access(each, os.W_OK)]
     if not closed:
-        return Check(name, True, f"{path}: {detail}")
+        return ProbeResult(name, True, f"{path}: {detail}")
     what = f"{path}: {detail}, but this user may not write {closed[0]}"
-    return Check(name, False, what, "changing commands need it: run them as its owner, or as root")
+    return ProbeResult(name, False, what, "changing commands need it: run them as its owner, or as root")

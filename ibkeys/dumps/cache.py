@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ibkeys import files
-from ibkeys.dumps.facts import DumpFacts, End, NodeFacts, PortFacts
+from ibkeys.dumps.facts import CableEnd, DumpFacts, NodeFacts, PortFacts
 from ibkeys.dumps.lines import readable
 from ibkeys.errors import FileFormatError
 from ibkeys.mad.attributes import NodeInfo, PortInfo
@@ -56,8 +56,8 @@ class _Reader:
         self.facts.start = start or None
         for _ in range(nodes):
             self._node()
-        far_ends: dict[End, End] = {}
-        places: dict[End, End] = {}
+        far_ends: dict[CableEnd, CableEnd] = {}
+        places: dict[CableEnd, CableEnd] = {}
         for _ in range(ports):
             self._port(places, far_ends)
         if self.at != len(self.data):
@@ -83,7 +83,7 @@ class _Reader:
         self.nodes[guid] = node
         self.facts.nodes.append(node)
 
-    def _port(self, places: dict[End, End], far_ends: dict[End, End]) -> None:
+    def _port(self, places: dict[CableEnd, CableEnd], far_ends: dict[CableEnd, CableEnd]) -> None:
         begins = self.at
         guid, num, _, _, _, info, node_guid, has_far_end, far_guid, far_num = self._take(_PORT)
         node = self.nodes.get(node_guid)
@@ -104,7 +104,7 @@ class _Reader:
             port.lid = PortInfo.lid.decode(info) or None
         self.facts.ports.append(port)
 
-    def _link(self, places: dict[End, End], far_ends: dict[End, End]) -> None:
+    def _link(self, places: dict[CableEnd, CableEnd], far_ends: dict[CableEnd, CableEnd]) -> None:
         assert self.facts.links is not None
         for near, far in far_ends.items():
             if far not in places or far_ends.get(far) != near:

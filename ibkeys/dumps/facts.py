@@ -38,7 +38,7 @@ SWITCH_PORT_NEEDED: Final[tuple[NumberRow, ...]] = (
 MOST_RECORDS: Final = 1_000_000
 """Nodes, ports, links or remarks of one file; the largest fabric has fewer, and more of them would take all memory."""
 
-End = tuple[int, int]
+CableEnd = tuple[int, int]
 """One end of a link: node GUID and port number."""
 
 
@@ -90,7 +90,7 @@ class DumpFacts:
 
     nodes: list[NodeFacts] = field(default_factory=list)
     ports: list[PortFacts] = field(default_factory=list)
-    links: list[tuple[End, End]] | None = None
+    links: list[tuple[CableEnd, CableEnd]] | None = None
     switch_infos: list[tuple[int, bytes]] = field(default_factory=list)
     start: int | None = None
     notes: list[str] = field(default_factory=list)

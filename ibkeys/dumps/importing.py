@@ -14,7 +14,7 @@ from ibkeys.dumps.kinds import kind_of, read_file
 from ibkeys.dumps.routes import lay_routes, start_of
 from ibkeys.dumps.unread import name_unread
 from ibkeys.errors import EncodeError, FileFormatError, UsageError
-from ibkeys.fabric.snapshot import About, ImportedFile, Snapshot, traits_of
+from ibkeys.fabric.snapshot import ImportedFile, Snapshot, SnapshotOrigin, traits_of
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.keys.guid import is_spelled_as_guid, parse_guid
 from ibkeys.mad.attributes import PortInfo
@@ -96,11 +96,13 @@ def _read(path: Path, owner: PortFacts | None) -> FileFacts:
     return FileFacts(str(path), facts, ImportedFile(clean(path.name), kind.name, when, kind.is_sm, facts.m_keys))
 
 
-def _about(joined: Joined, files: Sequence[ImportedFile], start: Port | None, fingerprints: Fingerprints) -> About:
+def _about(
+    joined: Joined, files: Sequence[ImportedFile], start: Port | None, fingerprints: Fingerprints
+) -> SnapshotOrigin:
     times = sorted(each.written for each in files)
     infos = [PortInfo(port.info) for port in joined.fabric.end_ports() if port.info is not None]
     masters = {info.master_sm_lid for info in infos if info.master_sm_lid}
-    return About(
+    return SnapshotOrigin(
         __version__,
         times[0],
         times[-1],

@@ -15,8 +15,8 @@ from ibkeys.dumps.facts import (
     END_PORT_NEEDED,
     PORT_INFO_NEEDED,
     SWITCH_PORT_NEEDED,
+    CableEnd,
     DumpFacts,
-    End,
     NodeFacts,
     PortFacts,
 )
@@ -126,7 +126,7 @@ class _Joiner:
             why = "of nodes that no file describes, or at a port that has another link"
             self._note_left_out(file, odd, "link", why)
 
-    def _end(self, end: End) -> Port | None:
+    def _end(self, end: CableEnd) -> Port | None:
         node = self.by_guid.get(end[0])
         return node.port(end[1]) if node is not None and 0 <= end[1] <= node.num_ports else None
 

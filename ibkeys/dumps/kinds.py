@@ -18,7 +18,7 @@ _HEAD: Final = 64 * files.KIB
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class DumpKind:
     """A kind of file. ``begins``: what the first line of it that means anything looks like; None for the binary one.
 
     ``is_sm``: what it says is the SM's word, not what ports answered. ``limit``: the most bytes of one.
@@ -31,20 +31,20 @@ class Kind:
     read: Callable[[Path, int], DumpFacts]
 
 
-NETDISCOVER: Final = Kind("ibnetdiscover", netdiscover.BEGINS, False, 2 * files.LIST, netdiscover.read_netdiscover)
-SMPQUERY: Final = Kind("smpquery", smpquery.BEGINS, False, files.LARGE, smpquery.read_smpquery)
-CACHE: Final = Kind("ibnetdiscover --cache", None, False, files.LARGE, cache.read_cache)
+NETDISCOVER: Final = DumpKind("ibnetdiscover", netdiscover.BEGINS, False, 2 * files.LIST, netdiscover.read_netdiscover)
+SMPQUERY: Final = DumpKind("smpquery", smpquery.BEGINS, False, files.LARGE, smpquery.read_smpquery)
+CACHE: Final = DumpKind("ibnetdiscover --cache", None, False, files.LARGE, cache.read_cache)
 KINDS: Final = (
     CACHE,
-    Kind("ibdiagnet2.db_csv", db_csv.BEGINS, False, files.STATE, db_csv.read_db_csv),
-    Kind("opensm-subnet.lst", subnet_list.BEGINS, True, files.LARGE, subnet_list.read_subnet_list),
-    Kind("saquery", saquery.BEGINS, True, files.LARGE, saquery.read_saquery),
+    DumpKind("ibdiagnet2.db_csv", db_csv.BEGINS, False, files.STATE, db_csv.read_db_csv),
+    DumpKind("opensm-subnet.lst", subnet_list.BEGINS, True, files.LARGE, subnet_list.read_subnet_list),
+    DumpKind("saquery", saquery.BEGINS, True, files.LARGE, saquery.read_saquery),
     SMPQUERY,
     NETDISCOVER,
 )
 
 
-def kind_of(path: Path) -> Kind:
+def kind_of(path: Path) -> DumpKind:
     """Return what kind of file *path* is, by its first 64 KiB. Raises FileFormatError."""
     kind = kind_if_known(path)
     if kind is None:
@@ -53,7 +53,7 @@ def kind_of(path: Path) -> Kind:
     return kind
 
 
-def kind_if_known(path: Path) -> Kind | None:
+def kind_if_known(path: Path) -> DumpKind | None:
     """Return what kind of file *path* is, by its first 64 KiB; None for none of these. Raises FileFormatError for one
     that cannot be read."""
     with readable(path):
@@ -67,7 +67,7 @@ def kind_if_known(path: Path) -> Kind | None:
     return None
 
 
-def read_file(path: Path, kind: Kind, owner: PortFacts | None) -> DumpFacts:
+def read_file(path: Path, kind: DumpKind, owner: PortFacts | None) -> DumpFacts:
     """Return what *path* says. *owner*: whose P_Key table is in it, of smpquery's output. Raises FileFormatError."""
     if owner is None:
         return kind.read(path, kind.limit)

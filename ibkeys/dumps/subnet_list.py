@@ -14,7 +14,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from ibkeys.dumps.facts import DumpFacts, End, NodeFacts, PortFacts
+from ibkeys.dumps.facts import CableEnd, DumpFacts, NodeFacts, PortFacts
 from ibkeys.dumps.lines import TextLine, text_lines
 from ibkeys.mad.const import NodeType
 
@@ -47,8 +47,8 @@ class _Reader:
     def __init__(self) -> None:
         self.facts = DumpFacts(links=[])
         self.nodes: dict[int, NodeFacts] = {}
-        self.ports: dict[End, PortFacts] = {}
-        self.linked: set[tuple[End, End]] = set()
+        self.ports: dict[CableEnd, PortFacts] = {}
+        self.linked: set[tuple[CableEnd, CableEnd]] = set()
 
     def take(self, line: TextLine) -> None:
         ends = self._ends(line)
@@ -81,7 +81,7 @@ class _Reader:
             )
         return first, second
 
-    def _end(self, line: TextLine, end: re.Match[str], is_first: bool) -> End:
+    def _end(self, line: TextLine, end: re.Match[str], is_first: bool) -> CableEnd:
         guid, num = line.guid_in(end["node"], "NodeGUID"), int(end["number"], 16)
         kind, ports = _TYPES[end["type"]], int(end["ports"], 16)
         node = self.nodes.get(guid)

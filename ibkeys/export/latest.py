@@ -9,19 +9,19 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from ibkeys.export.family import Family
-from ibkeys.export.of_sweep import Sweep, sweep_families
+from ibkeys.export.of_sweep import SweepAttempt, sweep_families
 from ibkeys.export.page import render
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class MetricsPage:
     """The metrics of one reading as text, and what is shown in their place once they are overdue."""
 
     text: bytes
     overdue: bytes
 
     @classmethod
-    def of(cls, sweep: Sweep, families: Sequence[Family]) -> Self:
+    def of(cls, sweep: SweepAttempt, families: Sequence[Family]) -> Self:
         """Make the page of *families*, read by *sweep*; none where it failed. Raises UsageError as `render`."""
         overdue = replace(sweep, success=False, duration=None, answered=None, lost=None)
         return cls(render([*sweep_families(sweep), *families]), render(sweep_families(overdue)))
@@ -38,9 +38,9 @@ class Latest:
         self._patience = patience
         self._clock = clock
         self._lock = threading.Lock()
-        self._shown: tuple[Page, float] | None = None
+        self._shown: tuple[MetricsPage, float] | None = None
 
-    def publish(self, page: Page) -> None:
+    def publish(self, page: MetricsPage) -> None:
         """Show *page* from now on."""
         until = float("inf") if self._patience is None else self._clock() + self._patience
         with self._lock:

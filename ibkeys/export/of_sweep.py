@@ -10,7 +10,7 @@ from ibkeys.version import __version__
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep:
+class SweepAttempt:
     """One attempt to read the fabric. ``run`` and ``last_success``: Unix time of the end of this attempt, and of the
     last one that was complete, None if none is known. ``duration``: seconds, None of one that failed. ``answered`` and
     ``lost``: SMPs, None if nothing was asked, as of a snapshot's file.
@@ -24,7 +24,7 @@ class Sweep:
     lost: int | None = None
 
 
-def sweep_families(sweep: Sweep) -> Iterator[Family]:
+def sweep_families(sweep: SweepAttempt) -> Iterator[Family]:
     """Yield what is to be said of *sweep*."""
     yield Family("ibkeys_build_info", "The version of ibkeys; the value is 1.", ("version",), {(__version__,): 1})
     yield of_one("ibkeys_sweep_last_run_timestamp_seconds", "Time of the last sweep, failed or not.", sweep.run)

@@ -17,14 +17,14 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class MetricChoice:
     """What is shown of single ports. ``all_ports``: violation counters that are 0 too; ``port_info``: names."""
 
     all_ports: bool = False
     port_info: bool = False
 
 
-def fabric_families(data: AuditInput, report: Report, choice: Choice) -> list[Family]:
+def fabric_families(data: AuditInput, report: Report, choice: MetricChoice) -> list[Family]:
     """Return the metrics of one reading of a fabric: of *data*, and of the *report* of an audit of it.
 
     No metric has an M_Key in it, nor a fingerprint of one.

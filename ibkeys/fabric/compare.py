@@ -17,7 +17,7 @@ from ibkeys.topology.moves import Moves, Unknown
 from ibkeys.topology.nodes import Node, Port
 from ibkeys.topology.recabling import what_moved
 
-Kind = Literal[
+DifferenceKind = Literal[
     "pkey-added",
     "pkey-removed",
     "pkey-moved",
@@ -29,7 +29,7 @@ Kind = Literal[
     "counter",
 ]
 Coming = Literal["added", "removed"]
-Entry = tuple[int, PKey]
+TableEntry = tuple[int, PKey]
 
 _PROTECTION: Final = (PortInfo.m_key_protect_bits, PortInfo.m_key_lease_period)
 _ENFORCEMENT: Final = (PortInfo.partition_enforcement_inbound, PortInfo.partition_enforcement_outbound)
@@ -46,7 +46,7 @@ class Difference:
     """
 
     port: Port
-    kind: Kind
+    kind: DifferenceKind
     before: Any
     after: Any
     index: int | None = None
@@ -212,7 +212,9 @@ def setting_changes(old: Port, new: Port) -> Iterator[Difference]:
         yield from _row_changes(old, new, _ENFORCEMENT, "enforcement")
 
 
-def _row_changes(old: Port, new: Port, rows: Iterable[NumberRow], kind: Kind | None = None) -> Iterator[Difference]:
+def _row_changes(
+    old: Port, new: Port, rows: Iterable[NumberRow], kind: DifferenceKind | None = None
+) -> Iterator[Difference]:
     """Yield what changed of *rows*, of one *kind*; None: each is a kind of its own."""
     assert old.info is not None
     assert new.info is not None
@@ -220,7 +222,7 @@ def _row_changes(old: Port, new: Port, rows: Iterable[NumberRow], kind: Kind | N
         before, after = row.decode(old.info), row.decode(new.info)
         if before != after:
             was, now = as_shown(row.attr, before), as_shown(row.attr, after)
-            yield Difference(new, kind or cast("Kind", row.attr), was, now, field=row.attr if kind else None)
+            yield Difference(new, kind or cast("DifferenceKind", row.attr), was, now, field=row.attr if kind else None)
 
 
 Numbers = tuple[Callable[[bytes], int], Callable[[bytes], int]]
@@ -263,7 +265,7 @@ def m_key_changes(old: Port, new: Port, numbers: Numbers | None) -> Iterator[Dif
         yield Difference(new, "m_key", "set", "another key")
 
 
-def table_changes(port: Port, before: list[Entry], after: list[Entry]) -> Iterator[Difference]:
+def table_changes(port: Port, before: list[TableEntry], after: list[TableEntry]) -> Iterator[Difference]:
     """Yield what changed in a P_Key table, given its valid entries before and after.
 
     An entry that keeps its index and partition changed its membership; a P_Key that is at another index moved; one that
@@ -292,6 +294,6 @@ def table_changes(port: Port, before: list[Entry], after: list[Entry]) -> Iterat
         yield Difference(port, "pkey-added", None, str(key), index, str(key))
 
 
-def _without_equals(before: list[Entry], after: list[Entry]) -> tuple[list[Entry], list[Entry]]:
+def _without_equals(before: list[TableEntry], after: list[TableEntry]) -> tuple[list[TableEntry], list[TableEntry]]:
     both = set(before) & set(after)
     return [entry for entry in before if entry not in both], [entry for entry in after if entry not in both]

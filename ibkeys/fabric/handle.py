@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ibkeys.client.smp import Outcome, Route
+from ibkeys.client.smp import Route, SmpOutcome
 from ibkeys.discovery.tables import NOT_VIRTUALIZED, p_key_modifier
 from ibkeys.errors import IbkeysError, ImpossibleValue, MadStatusError, Unreachable
 from ibkeys.fabric.open_port import OpenPort
@@ -116,7 +116,7 @@ class PortHandle(ReadablePort):
         if not capacity and self.port.is_end_port:
             raise ImpossibleValue(f"{self}: {NO_ENTRIES}")
         request, node, key, first = self.fabric.client.request, self.port.node, self.m_key, p_key_modifier(self.port, 0)
-        blocks: Sequence[Outcome] = self.fabric.client.ask(
+        blocks: Sequence[SmpOutcome] = self.fabric.client.ask(
             [
                 request(Method.GET, PKeyTable, first + block, self.route, node=node, m_key=key)
                 for block in range(-(-capacity // P_KEYS_PER_BLOCK))

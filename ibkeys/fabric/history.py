@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 from ibkeys.fabric.compare import (
     Difference,
-    Kind,
+    DifferenceKind,
     key_numbers,
     m_key_changes,
     setting_changes,
@@ -27,14 +27,14 @@ from ibkeys.topology.moves import name_of
 from ibkeys.topology.nodes import Node, Port
 from ibkeys.topology.port_id import PortId
 
-EventKind = Kind | Literal["appeared", "disappeared", "cable-moved", "renamed"]
+EventKind = DifferenceKind | Literal["appeared", "disappeared", "cable-moved", "renamed"]
 Aspect = Literal["M_Key", "PortInfo", "P_KeyTable", "place", "name"]
 _ASPECTS: Final[tuple[Aspect, ...]] = ("M_Key", "PortInfo", "P_KeyTable")
 _OF_A_PARTITION: Final[tuple[Aspect, ...]] = ("P_KeyTable",)
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class PortEvent:
     """One change of one port, after the snapshot of ``since`` and not later than that of ``taken`` (both UTC).
 
     ``kind``, ``before``, ``after``, ``index``, ``pkey`` and ``field`` are those of `Difference`; a port that appeared
@@ -66,7 +66,7 @@ class _Known:
     port: Port
 
 
-class History:
+class PortHistory:
     """The events of the ports that *wanted* picks. Hand it the snapshots in order of time.
 
     *partition*: only what concerns P_Keys of this partition; None: everything. ``found_any``: whether some snapshot had
@@ -85,7 +85,7 @@ class History:
         self._doubled: set[int] = set()
         self._last: Snapshot | None = None
 
-    def add(self, snapshot: Snapshot) -> Iterator[Event]:
+    def add(self, snapshot: Snapshot) -> Iterator[PortEvent]:
         """Take the next snapshot, and yield what changed; read all of it before the next one."""
         self.unread = []
         self._doubled |= {node.guid for node in snapshot.fabric.nodes if node.twin}
@@ -96,14 +96,14 @@ class History:
         unseen = unseen_in(before.fabric, snapshot.fabric) if before is not None else set()
         for key, port in ports.items():
             if before is not None and key not in self._there and port.node not in unseen and self._concerns(port):
-                yield Event(port.id, before.about.finished, snapshot.about.finished, "appeared")
+                yield PortEvent(port.id, before.about.finished, snapshot.about.finished, "appeared")
             if self.partition is None:
                 yield from self._moved(key, _Known(snapshot, port))
             yield from self._changes(key, _Known(snapshot, port))
             self._there[key] = _Known(snapshot, port)
         self._last = snapshot
 
-    def _moved(self, key: MatchKey, new: _Known) -> Iterator[Event]:
+    def _moved(self, key: MatchKey, new: _Known) -> Iterator[PortEvent]:
         """Yield that an end port is at another switch port, or that its node has another name.
 
         Of nodes with one GUID nobody can say which is which.
@@ -121,9 +121,9 @@ class History:
             before = value_of(old.port) if old is not None else None
             if old is not None and before is not None and before[0] != value[0]:
                 since, taken = old.snapshot.about.finished, new.snapshot.about.finished
-                yield Event(new.port.id, since, taken, kind, before[1], value[1])
+                yield PortEvent(new.port.id, since, taken, kind, before[1], value[1])
 
-    def _gone(self, snapshot: Snapshot, ports: Mapping[MatchKey, Port]) -> Iterator[Event]:
+    def _gone(self, snapshot: Snapshot, ports: Mapping[MatchKey, Port]) -> Iterator[PortEvent]:
         """Yield the ports that were there and are no longer; those that may only not be seen are unread."""
         unseen: dict[int, set[Node]] = {}  # by the snapshot that had the port last
         for key, known in list(self._there.items()):
@@ -137,12 +137,12 @@ class History:
                 continue
             del self._there[key]
             if self._concerns(known.port):
-                yield Event(known.port.id, known.snapshot.about.finished, snapshot.about.finished, "disappeared")
+                yield PortEvent(known.port.id, known.snapshot.about.finished, snapshot.about.finished, "disappeared")
 
     def _concerns(self, port: Port) -> bool:
         return self.partition is None or any(key.partition == self.partition for _, key in port.occupied or ())
 
-    def _changes(self, key: MatchKey, new: _Known) -> Iterator[Event]:
+    def _changes(self, key: MatchKey, new: _Known) -> Iterator[PortEvent]:
         for aspect in _ASPECTS if self.partition is None else _OF_A_PARTITION:
             if not _was_read(aspect, new.port):
                 if aspect != "M_Key":  # else its PortInfo is named, or the port hides its key
@@ -197,8 +197,8 @@ def _partition_of(change: Difference) -> int:
     return int(text, 16) & PARTITION_MASK
 
 
-def _event(change: Difference, old: _Known, new: _Known) -> Event:
+def _event(change: Difference, old: _Known, new: _Known) -> PortEvent:
     """Return the event without the port itself, which would keep its whole fabric in memory."""
     since, taken = old.snapshot.about.finished, new.snapshot.about.finished
     what = (change.kind, change.before, change.after, change.index, change.pkey, change.field)
-    return Event(change.port.id, since, taken, *what)
+    return PortEvent(change.port.id, since, taken, *what)

@@ -33,7 +33,7 @@ from ibkeys.topology.plausible import check_port_numbers
 from ibkeys.umad.port import UmadPort
 
 if TYPE_CHECKING:  # what few commands use is loaded by its use
-    from ibkeys.classkeys.asking import Question
+    from ibkeys.classkeys.asking import PortQuestion
     from ibkeys.classkeys.reading import ClassKeyReading
     from ibkeys.client.sa import SaClient
     from ibkeys.discovery.cost import SweepCost
@@ -45,7 +45,7 @@ if TYPE_CHECKING:  # what few commands use is loaded by its use
     from ibkeys.topology.model import Topology
 
 
-class Fabric(OpenPort):
+class LiveFabric(OpenPort):
     """A subnet as seen from one open local port. Use it as a context manager; not thread-safe.
 
     ``stores``: the files that changing commands use (in memory unless `ibkeys.open` says otherwise). ``warnings``: what
@@ -159,7 +159,7 @@ class Fabric(OpenPort):
 
     def class_key_questions(
         self, ports: Iterable[Port], classes: Iterable[KeyClass], *, ask_unkeyed: bool = False
-    ) -> list[Question]:
+    ) -> list[PortQuestion]:
         """Return what `ask_class_keys` would ask of the end ports among *ports*: one question for each class.
 
         Nothing is sent yet. Where a key is known for one of them, the subnet is swept unless it was, the links
@@ -179,7 +179,7 @@ class Fabric(OpenPort):
             doubtful = doubts(keyed, found, self.ring, self._link_check or LinkCheck(self.client, self.ring, found))
         return questions_for(wanted, classes, known, doubtful, ask_unkeyed=ask_unkeyed)
 
-    def ask_class_keys(self, questions: Sequence[Question], pkey_index: int | None = None) -> list[ClassKeyReading]:
+    def ask_class_keys(self, questions: Sequence[PortQuestion], pkey_index: int | None = None) -> list[ClassKeyReading]:
         """Ask ports for keys of classes, many at a time, and return what was learned of each.
 
         Raises AgentRefused, UsageError (no P_Key at *pkey_index*), Unreachable (not in the default partition).

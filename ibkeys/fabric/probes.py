@@ -10,7 +10,7 @@ from typing import Final
 from ibkeys.client.sa import REFUSALS, SaClient
 from ibkeys.discovery.port_counters import ConstraintErrors, enforcing_ports
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply
-from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.live import LiveFabric
 from ibkeys.keys.smkey import NO_SM_KEY, SMKey
 from ibkeys.mad.const import MadStatus, NoticeType
 from ibkeys.mad.inform import ALL_TRAPS, inform_info
@@ -38,14 +38,14 @@ class SaProbe:
 
 
 def read_constraint_errors(
-    fabric: Fabric, found: Topology, pkey_index: int | None = None
+    fabric: LiveFabric, found: Topology, pkey_index: int | None = None
 ) -> dict[Port, ConstraintErrors]:
     """Get PortCounters of every switch port that enforces. What cannot be read has its error; nothing is raised."""
     return fabric.read_constraint_errors(enforcing_ports(found.ports()), pkey_index)
 
 
 def probe_sa(
-    fabric: Fabric, sm_lid: int | None = None, pkey_index: int | None = None, *, with_default_key: bool = True
+    fabric: LiveFabric, sm_lid: int | None = None, pkey_index: int | None = None, *, with_default_key: bool = True
 ) -> dict[str, SaProbe]:
     """Ask the SA four questions that any host may ask, and return what it did with each. Nothing is raised.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ibkeys.classkeys.asking import Question
+from ibkeys.classkeys.asking import PortQuestion
 from ibkeys.classkeys.reading import ClassKeyReading, NotAsked
 from ibkeys.client.address import AddressLike, as_address
 from ibkeys.closing import Closing
@@ -88,14 +88,14 @@ class RecordedFabric(Closing):
 
     def class_key_questions(
         self, ports: Iterable[Port], classes: Iterable[KeyClass], *, ask_unkeyed: bool = False
-    ) -> list[Question]:
+    ) -> list[PortQuestion]:
         """Return one question for each end port and class, of which none is asked."""
         taken = self.snapshot.about.started
         why_not = NotAsked("other", f"a snapshot has no more than was read when it was taken ({taken})")
         wanted = list(classes)
-        return [Question(port, of, why_not=why_not) for port in ports if port.is_end_port for of in wanted]
+        return [PortQuestion(port, of, why_not=why_not) for port in ports if port.is_end_port for of in wanted]
 
-    def ask_class_keys(self, questions: Sequence[Question], pkey_index: int | None = None) -> list[ClassKeyReading]:
+    def ask_class_keys(self, questions: Sequence[PortQuestion], pkey_index: int | None = None) -> list[ClassKeyReading]:
         """Return what was recorded; what was not is ``not-asked``."""
         known = {(each.port, each.of): each for each in self.snapshot.class_keys or ()}
         return [

@@ -22,14 +22,14 @@ from ibkeys.topology.nodes import Port
 
 R = TypeVar("R", bound=SaRecord)
 
-Outcome = Literal["answered", "refused", "failed"]
+SaOutcome = Literal["answered", "refused", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
 class SaAnswer:
     """What the SA did with one question. ``detail``: why it did not answer, or what of its answer was not believed."""
 
-    outcome: Outcome
+    outcome: SaOutcome
     detail: str = ""
 
 

@@ -14,21 +14,21 @@ from dataclasses import dataclass, field
 from ibkeys.classkeys.reading import ClassKeyReading
 from ibkeys.discovery.port_counters import ConstraintErrors
 from ibkeys.discovery.wanted import EVERYTHING, OnFound
-from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.live import LiveFabric
 from ibkeys.fabric.probes import SaProbe, read_constraint_errors
 from ibkeys.fabric.sa_view import SaView
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.keys.guessable import Trait, traits
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo, SMInfo
-from ibkeys.store.sqlite import Clock, timestamp, utc_now
+from ibkeys.store.sqlite import UtcClock, timestamp, utc_now
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
 from ibkeys.version import __version__
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class SnapshotOrigin:
     """When, from where and with what a snapshot was taken.
 
     ``started`` and ``finished`` are UTC, ISO 8601. ``host`` is this computer's name, the local port that of the tool,
@@ -75,7 +75,7 @@ class Snapshot:
     """
 
     fabric: Topology
-    about: About
+    about: SnapshotOrigin
     m_key_traits: dict[Port, tuple[Trait, ...]] = field(default_factory=dict)
     constraint_errors: dict[Port, ConstraintErrors] = field(default_factory=dict)
     sa_probes: dict[str, SaProbe] = field(default_factory=dict)
@@ -117,18 +117,18 @@ class Snapshot:
 
 
 def take_snapshot(
-    fabric: Fabric, fingerprints: Fingerprints, progress: OnFound | None = None, clock: Clock = utc_now
+    fabric: LiveFabric, fingerprints: Fingerprints, progress: OnFound | None = None, clock: UtcClock = utc_now
 ) -> Snapshot:
     """Sweep the fabric for everything a snapshot holds, and return it with the keys as they were read.
 
     SMPs: those of `discover` with P_Key tables, and apart from them GUIDInfo of every end port and SMInfo of every port
-    whose IsSM bit is set; then PortCounters of every switch port that enforces. Raises as `Fabric.sweep`.
+    whose IsSM bit is set; then PortCounters of every switch port that enforces. Raises as `LiveFabric.sweep`.
     """
     started = timestamp(clock)
     found = fabric.sweep(progress=progress, wanted=EVERYTHING)
     constraint_errors = read_constraint_errors(fabric, found)
     local = fabric.local()
-    about = About(
+    about = SnapshotOrigin(
         __version__,
         started,
         timestamp(clock),

@@ -10,7 +10,7 @@ from ibkeys.keys.classkey import ClassKey
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.mad.classes.gmp import ClassName
 from ibkeys.mad.classes.key_info import KeySettings
-from ibkeys.store.snapshot import Row
+from ibkeys.store.snapshot import SqlRow
 from ibkeys.topology.nodes import Port
 
 _CLASSES: Final[dict[str, ClassName]] = {name: name for name in get_args(ClassName)}
@@ -23,7 +23,7 @@ def class_key_rows(
     port_ids: Mapping[Port, int],
     fingerprints: Fingerprints,
     with_keys: bool,
-) -> Iterator[Row]:
+) -> Iterator[SqlRow]:
     """Yield a row for each reading. The key is in it only *with_keys*; else its fingerprint, and 0 in KeyInfo."""
     for each in readings:
         state = each.settings
@@ -48,7 +48,7 @@ def class_key_rows(
         )
 
 
-def readings_of(rows: Sequence[Row], ports: Mapping[int, Port], has_keys: bool) -> list[ClassKeyReading] | None:
+def readings_of(rows: Sequence[SqlRow], ports: Mapping[int, Port], has_keys: bool) -> list[ClassKeyReading] | None:
     """Return what `class_key_rows` made, None where no port was asked. The key in KeyInfo is a fingerprint unless the
     file *has_keys*. Raises KeyError or ValueError for what it cannot have made."""
     found = []

@@ -10,8 +10,8 @@ from typing import Any, Final, get_args
 from ibkeys.discovery.port_counters import ConstraintErrors
 from ibkeys.errors import StoreError
 from ibkeys.fabric.probes import SaProbe
-from ibkeys.fabric.sa_view import Outcome, SaAnswer, SaPort, SaView
-from ibkeys.fabric.snapshot import About, ImportedFile, Snapshot, fingerprint_text
+from ibkeys.fabric.sa_view import SaAnswer, SaOutcome, SaPort, SaView
+from ibkeys.fabric.snapshot import ImportedFile, Snapshot, SnapshotOrigin, fingerprint_text
 from ibkeys.fabric.snapshot_class_keys import class_key_rows, readings_of
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.keys.guessable import Trait
@@ -21,7 +21,7 @@ from ibkeys.mad.fields import NumberRow
 from ibkeys.mad.virtualization import VirtualizationInfo
 from ibkeys.port_text import PortText, common_of
 from ibkeys.store import columns
-from ibkeys.store.snapshot import Row, read_snapshot, write_snapshot
+from ibkeys.store.snapshot import SqlRow, read_snapshot, write_snapshot
 from ibkeys.store.sqlite import guid_number, guid_text
 from ibkeys.topology.model import Topology, Trouble
 from ibkeys.topology.nodes import Node, Port, Reading
@@ -52,7 +52,7 @@ _MOST_PORTS: Final = 255
 _MOST_HOPS: Final = 63
 _READINGS: Final[dict[str, Reading]] = {reading: reading for reading in get_args(Reading)}
 _TRAITS: Final[dict[str, Trait]] = {trait: trait for trait in get_args(Trait)}
-_OUTCOMES: Final[dict[str, Outcome]] = {outcome: outcome for outcome in get_args(Outcome)}
+_OUTCOMES: Final[dict[str, SaOutcome]] = {outcome: outcome for outcome in get_args(SaOutcome)}
 _READ: Final[dict[bool, Reading]] = {True: "with-key", False: "without-key"}
 
 
@@ -65,7 +65,7 @@ def save_snapshot(path: Path, snapshot: Snapshot, with_keys: bool = False) -> No
     node_ids = {node: number for number, node in enumerate(fabric.nodes, 1)}
     port_ids = {port: number for number, port in enumerate(ports, 1)}
     rows, view = _PortRows(snapshot, with_keys, node_ids, port_ids), snapshot.sa_view or SaView()
-    contents: dict[str, Iterable[Row]] = {
+    contents: dict[str, Iterable[SqlRow]] = {
         "about": _about_rows(snapshot.about, with_keys),
         "nodes": (_node_row(number, node) for node, number in node_ids.items()),
         "ports": (rows.row(port) for port in ports),
@@ -103,13 +103,13 @@ def save_snapshot(path: Path, snapshot: Snapshot, with_keys: bool = False) -> No
     write_snapshot(path, contents)
 
 
-def _about_rows(about: About, with_keys: bool) -> Iterator[Row]:
-    for name in About.__slots__:
+def _about_rows(about: SnapshotOrigin, with_keys: bool) -> Iterator[SqlRow]:
+    for name in SnapshotOrigin.__slots__:
         value = with_keys if name == "has_keys" else getattr(about, name)
         yield name, guid_text(value) if name == "port_guid" else str(int(value) if isinstance(value, bool) else value)
 
 
-def _node_row(number: int, node: Node) -> Row:
+def _node_row(number: int, node: Node) -> SqlRow:
     info, switch = node.node_info, node.switch_info
     return (
         number,
@@ -145,7 +145,7 @@ class _PortRows:
         self._origins = {key: snapshot.files[file].is_sm for key, file in snapshot.origins.items()}
         self._unread = {(trouble.port, trouble.attribute): trouble.reading for trouble in snapshot.fabric.troubles}
 
-    def row(self, port: Port) -> Row:
+    def row(self, port: Port) -> SqlRow:
         info = port.info
         shown = PortInfo(info).m_key if info is not None and port.is_end_port else 0
         asked = port.end_port.m_key
@@ -219,7 +219,7 @@ def load_snapshot(path: Path, secret: Callable[[], Fingerprints | None] = lambda
 
 
 class _Loader:
-    def __init__(self, tables: dict[str, Sequence[Row]], keys: bool) -> None:
+    def __init__(self, tables: dict[str, Sequence[SqlRow]], keys: bool) -> None:
         self.tables = tables
         self.about = _about(dict(tables["about"]))
         self.about = replace(self.about, has_keys=self.about.has_keys and keys)
@@ -268,7 +268,7 @@ class _Loader:
             view.ports[self.ports[number]] = SaPort(PortInfo(info).raw if info is not None else None, table)
         return view if view.answers else None
 
-    def _node(self, row: Row) -> Node:
+    def _node(self, row: SqlRow) -> Node:
         _, _, description, *_, path, twin, info, description_raw, switch_info = row
         if len(info) != NodeInfo.size or len(description_raw or bytes(_DESCRIPTION_BYTES)) != _DESCRIPTION_BYTES:
             raise ValueError("NodeInfo or NodeDescription of another length")
@@ -279,7 +279,7 @@ class _Loader:
         return node
 
     def _port(
-        self, nodes: dict[int, Node], row: Row, found: dict[Port, tuple[Trait, ...]], peers: list[tuple[Port, int]]
+        self, nodes: dict[int, Node], row: SqlRow, found: dict[Port, tuple[Trait, ...]], peers: list[tuple[Port, int]]
     ) -> None:
         number, node, num, guid, lid, path, peer, *rest = row
         *_, capacity, asked, _, _, info, p_key_table, guid_info, sm_info = rest
@@ -318,12 +318,12 @@ _OTHER_KEY: Final = MKey(1)
 """Stands for a key that was sent and is not the one that the port shows."""
 
 
-def _about(values: dict[str, Any]) -> About:
+def _about(values: dict[str, Any]) -> SnapshotOrigin:
     texts = {name: values[name] for name in ("tool_version", "host", "ca_name", "fingerprints")}
     texts |= {name: _time(values[name]) for name in ("started", "finished")}
     others: dict[str, Any] = {name: int(values[name]) for name in ("port", "lid", "sm_lid")}
     others |= {name: values[name] == "1" for name in ("simulated", "has_keys")}
-    return About(**texts, **others, port_guid=guid_number(values["port_guid"]))
+    return SnapshotOrigin(**texts, **others, port_guid=guid_number(values["port_guid"]))
 
 
 def _time(text: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 
 from ibkeys.client.address import LOCAL
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply, SendRefused
-from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.live import LiveFabric
 from ibkeys.mad.attributes import PortInfo, SMInfo
 from ibkeys.mad.const import MAX_UNICAST_LID, CapabilityMask, SMState
 from ibkeys.topology.model import Topology
@@ -24,7 +24,7 @@ _WEIGHT: Final = {"none": 0, "unknown": 1, "active": 2}
 
 
 def find_subnet_manager(
-    fabric: Fabric, master_sm_lids: Sequence[int] = (), own_answers: bool = True, retries: int | None = None
+    fabric: LiveFabric, master_sm_lids: Sequence[int] = (), own_answers: bool = True, retries: int | None = None
 ) -> SubnetManager:
     """Ask SMInfo at MasterSMLID; without an answer let the IsSM bit of that port decide.
 
@@ -55,7 +55,7 @@ class OwnSmLid:
     one since, and each question would be a violation. Then, and before the first sweep, the host's word counts.
     """
 
-    def __init__(self, fabric: Fabric) -> None:
+    def __init__(self, fabric: LiveFabric) -> None:
         self._fabric = fabric
         self._silent_since: Topology | None = None
 
@@ -73,7 +73,7 @@ class OwnSmLid:
             return local.sm_lid
 
 
-def _by_driver(fabric: Fabric) -> SubnetManager:
+def _by_driver(fabric: LiveFabric) -> SubnetManager:
     """What this host says about its own port, which is named as the SM's and does not answer."""
     local = fabric.local()
     where = (
@@ -84,7 +84,7 @@ def _by_driver(fabric: Fabric) -> SubnetManager:
     return SubnetManager(local.base_lid, "none", f"{where} no SM runs there")
 
 
-def _ask(fabric: Fabric, lid: int, retries: int | None) -> SubnetManager:
+def _ask(fabric: LiveFabric, lid: int, retries: int | None) -> SubnetManager:
     try:
         # One that a sweep proved is asked as any other; another only once, for it may be locked and count violations.
         port = fabric.swept_port(lid) or fabric.find_port(lid, retries=0)

@@ -13,7 +13,7 @@ from typing import Final
 
 from ibkeys.apply.by_sm.steps import Prediction
 from ibkeys.apply.opensm.interlocks import drift_of
-from ibkeys.apply.opensm.site import Site, site_of
+from ibkeys.apply.opensm.site import OpensmSite, site_of
 from ibkeys.apply.survey import Survey, look_at_all
 from ibkeys.change.consent import Objection
 from ibkeys.change.interlocks.container_layer import objections_to_layers
@@ -26,11 +26,11 @@ from ibkeys.change.interlocks.unread_policy import (
 )
 from ibkeys.change.open_operations import already_undone
 from ibkeys.change.subnets import KEPT_SUBNET, ports_that_stay
-from ibkeys.change.target import Target
+from ibkeys.change.target import PortTarget
 from ibkeys.change.through_sm import sms_for
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import Refused, UsageError
-from ibkeys.harden.enforcement_run import ENFORCE, HARDENED, EnforcementPlan, LeafPort
+from ibkeys.harden.enforcement_run import ENFORCE, HARDENED, EnforcementPlan, EnforcingPort
 from ibkeys.harden.overtaken import (
     files_of,
     goes_forth,
@@ -42,16 +42,16 @@ from ibkeys.harden.overtaken import (
     refuse_elsewhere,
     value_in,
 )
-from ibkeys.harden.step import COMMAND, HardenRequest, Step, StepChange, undo_of
-from ibkeys.host.conf.edit import NewValue
-from ibkeys.host.opensm_options import read_options
+from ibkeys.harden.step import COMMAND, HardeningStep, HardenRequest, StepChange, undo_of
+from ibkeys.managers.files.opensm_file import OpensmFile, merged
+from ibkeys.managers.files.options_files import options_file, where_it_may_be
+from ibkeys.managers.opensm.edit import NewValue
+from ibkeys.managers.opensm.effective_options import EffectiveOption
+from ibkeys.managers.opensm.options_file import read_options
+from ibkeys.managers.site import KEPT_HOSTS, FoundSms, Running, reach, to_json
+from ibkeys.managers.subnet_managers import managers_of
 from ibkeys.partitions.opensm_tables import place_leaf
 from ibkeys.printable import counted, named
-from ibkeys.sm.files.opensm_file import OpensmFile, merged
-from ibkeys.sm.files.options_files import options_file, where_it_may_be
-from ibkeys.sm.managers import managers_of
-from ibkeys.sm.options import Setting
-from ibkeys.sm.site import KEPT_HOSTS, FoundSms, Running, reach, to_json
 from ibkeys.store.journal import Journal, OperationRecord
 from ibkeys.topology.enforcement import Enforcement, leaf_of
 
@@ -62,17 +62,17 @@ _REFUSAL: Final = "opensm-options"
 """What `Refused.interlock` is where an OpenSM would not take the option over; nothing overrides that."""
 
 
-class EnforcementStep(Step):
+class PartEnforceStep(HardeningStep):
     """part_enforce both."""
 
     name = "enforcement"
     title = "leaf switch ports enforce partitions both ways"
 
-    def is_due(self, writer: Writer, asked: HardenRequest) -> bool:
+    def is_due(self, writer: ChangeWriter, asked: HardenRequest) -> bool:
         """Whether it, or its way back, was begun on these hosts and this subnet, and has not ended."""
         return is_left_on(writer, {each.name for each in asked.hosts})
 
-    def plan_change(self, writer: Writer, asked: HardenRequest) -> StepChange | None:
+    def plan_change(self, writer: ChangeWriter, asked: HardenRequest) -> StepChange | None:
         """Return the change of the options files, None if they say so already and every leaf port enforces.
 
         Raises what `plan_enforcement` raises; Refused (``overtaken``) where one was cut off and a file that it wrote
@@ -84,10 +84,10 @@ class EnforcementStep(Step):
         return StepChange.of(plan, plan.words, undo_of(plan.cut_off), lambda: _make(writer, plan))
 
 
-ENFORCEMENT: Final = EnforcementStep()
+ENFORCEMENT: Final = PartEnforceStep()
 
 
-def plan_forth(writer: Writer, asked: HardenRequest) -> EnforcementPlan:
+def plan_forth(writer: ChangeWriter, asked: HardenRequest) -> EnforcementPlan:
     """Plan that every OpenSM works with part_enforce both, or the rest of the change that was cut off.
 
     Raises what `plan_enforcement` raises; Refused (``overtaken``) where one was cut off and a file that it wrote was
@@ -103,7 +103,9 @@ def plan_forth(writer: Writer, asked: HardenRequest) -> EnforcementPlan:
     return plan
 
 
-def plan_enforcement(writer: Writer, asked: HardenRequest, wanted: Callable[[OpensmFile], str]) -> EnforcementPlan:
+def plan_enforcement(
+    writer: ChangeWriter, asked: HardenRequest, wanted: Callable[[OpensmFile], str]
+) -> EnforcementPlan:
     """Plan that every OpenSM works with part_enforce as *wanted* returns it for its options file: ``both``, ``in``,
     ``out`` or ``off``. What leaf ports enforce is that of the master.
 
@@ -145,7 +147,7 @@ def plan_enforcement(writer: Writer, asked: HardenRequest, wanted: Callable[[Ope
     return plan
 
 
-def plan_rest(writer: Writer, asked: HardenRequest, begun: OperationRecord) -> EnforcementPlan:
+def plan_rest(writer: ChangeWriter, asked: HardenRequest, begun: OperationRecord) -> EnforcementPlan:
     """Plan the rest of the change that was *begun*, forth or back; `writer_command` names the command of *writer*.
     Raises Refused (``stale``) if it has ended meanwhile, and what `plan_enforcement` raises."""
     plan = (plan_forth if goes_forth(begun) else plan_back)(writer, asked)
@@ -159,7 +161,7 @@ def writer_command(begun: OperationRecord) -> str:
     return COMMAND if goes_forth(begun) else "undo"
 
 
-def plan_back(writer: Writer, asked: HardenRequest, undoes: int | None = None) -> EnforcementPlan:
+def plan_back(writer: ChangeWriter, asked: HardenRequest, undoes: int | None = None) -> EnforcementPlan:
     """Plan to restore in each options file the part_enforce that the last hardening found there. A file of which the
     journal knows none stays as it is. *undoes*: the operation of that hardening, which this undoes; None where a way
     back of an earlier version of ibkeys is finished.
@@ -197,7 +199,7 @@ def _nothing_to_restore() -> UsageError:
     ).explained(f"If that journal was lost, `{_HARDEN}` sets {ENFORCE} both; another value is set by hand.")
 
 
-def why_it_may_end(writer: Writer, asked: HardenRequest) -> str | None:
+def why_it_may_end(writer: ChangeWriter, asked: HardenRequest) -> str | None:
     """Return why a change of part_enforce that has not ended goes neither forth nor back: somebody else has changed it
     since. None where it does. Raises UsageError if all have ended, and what else refuses one of the two."""
     if not not_ended(writer):
@@ -205,7 +207,7 @@ def why_it_may_end(writer: Writer, asked: HardenRequest) -> str | None:
     return why_overtaken(partial(plan_forth, writer, asked), partial(plan_back, writer, asked))
 
 
-def refuse_way_back(writer: Writer, operation: int) -> None:
+def refuse_way_back(writer: ChangeWriter, operation: int) -> None:
     """Raise UsageError for a change of part_enforce that is a way back itself, or not the last hardening, StoreError
     for one that was taken back already. *operation*: its number."""
     with Journal.read(writer.fabric.stores.journal) as journal:
@@ -228,7 +230,7 @@ def refuse_way_back(writer: Writer, operation: int) -> None:
         )
 
 
-def _make(writer: Writer, plan: EnforcementPlan) -> Sequence[str]:
+def _make(writer: ChangeWriter, plan: EnforcementPlan) -> Sequence[str]:
     writer.apply(plan)
     return plan.silent
 
@@ -248,7 +250,7 @@ def _files(seen: FoundSms, notes: list[str]) -> list[OpensmFile]:
     return merged(files)
 
 
-def _refuse_command_line(running: Running, settings: Mapping[str, Setting]) -> None:
+def _refuse_command_line(running: Running, settings: Mapping[str, EffectiveOption]) -> None:
     if any(setting.source == "command line" for setting in settings.values()):
         raise Refused(
             f"{running.instance.name}: enforcement of leaf ports is set on its command line, which may override its "
@@ -276,10 +278,10 @@ def _in_words(plan: EnforcementPlan, wanted: Callable[[OpensmFile], str], enforc
 # --- the leaf ports ---------------------------------------------------------------------------------------------------
 
 
-def _leaves(survey: Survey, wanted: Enforcement) -> Iterator[LeafPort]:
+def _leaves(survey: Survey, wanted: Enforcement) -> Iterator[EnforcingPort]:
     """Yield the leaf ports that can enforce, each with its end port. One whose table the P_Keys of the end port fill is
     left out: OpenSM lets it enforce nothing."""
-    targets: Mapping[tuple[int, int], Target] = survey.targets
+    targets: Mapping[tuple[int, int], PortTarget] = survey.targets
     for target in targets.values():
         leaf = leaf_of(target.port) if not target.port.is_external else None
         before = targets.get((leaf.node.guid, leaf.num)) if leaf is not None else None
@@ -289,13 +291,13 @@ def _leaves(survey: Survey, wanted: Enforcement) -> Iterator[LeafPort]:
         if place_leaf(before.table, target.table, before.port.capacity or 0).enforces:
             inbound = wanted.inbound and bool(switch.inbound_enforcement_cap)
             outbound = wanted.outbound and bool(switch.outbound_enforcement_cap)
-            yield LeafPort(before, target, Enforcement(inbound, outbound))
+            yield EnforcingPort(before, target, Enforcement(inbound, outbound))
 
 
 # --- interlocks -------------------------------------------------------------------------------------------------------
 
 
-def _of_drift(site: Site, survey: Survey, wanted: str) -> Iterator[Objection]:
+def _of_drift(site: OpensmSite, survey: Survey, wanted: str) -> Iterator[Objection]:
     """``drift``: end ports have P_Keys that OpenSM did not give them. It copies what it remembers to the leaf port."""
     if wanted == "off":
         return

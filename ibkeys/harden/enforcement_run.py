@@ -16,17 +16,17 @@ from ibkeys.change.course import Course
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.opensm_files import OpensmFiles
 from ibkeys.change.plan import Plan
-from ibkeys.change.runner import OnStep, Proof, Runner, Seen, Step, Verdict
-from ibkeys.change.target import Target
-from ibkeys.change.writer import Writer
+from ibkeys.change.runner import OnStep, PortReadings, Proof, Runner, Step, Verdict
+from ibkeys.change.target import PortTarget
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import NotStored
 from ibkeys.harden.step import COMMAND
+from ibkeys.managers.files.journaled import remove_left_overs
+from ibkeys.managers.files.opensm_file import FileKey, OpensmFile
+from ibkeys.managers.site import FoundSms
 from ibkeys.partitions.opensm_tables import packed
 from ibkeys.printable import counted, named
-from ibkeys.sm.files.journaled import remove_left_overs
-from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
-from ibkeys.sm.site import FoundSms
-from ibkeys.store.journal import Journal, Operation
+from ibkeys.store.journal import Journal, RunningOperation
 from ibkeys.store.origin import Origin
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortId
@@ -41,11 +41,11 @@ HARDENED: Final = "both"
 
 
 @dataclass(slots=True)
-class LeafPort:
+class EnforcingPort:
     """A switch port and the end port behind it; ``wanted``: what it shall enforce. Both are read again and again."""
 
-    leaf: Target
-    end: Target
+    leaf: PortTarget
+    end: PortTarget
     wanted: Enforcement
 
     def difference(self) -> str:
@@ -59,17 +59,17 @@ class LeafPort:
 
 
 @dataclass(frozen=True, slots=True)
-class LeavesProof(Proof[Seen[PortId]]):
+class LeavesProof(Proof[PortReadings[PortId]]):
     """Reads leaf ports and the end ports behind them. ``progress``: told how many are right."""
 
-    writer: Writer
-    leaves: Sequence[LeafPort]
+    writer: ChangeWriter
+    leaves: Sequence[EnforcingPort]
     progress: OnStep
 
-    def look(self) -> Seen[PortId]:
+    def look(self) -> PortReadings[PortId]:
         """Read all ports once."""
         failed = read_again(self.writer, [target for leaf in self.leaves for target in (leaf.leaf, leaf.end)])
-        seen = Seen[PortId]()
+        seen = PortReadings[PortId]()
         for leaf in self.leaves:
             port = leaf.leaf.id
             if port.key in failed:
@@ -97,7 +97,7 @@ class EnforcementPlan(Plan):
     say: Callable[[str], None]
     files: list[OpensmFile] = field(default_factory=list)
     new: dict[FileKey, bytes] = field(default_factory=dict)
-    leaves: list[LeafPort] = field(default_factory=list)
+    leaves: list[EnforcingPort] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
     silent: list[str] = field(default_factory=list)
     clock: Clock = REAL_TIME
@@ -118,7 +118,7 @@ class EnforcementPlan(Plan):
         is_open = self.cut_off is not None or self.reverts != ""
         return is_open or bool(self.changing) or any(leaf.difference() for leaf in self.leaves)
 
-    def begin(self, journal: Journal, origin: Origin) -> Operation:
+    def begin(self, journal: Journal, origin: Origin) -> RunningOperation:
         """Return the undo that it is, or the operation that was interrupted, open again, or a new one."""
         if self.undoes is not None:
             return journal.undo_of(self.undoes, origin)
@@ -126,7 +126,7 @@ class EnforcementPlan(Plan):
             return journal.reopen(self.cut_off, origin)
         return journal.operation(COMMAND, origin, self.kept)
 
-    def perform(self, writer: Writer, operation: Operation) -> None:
+    def perform(self, writer: ChangeWriter, operation: RunningOperation) -> None:
         """Replace the files, tell every OpenSM, and wait. Raises NotStored if leaf ports do not take it; Refused
         (``stale``), FileChanged, FileError, HostNotReached, StoreError.
         """
@@ -142,7 +142,7 @@ class EnforcementPlan(Plan):
                 operation.journal.set_state(other, "undone")
         operation.outcome = "done"
 
-    def _judge(self, found: Seen[PortId]) -> Verdict:
+    def _judge(self, found: PortReadings[PortId]) -> Verdict:
         self.silent = [f"{port}: {error}" for port, error in found.silent.items()]
         wrong = [f"{port}: {difference}" for port, difference in found.wrong.items()]
         if not wrong:
@@ -153,7 +153,9 @@ class EnforcementPlan(Plan):
         )
         return Verdict(is_proven=False, error=error)
 
-    def _opensms(self, writer: Writer, operation: Operation, asked_to_stop: Callable[[], None]) -> OpensmFiles:
+    def _opensms(
+        self, writer: ChangeWriter, operation: RunningOperation, asked_to_stop: Callable[[], None]
+    ) -> OpensmFiles:
         def clean_up() -> None:
             for text in remove_left_overs(operation.journal, self.files, writer.keystore):
                 self.say(text)

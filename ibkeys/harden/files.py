@@ -15,18 +15,18 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys.change.through_sm import sms_for
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import FileError, Refused
 from ibkeys.harden.findings import StepName
-from ibkeys.harden.step import COMMAND, HardenRequest, Step, StepChange
+from ibkeys.harden.step import COMMAND, HardeningStep, HardenRequest, StepChange
 from ibkeys.host.file_access import FileFact
-from ibkeys.host.opensm_process import opensm_config
-from ibkeys.sm.files.listeners import close, hindrance_to_closing, is_usable_alone
-from ibkeys.sm.files.options_files import REFUSAL
-from ibkeys.sm.instance import Role
-from ibkeys.sm.managers import managers_of
-from ibkeys.sm.site import Running, reach
+from ibkeys.managers.files.listeners import close, hindrance_to_closing, is_usable_alone
+from ibkeys.managers.files.options_files import REFUSAL
+from ibkeys.managers.instance import Role
+from ibkeys.managers.opensm.process import opensm_config
+from ibkeys.managers.site import Running, reach
+from ibkeys.managers.subnet_managers import managers_of
 from ibkeys.store.cut_off import close_cut_off, is_any_cut_off
 from ibkeys.store.journal import FileImage
 
@@ -35,7 +35,7 @@ _UMASK: Final = 0o077
 
 
 @dataclass(frozen=True)
-class FileStep(Step):
+class FileStep(HardeningStep):
     """Files of these ``roles``. ``words``: what is closed that is not there yet."""
 
     name: StepName
@@ -45,11 +45,11 @@ class FileStep(Step):
     command = f"{COMMAND} files"
     serves = _KEY_STEPS
 
-    def is_due(self, writer: Writer, asked: HardenRequest) -> bool:
+    def is_due(self, writer: ChangeWriter, asked: HardenRequest) -> bool:
         """Whether it is the last one, and one like it was cut off."""
         return bool(self.words) and is_any_cut_off(writer.fabric.stores.journal, [self.command])
 
-    def plan_change(self, writer: Writer, asked: HardenRequest) -> StepChange | None:
+    def plan_change(self, writer: ChangeWriter, asked: HardenRequest) -> StepChange | None:
         """Return what would be closed. Raises what `sms_for` raises."""
         managers = managers_of(writer.fabric.sweep(wanted=Wanted(sm_info=True)))
         runnings = sms_for(writer, managers, reach(writer.enter, asked.hosts)).opensms  # the master last
@@ -85,7 +85,7 @@ class FileStep(Step):
                 image = FileImage(str(path), None, None, fact.mode, fact.uid, fact.gid, host=host)
                 yield _OpenFile(running, role, file.place, words, f"chmod {fact.mode:04o} {name}", image)
 
-    def close_all(self, writer: Writer, found: Sequence[_OpenFile]) -> Sequence[str]:
+    def close_all(self, writer: ChangeWriter, found: Sequence[_OpenFile]) -> Sequence[str]:
         """Close the files that were *found*, each recorded in the journal before; return no problems. Raises FileError,
         FileChanged, HostRefused, HostNotReached, StoreError."""
         with writer.journaled() as operation:

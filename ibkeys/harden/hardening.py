@@ -14,18 +14,18 @@ from typing import Any, Final
 from ibkeys.audit.findings import Report, Severity
 from ibkeys.change.consent import Consent, Objection
 from ibkeys.change.plan import Plan
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError, Refused
-from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.live import LiveFabric
 from ibkeys.harden.enforcement import ENFORCEMENT
 from ibkeys.harden.files import FOLDERS, KEY_FILES
 from ibkeys.harden.findings import StepName, by_step, failing
 from ibkeys.harden.m_keys import M_KEYS, NEW_M_KEY
 from ibkeys.harden.partitions import PARTITIONS
 from ibkeys.harden.sm_keys import SM_KEYS
-from ibkeys.harden.step import COMMAND, HardenRequest, Step, StepChange
+from ibkeys.harden.step import COMMAND, HardeningStep, HardenRequest, StepChange
 
-STEPS: Final[tuple[Step, ...]] = (FOLDERS, SM_KEYS, ENFORCEMENT, PARTITIONS, NEW_M_KEY, M_KEYS, KEY_FILES)
+STEPS: Final[tuple[HardeningStep, ...]] = (FOLDERS, SM_KEYS, ENFORCEMENT, PARTITIONS, NEW_M_KEY, M_KEYS, KEY_FILES)
 """All steps, in the order in which they are made."""
 
 
@@ -35,7 +35,7 @@ class PlannedStep:
     ``refusals``: what refuses it, besides interlocks.
     """
 
-    step: Step
+    step: HardeningStep
     rules: tuple[str, ...]
     change: StepChange | None
     refusals: Sequence[IbkeysError]
@@ -68,12 +68,12 @@ class Hardening(Plan):
 
 
 def plan_hardening(
-    fabric: Fabric,
+    fabric: LiveFabric,
     consent: Consent,
     asked: HardenRequest,
     report: Report,
     severity: Severity,
-    steps: Sequence[Step] = STEPS,
+    steps: Sequence[HardeningStep] = STEPS,
 ) -> Hardening:
     """Plan the steps for what *report* finds with *severity* or worse, and those that are due all the same.
 
@@ -84,7 +84,7 @@ def plan_hardening(
     calls = by_step(failing(report, severity))
     lifted: set[str] = set()
     for step in _needed(fabric, asked, calls, steps):
-        with Writer(fabric, step.command, consent, dry_run=True) as writer:
+        with ChangeWriter(fabric, step.command, consent, dry_run=True) as writer:
             try:
                 change = step.plan_change(writer, asked)
                 refusals = change.refusals if change is not None else ()
@@ -103,12 +103,12 @@ def plan_hardening(
 
 
 def _needed(
-    fabric: Fabric, asked: HardenRequest, calls: Mapping[StepName, tuple[str, ...]], steps: Sequence[Step]
-) -> list[Step]:
+    fabric: LiveFabric, asked: HardenRequest, calls: Mapping[StepName, tuple[str, ...]], steps: Sequence[HardeningStep]
+) -> list[HardeningStep]:
     """Return the steps that findings call for, that are due all the same, or that serve one of these."""
     wanted = set()
     for step in steps:
-        with Writer(fabric, step.command, dry_run=True) as writer:
+        with ChangeWriter(fabric, step.command, dry_run=True) as writer:
             if step.is_asked_for(asked) and (step.name in calls or step.is_due(writer, asked)):
                 wanted.add(step.name)
     return [step for step in steps if step.name in wanted or step.serves & wanted]
@@ -121,7 +121,7 @@ def _new_ones(known: Sequence[Objection], more: Sequence[Objection], lifted: set
 
 
 def make(
-    fabric: Fabric,
+    fabric: LiveFabric,
     consent: Consent,
     asked: HardenRequest,
     hardening: Hardening,
@@ -138,7 +138,7 @@ def make(
         step = planned.step
         say(f"step {number} of {count}: {step.title}")
         try:
-            with Writer(fabric, step.command, consent, options=options) as writer:
+            with ChangeWriter(fabric, step.command, consent, options=options) as writer:
                 change = step.plan_change(writer, asked)
                 if change is None:
                     continue  # a step before has done it

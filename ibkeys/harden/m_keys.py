@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.harden.findings import StepName
-from ibkeys.harden.step import HardenRequest, Step, StepChange, undo_of
+from ibkeys.harden.step import HardeningStep, HardenRequest, StepChange, undo_of
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.opensm.course import in_words
 from ibkeys.mkeys.opensm.method import OpensmMethod
@@ -22,26 +22,26 @@ from ibkeys.mkeys.rollout.planned_run import carry_out
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.printable import counted
 from ibkeys.store.journal import Journal
-from ibkeys.store.journal.runs import REMOVAL, Run, RunOptions, Runs
+from ibkeys.store.journal.runs import REMOVAL, MKeyRun, RunOptions, Runs
 
 LEVEL: Final = 2
 """At level 2 a port answers nobody without its key, and opens again when its lease runs out. Source: IBA 14.2.4."""
 
 
 @dataclass(frozen=True)
-class MKeyStep(Step):
+class MKeyStep(HardeningStep):
     """One run of M_Keys through OpenSM."""
 
     name: StepName
     title: str
     command: Literal["mkey-deploy", "mkey-rotate"]
 
-    def is_due(self, writer: Writer, asked: HardenRequest) -> bool:
+    def is_due(self, writer: ChangeWriter, asked: HardenRequest) -> bool:
         """Whether the last run of the key store is one of this command through OpenSM, and is not finished."""
         last = _open_run(writer)
         return last is not None and last.command == self.command
 
-    def plan_change(self, writer: Writer, asked: HardenRequest) -> StepChange | None:
+    def plan_change(self, writer: ChangeWriter, asked: HardenRequest) -> StepChange | None:
         """Return a new run, or the rest of the one that is not finished, whichever step began it: no other run begins
         before. Raises what `plan_keys` raises; Refused (``open-run``) for one that takes keys away or sends Sets."""
         through = ViaOpensm(asked.hosts, asked.wait, listener=asked.listener)
@@ -65,7 +65,7 @@ M_KEYS: Final = MKeyStep("m-keys", f"M_Keys at level {LEVEL} with a lease", "mke
 NEW_M_KEY: Final = MKeyStep("new-m-key", "a new M_Key to replace one that is easy to guess", "mkey-rotate")
 
 
-def _open_run(writer: Writer) -> Run | None:
+def _open_run(writer: ChangeWriter) -> MKeyRun | None:
     """Return the last run on this subnet, where it goes through OpenSM, gives keys, and is not finished."""
     with Journal.read(writer.fabric.stores.journal) as journal:
         last = Runs(journal).last({writer.fabric.own_guid})
@@ -73,7 +73,7 @@ def _open_run(writer: Writer) -> Run | None:
     return last if is_ours else None
 
 
-def _key_of_all(writer: Writer) -> MKey | None:
+def _key_of_all(writer: ChangeWriter) -> MKey | None:
     """Return the M_Key that all ports have, which stays; None if they have none, and where they have several: that is
     refused as for any run through OpenSM.
     """
@@ -94,7 +94,7 @@ def _in_words(run: PlannedRun, asked: HardenRequest) -> Iterator[str]:
         yield f"intermediate steps, each verified: {', then '.join(in_words(step) for step in left)}"
 
 
-def _make(writer: Writer, run: PlannedRun) -> Sequence[str]:
+def _make(writer: ChangeWriter, run: PlannedRun) -> Sequence[str]:
     """Carry a run out; return what was not done, in words."""
     results: list[PortResult] = []
     carry_out(writer, run, results.append)

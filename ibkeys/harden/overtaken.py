@@ -15,13 +15,13 @@ from typing import Final
 
 from ibkeys.change.interlocks.overtaken import OVERTAKEN, changed_file, other_files, overtaken
 from ibkeys.change.subnets import is_elsewhere
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import Refused
 from ibkeys.harden.enforcement_run import COMMANDS, ENFORCE, HARDENED
 from ibkeys.harden.step import COMMAND
-from ibkeys.host.opensm_options import read_options
+from ibkeys.managers.files.opensm_file import FileKey, OpensmFile
+from ibkeys.managers.opensm.options_file import read_options
 from ibkeys.printable import named
-from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
 from ibkeys.store.journal import Journal, OperationRecord
 
 _OPTION: Final = "--overtaken"
@@ -41,7 +41,7 @@ class OwnValue:
         return (self.former, HARDENED) if self.is_hardened else (self.former,)
 
 
-def not_ended(writer: Writer, files: Iterable[OpensmFile] | None = None) -> list[OperationRecord]:
+def not_ended(writer: ChangeWriter, files: Iterable[OpensmFile] | None = None) -> list[OperationRecord]:
     """Return the changes of part_enforce, forth and back, that were cut off or failed. *files*: only those on the
     subnet that has these options files, None for all. Raises StoreError."""
     with Journal.read(writer.fabric.stores.journal) as journal:
@@ -66,7 +66,7 @@ def files_of(journal: Journal, operation: int) -> set[FileKey]:
     return {entry.image.key for number in numbers for entry in journal.files(number)}
 
 
-def is_left_on(writer: Writer, hosts: Collection[str]) -> bool:
+def is_left_on(writer: ChangeWriter, hosts: Collection[str]) -> bool:
     """Whether a change that has not ended wrote a file on one of *hosts*, or none yet, and may be of this subnet, which
     is swept where it was not. One of an earlier version of ibkeys may be of any subnet. Raises StoreError."""
     with Journal.read(writer.fabric.stores.journal) as journal:
@@ -76,7 +76,7 @@ def is_left_on(writer: Writer, hosts: Collection[str]) -> bool:
     return any(not files or any(host in hosts for host, _ in files) for files in wrote)
 
 
-def refuse_elsewhere(writer: Writer, operation: int, files: Sequence[OpensmFile]) -> None:
+def refuse_elsewhere(writer: ChangeWriter, operation: int, files: Sequence[OpensmFile]) -> None:
     """Raise Refused (``overtaken``) if a change wrote none of these options *files*: this is another subnet, or other
     OpenSMs have replaced those of the change. Raises StoreError."""
     with Journal.read(writer.fabric.stores.journal) as journal:
@@ -104,7 +104,7 @@ def value_in(data: bytes) -> str:
     return str(read_options(data).value(ENFORCE))
 
 
-def own_values(writer: Writer) -> dict[FileKey, OwnValue]:
+def own_values(writer: ChangeWriter) -> dict[FileKey, OwnValue]:
     """Return what the journal knows of part_enforce in each options file that a hardening changed. Where --overtaken
     ended the last change, somebody else may have changed the file since, and nothing is known of it. Raises
     StoreError."""
@@ -149,7 +149,7 @@ def refuse_changed_files(
         )
 
 
-def close_overtaken(writer: Writer, operation: int) -> str:
+def close_overtaken(writer: ChangeWriter, operation: int) -> str:
     """End the record of the changes that have not ended on the subnet of *operation*, and return their name; the
     journal says who did. No file is written. Raises StoreError."""
     options = [each for each in writer.origin.options if each != _OPTION]

@@ -7,26 +7,26 @@ from typing import Final
 
 from ibkeys.apply.apply import plan_apply, plan_resume, unfinished
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
-from ibkeys.apply.by_sm.course import Settings
-from ibkeys.apply.carriers import Via, carrier_of
+from ibkeys.apply.by_sm.course import CarrierSettings
+from ibkeys.apply.carriers import CarrierChoice, carrier_of
 from ibkeys.apply.opensm.carrier import OpensmCarrier
-from ibkeys.apply.opensm.site import Site, find_site
+from ibkeys.apply.opensm.site import OpensmSite, find_site
 from ibkeys.change.clock import REAL_TIME, look_until
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.subnets import is_elsewhere
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import UsageError
-from ibkeys.harden.step import HardenRequest, Step, StepChange, undo_of
-from ibkeys.plan.model import Options
+from ibkeys.harden.step import HardeningStep, HardenRequest, StepChange, undo_of
+from ibkeys.managers.site import reach
+from ibkeys.plan.model import PlanOptions
 from ibkeys.plan.planner import make_plan
 from ibkeys.printable import counted
-from ibkeys.sm.site import reach
 from ibkeys.store.journal import Journal
 from ibkeys.topology.model import Topology
 
 
-class PartitionStep(Step):
+class PartitionStep(HardeningStep):
     """One apply through OpenSM."""
 
     name = "partitions"
@@ -37,17 +37,17 @@ class PartitionStep(Step):
         """Whether the user gave a policy."""
         return asked.policy is not None
 
-    def is_due(self, writer: Writer, asked: HardenRequest) -> bool:
+    def is_due(self, writer: ChangeWriter, asked: HardenRequest) -> bool:
         """Whether the user gave a policy: it is to be what the fabric has."""
         return asked.policy is not None
 
-    def plan_change(self, writer: Writer, asked: HardenRequest) -> StepChange | None:
+    def plan_change(self, writer: ChangeWriter, asked: HardenRequest) -> StepChange | None:
         """Return what the policy changes, or the rest of the apply that was interrupted. Raises what `plan_apply` and
         `plan_resume` raise."""
         interrupts = Interrupts()
         hooks = ApplyHooks(interrupts.check, asked.listener.progress)
-        settings = Settings(asked.wait, asked.permissions.breaks)
-        via = Via(OpensmCarrier.name, settings, asked.hosts)
+        settings = CarrierSettings(asked.wait, asked.permissions.breaks)
+        via = CarrierChoice(OpensmCarrier.name, settings, asked.hosts)
         cut_off = _cut_off(writer)
         if cut_off is not None:
             plan = plan_resume(writer, asked.permissions, hooks, via=via, operation=cut_off)
@@ -58,14 +58,14 @@ class PartitionStep(Step):
         words = [plan.carrier.way, *_in_words(plan)]
         return StepChange.of(plan, words, undo_of(cut_off), lambda: _make(writer, plan, interrupts))
 
-    def _new(self, writer: Writer, asked: HardenRequest, hooks: ApplyHooks, via: Via) -> ApplyPlan:
+    def _new(self, writer: ChangeWriter, asked: HardenRequest, hooks: ApplyHooks, via: CarrierChoice) -> ApplyPlan:
         """Plan for the options that the master works with: its enforcement is another step's."""
         if asked.policy is None:
             raise UsageError("P_Keys change only with a policy")
         found = writer.fabric.sweep(wanted=Wanted(p_keys=True, sm_info=True))
         writer.fabric.read_alias_guids(found, asked.policy.named_guids)
         site = _site(writer, asked, found)
-        options = Options(site.options.enforce, site.options.allow_both_pkeys)
+        options = PlanOptions(site.options.enforce, site.options.allow_both_pkeys)
         made = make_plan(asked.policy, found, options)
         return plan_apply(writer, made, asked.permissions, hooks, carrier_of(writer, via))
 
@@ -73,7 +73,7 @@ class PartitionStep(Step):
 PARTITIONS: Final = PartitionStep()
 
 
-def _site(writer: Writer, asked: HardenRequest, found: Topology) -> Site:
+def _site(writer: ChangeWriter, asked: HardenRequest, found: Topology) -> OpensmSite:
     """Return the master OpenSM, when the sweep in which it read what a step before wrote to its options has ended."""
     reached = reach(writer.enter, asked.hosts)
     return look_until(
@@ -84,7 +84,7 @@ def _site(writer: Writer, asked: HardenRequest, found: Topology) -> Site:
     )
 
 
-def _cut_off(writer: Writer) -> int | None:
+def _cut_off(writer: ChangeWriter) -> int | None:
     """Return the operation of an apply through OpenSM that did not end on this subnet, or, of an earlier version of
     ibkeys, on any; None where there is none."""
     here = {port.guid for port in (writer.fabric.swept or writer.fabric.sweep()).end_ports()}
@@ -101,7 +101,7 @@ def _in_words(plan: ApplyPlan) -> list[str]:
     return [*words, *(f"temporary loss of connectivity: {each.message}" for each in plan.breaks)]
 
 
-def _make(writer: Writer, plan: ApplyPlan, interrupts: Interrupts) -> Sequence[str]:
+def _make(writer: ChangeWriter, plan: ApplyPlan, interrupts: Interrupts) -> Sequence[str]:
     with interrupts:
         writer.apply(plan)
     return [f"{port}: {error}" if port is not None else error for port, error in plan.failed]

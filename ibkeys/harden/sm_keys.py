@@ -9,18 +9,18 @@ from collections.abc import Sequence
 from typing import Final
 
 from ibkeys.change.interrupts import Interrupts
-from ibkeys.change.writer import Writer
-from ibkeys.harden.step import HardenRequest, Step, StepChange
-from ibkeys.mkeys.opensm.at_hand import options_files
-from ibkeys.sm.files.opensm_file import OpensmFile
-from ibkeys.sm.site import reach
+from ibkeys.change.writer import ChangeWriter
+from ibkeys.harden.step import HardeningStep, HardenRequest, StepChange
+from ibkeys.managers.files.opensm_file import OpensmFile
+from ibkeys.managers.site import reach
+from ibkeys.mkeys.opensm.known_keys import options_files
 from ibkeys.smkeys.begun import COMMAND, changes_on
-from ibkeys.smkeys.managers import DEFAULT, keys_in
+from ibkeys.smkeys.key_holders import DEFAULT, keys_in
 from ibkeys.smkeys.planning import KeyChange, plan_change
-from ibkeys.smkeys.run import Settings
+from ibkeys.smkeys.run import SmKeySettings
 
 
-class SmKeyStep(Step):
+class SmKeyStep(HardeningStep):
     """One change of both keys."""
 
     name = "sm-keys"
@@ -28,7 +28,7 @@ class SmKeyStep(Step):
     command = COMMAND
     lifts = frozenset({"default-sa-key"})
 
-    def is_due(self, writer: Writer, asked: HardenRequest) -> bool:
+    def is_due(self, writer: ChangeWriter, asked: HardenRequest) -> bool:
         """Whether a change was interrupted on this subnet, so that its keys are pending in the key store, or, in a dry
         run, an options file has the default sa_key: a dry run does not ask the SA for it."""
         found = writer.fabric.swept or writer.fabric.sweep()
@@ -39,10 +39,10 @@ class SmKeyStep(Step):
         has_default = asked.is_dry and any(keys_in(file.data)["sa_key"] == DEFAULT for file in files)
         return has_default or bool(changes.with_files(writer.keystore, files).pending(writer.keystore))
 
-    def plan_change(self, writer: Writer, asked: HardenRequest) -> StepChange | None:
+    def plan_change(self, writer: ChangeWriter, asked: HardenRequest) -> StepChange | None:
         """Return the change, or the rest of the one that was interrupted. Raises what `plan_change` raises."""
         interrupts = Interrupts()
-        settings = Settings(asked.wait, check=interrupts.check, say=asked.say)
+        settings = SmKeySettings(asked.wait, check=interrupts.check, say=asked.say)
         plan = plan_change(writer, reach(writer.enter, asked.hosts), {}, settings)
         words = [_in_words(plan, file) for file in plan.managers.files]
         back = "former keys are not restored; ibkeys smkey-rotate --via opensm gives new ones"
@@ -57,7 +57,7 @@ def _in_words(plan: KeyChange, file: OpensmFile) -> str:
     return f"{file.name}: {', '.join(changes)}"
 
 
-def _make(writer: Writer, plan: KeyChange, interrupts: Interrupts) -> Sequence[str]:
+def _make(writer: ChangeWriter, plan: KeyChange, interrupts: Interrupts) -> Sequence[str]:
     with interrupts:
         writer.apply(plan)
     return ()

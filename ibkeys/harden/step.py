@@ -15,12 +15,12 @@ from ibkeys.apply.apply import Permissions
 from ibkeys.change.consent import Objection, Question
 from ibkeys.change.plan import Plan, StepNote
 from ibkeys.change.runner import WAIT
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError
 from ibkeys.harden.findings import StepName
+from ibkeys.managers.hosts import SmHost
 from ibkeys.mkeys.opensm.through import RunListener
 from ibkeys.partitions.model import Policy
-from ibkeys.sm.hosts import SmHost
 
 COMMAND: Final = "harden"
 """The command of the journal for the steps that no other command makes."""
@@ -71,7 +71,7 @@ def undo_of(operation: int | None) -> str:
     return f"ibkeys undo {'with the number that `ibkeys journal` shows' if operation is None else operation}"
 
 
-class Step(ABC):
+class HardeningStep(ABC):
     """One step.
 
     ``name``: by which findings name it. ``title``: what it does, in words. ``command``: of which command its operation
@@ -89,11 +89,11 @@ class Step(ABC):
         """Whether the user's options allow it."""
         return True
 
-    def is_due(self, writer: Writer, asked: HardenRequest) -> bool:
+    def is_due(self, writer: ChangeWriter, asked: HardenRequest) -> bool:
         """Whether it is made whatever the audit finds: an earlier run is not finished, or the user asks for it."""
         return False
 
     @abstractmethod
-    def plan_change(self, writer: Writer, asked: HardenRequest) -> StepChange | None:
+    def plan_change(self, writer: ChangeWriter, asked: HardenRequest) -> StepChange | None:
         """Return what it would do now, None for nothing. Sends only Gets. Raises what its own command raises where it
         cannot be done."""

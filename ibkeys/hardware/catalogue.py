@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Final
 
-from ibkeys.hardware.check import Check, Finding, checks_in, made, not_checked
+from ibkeys.hardware.check import DeviceCheck, Finding, checks_in, made, not_checked
 from ibkeys.hardware.checks import (
     answers,
     class_keys,
@@ -19,15 +19,15 @@ from ibkeys.hardware.checks import (
     traps,
     virtual_ports,
 )
-from ibkeys.hardware.look import Look
+from ibkeys.hardware.look import FabricReading
 from ibkeys.hardware.programs import beside
 
 
-def _checks_in(*modules: ModuleType) -> Iterator[Check]:
+def _checks_in(*modules: ModuleType) -> Iterator[DeviceCheck]:
     return (each for module in modules for each in checks_in(vars(module)))
 
 
-CHECKS: Final[tuple[Check, ...]] = (
+CHECKS: Final[tuple[DeviceCheck, ...]] = (
     *_checks_in(host, nodes, answers, timing, counters, managers),
     *class_keys.CHECKS,
     *_checks_in(traps, virtual_ports),
@@ -36,7 +36,7 @@ CHECKS: Final[tuple[Check, ...]] = (
 )
 
 
-def all_findings(look: Look) -> Iterator[Finding]:
+def all_findings(look: FabricReading) -> Iterator[Finding]:
     """Make all checks, one after the other. Nothing is changed. Raises what is no IbkeysError."""
     for each in CHECKS:
         yield made(each, look)

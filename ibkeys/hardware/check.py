@@ -10,47 +10,47 @@ from typing import TYPE_CHECKING, Any, Literal
 from ibkeys.errors import IbkeysError
 
 if TYPE_CHECKING:
-    from ibkeys.hardware.look import Look
+    from ibkeys.hardware.look import FabricReading
 
 Basis = Literal["standard", "simulator", "guess", "unknown"]
 """Why something is assumed: the standard or another program says it; only our simulator does so; it is a guess; nothing
 is assumed."""
-Outcome = Literal["same", "differs", "seen", "not-checked"]
+CheckOutcome = Literal["same", "differs", "seen", "not-checked"]
 """``same``, ``differs``: from what is assumed. ``seen``: nothing was assumed, and this came back."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CheckAnswer:
     """What a check found. ``text``: one line for people. ``values``: the same for programs; no key may be in either."""
 
-    outcome: Outcome
+    outcome: CheckOutcome
     text: str
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
-def same(text: str, **values: Any) -> Answer:
+def same(text: str, **values: Any) -> CheckAnswer:
     """The device does what is assumed."""
-    return Answer("same", text, values)
+    return CheckAnswer("same", text, values)
 
 
-def differs(text: str, **values: Any) -> Answer:
+def differs(text: str, **values: Any) -> CheckAnswer:
     """The device does something else."""
-    return Answer("differs", text, values)
+    return CheckAnswer("differs", text, values)
 
 
-def as_assumed(is_so: bool, text: str, **values: Any) -> Answer:
+def as_assumed(is_so: bool, text: str, **values: Any) -> CheckAnswer:
     """`same` or `differs`."""
-    return Answer("same" if is_so else "differs", text, values)
+    return CheckAnswer("same" if is_so else "differs", text, values)
 
 
-def seen(text: str, **values: Any) -> Answer:
+def seen(text: str, **values: Any) -> CheckAnswer:
     """What the device says; nothing was assumed."""
-    return Answer("seen", text, values)
+    return CheckAnswer("seen", text, values)
 
 
-def not_checked(why: str) -> Answer:
+def not_checked(why: str) -> CheckAnswer:
     """Nothing was asked, or nothing came back; *why* in words."""
-    return Answer("not-checked", why)
+    return CheckAnswer("not-checked", why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Finding:
     id: str
     basis: Basis
     assumed: str
-    answer: Answer
+    answer: CheckAnswer
 
     def to_json(self) -> dict[str, Any]:
         """Return the finding for the document of the report."""
@@ -75,7 +75,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class DeviceCheck:
     """Something that is assumed of real devices. ``id``: subject and name, for programs. ``assumed``: in words.
 
     ``ask`` asks the fabric and judges; it may raise IbkeysError: then the check was not made, and the error says why.
@@ -84,24 +84,24 @@ class Check:
     id: str
     basis: Basis
     assumed: str
-    ask: Callable[[Look], Answer]
+    ask: Callable[[FabricReading], CheckAnswer]
 
-    def found(self, answer: Answer) -> Finding:
+    def found(self, answer: CheckAnswer) -> Finding:
         """Return the finding of this check that has *answer*."""
         return Finding(self.id, self.basis, self.assumed, answer)
 
 
-def check(id: str, basis: Basis, assumed: str) -> Callable[[Callable[[Look], Answer]], Check]:
+def check(id: str, basis: Basis, assumed: str) -> Callable[[Callable[[FabricReading], CheckAnswer]], DeviceCheck]:
     """Return the decorator that makes a check of the function that asks."""
-    return partial(Check, id, basis, assumed)
+    return partial(DeviceCheck, id, basis, assumed)
 
 
-def checks_in(names: Mapping[str, object]) -> tuple[Check, ...]:
+def checks_in(names: Mapping[str, object]) -> tuple[DeviceCheck, ...]:
     """Return the checks among the *names* of a module, in the order in which they stand there."""
-    return tuple(each for each in names.values() if isinstance(each, Check))
+    return tuple(each for each in names.values() if isinstance(each, DeviceCheck))
 
 
-def made(each: Check, look: Look) -> Finding:
+def made(each: DeviceCheck, look: FabricReading) -> Finding:
     """Make one check. An IbkeysError becomes the reason why it was not made."""
     try:
         answer = each.ask(look)

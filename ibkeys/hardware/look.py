@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from ibkeys.client.sa import SaClient
 from ibkeys.errors import IbkeysError, Unreachable
 from ibkeys.fabric.handle import PortHandle
-from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.live import LiveFabric
 from ibkeys.keys.smkey import SMKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.topology.model import Topology
@@ -19,7 +19,7 @@ from ibkeys.umad.port import LocalCa
 _T = TypeVar("_T")
 
 
-class Look:
+class FabricReading:
     """One look at a fabric: what is read once and shared by all checks.
 
     *cas*: asks the host for its channel adapters, sends nothing. *sm_key*: what is shown to the SA, None for none.
@@ -28,7 +28,7 @@ class Look:
     not asked again: it may count each time.
     """
 
-    def __init__(self, fabric: Fabric, cas: Callable[[], Sequence[LocalCa]], sm_key: SMKey | None = None) -> None:
+    def __init__(self, fabric: LiveFabric, cas: Callable[[], Sequence[LocalCa]], sm_key: SMKey | None = None) -> None:
         self.fabric = fabric
         self.cas = cas
         self.sm_key = sm_key
@@ -40,8 +40,8 @@ class Look:
 
     @property
     def handle(self) -> PortHandle:
-        """The local port, asked by an SMP that does not leave the host. Raises as `Fabric.find_port`; Unreachable for
-        one that is silent."""
+        """The local port, asked by an SMP that does not leave the host. Raises as `LiveFabric.find_port`; Unreachable
+        for one that is silent."""
         if self.is_silent:
             raise Unreachable("the local port does not answer, so it is not asked again: `ibkeys doctor` says more")
         return self._once("port", self.fabric.find_port)
@@ -58,8 +58,8 @@ class Look:
 
     @property
     def found(self) -> Topology:
-        """The sweep, with P_Key tables; made when it is first needed. Raises as `Fabric.sweep`; Unreachable where each
-        of its questions would be counted."""
+        """The sweep, with P_Key tables; made when it is first needed. Raises as `LiveFabric.sweep`; Unreachable where
+        each of its questions would be counted."""
         return self._once("sweep", self._sweep)
 
     def _sweep(self) -> Topology:
@@ -121,7 +121,7 @@ class Look:
         return [info for port in self.end_ports if (info := port.port_info) is not None]
 
     def at_lid(self, lid: int) -> PortHandle:
-        """Return a handle on the port at *lid*. Raises as `Fabric.find_port`, and for another port as `found`."""
+        """Return a handle on the port at *lid*. Raises as `LiveFabric.find_port`, and for another port as `found`."""
         if lid == self.own.lid:
             return self.handle
         _ = self.found  # raises where no other port may be asked

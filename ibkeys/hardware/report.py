@@ -17,14 +17,14 @@ from ibkeys.hardware.archive.key_forms import KeyForms
 from ibkeys.hardware.archive.known_keys import known_keys
 from ibkeys.hardware.archive.mask import Mask
 from ibkeys.hardware.archive.packing import as_json, write_archive
-from ibkeys.hardware.check import Finding, Outcome
-from ibkeys.hardware.look import Look
+from ibkeys.hardware.check import CheckOutcome, Finding
+from ibkeys.hardware.look import FabricReading
 from ibkeys.mad.attributes import VIOLATION_COUNTERS, PortInfo
 from ibkeys.topology.nodes import Node, Port
 from ibkeys.version import __version__
 
 SCHEMA: Final = "ibkeys.hardware/1"
-WORDS: Final[Mapping[Outcome, str]] = {
+WORDS: Final[Mapping[CheckOutcome, str]] = {
     "same": "same",
     "differs": "DIFFERS",
     "seen": "seen",
@@ -56,7 +56,7 @@ class HardwareReport:
     """What is reported of one look. ``look``: None where the local port could not be opened. ``host``: what doctor says
     of this host, one mapping for each check. Whatever is shown or written of it is masked."""
 
-    look: Look | None
+    look: FabricReading | None
     findings: Sequence[Finding]
     host: Sequence[Mapping[str, Any]] = ()
     hashed: bool = False
@@ -151,7 +151,7 @@ def _port(port: Port) -> dict[str, Any]:
     }
 
 
-def _names(look: Look | None) -> Iterator[str]:
+def _names(look: FabricReading | None) -> Iterator[str]:
     """Yield what may be a name of a node, this host, or its user."""
     host = socket.gethostname()
     yield from (host, host.split(".")[0], str(Path.home()))

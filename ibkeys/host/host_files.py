@@ -1,4 +1,5 @@
-"""How the files of a host are read: of this one, or of another one by a shell there (`ibkeys.sm.elsewhere.remote`).
+"""How the files of a host are read: of this one, or of another one by a shell there
+(`ibkeys.managers.elsewhere.remote`).
 
 What looks for OpenSM and its files asks through `HostFiles`, so that it is written once for every host. Nothing here
 changes a file.
@@ -20,7 +21,7 @@ USER_HZ: Final = 100
 """Ticks in a second of the times in /proc/PID/stat, on every machine that runs OpenSM."""
 
 
-class Clock(NamedTuple):
+class HostTime(NamedTuple):
     """A host's time: seconds since 1970, seconds since it booted, and how exact the first is, in seconds."""
 
     now: float
@@ -54,7 +55,7 @@ class HostFiles(Protocol):
     def processes(self, proc: Path, program: str) -> list[int]:
         """Return the IDs of the processes that may run *program*; some of them may run another."""
 
-    def clock(self) -> Clock:
+    def clock(self) -> HostTime:
         """Return the time of the host."""
 
     def own_user(self) -> int:
@@ -97,10 +98,10 @@ class LocalFiles:
         """Return the IDs of all processes: what they run shows in their command lines."""
         return sorted(int(folder.name) for folder in proc.glob("[0-9]*") if folder.name.isdecimal())
 
-    def clock(self) -> Clock:
+    def clock(self) -> HostTime:
         """Return the time of this host."""
         text = files.read_text("/proc/uptime", files.SETTINGS)
-        return Clock(time.time(), float(text.split()[0]), 1 / USER_HZ)
+        return HostTime(time.time(), float(text.split()[0]), 1 / USER_HZ)
 
     def own_user(self) -> int:
         """Return the effective user ID of this process."""

@@ -20,9 +20,9 @@ from ibkeys.closing import closing_descriptor
 from ibkeys.errors import FileError
 from ibkeys.host.inside_root import READ_WARILY
 from ibkeys.host.replacing import new_file
+from ibkeys.host.replacing.looked_up import Metadata
 from ibkeys.host.replacing.names import new_name, unfinished
 from ibkeys.host.replacing.replace import remove_unfinished
-from ibkeys.host.replacing.seen import Metadata
 
 LONGEST: Final = 4 * files.KIB
 """Bytes of a lock file that are read."""

@@ -31,7 +31,7 @@ NO_NAME: Final = "it is a descriptor of that process"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ResolvedName:
     """What a name leads to. ``name``: the last part, below the directory that is open as ``directory``; "." of the root
     itself. ``descriptor``: open with O_PATH. ``above``: the directories above with their status, the nearest first."""
 
@@ -42,7 +42,7 @@ class Place:
 
 
 @contextmanager
-def opened(root: Path, path: str) -> Iterator[Place]:
+def opened(root: Path, path: str) -> Iterator[ResolvedName]:
     """Look *path* up with *root* as the root directory. Raises OSError."""
     if "\0" in path:
         raise OSError(errno.EINVAL, "a name with a NUL byte")
@@ -84,7 +84,7 @@ def opened(root: Path, path: str) -> Iterator[Place]:
             (root.joinpath(*names[:depth]), os.fstat(descriptor)) for depth, (_, descriptor) in enumerate(passed[:-1])
         ]
         directory = passed[-2][1] if names else passed[0][1]
-        yield Place(directory, names[-1] if names else ".", passed[-1][1], tuple(above[::-1]))
+        yield ResolvedName(directory, names[-1] if names else ".", passed[-1][1], tuple(above[::-1]))
 
 
 class NameOfDescriptor(OSError):

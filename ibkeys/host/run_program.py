@@ -11,7 +11,7 @@ _SECONDS: Final = 5.0
 _REASON_LINES: Final = 2
 """So many lines of standard error are kept as the reason of a failure, the first ones."""
 
-Run = Callable[[Sequence[str]], str | None]
+RunProgram = Callable[[Sequence[str]], str | None]
 """Runs a program and returns what it printed, None when it is not there or failed."""
 
 

@@ -16,12 +16,12 @@ from typing import Any, ClassVar, Final, Generic, Literal, Self, TypeVar, overlo
 
 from ibkeys.errors import EncodeError, MalformedMad
 
-Kind = Literal["number", "hex", "text", "bytes"]
+FieldKind = Literal["number", "hex", "text", "bytes"]
 _Value = TypeVar("_Value")
 
 
 @dataclass(eq=False, repr=False)
-class Row(Generic[_Value]):
+class FieldRow(Generic[_Value]):
     """One row of a table: where a field is and how it is shown.
 
     ``name`` is the standard's spelling, ``attr`` the Python (and JSON) name. ``byte`` and ``bit`` give the first bit,
@@ -38,7 +38,7 @@ class Row(Generic[_Value]):
     width: int
     bit: int
     count: int
-    kind: Kind
+    kind: FieldKind
     unit: str = ""
     secret: bool = False
     part_of: str = ""
@@ -99,7 +99,7 @@ class Row(Generic[_Value]):
         return f"0x{value:0{self.width // 4}x}" if self.kind == "hex" else value
 
 
-class NumberRow(Row[int]):
+class NumberRow(FieldRow[int]):
     """A row that holds one unsigned number."""
 
     def decode(self, raw: bytes | bytearray) -> int:
@@ -115,7 +115,7 @@ class NumberRow(Row[int]):
         return self._number_to_json(value)
 
 
-class ArrayRow(Row[tuple[int, ...]]):
+class ArrayRow(FieldRow[tuple[int, ...]]):
     """A row of ``count`` unsigned numbers of whole bytes each. Its value is a tuple."""
 
     def decode(self, raw: bytes | bytearray) -> tuple[int, ...]:
@@ -141,7 +141,7 @@ class ArrayRow(Row[tuple[int, ...]]):
         return [self._number_to_json(element) for element in value]
 
 
-class TextRow(Row[str]):
+class TextRow(FieldRow[str]):
     """A row of UTF-8 text, padded with NUL and not terminated when full (NodeDescription)."""
 
     def decode(self, raw: bytes | bytearray) -> str:
@@ -161,7 +161,7 @@ class TextRow(Row[str]):
         return int.from_bytes(data.ljust(self.stop - self.byte, b"\0"))
 
 
-class BytesRow(Row[bytes]):
+class BytesRow(FieldRow[bytes]):
     """A row of plain bytes, such as the attribute data of an SMP."""
 
     def decode(self, raw: bytes | bytearray) -> bytes:
@@ -238,7 +238,7 @@ class Layout(metaclass=_WithoutDict):
     size: ClassVar[int] = 0
     name: ClassVar[str] = ""
     attribute_id: ClassVar[int]
-    rows: ClassVar[Mapping[str, Row[Any]]] = {}
+    rows: ClassVar[Mapping[str, FieldRow[Any]]] = {}
 
     raw: bytes
 
@@ -252,7 +252,7 @@ class Layout(metaclass=_WithoutDict):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        own = {attr: row for attr, row in vars(cls).items() if isinstance(row, Row)}
+        own = {attr: row for attr, row in vars(cls).items() if isinstance(row, FieldRow)}
         cls.rows = {**cls.rows, **own}
         _check_rows(cls.__name__, cls.size, cls.rows)
 
@@ -274,7 +274,7 @@ class Layout(metaclass=_WithoutDict):
             row.patch(buffer, value)
         return type(self)(bytes(buffer))
 
-    def items(self) -> Iterator[tuple[Row[Any], Any]]:
+    def items(self) -> Iterator[tuple[FieldRow[Any], Any]]:
         """Yield (row, value) in table order."""
         for row in self.rows.values():
             yield row, row.decode(self.raw)
@@ -308,15 +308,15 @@ class Layout(metaclass=_WithoutDict):
         return f"{type(self).__name__}({', '.join(_shown(row, value) for row, value in self.items() if value)})"
 
 
-def _shown(row: Row[Any], value: Any) -> str:
+def _shown(row: FieldRow[Any], value: Any) -> str:
     """Return a row for `repr`. Plain bytes may hold a key (the data of a Set(PortInfo)): only their number is shown."""
     if isinstance(row, BytesRow):
         return f"{row.attr}=<{len(value)} bytes>"
     return f"{row.attr}={'<masked>' if row.secret else row.to_json(value)}"
 
 
-def _check_rows(owner: str, size: int, rows: Mapping[str, Row[Any]]) -> None:
-    taken: dict[int, Row[Any]] = {}
+def _check_rows(owner: str, size: int, rows: Mapping[str, FieldRow[Any]]) -> None:
+    taken: dict[int, FieldRow[Any]] = {}
     by_name = {row.name: row for row in rows.values()}
     for row in rows.values():
         if not row.part_of and row.stop > size:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from ibkeys.mad.fields import Row
+from ibkeys.mad.fields import FieldRow
 from ibkeys.mad.sa import SaHeader
 from ibkeys.mad.smp import CommonHeader, DirectedRouteSmp, MadHeader
 
@@ -43,7 +43,7 @@ RESPONSE: Final = 0x80
 """R of Method, and D of a directed route: the MAD is an answer."""
 
 
-def reader(*rows: Row[int], before: str = "") -> struct.Struct:
+def reader(*rows: FieldRow[int], before: str = "") -> struct.Struct:
     """Return what reads *rows*, in the order of their places, as numbers: each all bytes that hold the row.
 
     To unpack a few fields at once is several times faster than to take one after the other. *before* is the format of

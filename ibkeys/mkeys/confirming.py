@@ -17,7 +17,7 @@ from ibkeys.change.confirming.confirmation import ask_for_confirmation, is_uncon
 from ibkeys.change.confirming.guardian import Guardian, seconds_since_boot
 from ibkeys.change.interlocks.overtaken import OVERTAKEN
 from ibkeys.change.interrupts import ExplainedInterrupt, Interrupts
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError, Incomplete, Refused, StoreError
 from ibkeys.mkeys.opensm.earlier import record_of_last_run
 from ibkeys.mkeys.opensm.lowering import Lowering, plan_lowering
@@ -28,7 +28,7 @@ from ibkeys.mkeys.rollout.earlier_run import last_run
 from ibkeys.store.journal import Journal
 
 
-def lower_unconfirmed(writer: Writer, through: ViaOpensm, operation: int) -> Lowering | None:
+def lower_unconfirmed(writer: ChangeWriter, through: ViaOpensm, operation: int) -> Lowering | None:
     """Lower the level of the run of an *operation* that nobody confirmed; None if there was nothing to lower.
 
     Raises StoreError if it is not to go back, UsageError if it is no run; Refused (``overtaken``) if somebody else
@@ -91,7 +91,7 @@ class Confirmation:
     waiting: Callable[[], None]
 
 
-def let_be_confirmed(writer: Writer, operation: int, error: BaseException | None, how: Confirmation) -> bool:
+def let_be_confirmed(writer: ChangeWriter, operation: int, error: BaseException | None, how: Confirmation) -> bool:
     """Wait for the confirmation of a completed run. Return True when it stays, False when it must be rolled back now.
 
     A run that *error* stopped waits too, because the user may want to resume it. An interrupted run is rolled back at
@@ -148,7 +148,7 @@ class Awaiting:
         self.operation = operation
         self.guardian.began(operation, start)
 
-    def make(self, writer: Writer, run: PlannedRun, make: Callable[[], None]) -> None:
+    def make(self, writer: ChangeWriter, run: PlannedRun, make: Callable[[], None]) -> None:
         """Let *make* make the run, and let it be confirmed, or lower its level. Raises what *make* and lowering
         raise."""
         error: IbkeysError | KeyboardInterrupt | None = None

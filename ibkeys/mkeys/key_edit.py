@@ -22,7 +22,7 @@ from ibkeys.change.consent import Objection
 from ibkeys.change.edits import what_changed, wrong_fields
 from ibkeys.change.pending_set import PendingSet, SetProof
 from ibkeys.change.portinfo import set_image, with_valid_lids, without_key, without_volatile_fields
-from ibkeys.change.target import Target
+from ibkeys.change.target import PortTarget
 from ibkeys.client.smp import SmpClient, Task
 from ibkeys.errors import MadStatusError, MKeyNeeded, NoReply, NotStored, SendRefused
 from ibkeys.keys.key_setting import KeySetting
@@ -53,7 +53,7 @@ class KeyEdit:
     attribute: ClassVar[type[Attribute]] = PortInfo
     is_alone: ClassVar[bool] = True
 
-    target: Target
+    target: PortTarget
     shown: PortInfo
     old: KeySetting
     wanted: KeySetting

@@ -9,7 +9,7 @@ from ibkeys.change.pending_set import PendingSet
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.errors import StoreError
 from ibkeys.mkeys.key_edit import KeyEdit
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 
 
 class KeyKeeper(EngineHooks):

@@ -12,8 +12,8 @@ from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.store.private_files import is_there
 
 if TYPE_CHECKING:  # a key store and key files are loaded where there are any
-    from ibkeys.store.keys.keystore import KeyStore
-    from ibkeys.store.keys.sealing import Passphrase
+    from ibkeys.store.keystore.keystore import KeyStore
+    from ibkeys.store.keystore.sealing import Passphrase
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def load_ring(sources: KeySources) -> tuple[KeyRing, list[str]]:
         ring.class_keys = class_keys
         warnings += more
     if sources.keystore is not None and is_there(sources.keystore, "key store"):
-        from ibkeys.store.keys.keystore import KeyStore
+        from ibkeys.store.keystore.keystore import KeyStore
 
         with KeyStore(sources.keystore, create=False, upgrade=False, passphrase=sources.passphrase) as store:
             add_store(ring, store)
@@ -75,7 +75,7 @@ def add_store(ring: KeyRing, store: KeyStore) -> None:
 
     A current key is confirmed unless a change of it is pending, another was imported, or the ring has another one.
     """
-    from ibkeys.store.keys.class_keys import ClassKeyStore
+    from ibkeys.store.keystore.class_keys import ClassKeyStore
 
     ring.levels.update(store.levels())
     confirmed = store.confirmed()

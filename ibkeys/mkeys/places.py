@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.wanted import LINKS
 from ibkeys.keys.mkey import NO_MKEY
@@ -21,7 +21,7 @@ from ibkeys.topology.nodes import LinkEnd, Port
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MovedPort:
     """A port with a key at a new place. ``end``: (GUID, port); ``was``: the end of the link before it that is known,
     None if none is (a switch has many); ``near``: the port before it now. ``is_named``: the SA or a forwarding table
     says so; else the port itself, which answered without a key.
@@ -43,12 +43,12 @@ class Replaced:
 
 
 @dataclass(slots=True)
-class Places:
+class KeySurvey:
     """What a survey found. ``vanished``: GUIDs of ports with a key that are nowhere; ``claimed``: GUIDs that two places
     have, which are not settled; ``unidentified``: places of which nothing says who is there; ``found``: the sweep."""
 
     found: Topology
-    moved: list[Moved] = field(default_factory=list)
+    moved: list[MovedPort] = field(default_factory=list)
     replaced: list[Replaced] = field(default_factory=list)
     vanished: list[int] = field(default_factory=list)
     claimed: list[int] = field(default_factory=list)
@@ -64,14 +64,14 @@ class Places:
         return [each.near for each in self.moved] + [each.near for each in self.replaced]
 
 
-def survey(writer: Writer) -> Places:
+def survey(writer: ChangeWriter) -> KeySurvey:
     """Sweep the fabric and sort what is not where it is known. Raises what `Fabric.sweep` raises.
 
     A port that vanished is named only while no switch is among the moved: what is behind that switch is not known yet.
     """
     ring = writer.fabric.ring
     found = writer.fabric.sweep(wanted=LINKS)
-    places = Places(found, unidentified=[each for each in found.unasked if each.named is None])
+    places = KeySurvey(found, unidentified=[each for each in found.unasked if each.named is None])
     with_class_key = list(_with_class_key(found, ring))
     candidates = [*_named(found, ring), *_answered(found, ring), *with_class_key]
     times = Counter(each.end[0] for each in candidates)
@@ -87,7 +87,7 @@ def survey(writer: Writer) -> Places:
     return places
 
 
-def settle(writer: Writer, places: Places) -> None:
+def settle(writer: ChangeWriter, places: KeySurvey) -> None:
     """Keep what `survey` found in the key store: the new places, and which ports are not waited for. Raises StoreError.
 
     All of it or nothing is on disk when this returns.
@@ -102,27 +102,27 @@ def settle(writer: Writer, places: Places) -> None:
         store.settle(places.vanished)
 
 
-def _named(found: Topology, ring: KeyRing) -> list[Moved]:
+def _named(found: Topology, ring: KeyRing) -> list[MovedPort]:
     """Return the protected ports that the SA or a forwarding table names at a place where they are not known."""
     moved = []
     for place in found.unasked:
         if place.named is not None:
             guid, num = place.named
             end = (guid, num or next((port for owner, port in ring.neighbors if owner == guid), 1))
-            moved.append(Moved(end, ring.place_of(guid), place.near, is_named=True))
+            moved.append(MovedPort(end, ring.place_of(guid), place.near, is_named=True))
     return moved
 
 
-def _answered(found: Topology, ring: KeyRing) -> list[Moved]:
+def _answered(found: Topology, ring: KeyRing) -> list[MovedPort]:
     """Return the ports that answered without their key at a place where they are not known."""
     return [
-        Moved(port.link_end, ring.place_of(port.guid), port.peer, is_named=False)
+        MovedPort(port.link_end, ring.place_of(port.guid), port.peer, is_named=False)
         for port in found.doubtful
         if port.peer is not None and port.guid in ring.by_guid and port.m_key == ring.for_unknown_port
     ]
 
 
-def _with_class_key(found: Topology, ring: KeyRing) -> Iterator[Moved]:
+def _with_class_key(found: Topology, ring: KeyRing) -> Iterator[MovedPort]:
     """Yield the ports of CAs and routers that have the key of a class and no M_Key, and were found where they are not
     known: the sweep itself doubts only a GUID with an M_Key."""
     for port in found.end_ports():
@@ -130,7 +130,7 @@ def _with_class_key(found: Topology, ring: KeyRing) -> Iterator[Moved]:
             continue
         was = ring.place_of(port.guid)
         if was is not None and was != port.peer.link_end:
-            yield Moved(port.link_end, was, port.peer, is_named=False)
+            yield MovedPort(port.link_end, was, port.peer, is_named=False)
 
 
 def _replaced(found: Topology, ring: KeyRing) -> list[Replaced]:

@@ -18,26 +18,26 @@ from ibkeys.change.interlocks.m_keys import (
 )
 from ibkeys.change.pending_set import PendingSet
 from ibkeys.change.plan import Change, Plan
-from ibkeys.change.target import Target, key_for_set
-from ibkeys.change.writer import Writer
+from ibkeys.change.target import PortTarget, key_for_set
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.wanted import LINKS
 from ibkeys.errors import Unreachable, UsageError
 from ibkeys.fabric.handle import PortHandle
-from ibkeys.fabric.live import Fabric
-from ibkeys.host.opensm_here import known_sweep_interval
+from ibkeys.fabric.live import LiveFabric
 from ibkeys.keys.key_setting import KeySetting, check_level_and_lease
 from ibkeys.keys.mkey import NO_MKEY, PROTECTION_TEXT, MKey
+from ibkeys.managers.opensm.on_this_host import known_sweep_interval
 from ibkeys.mkeys.key_edit import KeyEdit
 from ibkeys.mkeys.key_keeper import KeyKeeper
 from ibkeys.mkeys.stored_links import remember_topology
-from ibkeys.store.journal import Journal, Operation
-from ibkeys.store.keys.keystore import KeyRow, KeyStore
+from ibkeys.store.journal import Journal, RunningOperation
+from ibkeys.store.keystore.keystore import KeyRow, KeyStore
 from ibkeys.store.private_files import is_there
 from ibkeys.topology.nodes import Port
 
 
 def plan_mkey_set(
-    writer: Writer,
+    writer: ChangeWriter,
     port: PortHandle,
     new_key: MKey | None = None,
     protect: int | None = None,
@@ -73,7 +73,7 @@ def plan_mkey_set(
     plan.objections = _objections(writer, port, had, wanted)
     if had.key.is_zero and not wanted.key.is_zero and not wanted.protect and protect is None:
         plan.questions = [first_keys_at_level_0(f"{port.port} gets its first M_Key")]
-    edit = KeyEdit(Target(port, old_key), shown, had, wanted)
+    edit = KeyEdit(PortTarget(port, old_key), shown, had, wanted)
     edit.takes_over, edit.who = writer.consent.covers("stale"), f"{port}: "
     plan.stages = [[PendingSet(edit)]]
     return plan
@@ -87,7 +87,7 @@ class KeyPlan(Plan):
     links_are_stored: bool = False
     wanted_key: MKey = NO_MKEY
 
-    def perform(self, writer: Writer, operation: Operation) -> None:
+    def perform(self, writer: ChangeWriter, operation: RunningOperation) -> None:
         """Store the links, for a later run sends the key only over a link that it knows; then make the Set.
 
         Raises what went wrong: Refused (``stale``), NotStored, NoReply, Unreachable, MKeyNeeded, StoreError.
@@ -105,7 +105,7 @@ class KeyPlan(Plan):
         Engine(writer, operation, keeper, checks_arrival=False).make_one(single)
         self.close_cut_off(writer, operation.journal, operation.id)
 
-    def close_if_complete(self, writer: Writer) -> None:
+    def close_if_complete(self, writer: ChangeWriter) -> None:
         """As of every plan. Where the port has a pending key that no operation of the journal names, because that was
         lost after the Set, it is the current one."""
         Plan.close_if_complete(self, writer)
@@ -124,7 +124,7 @@ class KeyPlan(Plan):
         [port] = self.completes
         return [row for row in store.outline() if row.port_guid == port.port_guid and row.state == "pending"]
 
-    def close_cut_off(self, writer: Writer, journal: Journal, but: int | None = None) -> list[int]:
+    def close_cut_off(self, writer: ChangeWriter, journal: Journal, but: int | None = None) -> list[int]:
         """As of every plan; the key that a closed operation left pending is the current one, or did not take effect:
         the port has shown its key."""
         with journal.in_one_transaction():  # which ends after those of the key store
@@ -159,7 +159,7 @@ def _notes(wanted: KeySetting) -> list[str]:
     return [f"level {wanted.protect}: {PROTECTION_TEXT[wanted.protect]}"]
 
 
-def _objections(writer: Writer, port: PortHandle, had: KeySetting, wanted: KeySetting) -> list[Objection]:
+def _objections(writer: ChangeWriter, port: PortHandle, had: KeySetting, wanted: KeySetting) -> list[Objection]:
     manager, is_new = writer.ask_subnet_manager(), wanted.key != had.key
     found = objections_to_key_under_sm(writer, port) if is_new else writer.objection_to_active_sm(LEVEL_BESIDE_SM)
     if is_new and not wanted.key.is_zero:
@@ -170,7 +170,7 @@ def _objections(writer: Writer, port: PortHandle, had: KeySetting, wanted: KeySe
     return found + objections_to_lease(str(port), wanted, known_sweep_interval(writer.fabric, manager))
 
 
-def _remember_links(fabric: Fabric, store: KeyStore, port: Port) -> None:
+def _remember_links(fabric: LiveFabric, store: KeyStore, port: Port) -> None:
     """Store links and LIDs as a sweep finds them: a later run sends the port's key over a known link only.
 
     A port of a CA has one link, and one that is known is enough; of a switch all count, for any may lead to it. The own

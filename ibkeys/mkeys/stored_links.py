@@ -6,14 +6,14 @@ from collections import Counter
 
 from ibkeys.discovery.port_counters import CountersOrError
 from ibkeys.errors import IbkeysError
-from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.live import LiveFabric
 from ibkeys.mad.performance import PortCounters
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import LinkEnd, Port
 
 
-def remember_topology(fabric: Fabric, store: KeyStore, found: Topology) -> None:
+def remember_topology(fabric: LiveFabric, store: KeyStore, found: Topology) -> None:
     """Store the links and LIDs of *found*, each with the time, and LinkDownedCounter of both ends of a link.
 
     What has a node GUID or port GUID that another one has too, or one that is not believed, is left out: its links and
@@ -37,7 +37,7 @@ def remember_topology(fabric: Fabric, store: KeyStore, found: Topology) -> None:
     store.unsettle(port.guid for port in own if port.is_end_port)
 
 
-def _counters(fabric: Fabric, joined: list[tuple[Port, Port]]) -> dict[LinkEnd, int]:
+def _counters(fabric: LiveFabric, joined: list[tuple[Port, Port]]) -> dict[LinkEnd, int]:
     """Return LinkDownedCounter of both ends of the links whose near one the sweep read before it asked the far end.
 
     The far ends are read now, and then the near ones again: where one of these moved, the link is not the one that was

@@ -16,10 +16,10 @@ from ibkeys.partitions.model import (
     IPOIB_Q_KEY,
     Definition,
     GroupFlags,
+    MemberRule,
     Partition,
     Policy,
-    Problem,
-    Rule,
+    PolicyProblem,
     broadcast_mgid,
 )
 from ibkeys.partitions.words import mtu_in_words, rate_in_words, scope_in_words
@@ -54,7 +54,7 @@ def in_words(policy: Policy) -> Iterator[str]:
         yield "  limited: all end ports, full: the subnet manager's port (OpenSM adds this)"
 
 
-def _members(rules: Sequence[Rule]) -> str:
+def _members(rules: Sequence[MemberRule]) -> str:
     parts: list[str] = []
     for is_guid, found in groupby(rules, key=lambda rule: rule.who == "GUID"):
         listed = list(found)
@@ -88,7 +88,7 @@ def _flags(flags: GroupFlags, q_key: int, scopes: bool = True) -> str:
     return ", ".join(words)
 
 
-def to_json(policy: Policy, problems: Sequence[Problem]) -> dict[str, Any]:
+def to_json(policy: Policy, problems: Sequence[PolicyProblem]) -> dict[str, Any]:
     """Return the document of ``policy-check -f json`` without its schema."""
     return {
         "file": policy.path,

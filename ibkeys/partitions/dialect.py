@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final, Literal
 
 from ibkeys.keys.pkey import PARTITION_MASK
-from ibkeys.partitions.model import Policy, Problem
+from ibkeys.partitions.model import Policy, PolicyProblem
 from ibkeys.printable import shortened
 
 Dialect = Literal["opensm", "nvidia"]
@@ -29,7 +29,7 @@ def in_dialect(policy: Policy, dialect: Dialect) -> Policy:
     if not unknown:
         return policy
     remarks = [
-        Problem(
+        PolicyProblem(
             error.line,
             error.column,
             "warning",
@@ -49,7 +49,7 @@ def in_dialect(policy: Policy, dialect: Dialect) -> Policy:
     )
 
 
-def _keyword_at(policy: Policy, error: Problem) -> str | None:
+def _keyword_at(policy: Policy, error: PolicyProblem) -> str | None:
     """Return the word in capitals at which *error* stands; None for any other mistake."""
     if error.code != "bad-guid" or policy.data is None:
         return None
@@ -60,6 +60,6 @@ def _keyword_at(policy: Policy, error: Problem) -> str | None:
     return found[0].decode() if found else None
 
 
-def _partition_at(policy: Policy, error: Problem) -> int:
+def _partition_at(policy: Policy, error: PolicyProblem) -> int:
     before = [each for each in policy.definitions if (each.line, each.column) <= (error.line, error.column)]
     return before[-1].base if before else 0

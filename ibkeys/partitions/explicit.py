@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from ibkeys.keys.pkey import PKey
 from ibkeys.partitions.model import (
     Definition,
-    Group,
     GroupFlags,
+    MemberRule,
     MemberWord,
+    MgidGroup,
     Policy,
-    Rule,
     broadcast_mgid,
     stored_name,
 )
@@ -69,13 +69,13 @@ def _partition(
     return found
 
 
-def _rules(members: Mapping[int, MemberWord]) -> tuple[Rule, ...]:
-    return tuple(Rule("GUID", guid, members[guid]) for guid in sorted(members))
+def _rules(members: Mapping[int, MemberWord]) -> tuple[MemberRule, ...]:
+    return tuple(MemberRule("GUID", guid, members[guid]) for guid in sorted(members))
 
 
 def _groups(
     base: int, heads: Iterable[Definition], known: set[int]
-) -> list[tuple[bool, GroupFlags, tuple[Group, ...]]]:
+) -> list[tuple[bool, GroupFlags, tuple[MgidGroup, ...]]]:
     """Return the heads that make groups: whether the broadcast group, by which flags, and which others.
 
     *known*: the MGIDs that are written already; those of these groups are added.

@@ -11,7 +11,7 @@ from typing import Final
 from ibkeys.errors import NoRoom
 from ibkeys.keys.pkey import FULL_BIT
 from ibkeys.partitions.editing.adding import block
-from ibkeys.partitions.model import DEFAULT_PARTITION, Definition, Group, GroupFlags, Policy, is_ip_group
+from ibkeys.partitions.model import DEFAULT_PARTITION, Definition, GroupFlags, MgidGroup, Policy, is_ip_group
 
 WIDTH: Final = 116
 _NAMES: Final = {
@@ -76,7 +76,7 @@ def _flags(flags: GroupFlags, inherited: GroupFlags) -> Iterator[str]:
         yield f"scope={scope}"
 
 
-def _group(group: Group, header: GroupFlags) -> str:
+def _group(group: MgidGroup, header: GroupFlags) -> str:
     # OpenSM takes for flags what its buffer has behind a GID without any, so there is always one.
     inherited = replace(header, t_class=0)
     flags = list(_flags(group.flags, inherited)) or [f"sl={group.flags.sl}"]
@@ -121,7 +121,7 @@ def _with(policy: Policy, bases: dict[int, int]) -> Policy:
     )
 
 
-def _rekeyed(group: Group, base: int) -> Group:
+def _rekeyed(group: MgidGroup, base: int) -> MgidGroup:
     if not is_ip_group(group.mgid):
         return group
     return replace(group, mgid=group.mgid & ~(0xFFFF << 80) | (base | FULL_BIT) << 80)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from ibkeys.partitions.lines import Pair, Remarks
+from ibkeys.partitions.lines import NameValue, Remarks
 from ibkeys.partitions.model import Definition, GroupFlags, MemberWord
 from ibkeys.partitions.words import MTU_BYTES, RATE_GBPS, abbreviates, c_number
 from ibkeys.printable import shortened
@@ -15,7 +15,7 @@ _GROUP_FLAGS: Final = ("mtu", "rate", "scope", "Q_Key", "TClass", "sl", "FlowLab
 _KNOWN: Final = (*_GROUP_FLAGS, "ipoib", "defmember", "indx0", *_MEMBERSHIPS)
 
 
-def read_flag(remarks: Remarks, head: Definition, pair: Pair) -> Definition:
+def read_flag(remarks: Remarks, head: Definition, pair: NameValue) -> Definition:
     """Return the definition with this one flag of its head in it."""
     flags = read_group_flag(remarks, head.flags, pair)
     word = pair.name.text
@@ -40,7 +40,7 @@ def read_flag(remarks: Remarks, head: Definition, pair: Pair) -> Definition:
     return head
 
 
-def read_group_flag(remarks: Remarks, flags: GroupFlags, pair: Pair) -> GroupFlags | None:
+def read_group_flag(remarks: Remarks, flags: GroupFlags, pair: NameValue) -> GroupFlags | None:
     """Return *flags* with this one in it, None when it is not a flag of a group."""
     name = next((flag for flag in _GROUP_FLAGS if abbreviates(pair.name.text, flag)), None)
     if name is None:

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from ibkeys.keys.pkey import FULL_BIT
 from ibkeys.partitions.flags import read_group_flag
-from ibkeys.partitions.lines import Pair, Remarks, Word, pairs
+from ibkeys.partitions.lines import LineWord, NameValue, Remarks, pairs
 from ibkeys.partitions.model import (
     DEFAULT_PARTITION,
     IPOIB_Q_KEY,
     Definition,
-    Group,
     GroupFlags,
+    MgidGroup,
     broadcast_mgid,
     is_ip_group,
 )
@@ -24,11 +24,11 @@ def read_group(
     remarks: Remarks,
     definition: Definition,
     known: set[int],
-    pair: Pair,
-    flags: list[Pair],
+    pair: NameValue,
+    flags: list[NameValue],
     closed: bool,
     comment: str | None,
-) -> Group | None:
+) -> MgidGroup | None:
     """Read an ``mgid=`` line, which ends its line's part of the definition; None if OpenSM crashes on it.
 
     *known*: the groups that are there already; those of this line are added. *closed*: a semicolon ends the line's
@@ -73,11 +73,11 @@ def read_group(
     return group
 
 
-def _group(remarks: Remarks, definition: Definition, known: set[int], value: Word, flags: GroupFlags) -> Group:
+def _group(remarks: Remarks, definition: Definition, known: set[int], value: LineWord, flags: GroupFlags) -> MgidGroup:
     try:
         mgid = int(ipaddress.IPv6Address(value.text.replace("%", " ")))  # inet_pton knows no zones
     except ValueError:
-        return Group(0, flags, f"{shortened(value.text)} is not a GID")
+        return MgidGroup(0, flags, f"{shortened(value.text)} is not a GID")
     refused = None
     if mgid >> 120 != 0xFF:
         refused = "it is not multicast (a multicast GID begins with ff)"
@@ -93,7 +93,7 @@ def _group(remarks: Remarks, definition: Definition, known: set[int], value: Wor
         flags = replace(flags, q_key=flags.q_key or IPOIB_Q_KEY)
     if refused is None and mgid in known:
         refused = "it exists already"
-    group = Group(mgid, flags, refused)
+    group = MgidGroup(mgid, flags, refused)
     if refused is None:
         known.update(group.mgids())
     return group

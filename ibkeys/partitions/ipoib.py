@@ -30,8 +30,8 @@ from ibkeys.partitions.words import MTU_BYTES, RATE_GBPS, mtu_in_words, rate_in_
 from ibkeys.topology.model import Topology
 from ibkeys.topology.subnet_manager import find_sm_port
 
-State = Literal["as-planned", "differs", "missing", "no-member", "unexpected", "unknown"]
-PROBLEMS: Final[frozenset[State]] = frozenset({"differs", "missing", "unexpected"})
+GroupState = Literal["as-planned", "differs", "missing", "no-member", "unexpected", "unknown"]
+PROBLEMS: Final[frozenset[GroupState]] = frozenset({"differs", "missing", "unexpected"})
 NOT_ASKED: Final = "the SA gave no answer, so it is not known whether the group exists"
 _P_KEY_BITS: Final = 0xFFFF << 80
 
@@ -83,7 +83,7 @@ class GroupFinding:
     mgid: int
     base: int
     name: str | None
-    state: State
+    state: GroupState
     planned: GroupValues | None
     found: GroupValues | None
     message: str
@@ -140,7 +140,7 @@ def compare_groups(
                 planned.setdefault(with_scope(mgid, scope), (values, scopes))
     own = None if own_p_keys is None else {key & PARTITION_MASK for key in own_p_keys}
     findings = []
-    state: State
+    state: GroupState
     for mgid, (values, _) in planned.items():
         there, base = found.get(mgid), values.pkey & PARTITION_MASK
         differing = tuple(name for name in _WORDS if there and getattr(values, name) != getattr(there, name))
@@ -169,7 +169,7 @@ def populated_partitions(policy: Policy, fabric: Topology) -> frozenset[int] | N
 def count_states(findings: Iterable[GroupFinding]) -> dict[str, int]:
     """Return how many findings are of each state, all states named."""
     counts = Counter(finding.state for finding in findings)
-    return {state: counts[state] for state in get_args(State)}
+    return {state: counts[state] for state in get_args(GroupState)}
 
 
 def _planned_groups(policy: Policy) -> dict[int, tuple[GroupValues, Collection[int]]]:
@@ -208,7 +208,7 @@ def _judge(
     differing: Sequence[str],
     populated: Collection[int] | None,
     own: Collection[int] | None,
-) -> tuple[State, str]:
+) -> tuple[GroupState, str]:
     """Return the state and the message of a finding."""
     if found is not None and differing:
         return "differs", "; ".join(_difference(name, planned, found) for name in differing)

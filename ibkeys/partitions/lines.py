@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ibkeys.partitions.model import Problem, Severity
+from ibkeys.partitions.model import PolicyProblem, ProblemSeverity
 from ibkeys.partitions.words import BLANKS
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class LineWord:
     """A piece of a line without the blanks around it, and its column, counted from 1."""
 
     text: str
@@ -23,11 +23,11 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class NameValue:
     """``name`` or ``name=value``."""
 
-    name: Word
-    value: Word | None
+    name: LineWord
+    value: LineWord | None
 
 
 def skip_blanks(text: str, at: int) -> int:
@@ -37,25 +37,25 @@ def skip_blanks(text: str, at: int) -> int:
     return at
 
 
-def pairs(text: str, start: int, stop: int) -> Iterator[Pair]:
+def pairs(text: str, start: int, stop: int) -> Iterator[NameValue]:
     """Yield the parts between the commas of ``text[start:stop]``."""
     while True:
         comma = text.find(",", start, stop)
         end = comma if comma >= 0 else stop
         equals = text.find("=", start, end)
         if equals >= 0:
-            yield Pair(_word(text, start, equals), _word(text, equals + 1, end))
+            yield NameValue(_word(text, start, equals), _word(text, equals + 1, end))
         else:
-            yield Pair(_word(text, start, end), None)
+            yield NameValue(_word(text, start, end), None)
         if comma < 0:
             return
         start = comma + 1
 
 
-def _word(text: str, start: int, stop: int) -> Word:
+def _word(text: str, start: int, stop: int) -> LineWord:
     piece = text[start:stop]
     stripped = piece.lstrip(BLANKS)
-    return Word(stripped.rstrip(BLANKS), start + len(piece) - len(stripped) + 1)
+    return LineWord(stripped.rstrip(BLANKS), start + len(piece) - len(stripped) + 1)
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ class Remarks:
     """The problems found so far. ``line``: the line that is being read."""
 
     line: int = 0
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[PolicyProblem] = field(default_factory=list)
 
     def error(self, column: int, code: str, message: str) -> None:
         """Note what OpenSM refuses."""
@@ -77,15 +77,15 @@ class Remarks:
         """Add a problem of severity note."""
         self._add(column, "note", code, message)
 
-    def check_spelling(self, word: Word, meant: str) -> None:
+    def check_spelling(self, word: LineWord, meant: str) -> None:
         """Warn of a word that OpenSM takes for *meant*, and that is not written out."""
         if word.text != meant:
             shown = repr(word.text) if word.text else "an empty word"
             self.warn(word.column, "abbreviated", f"{shown} is read as {meant}; write it out")
 
-    def of(self, severity: Severity) -> list[Problem]:
+    def of(self, severity: ProblemSeverity) -> list[PolicyProblem]:
         """Return the problems of one kind."""
         return [problem for problem in self.problems if problem.severity == severity]
 
-    def _add(self, column: int, severity: Severity, code: str, message: str) -> None:
-        self.problems.append(Problem(self.line, column, severity, code, message))
+    def _add(self, column: int, severity: ProblemSeverity, code: str, message: str) -> None:
+        self.problems.append(PolicyProblem(self.line, column, severity, code, message))

@@ -13,11 +13,11 @@ from ibkeys.partitions.model import (
     DEFAULT_PARTITION,
     Definition,
     GroupFlags,
+    MemberRule,
     Partition,
     Policy,
-    Problem,
-    Rule,
-    Severity,
+    PolicyProblem,
+    ProblemSeverity,
 )
 
 # Two ports that no file names: what a policy makes of the SM's port and of another, by keywords alone.
@@ -25,7 +25,7 @@ _SM: Final = EndPort(1 << 64, "ca")
 _OTHER: Final = EndPort((1 << 64) + 1, "ca")
 
 
-def lint(policy: Policy) -> tuple[Problem, ...]:
+def lint(policy: Policy) -> tuple[PolicyProblem, ...]:
     """Return all that is worth saying about a policy, what the reader found included, in the order of the file."""
     found = [*policy.errors, *policy.warnings]
     for partition in policy.partitions:
@@ -37,11 +37,11 @@ def lint(policy: Policy) -> tuple[Problem, ...]:
     return tuple(sorted(found))
 
 
-def _problem(at: Rule | Definition, severity: Severity, code: str, message: str) -> Problem:
-    return Problem(at.line, at.column, severity, code, message)
+def _problem(at: MemberRule | Definition, severity: ProblemSeverity, code: str, message: str) -> PolicyProblem:
+    return PolicyProblem(at.line, at.column, severity, code, message)
 
 
-def _of_partition(partition: Partition) -> Iterator[Problem]:
+def _of_partition(partition: Partition) -> Iterator[PolicyProblem]:
     first, *others = partition.definitions
     number = f"0x{partition.base:04x}"
     if partition.automatic:
@@ -69,10 +69,10 @@ def _of_partition(partition: Partition) -> Iterator[Problem]:
         )
 
 
-def _order(partition: Partition) -> Iterator[Problem]:
+def _order(partition: Partition) -> Iterator[PolicyProblem]:
     """Yield the items that an earlier or later one makes useless: the last one that names a port decides."""
-    by_guid: dict[int, Rule] = {}
-    named: list[Rule] = []
+    by_guid: dict[int, MemberRule] = {}
+    named: list[MemberRule] = []
     for rule in partition.rules:
         if rule.who == "GUID":
             before = by_guid.get(rule.guid)
@@ -102,7 +102,7 @@ def _is_default(partition: Partition) -> bool:
     return partition.base == DEFAULT_PARTITION
 
 
-def _strength(partition: Partition) -> Iterator[Problem]:
+def _strength(partition: Partition) -> Iterator[PolicyProblem]:
     rules, first = partition.rules, partition.definitions[0]
     number = f"0x{partition.base:04x}"
     if _is_default(partition):
@@ -124,7 +124,7 @@ def _strength(partition: Partition) -> Iterator[Problem]:
         )
 
 
-def _useless_flags(definition: Definition) -> Iterator[Problem]:
+def _useless_flags(definition: Definition) -> Iterator[PolicyProblem]:
     flags, plain = definition.flags, GroupFlags()
     if flags == plain or definition.groups:
         return
@@ -141,7 +141,7 @@ def _useless_flags(definition: Definition) -> Iterator[Problem]:
         )
 
 
-def _of_the_sm(policy: Policy) -> Iterator[Problem]:
+def _of_the_sm(policy: Policy) -> Iterator[PolicyProblem]:
     """Yield the order trap: a limited SM, which no limited member can reach."""
     default = policy.partition(DEFAULT_PARTITION)
     resolution = resolve(policy, [_SM, _OTHER], _SM.guid)
@@ -158,7 +158,7 @@ def _of_the_sm(policy: Policy) -> Iterator[Problem]:
     )
 
 
-def _same_names(policy: Policy) -> Iterator[Problem]:
+def _same_names(policy: Policy) -> Iterator[PolicyProblem]:
     names: dict[str, Partition] = {}
     for partition in policy.partitions:
         other = names.setdefault(partition.name, partition)
@@ -172,9 +172,9 @@ def _same_names(policy: Policy) -> Iterator[Problem]:
             )
 
 
-def _pinned_twice(policy: Policy) -> Iterator[Problem]:
+def _pinned_twice(policy: Policy) -> Iterator[PolicyProblem]:
     """Yield ports that two partitions want at index 0: the one that comes last gets it."""
-    pinned: dict[tuple[str, int], tuple[int, Rule]] = {}
+    pinned: dict[tuple[str, int], tuple[int, MemberRule]] = {}
     for definition in policy.definitions:
         for rule in definition.rules if definition.indx0 else ():
             base, before = pinned.setdefault((rule.who, rule.guid), (definition.base, rule))

@@ -15,9 +15,9 @@ from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK, PKey
 from ibkeys.partitions.model import (
     DEFAULT_NAME,
     DEFAULT_PARTITION,
+    MemberRule,
     MemberWord,
     Policy,
-    Rule,
     table_order,
 )
 from ibkeys.topology.nodes import Port
@@ -40,7 +40,7 @@ def end_ports_of(ports: Iterable[Port]) -> list[EndPort]:
 
 
 @dataclass(frozen=True, slots=True)
-class Membership:
+class PartitionMembers:
     """The members of one partition, as port GUIDs. A port is in both sets only with allow_both_pkeys."""
 
     base: int
@@ -57,9 +57,9 @@ class Resolution:
     is not an end port of the fabric, each once. ``fallback``: no file, or one that OpenSM refuses: everybody is full.
     """
 
-    memberships: tuple[Membership, ...]
+    memberships: tuple[PartitionMembers, ...]
     index0: dict[int, PKey]
-    unmatched: tuple[Rule, ...] = ()
+    unmatched: tuple[MemberRule, ...] = ()
     fallback: bool = False
 
     @cached_property
@@ -134,9 +134,9 @@ class _Tables:
         self.full: dict[int, set[int]] = {}
         self.limited: dict[int, set[int]] = {}
         self.index0: dict[int, PKey] = {}
-        self.unmatched: dict[int, Rule] = {}
+        self.unmatched: dict[int, MemberRule] = {}
 
-    def apply(self, base: int, rule: Rule, indx0: bool) -> None:
+    def apply(self, base: int, rule: MemberRule, indx0: bool) -> None:
         """Add the ports that an item names."""
         if rule.who == "ALL":
             guids = self.everybody
@@ -175,7 +175,9 @@ class _Tables:
         """Return the partitions that have members."""
         names = {partition.base: partition.name for partition in policy.partitions} if policy is not None else {}
         memberships = tuple(
-            Membership(base, names.get(base, DEFAULT_NAME), frozenset(self.full[base]), frozenset(self.limited[base]))
+            PartitionMembers(
+                base, names.get(base, DEFAULT_NAME), frozenset(self.full[base]), frozenset(self.limited[base])
+            )
             for base in sorted(self.full, key=table_order)
             if self.full[base] or self.limited[base]
         )

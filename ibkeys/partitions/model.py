@@ -23,7 +23,7 @@ _IP_SIGNATURES: Final = (0x401B, 0x601B)
 
 MemberWord = Literal["full", "limited", "both"]
 Keyword = Literal["ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_ROUTERS", "SELF"]
-Severity = Literal["error", "warning", "note"]
+ProblemSeverity = Literal["error", "warning", "note"]
 
 _WIDE_OPEN: Final = "REFUSE THIS FILE AND MAKE EVERY PORT A FULL MEMBER OF THE DEFAULT PARTITION: NO ISOLATION AT ALL"
 CANNOT_BE_TOLD: Final = frozenset({"lone-semicolon", "mgid-semicolon", "long-line", "nul-byte"})
@@ -31,7 +31,7 @@ CANNOT_BE_TOLD: Final = frozenset({"lone-semicolon", "mgid-semicolon", "long-lin
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Problem:
+class PolicyProblem:
     """Something about a policy file. ``line`` and ``column`` count from 1; ``code`` names the kind in the man page.
 
     An ``error``: OpenSM refuses the file, or what it makes of it cannot be determined. A ``warning``: it reads
@@ -40,7 +40,7 @@ class Problem:
 
     line: int
     column: int
-    severity: Severity
+    severity: ProblemSeverity
     code: str
     message: str
 
@@ -64,7 +64,7 @@ class GroupFlags:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class MgidGroup:
     """One multicast group to be made beside the broadcast group: an ``mgid=`` line.
 
     ``mgid`` is the GID as OpenSM will use it, before `GroupFlags.scopes` overwrite its nibble. ``refused`` says why
@@ -81,7 +81,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class MemberRule:
     """One item of a port list: a keyword or, with ``guid``, one port; and the membership it gets."""
 
     who: Keyword | Literal["GUID"]
@@ -108,8 +108,8 @@ class Definition:
     indx0: bool = False
     ipoib: bool = False
     flags: GroupFlags = field(default_factory=GroupFlags)
-    groups: tuple[Group, ...] = ()
-    rules: tuple[Rule, ...] = ()
+    groups: tuple[MgidGroup, ...] = ()
+    rules: tuple[MemberRule, ...] = ()
     line: int = field(default=0, compare=False)
     column: int = field(default=0, compare=False)
 
@@ -146,12 +146,12 @@ class Partition:
         return any(definition.indx0 for definition in self.definitions)
 
     @property
-    def rules(self) -> tuple[Rule, ...]:
+    def rules(self) -> tuple[MemberRule, ...]:
         """The items of all port lists in order."""
         return tuple(rule for definition in self.definitions for rule in definition.rules)
 
     @property
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[MgidGroup, ...]:
         """The ``mgid=`` lines of all definitions in order, those that OpenSM leaves out included."""
         return tuple(group for definition in self.definitions for group in definition.groups)
 
@@ -169,8 +169,8 @@ class Policy:
 
     path: str
     definitions: tuple[Definition, ...]
-    errors: tuple[Problem, ...] = field(default=(), compare=False)
-    warnings: tuple[Problem, ...] = field(default=(), compare=False)
+    errors: tuple[PolicyProblem, ...] = field(default=(), compare=False)
+    warnings: tuple[PolicyProblem, ...] = field(default=(), compare=False)
     digest: str = field(default="", compare=False)
     data: bytes | None = field(default=None, compare=False, repr=False)
     says: frozenset[int] | None = None

@@ -123,7 +123,7 @@ class _Sweep:
 
 
 @dataclass(frozen=True, slots=True)
-class LeafPort:
+class LeafTable:
     """The table of the switch port that an end port is linked to, and whether OpenSM lets it enforce."""
 
     entries: dict[int, PKey]
@@ -137,7 +137,7 @@ def packed(end_port: Entries) -> list[PKey]:
     return [key for key in keys if key.is_full or key | FULL_BIT not in keys]
 
 
-def place_leaf(before: Entries, end_port: Entries, capacity: int) -> LeafPort:
+def place_leaf(before: Entries, end_port: Entries, capacity: int) -> LeafTable:
     """Return a leaf port's table after OpenSM copied that of its end port: whole blocks, further ones as they were.
 
     A table that is filled to the end of its last block, or overflows, does not enforce (log: ERR 0507).
@@ -147,4 +147,4 @@ def place_leaf(before: Entries, end_port: Entries, capacity: int) -> LeafPort:
     written = -(-min(len(keys), room) // P_KEYS_PER_BLOCK) * P_KEYS_PER_BLOCK
     entries = {index: key for index, key in before.items() if index >= written}
     entries.update(enumerate(keys[:room]))
-    return LeafPort({index: key for index, key in entries.items() if index < capacity}, len(keys) < room)
+    return LeafTable({index: key for index, key in entries.items() if index < capacity}, len(keys) < room)

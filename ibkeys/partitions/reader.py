@@ -25,17 +25,17 @@ from ibkeys.errors import FileFormatError
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
 from ibkeys.partitions.flags import hint, membership_of, read_flag
 from ibkeys.partitions.groups import read_group
-from ibkeys.partitions.lines import Pair, Remarks, Word, pairs, skip_blanks
+from ibkeys.partitions.lines import LineWord, NameValue, Remarks, pairs, skip_blanks
 from ibkeys.partitions.model import (
     DEFAULT_NAME,
     DEFAULT_PARTITION,
     MAX_NAME,
     Definition,
-    Group,
     Keyword,
+    MemberRule,
     MemberWord,
+    MgidGroup,
     Policy,
-    Rule,
     broadcast_mgid,
     partition_name,
     stored_name,
@@ -78,8 +78,8 @@ class _Reader:
         self.definitions: list[Definition] = []
         self.remarks = Remarks()
         self.open: Definition | None = None
-        self.groups: list[Group] = []  # those of the open definition
-        self.rules: list[Rule] = []
+        self.groups: list[MgidGroup] = []  # those of the open definition
+        self.rules: list[MemberRule] = []
         self.skipping = False  # after a mistake in a header: to the next semicolon
         self.bases = {DEFAULT_PARTITION: DEFAULT_NAME}
         self.names = {DEFAULT_NAME: DEFAULT_PARTITION}
@@ -238,7 +238,7 @@ class _Reader:
                 return self.last_automatic
         return 0
 
-    def check_key(self, key: Word, value: int, octal: bool, negative: bool) -> None:
+    def check_key(self, key: LineWord, value: int, octal: bool, negative: bool) -> None:
         if octal:
             self.remarks.warn(key.column, "octal", f"P_Key {key.text} begins with 0 and is octal: 0x{value & 0xFFFF:x}")
         base = value & PARTITION_MASK
@@ -256,7 +256,7 @@ class _Reader:
                 f"0x{base:04x}",
             )
 
-    def check_name(self, word: Word, name: str | None, base: int, pkey_given: bool) -> None:
+    def check_name(self, word: LineWord, name: str | None, base: int, pkey_given: bool) -> None:
         if name is not None and stored_name(name) != name:
             self.remarks.warn(
                 word.column,
@@ -279,7 +279,7 @@ class _Reader:
 
     # --- the port list -----------------------------------------------------------------------------------------------
 
-    def read_rule(self, pair: Pair) -> None:
+    def read_rule(self, pair: NameValue) -> None:
         word = pair.name
         if abbreviates(word.text, "NONE"):
             if word.text:
@@ -290,7 +290,7 @@ class _Reader:
         keyword = next((keyword for keyword in _KEYWORDS if abbreviates(word.text, keyword)), None)
         if keyword is not None:
             self.remarks.check_spelling(word, keyword)
-            self.rules.append(Rule(keyword, 0, self.read_membership(pair.value), self.remarks.line, word.column))
+            self.rules.append(MemberRule(keyword, 0, self.read_membership(pair.value), self.remarks.line, word.column))
             return
         number = c_number(word.text)
         if not number.value or number.rest:
@@ -302,9 +302,11 @@ class _Reader:
             )
         if number.negative or (len(word.text) > 18 and number.value == (1 << 64) - 1):
             self.remarks.warn(word.column, "wide-guid", f"GUID {word.text} does not fit 64 bits")
-        self.rules.append(Rule("GUID", number.value, self.read_membership(pair.value), self.remarks.line, word.column))
+        self.rules.append(
+            MemberRule("GUID", number.value, self.read_membership(pair.value), self.remarks.line, word.column)
+        )
 
-    def read_membership(self, word: Word | None) -> MemberWord:
+    def read_membership(self, word: LineWord | None) -> MemberWord:
         if word is None:
             assert self.open is not None
             return self.open.default_membership
@@ -321,7 +323,7 @@ class _Reader:
             self.remarks.check_spelling(word, membership)
         return membership
 
-    def bad_guid(self, pair: Pair) -> None:
+    def bad_guid(self, pair: NameValue) -> None:
         text = pair.name.text
         value = pair.value.text if pair.value is not None else ""
         if ":" in value or (":" in text and not text[:1].isdigit()):

@@ -48,7 +48,7 @@ _MAX: Final = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class ParsedNumber:
     """What C's strtoull(text, &end, 0) makes of a text: the value, what is left over, and how it was written."""
 
     value: int
@@ -58,11 +58,11 @@ class Number:
     negative: bool = False
 
 
-def c_number(text: str) -> Number:
+def c_number(text: str) -> ParsedNumber:
     """Read *text* as strtoull does with base 0: ``0x`` hexadecimal, a leading 0 octal, else decimal; a minus wraps."""
     match = _NUMBER.match(text)
     if not match:
-        return Number(0, text, found=False)
+        return ParsedNumber(0, text, found=False)
     digits = match[2]
     octal = len(digits) > 1 and digits[0] == "0" and digits[1] not in "xX"
     base = 16 if digits[:2] in ("0x", "0X") else 8 if octal else 10
@@ -71,7 +71,7 @@ def c_number(text: str) -> Number:
         value = _MAX
     elif match[1] == "-":
         value = -value & _MAX
-    return Number(value, text[match.end() :], found=True, octal=octal, negative=match[1] == "-")
+    return ParsedNumber(value, text[match.end() :], found=True, octal=octal, negative=match[1] == "-")
 
 
 def abbreviates(word: str, full: str) -> bool:

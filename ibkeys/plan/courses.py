@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, product
 from typing import Final, Generic, TypeVar
 
-from ibkeys.plan.kinds import Kind, Levels, TableSpace, bits_of
+from ibkeys.plan.kinds import Levels, PortKind, TableSpace, bits_of
 from ibkeys.plan.rounds import Forced, Pair, Rounds
 from ibkeys.printable import counted
 
@@ -85,7 +85,7 @@ class FabricTransition(Generic[P]):
     """
 
     def __init__(self, courses: Iterable[PortTransition[P]], *, gaps: bool = False) -> None:
-        self._kinds: list[Kind[P]] = []
+        self._kinds: list[PortKind[P]] = []
         self._partitions: list[int] = []
         self._gaps = gaps
         self._fill(courses)
@@ -93,14 +93,14 @@ class FabricTransition(Generic[P]):
 
     def _fill(self, courses: Iterable[PortTransition[P]]) -> None:
         bits: dict[int, int] = {}
-        kinds: dict[object, Kind[P]] = {}
+        kinds: dict[object, PortKind[P]] = {}
         for course in courses:
             what = (frozenset(course.before.items()), frozenset(course.after.items()), course.rooms)
             kind = kinds.get(what)
             if kind is not None:
                 kind.ports.append(course.port)
                 continue
-            kind = kinds[what] = Kind([course.port], course.rooms)
+            kind = kinds[what] = PortKind([course.port], course.rooms)
             for base in (*course.before, *course.after):
                 bit = bits.setdefault(base, 1 << len(bits))
                 was, will = course.before.get(base, 0), course.after.get(base, 0)
@@ -133,7 +133,7 @@ class FabricTransition(Generic[P]):
         return waits
 
     @staticmethod
-    def _are_strangers(one: Kind[P], other: Kind[P], bit: int) -> bool:
+    def _are_strangers(one: PortKind[P], other: PortKind[P], bit: int) -> bool:
         if not (one.full_after | other.full_before) & bit:
             return False
         return not (

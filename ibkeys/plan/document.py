@@ -19,7 +19,7 @@ from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import PKey
 from ibkeys.plan.digest import plan_digest
-from ibkeys.plan.model import Break, IndexMove, PartitionPlan, PolicySource, Problem
+from ibkeys.plan.model import Break, IndexMove, PartitionPlan, PlanProblem, PolicySource
 from ibkeys.store.sqlite import guid_text
 from ibkeys.topology.port_id import IDENTITY, PortKey
 
@@ -134,7 +134,7 @@ def _break_json(each: Break) -> dict[str, Any]:
     }
 
 
-def _problem_json(problem: Problem) -> dict[str, Any]:
+def _problem_json(problem: PlanProblem) -> dict[str, Any]:
     return {
         **(problem.port.to_json() if problem.port is not None else dict.fromkeys(IDENTITY)),
         "kind": problem.kind,

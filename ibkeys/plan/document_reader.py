@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
 
 from ibkeys import files, jsonfile
-from ibkeys.change.method import Method
+from ibkeys.change.method import MethodName
 from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.errors import EncodeError, FileFormatError
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
@@ -32,11 +32,11 @@ from ibkeys.plan.model import (
     Enforce,
     FabricState,
     IndexMove,
-    Options,
+    PartitionChanges,
     PartitionPlan,
-    Partitions,
+    PlanOptions,
+    PlanProblem,
     PolicySource,
-    Problem,
     SmOptions,
 )
 from ibkeys.printable import cut
@@ -46,7 +46,7 @@ from ibkeys.topology.port_id import PortId, PortKey
 
 _FIRST: Final = "ibkeys.plan/1"
 _MOST_PORTS: Final = 255
-_METHODS: Final[tuple[Method, ...]] = get_args(Method)
+_METHODS: Final[tuple[MethodName, ...]] = get_args(MethodName)
 _ENFORCE: Final[tuple[Enforce, ...]] = get_args(Enforce)
 _BREAK_KINDS: Final[tuple[BreakKind, ...]] = get_args(BreakKind)
 T = TypeVar("T")
@@ -173,13 +173,13 @@ def _plan(document: _Value) -> PartitionPlan:
         document.get("tables").each(_table),
         document.get("enforcement").each(_enforcement),
         document.get("problems").each(_problem),
-        Partitions(partitions.get("born").each(_Value.partition), partitions.get("dying").each(_Value.partition)),
+        PartitionChanges(partitions.get("born").each(_Value.partition), partitions.get("dying").each(_Value.partition)),
         ReachCounts(
             reach.get("gained").number(2**63),
             reach.get("lost").number(2**63),
             reach.get("unknown").number(2**63) if reach.has("unknown") else 0,  # an earlier version does not say
         ),
-        Options(
+        PlanOptions(
             options.get("enforce").word(_ENFORCE),
             options.get("allow_both_pkeys").flag(),
             options.get("disconnect_unconfigured").flag(),
@@ -193,7 +193,7 @@ def _plan(document: _Value) -> PartitionPlan:
     )
 
 
-def _method(value: _Value) -> Method:
+def _method(value: _Value) -> MethodName:
     return value.word(_METHODS)
 
 
@@ -282,9 +282,9 @@ def _bits(value: _Value) -> Enforcement:
     return Enforcement(value.get("inbound").flag(), value.get("outbound").flag())
 
 
-def _problem(value: _Value) -> Problem:
+def _problem(value: _Value) -> PlanProblem:
     concerns_none = value.get("node_guid").value is None
-    return Problem(None if concerns_none else _port(value), value.get("kind").text(), value.get("message").text())
+    return PlanProblem(None if concerns_none else _port(value), value.get("kind").text(), value.get("message").text())
 
 
 def _move(value: _Value) -> IndexMove:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ibkeys.discovery.wanted import OnFound, Wanted
-from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.live import LiveFabric
 from ibkeys.fabric.recorded import RecordedFabric
 from ibkeys.partitions.model import Policy
 from ibkeys.plan.live_policy import live_policy
-from ibkeys.plan.model import Options, PartitionPlan, PolicySource
+from ibkeys.plan.model import PartitionPlan, PlanOptions, PolicySource
 from ibkeys.plan.planner import make_plan
 from ibkeys.plan.tables.leaf_ports import enforcement_as_is
 from ibkeys.topology.model import Topology
@@ -17,13 +17,13 @@ from ibkeys.topology.subnet_manager import shown_subnet_manager
 
 
 def sweep_for_plan(
-    source: Fabric | RecordedFabric, policy: Policy, progress: OnFound | None = None
+    source: LiveFabric | RecordedFabric, policy: Policy, progress: OnFound | None = None
 ) -> tuple[Topology, PolicySource | None]:
     """Return what a plan of *policy* has to know of a fabric, and what the master's OpenSM has as its policy, where it
     runs on this host. Raises what `sweep` raises."""
     found = source.sweep(progress=progress, wanted=Wanted(p_keys=True, sm_info=True))
     source.read_alias_guids(found, policy.named_guids)
-    if not isinstance(source, Fabric) or source.is_simulated:
+    if not isinstance(source, LiveFabric) or source.is_simulated:
         return found, None
     return found, live_policy(found, source.own_guid)
 
@@ -32,7 +32,7 @@ def plan_of_sweep(
     policy: Policy,
     found: Topology,
     live: PolicySource | None,
-    options: Options,
+    options: PlanOptions,
     *,
     as_is: bool = False,
     sm_guid: int | None = None,

@@ -73,7 +73,7 @@ def _count(keys: Iterable[PKey]) -> Counter[int]:
 
 
 @dataclass(slots=True)
-class Kind(Generic[P]):
+class PortKind(Generic[P]):
     """Ports with the same memberships before and after. Sets of partitions are numbers, a bit for each."""
 
     ports: list[P]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ibkeys.host.host_files import THIS_HOST
-from ibkeys.host.opensm_here import own_socket
+from ibkeys.managers.opensm.on_this_host import own_socket
+from ibkeys.managers.report import join, look_at_host
+from ibkeys.managers.subnet_managers import managers_of
 from ibkeys.plan.model import PolicySource
-from ibkeys.sm.managers import managers_of
-from ibkeys.sm.report import join, look_at_host
 from ibkeys.topology.model import Topology
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from ibkeys.change.method import Method
+from ibkeys.change.method import MethodName
 from ibkeys.change.wanted import EnforcementChange, PlannedChange, TableChange, planned_changes
 from ibkeys.errors import FileFormatError
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
@@ -23,7 +23,7 @@ BreakKind = Literal["no-room", "circle"]
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class PlanProblem:
     """What the planner could not do, or what the user should know. ``port`` None: it concerns no single port."""
 
     port: PortId | None
@@ -92,7 +92,7 @@ class PolicySource:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class PlanOptions:
     """What the plan was asked to do. ``allow_index_moves``: the partitions that may move, by number."""
 
     enforce: Enforce = "both"
@@ -116,7 +116,7 @@ class SmOptions:
     keep_pkey_indexes: bool = True
 
     @classmethod
-    def of(cls, options: Options) -> SmOptions:
+    def of(cls, options: PlanOptions) -> SmOptions:
         """Return the options that lead to the same as those of a plan; where the plan does not say, the default."""
         return cls(options.allow_both_pkeys, options.enforce)
 
@@ -127,7 +127,7 @@ class SmOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Partitions:
+class PartitionChanges:
     """Partitions that are created, and those that have no member afterwards, by number."""
 
     born: tuple[int, ...] = ()
@@ -149,15 +149,15 @@ class PartitionPlan:
     policy: PolicySource
     tables: tuple[TableChange, ...] = ()
     enforcement: tuple[EnforcementChange, ...] = ()
-    problems: tuple[Problem, ...] = ()
-    partitions: Partitions = field(default_factory=Partitions)
+    problems: tuple[PlanProblem, ...] = ()
+    partitions: PartitionChanges = field(default_factory=PartitionChanges)
     reach: ReachCounts = field(default_factory=ReachCounts)
-    options: Options = field(default_factory=Options)
+    options: PlanOptions = field(default_factory=PlanOptions)
     index_moves: tuple[IndexMove, ...] = ()
     breaks: tuple[Break, ...] = ()
     sm_options: SmOptions | None = None
     live_policy: PolicySource | None = None
-    method: Method | None = None
+    method: MethodName | None = None
 
     def __post_init__(self) -> None:
         self._check_policy()

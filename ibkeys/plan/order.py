@@ -97,7 +97,7 @@ class EnforcementStep:
     outbound: bool | None
 
 
-Step = TableStep | EnforcementStep
+PlanStep = TableStep | EnforcementStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Phase:
     """
 
     name: PhaseName
-    steps: tuple[Step, ...]
+    steps: tuple[PlanStep, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def phases_of(
     tables: Iterable[TableChange], off: Iterable[EnforcementChange] = (), on: Iterable[EnforcementChange] = ()
 ) -> list[Phase]:
     """Return the phases of one stage; *off* is where enforcement may go off in it, *on* where it may come on."""
-    steps: dict[PhaseName, list[Step]] = {name: [] for name in _IN_ORDER}
+    steps: dict[PhaseName, list[PlanStep]] = {name: [] for name in _IN_ORDER}
     for table in sorted(tables, key=lambda table: table.port.is_external):
         if not table.differs:
             continue
@@ -297,6 +297,6 @@ def swapped(tables: Collection[TableChange]) -> dict[tuple[int, int], TableChang
     return {table.port.key: table for table in tables if table.differs and grow(table).late}
 
 
-def sets_of(step: Step) -> int:
+def sets_of(step: PlanStep) -> int:
     """Return the number of Sets of a step."""
     return 1 if isinstance(step, EnforcementStep) else len(step.blocks)

@@ -17,6 +17,7 @@ from ibkeys.change.wanted import TableChange
 from ibkeys.errors import UsageError
 from ibkeys.fabric.subnet_manager import BESIDE_SM
 from ibkeys.keys.pkey import DEFAULT_FULL, PKey
+from ibkeys.managers.ufm.access import via_of
 from ibkeys.partitions.membership import Resolution, end_ports_of, resolve
 from ibkeys.partitions.model import DEFAULT_PARTITION, Policy, table_order
 from ibkeys.plan.breaks import find_breaks
@@ -24,9 +25,9 @@ from ibkeys.plan.digest import state_digest
 from ibkeys.plan.model import (
     FabricState,
     IndexMove,
-    Options,
+    PartitionChanges,
     PartitionPlan,
-    Partitions,
+    PlanOptions,
     PolicySource,
     SmOptions,
 )
@@ -40,7 +41,6 @@ from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Node, Port
 from ibkeys.topology.shared_guids import others_that_show_it, shared_port_guids
 from ibkeys.topology.subnet_manager import SubnetManager, shown_subnet_manager
-from ibkeys.ufm.access import via_of
 
 _KINDS: Final = ("ca", "switch", "router")
 
@@ -48,7 +48,7 @@ _KINDS: Final = ("ca", "switch", "router")
 def make_plan(
     policy: Policy,
     fabric: Topology,
-    options: Options | None = None,
+    options: PlanOptions | None = None,
     manager: SubnetManager | None = None,
     *,
     full: bool = False,
@@ -64,7 +64,7 @@ def make_plan(
     *force* says.
     """
     policy.require_accepted()
-    options, manager = options or Options(), manager or shown_subnet_manager(fabric)
+    options, manager = options or PlanOptions(), manager or shown_subnet_manager(fabric)
     if options.disconnect_unconfigured and policy.leaves_open(DEFAULT_PARTITION):
         raise UsageError(
             f"{policy.path} does not say which ports are in the default partition, so none can be removed "
@@ -84,7 +84,7 @@ def make_plan(
 class _Planner:
     policy: Policy
     fabric: Topology
-    options: Options
+    options: PlanOptions
     manager: SubnetManager
     builder: PlanBuilder
     leaves: LeafPorts
@@ -297,8 +297,8 @@ def require_sm_port(
     raise UsageError(f"{policy.path}: {depends}, and {what}; name it with --sm-guid")
 
 
-def _new_and_removed(tables: list[TableChange]) -> Partitions:
+def _new_and_removed(tables: list[TableChange]) -> PartitionChanges:
     """Return the partitions that nobody was in before, and those that nobody is in after."""
     before = {key.partition for table in tables for key in table.before.values()}
     after = {key.partition for table in tables for key in table.after.values()}
-    return Partitions(tuple(sorted(after - before)), tuple(sorted(before - after)))
+    return PartitionChanges(tuple(sorted(after - before)), tuple(sorted(before - after)))

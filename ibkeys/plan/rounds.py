@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from ibkeys.plan.kinds import Kind, bits_of
+from ibkeys.plan.kinds import PortKind, bits_of
 
 P = TypeVar("P", bound=Hashable)
 Pair = tuple[int, int, int]
@@ -31,7 +31,7 @@ class Rounds(Generic[P]):
     """One way through the steps. ``changed``: for each kind the partitions that are as they will be; ``_pairs_of``: the
     pairs of each kind."""
 
-    _kinds: Sequence[Kind[P]]
+    _kinds: Sequence[PortKind[P]]
     _partitions: Sequence[int]
     _waits: Mapping[tuple[int, int], Sequence[int]]
     _pairs: Sequence[Pair]

@@ -30,7 +30,7 @@ P = TypeVar("P", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
-class Steps(Generic[P]):
+class TableSteps(Generic[P]):
     """``states``: what each port has after each step, the last one as planned; empty where nothing changes.
     ``circles``: where a step cuts somebody all the same."""
 
@@ -44,7 +44,7 @@ def steps_between(
     capacity: Mapping[P, int] | None = None,
     *,
     gaps: bool = False,
-) -> Steps[P]:
+) -> TableSteps[P]:
     """Return the policies to be put into force one after the other, for who writes table by table in no order: each
     table that differs goes from one state to the next in one Set, or block by block, its leaf port's before or after.
 
@@ -66,7 +66,7 @@ def steps_between(
     ]
     if states or had != gets:  # where a port gains or loses the limited P_Key beside the full one, no level changes
         states[-1:] = [gets]
-    return Steps(tuple(states), found.circles)
+    return TableSteps(tuple(states), found.circles)
 
 
 def _mixed(had: frozenset[PKey], gets: frozenset[PKey], changed: frozenset[int]) -> frozenset[PKey]:

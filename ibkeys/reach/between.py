@@ -157,18 +157,18 @@ class Between:
     def __init__(self, links: SwitchLinks, check: InboundCheck) -> None:
         self._links = links
         self.inbound_check: InboundCheck = check
-        self.places: Callable[[int], Places | None] = cache(self._places_of)
+        self.places: Callable[[int], SwitchGroups | None] = cache(self._places_of)
         """Returns how the packets of a partition get from switch to switch; None if nothing stops any on any route."""
         self._stopped: Callable[[int, int], bytes] = cache(partial(links.stopped, check=check))
         self._routes: Callable[[bytes], Routes | None] = cache(self._find_routes)
-        self._places: Callable[[bytes, bytes], Places | None] = cache(self._find_places)
+        self._places: Callable[[bytes, bytes], SwitchGroups | None] = cache(self._find_places)
 
-    def _places_of(self, partition: int) -> Places | None:
+    def _places_of(self, partition: int) -> SwitchGroups | None:
         return self._places(self._stopped(partition, LIMITED), self._stopped(partition, FULL))
 
-    def _find_places(self, stopped_limited: bytes, stopped_full: bytes) -> Places | None:
+    def _find_places(self, stopped_limited: bytes, stopped_full: bytes) -> SwitchGroups | None:
         limited = self._routes(stopped_limited)
-        return Places(self._links, limited, self._routes(stopped_full)) if limited is not None else None
+        return SwitchGroups(self._links, limited, self._routes(stopped_full)) if limited is not None else None
 
     def crossing(self, source: Port, destination: Port, key: PKey) -> Crossing:
         """Return whether packets with *key* get from the switch of an end port to that of another one."""
@@ -250,7 +250,7 @@ class Between:
         return Routes(self._links.graph, closed, doubtful, self._links.beyond) if doubtful else None
 
 
-class Places:
+class SwitchGroups:
     """How the packets of some partitions get from switch to switch. Switches that get to the same switches, and are
     reached from the same ones, are one place. Places are numbered from 1; 0 is for end ports on no switch."""
 

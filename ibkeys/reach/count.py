@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK, PKey
 
-Keys = frozenset[PKey]
+PKeySet = frozenset[PKey]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,19 +19,19 @@ class ReachCounts:
     unknown: int = 0
 
 
-def count_reach(changes: Sequence[tuple[Keys, Keys]]) -> ReachCounts:
+def count_reach(changes: Sequence[tuple[PKeySet, PKeySet]]) -> ReachCounts:
     """Return how many pairs of ports gain and lose each other; of each port the P_Keys before and after.
 
     Two ports may talk when they share a partition of which one at least is a full member (IBA 10.9.3): both ways, for
     what switches stop is left out: policies are compared here. `ibkeys.reach.reach` reckons with it, in a fabric.
     Each port is one bit; ports with the same P_Keys are counted together.
     """
-    groups: dict[tuple[Keys, Keys], int] = {}
+    groups: dict[tuple[PKeySet, PKeySet], int] = {}
     for at, change in enumerate(changes):
         groups[change] = groups.get(change, 0) | 1 << at
     before, after = (
-        Members((keys, ports) for (keys, _), ports in groups.items()),
-        Members((keys, ports) for (_, keys), ports in groups.items()),
+        MemberSets((keys, ports) for (keys, _), ports in groups.items()),
+        MemberSets((keys, ports) for (_, keys), ports in groups.items()),
     )
     gained = lost = 0
     for (old, new), ports in groups.items():
@@ -46,7 +46,7 @@ def _ordered_pairs(ports: int, others: int) -> int:
     return ports.bit_count() * others.bit_count() - (ports & others).bit_count()
 
 
-class Members:
+class MemberSets:
     """The members of each partition as sets of ports, a bit for each: all of them, and the full ones. *groups*: P_Keys
     with the ports that have them."""
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, InboundCheck
-from ibkeys.reach.reach import Profile, Reach
+from ibkeys.reach.reach import Reach, StandingSet
 from ibkeys.reach.routes import numbers_in
 from ibkeys.topology.matching import match_key, unseen_end_ports
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
 
-Change = Literal["gained", "lost", "one-way-gained", "one-way-lost", "unknown"]
+ReachChange = Literal["gained", "lost", "one-way-gained", "one-way-lost", "unknown"]
 """A pair can talk now, or could; packets get one way only now, or did. A pair that could talk and is one way now lost
 the one and gained the other. ``unknown``: the pair may have changed, for in one of the fabrics the route decides."""
 
@@ -25,7 +25,7 @@ class Gain:
     ``pairs``: how many pairs that is. One way is from ``a`` to ``b``. The ports are those of the later fabric.
     """
 
-    change: Change
+    change: ReachChange
     a: list[Port]
     b: list[Port]
     pairs: int
@@ -65,7 +65,7 @@ class ReachComparison:
         """Whether some pair changed, for sure."""
         return any(each.change != "unknown" for each in self.changes)
 
-    def count(self, change: Change) -> int:
+    def count(self, change: ReachChange) -> int:
         """Return how many pairs went through a change; one way, the two orders of a pair count by themselves."""
         return sum(each.pairs for each in self.changes if each.change == change)
 
@@ -83,7 +83,7 @@ def compare_reach(
 
     old, new = (Reach(each, place, inbound_check=inbound_check) for each in (before, after))
     old_ports = {match_key(port): port for port in before.end_ports()}
-    groups: dict[tuple[Profile, Profile], list[Port]] = {}
+    groups: dict[tuple[StandingSet, StandingSet], list[Port]] = {}
     unread, comparable = [], 0
     for at, port in enumerate(ports):
         if match_key(port) not in old_ports:
@@ -107,7 +107,7 @@ def compare_reach(
         could, can = old.reached(was), new.reached(now)
         own = sum(1 << number[match_key(port)] for port in members)
         left &= ~own  # each pair is found once, by the group that comes first
-        found: tuple[tuple[Change, int], ...] = (
+        found: tuple[tuple[ReachChange, int], ...] = (
             ("gained", can.both & ~could.both & ~could.unknown & (left | own)),
             ("lost", could.both & ~can.both & ~can.unknown & (left | own)),
             # each order of a pair is found once, by the group of the sender; in one group both orders are alike
@@ -127,7 +127,7 @@ def _deciding(*reaches: Reach) -> list[Port]:
     return list({(port.node.guid, port.num): port for port in found}.values())
 
 
-def _gains(change: Change, members: list[Port], own: int, found: int, ports: list[Port]) -> Iterator[Gain]:
+def _gains(change: ReachChange, members: list[Port], own: int, found: int, ports: list[Port]) -> Iterator[Gain]:
     """Yield what the ports *members*, as a set *own*, gained or lost: among themselves, and with others."""
     if found & own and len(members) > 1:
         yield Gain(change, members, members, len(members) * (len(members) - 1) // 2)

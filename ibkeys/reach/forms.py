@@ -30,7 +30,7 @@ _PASSING: Final[Mapping[InboundCheck, tuple[int, int, int, int]]] = {
 class Standing(NamedTuple):
     """What the tables hold of a partition: that of the end port, and that of the switch port that faces it where it
     checks what comes in from the end port and what goes out to it; None where it does not check. ``place``: where its
-    switch is among the ports between switches that check (`ibkeys.reach.between.Places`)."""
+    switch is among the ports between switches that check (`ibkeys.reach.between.SwitchGroups`)."""
 
     holds: int
     inbound: int | None
@@ -38,25 +38,25 @@ class Standing(NamedTuple):
     place: int = 0
 
 
-class Traffic(NamedTuple):
+class PortForms(NamedTuple):
     """The forms of the P_Key whose packets get out of the port and past its switch port (``leaves``), and those that
     reach it and are taken (``arrives``)."""
 
     leaves: int
     arrives: int
 
-    def sends_to(self, other: Traffic) -> bool:
+    def sends_to(self, other: PortForms) -> bool:
         """Return whether some packet of the one with this traffic is taken by the *other*, in the partition of both."""
         return self.leaves & other.arrives != 0
 
 
 @cache
-def traffic(standing: Standing, check: InboundCheck) -> Traffic:
+def traffic(standing: Standing, check: InboundCheck) -> PortForms:
     """Return what a standing comes to, by one reading of the inbound check."""
     holds, inbound, outbound, _ = standing
     leaves = holds if inbound is None else holds & passing(inbound, check)
     arrives = passing(holds, "membership")
-    return Traffic(leaves, arrives if outbound is None else arrives & passing(outbound, "membership"))
+    return PortForms(leaves, arrives if outbound is None else arrives & passing(outbound, "membership"))
 
 
 def passing(holds: int, check: InboundCheck) -> int:

@@ -10,7 +10,7 @@ partitions. Only the proof for two ports says so, and ``not_active`` lists the l
 Reach has two directions. Two ports can talk when some P_Key of one and some P_Key of the other match and packets with
 either get through in both directions; where packets get through in one direction only, it is one way. `ibkeys.reach.
 why` has the proof for two ports. Nothing here looks at pairs of ports one by one: ports that no partition tells apart
-form one `Group`, and what a group can reach is put together from the sets of ports that its partitions are made of.
+form one `PortGroup`, and what a group can reach is put together from the sets of ports that its partitions are made of.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from typing import Final, Literal, NamedTuple
 
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, INBOUND_CHECKS, InboundCheck, PKey
 from ibkeys.reach.between import Between, SwitchLinks
-from ibkeys.reach.forms import LIMITED, Standing, Traffic, forms_in, keys_of, passing, traffic
+from ibkeys.reach.forms import LIMITED, PortForms, Standing, forms_in, keys_of, passing, traffic
 from ibkeys.reach.raw import RawPackets
 from ibkeys.reach.routes import numbers_in
 from ibkeys.reach.sets import PartitionReach, PartitionSets, ReachedField
-from ibkeys.reach.why import Check, Match, Verdict, find_matches, keys_held, prove
+from ibkeys.reach.why import Match, PacketCheck, PairVerdict, find_matches, keys_held, prove
 from ibkeys.topology.enforcement import INBOUND, OUTBOUND, Direction, enforced, inactive_end, leaf_of, unread_for
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
 
-Profile = frozenset[tuple[int, Standing]]
+StandingSet = frozenset[tuple[int, Standing]]
 """A port's standing in each of its partitions."""
-_NOTHING: Final[Profile] = frozenset()
+_NOTHING: Final[StandingSet] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Membership:
+class PartitionPorts:
     """One partition: its end ports by membership, in the order of the fabric. A port with both P_Keys is in both."""
 
     partition: int
@@ -60,7 +60,7 @@ class PairCounts(NamedTuple):
     unknown: int
 
 
-class Reached(NamedTuple):
+class ReachedPorts(NamedTuple):
     """Sets of ports: ``both``, those that a port can talk to; ``to``, those that it can only send to, one way; ``by``,
     those that can only send to it. One that is in the last two gets packets in one partition and sends in another.
     ``unknown``: those of which it is not known, for packets may pass a switch port that stops them; in no other set."""
@@ -72,10 +72,10 @@ class Reached(NamedTuple):
 
 
 @dataclass(slots=True)
-class Group:
+class PortGroup:
     """End ports that no partition tells apart."""
 
-    profile: Profile
+    profile: StandingSet
     ports: list[Port] = field(default_factory=list)
 
 
@@ -103,10 +103,10 @@ class Reach:
         self.unread: list[Port] = []
         self.virtualized: list[Port] = []
         self.not_active: list[Port] = []
-        self._profiles: dict[Port, Profile] = {}
+        self._profiles: dict[Port, StandingSet] = {}
         self._links = SwitchLinks(fabric)
         self._between = {check: Between(self._links, check) for check in INBOUND_CHECKS}
-        groups: dict[Profile, Group] = {}
+        groups: dict[StandingSet, PortGroup] = {}
         for port in fabric.end_ports():
             if port.hides_p_keys:
                 self.virtualized.append(port)
@@ -116,7 +116,7 @@ class Reach:
                 self.unread.append(port)
                 continue
             profile = _profile(port, self._between[inbound_check])
-            group = groups.setdefault(profile, Group(profile))
+            group = groups.setdefault(profile, PortGroup(profile))
             group.ports.append(port)
             self._profiles[port] = group.profile
             self.ports.append(port)
@@ -126,17 +126,17 @@ class Reach:
             place = {port: number for number, port in enumerate(self.ports)}.get
         self._partitions = self._by_partition(place)
 
-    def profile(self, port: Port) -> Profile | None:
+    def profile(self, port: Port) -> StandingSet | None:
         """Return what decides for an end port; None when it could not be read."""
         return self._profiles.get(port)
 
-    def traffic(self, port: Port, partition: int) -> Traffic | None:
+    def traffic(self, port: Port, partition: int) -> PortForms | None:
         """Return what leaves an end port and arrives there in a partition; None when that could not be read, or it is
         not in the partition."""
         standing = dict(self._profiles.get(port, _NOTHING)).get(partition)
         return None if standing is None else traffic(standing, self.inbound_check)
 
-    def memberships(self) -> list[Membership]:
+    def memberships(self) -> list[PartitionPorts]:
         """Return every partition that some end port is in, by number."""
         full: dict[int, list[Port]] = {}
         limited: dict[int, list[Port]] = {}
@@ -144,11 +144,11 @@ class Reach:
             for key in dict.fromkeys(key for _, key in port.occupied or ()):
                 (full if key.is_full else limited).setdefault(key.partition, []).append(port)
         return [
-            Membership(partition, tuple(full.get(partition, ())), tuple(limited.get(partition, ())))
+            PartitionPorts(partition, tuple(full.get(partition, ())), tuple(limited.get(partition, ())))
             for partition in sorted(full.keys() | limited.keys())
         ]
 
-    def reached(self, profile: Profile, within: Collection[int] = ()) -> Reached:
+    def reached(self, profile: StandingSet, within: Collection[int] = ()) -> ReachedPorts:
         """Return what ports a port of *profile* can reach and is reached by, itself among them where two of its kind
         can talk; *within*: by these partitions only.
 
@@ -168,14 +168,14 @@ class Reach:
                 may_to |= found.may_to
                 may_by |= found.may_by
         unknown = (may_both | (may_to & ~to) | (may_by & ~by)) & ~both
-        return Reached(both, to & ~both & ~unknown, by & ~both & ~unknown, unknown)
+        return ReachedPorts(both, to & ~both & ~unknown, by & ~both & ~unknown, unknown)
 
     def _found(self, partition: int, standing: Standing) -> PartitionReach:
         return self._partitions[partition].reached_by(traffic(standing, self.inbound_check), standing.place)
 
-    def meeting(self, profile: Profile, ports: int, name: ReachedField = "both") -> list[int]:
+    def meeting(self, profile: StandingSet, ports: int, name: ReachedField = "both") -> list[int]:
         """Return the partitions in which a port of *profile* has some of the set *ports* in the field *name* of
-        `Reached`, lowest first."""
+        `ReachedPorts`, lowest first."""
         return sorted(partition for partition, standing in profile if self._found(partition, standing).of(name) & ports)
 
     def count(self, within: Collection[int] = (), having: Collection[Port] | None = None) -> PairCounts:
@@ -221,7 +221,7 @@ class Reach:
         return self._pairs_in("unknown", within)
 
     def _pairs_in(self, name: Literal["both", "unknown"], within: Collection[int]) -> Iterator[tuple[Port, Port]]:
-        """Yield every pair of which one is in that field of the other's `Reached`, each once."""
+        """Yield every pair of which one is in that field of the other's `ReachedPorts`, each once."""
         for number, port in enumerate(self.ports):
             later = getattr(self.reached(self._profiles[port], within), name) >> (number + 1)
             for other in numbers_in(later):
@@ -233,7 +233,7 @@ class Reach:
         readings = [self._between[check] for check in INBOUND_CHECKS]
         return [port for group in self.groups for port in group.ports if _depends(port, group.profile, readings)]
 
-    def stops_in(self, membership: Membership) -> Iterator[Check]:
+    def stops_in(self, membership: PartitionPorts) -> Iterator[PacketCheck]:
         """Yield what the switch ports facing the members stop of that partition's packets: inbound the P_Keys that the
         member itself sends, outbound those that other members send and its own table would take. Members of which
         nothing can be said are left out."""
@@ -251,16 +251,16 @@ class Reach:
                 continue
             if inbound is not None:
                 for key in keys_of(partition, holds & ~passing(inbound, self.inbound_check)):
-                    yield Check(leaf, "inbound", PKey(key), None)
+                    yield PacketCheck(leaf, "inbound", PKey(key), None)
             if outbound is not None:
                 for key in keys_of(partition, sent & passing(holds, "membership") & ~passing(outbound, "membership")):
-                    yield Check(leaf, "outbound", PKey(key), None)
+                    yield PacketCheck(leaf, "outbound", PKey(key), None)
 
-    def stops_between_switches(self, within: Collection[int] = ()) -> Iterator[Check]:
+    def stops_between_switches(self, within: Collection[int] = ()) -> Iterator[PacketCheck]:
         """Yield what the switch ports on links between switches stop of the P_Keys that end ports have (*within*: in
         these partitions), on the routes that lead through them."""
         for port, direction, keys in self.stopped_between_switches(within):
-            yield from (Check(port, direction, key, None) for key in keys)
+            yield from (PacketCheck(port, direction, key, None) for key in keys)
 
     def stopped_between_switches(
         self, within: Collection[int] = ()
@@ -290,7 +290,7 @@ class Reach:
         """The switch ports on links between switches of which it could not be read what they stop."""
         return self._links.unread
 
-    def why(self, a: Port, b: Port) -> Verdict:
+    def why(self, a: Port, b: Port) -> PairVerdict:
         """Return what two different end ports can do, by which P_Keys, and who stops them."""
         return prove(a, b, self.inbound_check, self._between)
 
@@ -321,7 +321,7 @@ class Reach:
         return found
 
 
-def _profile(port: Port, between: Between) -> Profile:
+def _profile(port: Port, between: Between) -> StandingSet:
     inbound, outbound = _leaf_tables(port)
     found = []
     for partition, holds in forms_in(port).items():
@@ -336,7 +336,7 @@ def _profile(port: Port, between: Between) -> Profile:
     return frozenset(found)
 
 
-def _depends(port: Port, profile: Profile, readings: Sequence[Between]) -> bool:
+def _depends(port: Port, profile: StandingSet, readings: Sequence[Between]) -> bool:
     """Return whether some packets of a port pass by one reading of the inbound check only. *readings*: what ports
     between switches stop, by each."""
     for partition, standing in profile:

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from functools import cache
 from typing import Literal, NamedTuple
 
-from ibkeys.reach.between import Places
-from ibkeys.reach.forms import Traffic
+from ibkeys.reach.between import SwitchGroups
+from ibkeys.reach.forms import PortForms
 from ibkeys.reach.routes import numbers_in
 
 ReachedField = Literal["both", "to", "by", "unknown"]
-"""A field of `ibkeys.reach.reach.Reached`."""
+"""A field of `ibkeys.reach.reach.ReachedPorts`."""
 
 
 class PartitionReach(NamedTuple):
-    """What a port reaches in one partition (see `ibkeys.reach.reach.Reached`). ``may_both``, ``may_to``, ``may_by``:
-    what it may reach besides, as the route or a port that was not read decides."""
+    """What a port reaches in one partition (see `ibkeys.reach.reach.ReachedPorts`). ``may_both``, ``may_to``,
+    ``may_by``: what it may reach besides, as the route or a port that was not read decides."""
 
     both: int
     to: int
@@ -26,7 +26,7 @@ class PartitionReach(NamedTuple):
     may_by: int
 
     def of(self, name: ReachedField) -> int:
-        """Return the ports in a field of `ibkeys.reach.reach.Reached`."""
+        """Return the ports in a field of `ibkeys.reach.reach.ReachedPorts`."""
         if name == "unknown":
             return self.may_to | self.may_by
         return {"both": self.both, "to": self.to, "by": self.by}[name]
@@ -37,15 +37,15 @@ class PartitionSets:
     between switches stops any; ``members``: the ports by their traffic; ``at``: by the place of their switch. Answers
     are kept, so all ports have to be in these before the first question."""
 
-    def __init__(self, places: Places | None) -> None:
+    def __init__(self, places: SwitchGroups | None) -> None:
         self._places = places
-        self.members: dict[Traffic, int] = {}
+        self.members: dict[PortForms, int] = {}
         self.at: dict[int, int] = {}
-        self.reached_by: Callable[[Traffic, int], PartitionReach] = cache(self._find_reached)
+        self.reached_by: Callable[[PortForms, int], PartitionReach] = cache(self._find_reached)
         """By traffic and place of a port's switch: what the port reaches."""
         self._ports_at: Callable[[int], int] = cache(self._find_ports)
 
-    def _find_reached(self, mine: Traffic, place: int) -> PartitionReach:
+    def _find_reached(self, mine: PortForms, place: int) -> PartitionReach:
         to = may_to = by = may_by = 0
         for other, ports in self.members.items():
             for forms, is_back in ((mine.leaves & other.arrives, False), (other.leaves & mine.arrives, True)):

@@ -34,7 +34,7 @@ from ibkeys.topology.nodes import Port
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class PacketCheck:
     """A switch port that checks packets with ``p_key``: inbound those that come from the link, outbound those to it.
 
     ``index``: the entry of its P_Key table that lets them pass; None: it drops them, or corrupts and passes them on:
@@ -55,7 +55,7 @@ class Check:
 class OnSomeRoutes(NamedTuple):
     """Switch ports between switches on some routes of packets: those that stop them, and those that were not read."""
 
-    stops: tuple[Check, ...] = ()
+    stops: tuple[PacketCheck, ...] = ()
     unread: tuple[Port, ...] = ()
 
 
@@ -73,13 +73,13 @@ class Match:
 
     a_pkey: PKey
     b_pkey: PKey
-    a_to_b: tuple[Check, ...]
-    b_to_a: tuple[Check, ...]
+    a_to_b: tuple[PacketCheck, ...]
+    b_to_a: tuple[PacketCheck, ...]
     a_to_b_may: OnSomeRoutes = _ON_NO_ROUTE
     b_to_a_may: OnSomeRoutes = _ON_NO_ROUTE
 
     @property
-    def stops(self) -> tuple[Check, ...]:
+    def stops(self) -> tuple[PacketCheck, ...]:
         """What drops packets with them, in either direction, on every route; empty when nothing does."""
         return tuple(check for check in (*self.a_to_b, *self.b_to_a) if check.index is None)
 
@@ -112,7 +112,7 @@ class Connectivity(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PairVerdict:
     """Whether two end ports can talk, and why: ``ways`` if a switch's inbound check is as ``inbound_check`` says,
     ``otherwise`` if it is the other one. ``unread`` names the ports whose values were not read, ``virtualized`` those
     of the two with virtual ports, whose P_Keys cannot be read. ``not_active``: the ends of their links that are not
@@ -147,7 +147,7 @@ class Verdict:
         return self.ways != self.otherwise
 
 
-def prove(a: Port, b: Port, inbound_check: InboundCheck, between: Mapping[InboundCheck, Between]) -> Verdict:
+def prove(a: Port, b: Port, inbound_check: InboundCheck, between: Mapping[InboundCheck, Between]) -> PairVerdict:
     """Return what two different end ports whose tables were read can do, and why. *between*: what the ports on links
     between switches stop, by either reading of the inbound check."""
     (other,) = (each for each in INBOUND_CHECKS if each != inbound_check)
@@ -160,7 +160,7 @@ def prove(a: Port, b: Port, inbound_check: InboundCheck, between: Mapping[Inboun
         Connectivity(False, False, False) if not_active else _ways(a, b, found)
         for found in (matches, find_matches(a, b, between[other]))
     )
-    return Verdict(ways, matches, unread, inbound_check, otherwise, virtualized, not_active)
+    return PairVerdict(ways, matches, unread, inbound_check, otherwise, virtualized, not_active)
 
 
 def keys_held(port: Port) -> list[PKey]:
@@ -179,19 +179,21 @@ def find_matches(a: Port, b: Port, between: Between) -> tuple[Match, ...]:
     )
 
 
-def _checks(source: Port, destination: Port, key: PKey, between: Between) -> tuple[tuple[Check, ...], OnSomeRoutes]:
+def _checks(
+    source: Port, destination: Port, key: PKey, between: Between
+) -> tuple[tuple[PacketCheck, ...], OnSomeRoutes]:
     """Return what checks packets with *key* from one port to another: on every route, and on some routes only. Ports
     that were not read are only in the second; those that face the end ports are in `unread_for`."""
     found = []
     behind, before = leaf_of(source), leaf_of(destination)
     if behind is not None and enforced(behind) & INBOUND and behind.p_keys is not None:
-        found.append(Check(behind, "inbound", key, match_inbound(key, behind.p_keys, between.inbound_check)))
+        found.append(PacketCheck(behind, "inbound", key, match_inbound(key, behind.p_keys, between.inbound_check)))
     crossing = between.crossing(source, destination, key)
-    stops = tuple(Check(port, direction, key, None) for port, direction in crossing.stops)
+    stops = tuple(PacketCheck(port, direction, key, None) for port, direction in crossing.stops)
     if crossing.passes is False:
         found += stops
     if before is not None and enforced(before) & OUTBOUND and before.p_keys is not None:
-        found.append(Check(before, "outbound", key, match_in_table(key, before.p_keys)))
+        found.append(PacketCheck(before, "outbound", key, match_in_table(key, before.p_keys)))
     return tuple(found), OnSomeRoutes(stops, crossing.unread) if crossing.passes is None else _ON_NO_ROUTE
 
 
@@ -213,7 +215,7 @@ def _ways(a: Port, b: Port, matches: Sequence[Match]) -> Connectivity:
     )
 
 
-def _passes(checks: Sequence[Check], may: OnSomeRoutes) -> bool | None:
+def _passes(checks: Sequence[PacketCheck], may: OnSomeRoutes) -> bool | None:
     if any(check.index is None for check in checks):
         return False
     return None if any(may) else True

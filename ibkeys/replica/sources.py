@@ -11,7 +11,7 @@ from ibkeys import files
 from ibkeys.dumps.kinds import NETDISCOVER, kind_if_known
 from ibkeys.errors import FileFormatError
 from ibkeys.replica.assumed import NET_FILE
-from ibkeys.sim.netfile.build import Links, PortGuids
+from ibkeys.sim.netfile.build import InitialState, PortGuids
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.snapshot import is_snapshot
 
@@ -23,8 +23,8 @@ def read_subnet(
     source: str | Path | Sequence[Path],
     port_guids: PortGuids = "file",
     seed: int = 0,
-    links: Links | None = None,
-    net_file_links: Links = "active",
+    links: InitialState | None = None,
+    net_file_links: InitialState = "active",
 ) -> Subnet:
     """Return the simulated subnet of *source*: a net file, a snapshot, a folder of snapshots (its newest), one file
     that `ibkeys.dumps` reads, or several of one fabric.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ibkeys.mad.performance import PortCounters, PortCountersExtended
 
 
-class Counters:
+class SimCounters:
     """The counters of one port. They are created with the first event that counts."""
 
     __slots__ = ("basic", "extended")

@@ -45,5 +45,5 @@ class Drop(Enum):
     """It is for a program, and none is attached where it arrives."""
 
 
-Outcome = list[Delivery] | Drop
+DeliveryOutcome = list[Delivery] | Drop
 """What comes back to the sender of a MAD, or why nothing does. Empty: a program has it now, or it needs no answer."""

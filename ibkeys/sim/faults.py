@@ -9,17 +9,17 @@ from typing import Literal
 from ibkeys.errors import UsageError
 from ibkeys.mad import offsets as at
 from ibkeys.mad.const import MgmtClass
-from ibkeys.sim.nodes import Node
+from ibkeys.sim.nodes import SimNode
 
-Direction = Literal["request", "reply"]
+LossDirection = Literal["request", "reply"]
 
 
 @dataclass(slots=True)
 class _Order:
     """Lose the next ``count`` MADs that fit; None fits all."""
 
-    direction: Direction
-    node: Node | None
+    direction: LossDirection
+    node: SimNode | None
     method: int | None
     attribute: int | None
     count: int
@@ -65,9 +65,9 @@ class Faults:
 
     def lose_next(
         self,
-        direction: Direction = "reply",
+        direction: LossDirection = "reply",
         *,
-        node: Node | None = None,
+        node: SimNode | None = None,
         method: int | None = None,
         attribute: int | None = None,
         count: int = 1,
@@ -84,7 +84,7 @@ class Faults:
         self._orders.clear()
         self.set_active()
 
-    def loses(self, direction: Direction, node: Node, request: bytes) -> bool:
+    def loses(self, direction: LossDirection, node: SimNode, request: bytes) -> bool:
         """Decide about one request on its way to *node*, or about the reply to it."""
         method, attribute = request[at.METHOD], int.from_bytes(request[at.ATTRIBUTE_ID])
         for order in self._orders:

@@ -18,7 +18,7 @@ def earliest(times: Iterable[float | None]) -> float | None:
     return min((time for time in times if time is not None), default=None)
 
 
-class Event(NamedTuple):
+class SimEvent(NamedTuple):
     """Something that happened: time, what, where, and more in ``detail``. No event holds an M_Key."""
 
     time: float
@@ -28,7 +28,7 @@ class Event(NamedTuple):
     detail: dict[str, Any]
 
 
-class History:
+class SimHistory:
     """The past of one subnet.
 
     ``events``: what happened, the last ones only (see `MAX_EVENTS`); ``changes``: a count that grows with each change;
@@ -38,7 +38,7 @@ class History:
     """
 
     def __init__(self) -> None:
-        self.events: list[Event] = []
+        self.events: list[SimEvent] = []
         self.changes = 0
         self.touches = 0
         self.touched_ports: set[tuple[int, int]] = set()
@@ -87,4 +87,4 @@ class History:
         self.changes += 1
         if len(self.events) >= MAX_EVENTS:
             del self.events[: MAX_EVENTS // 2]
-        self.events.append(Event(self.now, kind, node, port, detail))
+        self.events.append(SimEvent(self.now, kind, node, port, detail))

@@ -27,13 +27,13 @@ from ibkeys.mad.replies import directed_route_reply, lid_routed_reply, with_retu
 from ibkeys.mad.smp import DirectedRouteSmp
 from ibkeys.sim import routing
 from ibkeys.sim.agents import class_keys, pma, sma
-from ibkeys.sim.agents.request import Answer
-from ibkeys.sim.deliveries import LATENCY, Delivery, Drop, Outcome
+from ibkeys.sim.agents.request import SmpAnswer
+from ibkeys.sim.deliveries import LATENCY, Delivery, DeliveryOutcome, Drop
 from ibkeys.sim.faults import Faults
-from ibkeys.sim.history import History
-from ibkeys.sim.managers import Managers
-from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.history import SimHistory
+from ibkeys.sim.nodes import SimNode, SimPort
 from ibkeys.sim.receivers import Receivers
+from ibkeys.sim.running_managers import Managers
 from ibkeys.sim.traps import Traps
 
 _APPLIED: Final = frozenset({int(MadStatus.OK), int(MadStatus.INVALID_FIELD)})
@@ -60,7 +60,7 @@ class MadCarrier:
     """
 
     def __init__(
-        self, faults: Faults, history: History, receivers: Receivers, traps: Traps, managers: Managers
+        self, faults: Faults, history: SimHistory, receivers: Receivers, traps: Traps, managers: Managers
     ) -> None:
         self.sa_data_limit: int | None = None
         self.class_rules = class_keys.first_rules()
@@ -72,7 +72,7 @@ class MadCarrier:
         self._managers = managers
         traps.to_sm = self._trap_to_sa
 
-    def send(self, mad: bytes, origin: Port, dlid: int = PERMISSIVE_LID) -> Outcome:
+    def send(self, mad: bytes, origin: SimPort, dlid: int = PERMISSIVE_LID) -> DeliveryOutcome:
         """Do what `ibkeys.sim.subnet.Subnet.send` says."""
         if len(mad) != MAD_SIZE or mad[at.BASE_VERSION] != 1:
             return Drop.MALFORMED
@@ -96,7 +96,7 @@ class MadCarrier:
             return Drop.NO_ROUTE_BACK
         return self._reply(lid_routed_reply(mad, *answer), mad, node, slid)
 
-    def gmp(self, mad: bytes, origin: Port, dlid: int) -> Outcome:
+    def gmp(self, mad: bytes, origin: SimPort, dlid: int) -> DeliveryOutcome:
         """A MAD to QP1: the PMA, the SA of a master and agents of classes with keys answer theirs, all else goes to
         programs there (IBA 13.5)."""
         _, end = routing.hops(origin, dlid)
@@ -131,7 +131,7 @@ class MadCarrier:
         arriving = [delivery for answer in answers for delivery in self._spoiled(answer, mad, node, end.lid)]
         return arriving if arriving or not answers else Drop.FAULT
 
-    def _directed(self, mad: bytes, origin: Port, dlid: int) -> Outcome:
+    def _directed(self, mad: bytes, origin: SimPort, dlid: int) -> DeliveryOutcome:
         method, d, hop_pointer, hops, dr_slid, dr_dlid = _DIRECTED_HEAD.unpack_from(mad)
         if hops > MAX_HOPS:
             return Drop.MALFORMED
@@ -161,7 +161,7 @@ class MadCarrier:
         status, data = answer
         return self._reply(directed_route_reply(arrived_mad, status, data), mad, node, PERMISSIVE_LID)
 
-    def _directed_response(self, mad: bytes, origin: Port, dlid: int) -> Outcome:
+    def _directed_response(self, mad: bytes, origin: SimPort, dlid: int) -> DeliveryOutcome:
         """A response (D = 1) goes back along ReturnPath, last entry first."""
         hops = mad[at.HOP_COUNT]
         entries = mad[at.RETURN_PATH][1 : hops + 1]
@@ -171,7 +171,7 @@ class MadCarrier:
         arriving = mad[: at.HOP_POINTER] + b"\0" + mad[at.HOP_COUNT :]
         return self._hand_over(arriving, walked[0], walked[1], PERMISSIVE_LID)
 
-    def ask(self, mad: bytes, node: Node, ingress: int, slid: int) -> Answer | Outcome:
+    def ask(self, mad: bytes, node: SimNode, ingress: int, slid: int) -> SmpAnswer | DeliveryOutcome:
         """Return status and attribute that a node answers; where its SMA answers nothing, what happens to the SMP."""
         if node.silent:
             return Drop.SILENT
@@ -190,12 +190,12 @@ class MadCarrier:
                 return self._hand_over(mad, node, ingress, slid)
         return answer
 
-    def _reply(self, reply: bytes, request: bytes, node: Node, slid: int) -> Outcome:
+    def _reply(self, reply: bytes, request: bytes, node: SimNode, slid: int) -> DeliveryOutcome:
         if not self._faults.active:
             return [_NEW(Delivery, (LATENCY, reply, slid))]
         return self._spoiled(reply, request, node, slid) or Drop.FAULT
 
-    def _spoiled(self, reply: bytes, request: bytes, node: Node, slid: int) -> list[Delivery]:
+    def _spoiled(self, reply: bytes, request: bytes, node: SimNode, slid: int) -> list[Delivery]:
         """Return what arrives of *reply*: nothing where it is lost, more where it is duplicated."""
         faults = self._faults
         if not faults.active:
@@ -204,7 +204,7 @@ class MadCarrier:
             return []
         return [Delivery(LATENCY + extra, mad, slid) for extra, mad in faults.spoil(reply)]
 
-    def _hand_over(self, mad: bytes, node: Node, ingress: int, slid: int) -> Outcome:
+    def _hand_over(self, mad: bytes, node: SimNode, ingress: int, slid: int) -> DeliveryOutcome:
         taken = self._receivers.deliver(node.arrival_port(ingress), Delivery(LATENCY, mad, slid))
         return [] if taken else Drop.NOBODY_THERE
 
@@ -213,12 +213,12 @@ class MadCarrier:
         for home, requester, mad in self._managers.resend():
             self._send_by_sa(home, requester, mad)
 
-    def _send_by_sa(self, home: Port, requester: Port, mad: bytes) -> None:
+    def _send_by_sa(self, home: SimPort, requester: SimPort, mad: bytes) -> None:
         if routing.hops(home, requester.lid)[1] is requester:
             for delivery in self._spoiled(mad, mad, home.node, home.lid):
                 self._receivers.deliver(requester, delivery)
 
-    def _trap_to_sa(self, end: Port, mad: bytes, source: Port) -> bool:
+    def _trap_to_sa(self, end: SimPort, mad: bytes, source: SimPort) -> bool:
         """Let the SA at *end* tell its subscribers of a trap; returns whether it has any, and so answered the trap.
 
         Without any the trap is left to a program there, which may play the SM itself.

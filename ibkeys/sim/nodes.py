@@ -16,8 +16,8 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import GUIDS_PER_BLOCK, P_KEYS_PER_BLOCK, NodeType, PortState
 from ibkeys.mad.performance import PortCounters
-from ibkeys.sim.counters import Counters
-from ibkeys.sim.history import History
+from ibkeys.sim.counters import SimCounters
+from ibkeys.sim.history import SimHistory
 
 CA_P_KEYS: Final = 64
 SWITCH_PORT0_P_KEYS: Final = 8
@@ -42,17 +42,17 @@ _NODE_INFO: Final = struct.Struct(">BBBBQQQHHII24x")
 
 
 class _Number:
-    """A PortInfo field of a `Port` as an attribute that tests read and write without SMPs."""
+    """A PortInfo field of a `SimPort` as an attribute that tests read and write without SMPs."""
 
     __slots__ = ("row",)
 
     def __init__(self, name: str) -> None:
         self.row = PortInfo.rows[name]
 
-    def __get__(self, port: Port, owner: type) -> int:
+    def __get__(self, port: SimPort, owner: type) -> int:
         return int(self.row.decode(port.info))
 
-    def __set__(self, port: Port, value: int) -> None:
+    def __set__(self, port: SimPort, value: int) -> None:
         self.row.patch(port.info, value)
         port.touch()
 
@@ -68,7 +68,7 @@ class ClassAgent:
 
 
 @dataclass(slots=True, eq=False)
-class Port:
+class SimPort:
     """One port. Its attributes are the physical state: what is, not what an SMP may see.
 
     ``info`` is PortInfo (M_Key included), ``peer`` the port at the other end of the cable, ``lease_deadline`` the time
@@ -77,15 +77,15 @@ class Port:
     ``virtualization`` VirtualizationInfo, None where there are no virtual ports.
     """
 
-    node: Node
+    node: SimNode
     number: int
     guid: int
     info: bytearray
-    peer: Port | None = None
-    first_peer: Port | None = None
+    peer: SimPort | None = None
+    first_peer: SimPort | None = None
     guids: dict[int, int] | None = None
     virtualization: bytes | None = None
-    counters: Counters | None = None
+    counters: SimCounters | None = None
     class_agents: dict[int, ClassAgent] | None = None
     lease_deadline: float | None = None
     last_trap: float | None = None
@@ -124,7 +124,7 @@ class Port:
         self.guard.touch()
 
     @property
-    def guard(self) -> Port:
+    def guard(self) -> SimPort:
         """The port whose M_Key decides about SMPs to this one (IBA 14.2.4: port 0 of a switch guards all of it)."""
         return self.node.ports[0] if self.node.is_switch else self
 
@@ -212,7 +212,7 @@ class Port:
         base = int.from_bytes(self.info[LID])
         return base != 0 and base <= lid < base + (1 << (self.info[_LMC_BYTE] & _LMC_BITS))
 
-    def up_peer(self) -> Port | None:
+    def up_peer(self) -> SimPort | None:
         """Return the port at the other end of the cable where SMPs pass it: both ends are at least Initialize."""
         peer = self.peer
         if (
@@ -235,7 +235,7 @@ class Port:
     def count(self, name: str, number: int = 1) -> None:
         """Add to a counter, by its name in `PortCounters` or `PortCountersExtended`."""
         if self.counters is None:
-            self.counters = Counters()
+            self.counters = SimCounters()
         self.counters.add(name, number)
         self.touch()
 
@@ -263,10 +263,10 @@ class Port:
 
 
 @dataclass(slots=True, eq=False)
-class SubnetManager:
+class SimSubnetManager:
     """What a node that runs a subnet manager answers to SMInfo."""
 
-    port: Port
+    port: SimPort
     state: int
     priority: int
     sm_key: int = 0
@@ -274,7 +274,7 @@ class SubnetManager:
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class SimNode:
     """One node. ``ports[n]`` is port n; a CA or router has no ``ports[0]``, so that entry repeats port 1.
 
     ``silent``: 0 answers, 1 its SMA answers nothing but SMPs pass through, 2 nothing passes either. ``history`` and
@@ -282,7 +282,7 @@ class Node:
     switch starts with.
     """
 
-    history: History
+    history: SimHistory
     index: int
     node_id: str
     node_type: int
@@ -294,13 +294,13 @@ class Node:
     device_id: int
     revision: int = 0xA1
     enforcement_capacity: int = 0
-    ports: list[Port] = field(default_factory=list)
-    first_routes: Callable[[Node], bytearray] = lambda _: bytearray()
+    ports: list[SimPort] = field(default_factory=list)
+    first_routes: Callable[[SimNode], bytearray] = lambda _: bytearray()
     switch_info: bytearray | None = None
     routes: bytearray | None = None
     tables: dict[tuple[int, int], bytes] | None = None
     silent: int = 0
-    sm: SubnetManager | None = None
+    sm: SimSubnetManager | None = None
     is_switch: bool = field(init=False)
     partition_capacity: int = field(init=False)
 
@@ -314,16 +314,16 @@ class Node:
         return self.description_bytes.partition(b"\0")[0].decode("utf-8", "replace")
 
     @property
-    def end_ports(self) -> Iterable[Port]:
+    def end_ports(self) -> Iterable[SimPort]:
         """The ports with LID and M_Key: port 0 of a switch, every port of a CA or router."""
         return self.ports[:1] if self.is_switch else self.ports[1:]
 
     @property
-    def all_ports(self) -> Iterable[Port]:
+    def all_ports(self) -> Iterable[SimPort]:
         """Every port once, lowest number first, port 0 of a switch included."""
         return self.ports if self.is_switch else self.ports[1:]
 
-    def arrival_port(self, ingress: int) -> Port:
+    def arrival_port(self, ingress: int) -> SimPort:
         """Return the port that has what came in by port *ingress* and ends here: port 0 of a switch, else that port."""
         return self.ports[0 if self.is_switch else ingress]
 
@@ -350,7 +350,7 @@ class Node:
         )
 
     def touch(self) -> None:
-        """Note that this node may differ from what it was: whoever writes to it calls this, as `Port.touch` says."""
+        """Note that this node may differ from what it was: whoever writes to it calls this, as `SimPort.touch` says."""
         self.history.touch_node(self.index)
 
     def __repr__(self) -> str:

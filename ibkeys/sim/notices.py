@@ -15,12 +15,12 @@ from ibkeys.mad.notice import (
     Notice,
 )
 from ibkeys.mad.smp import DirectedRouteSmp, build_smp
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 
 MAX_NOTICE_PATH: Final = 30
 
 
-def bad_m_key(port: Port, mad: bytes) -> Notice:
+def bad_m_key(port: SimPort, mad: bytes) -> Notice:
     """Return trap 256 for the SMP *mad* that *port* refused."""
     smp = DirectedRouteSmp(mad)
     details = BadMKeyDetails.new(
@@ -44,13 +44,13 @@ def bad_m_key(port: Port, mad: bytes) -> Notice:
     return _notice(port, NoticeType.SECURITY, TrapNumber.BAD_M_KEY).with_details(details)
 
 
-def link_state_change(port: Port) -> Notice:
+def link_state_change(port: SimPort) -> Notice:
     """Return trap 128: the state of some port of the switch whose port 0 is *port* changed."""
     notice = _notice(port, NoticeType.URGENT, TrapNumber.LINK_STATE_CHANGE)
     return notice.with_details(LinkStateDetails.new(lid_addr=port.lid))
 
 
-def local_change(port: Port, **flags: int) -> Notice:
+def local_change(port: SimPort, **flags: int) -> Notice:
     """Return trap 144: something about *port* changed. *flags*: what, where it is not the CapabilityMask."""
     details = CapabilityChangeDetails.new(lid_addr=port.lid, capability_mask=port.capability_mask, **flags)
     return _notice(port, NoticeType.INFORMATIONAL, TrapNumber.CAPABILITY_CHANGE).with_details(details)
@@ -59,8 +59,8 @@ def local_change(port: Port, **flags: int) -> Notice:
 class Packet(NamedTuple):
     """What a security trap says about a packet: its ends, its keys, SL and QPs."""
 
-    source: Port
-    destination: Port
+    source: SimPort
+    destination: SimPort
     p_key: int
     q_key: int | None = None
     sl: int = 0
@@ -68,19 +68,19 @@ class Packet(NamedTuple):
     destination_qp: int = 1
 
 
-def bad_p_key(port: Port, packet: Packet) -> Notice:
+def bad_p_key(port: SimPort, packet: Packet) -> Notice:
     """Return trap 257: the end port *port* got a packet with a P_Key that matches nothing in its table."""
     details = BadPKeyDetails.new(key=packet.p_key, **_ends(packet))
     return _notice(port, NoticeType.SECURITY, TrapNumber.BAD_P_KEY).with_details(details)
 
 
-def bad_q_key(port: Port, packet: Packet) -> Notice:
+def bad_q_key(port: SimPort, packet: Packet) -> Notice:
     """Return trap 258: the end port *port* got a packet with a wrong Q_Key."""
     details = BadQKeyDetails.new(key=packet.q_key or 0, **_ends(packet))
     return _notice(port, NoticeType.SECURITY, TrapNumber.BAD_Q_KEY).with_details(details)
 
 
-def bad_p_key_at_switch(port: Port, packet: Packet) -> Notice:
+def bad_p_key_at_switch(port: SimPort, packet: Packet) -> Notice:
     """Return trap 259: *port*, an external port of a switch, dropped a packet by its P_Key. DataValid is left 0."""
     details = BadPKeySwitchPortDetails.new(
         p_key=packet.p_key, sw_lid_addr=port.guard.lid, port_no=port.number, **_ends(packet)
@@ -101,7 +101,7 @@ def _ends(packet: Packet) -> dict[str, int]:
     }
 
 
-def _notice(port: Port, kind: NoticeType, number: TrapNumber) -> Notice:
+def _notice(port: SimPort, kind: NoticeType, number: TrapNumber) -> Notice:
     producer = NodeType(port.node.node_type)
     return Notice.new(is_generic=1, type=kind, producer_type=producer, trap_number=number, issuer_lid=port.lid)
 

@@ -17,7 +17,7 @@ from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.mad.const import CapabilityMask
 from ibkeys.mad.fields import NumberRow
 from ibkeys.sim import notices, routing
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.notices import Packet
 from ibkeys.sim.traps import Traps
 
@@ -81,12 +81,12 @@ def carry(
     return Passage(f"{what}: received", index)
 
 
-def allows(port: Port, p_key: int) -> bool:
+def allows(port: SimPort, p_key: int) -> bool:
     """Whether an entry of the port's P_Key table matches: equal bases, not 0, and one of the two full (IBA 10.9.3)."""
     return match_in_table(p_key, port.p_keys) is not None
 
 
-def enforces(port: Port, direction: Direction) -> bool:
+def enforces(port: SimPort, direction: Direction) -> bool:
     """Whether an external port of a switch checks packets in *direction*: it is told to, and its switch has
     tables for its ports and can."""
     node, (told, can) = port.node, direction
@@ -95,14 +95,14 @@ def enforces(port: Port, direction: Direction) -> bool:
     return node.enforcement_capacity > 0 and bool(can.decode(node.switch_info))
 
 
-def _constraint(port: Port, packet: Packet, counter: str, traps: Traps) -> None:
+def _constraint(port: SimPort, packet: Packet, counter: str, traps: Traps) -> None:
     port.count(counter)
     port.record("constraint-error", counter=counter, p_key=packet.p_key, source=str(packet.source))
     if port.guard.capability_mask & CapabilityMask.IS_P_KEY_SWITCH_EXTERNAL_PORT_TRAP_SUPPORTED:
         traps.send_security(port.guard, notices.bad_p_key_at_switch(port, packet))
 
 
-def _count(port: Port, way: Literal["xmit", "rcv"]) -> None:
+def _count(port: SimPort, way: Literal["xmit", "rcv"]) -> None:
     port.count(f"port_{way}_pkts")
     port.count(f"port_unicast_{way}_pkts")
     port.count(f"port_{way}_data", WORDS)

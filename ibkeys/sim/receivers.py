@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ibkeys.sim.deliveries import Delivery
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 
 Receiver = Callable[[Delivery], bool | None]
 """Takes what arrives at its port; returns False when it is for none of its programs."""
@@ -19,10 +19,10 @@ class Receivers:
     """
 
     def __init__(self) -> None:
-        self._at: dict[Port, list[Receiver]] = {}
-        self._owners: dict[tuple[Port, int, int], Receiver] = {}
+        self._at: dict[SimPort, list[Receiver]] = {}
+        self._owners: dict[tuple[SimPort, int, int], Receiver] = {}
 
-    def claim(self, port: Port, owner: Receiver, mgmt_class: int, methods: Iterable[int]) -> bool:
+    def claim(self, port: SimPort, owner: Receiver, mgmt_class: int, methods: Iterable[int]) -> bool:
         """Let *owner* have what comes unasked with these methods; returns False where one has an owner already."""
         keys = [(port, mgmt_class, method) for method in methods]
         if any(key in self._owners for key in keys):
@@ -33,7 +33,7 @@ class Receivers:
     def __bool__(self) -> bool:
         return bool(self._at)
 
-    def attach(self, port: Port, receiver: Receiver) -> Callable[[], None]:
+    def attach(self, port: SimPort, receiver: Receiver) -> Callable[[], None]:
         """Let *receiver* have what arrives at *port*; returns the function that ends this."""
         self._at.setdefault(port, []).append(receiver)
 
@@ -47,7 +47,7 @@ class Receivers:
 
         return detach
 
-    def deliver(self, port: Port, delivery: Delivery) -> bool:
+    def deliver(self, port: SimPort, delivery: Delivery) -> bool:
         """Give *delivery* to every receiver at *port*; returns whether one took it."""
         took = [receiver(delivery) for receiver in list(self._at.get(port, ()))]
         return any(each is not False for each in took)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.mad.const import PortState
-from ibkeys.sim.history import History
-from ibkeys.sim.nodes import NO_ROUTE, Node, Port
+from ibkeys.sim.history import SimHistory
+from ibkeys.sim.nodes import NO_ROUTE, SimNode, SimPort
 
 MAX_LID_HOPS: Final = 64
 FORWARDS_NOTHING: Final = 2
@@ -14,7 +14,7 @@ MAX_WALKED: Final = 4096
 """Directed routes that are kept: 1 MiB or so."""
 
 
-def directed(start: Node, ingress: int, path: bytes) -> tuple[Node, int, bytes] | None:
+def directed(start: SimNode, ingress: int, path: bytes) -> tuple[SimNode, int, bytes] | None:
     """Walk from *start* through the egress ports of *path*, one for each hop.
 
     *ingress* is the port of *start* that the SMP came in by, or is sent from. Returns the node, its ingress port and
@@ -24,7 +24,7 @@ def directed(start: Node, ingress: int, path: bytes) -> tuple[Node, int, bytes] 
     node = start
     if path and not node.is_switch and path[0] != ingress:
         return None
-    peer: Port | None = None
+    peer: SimPort | None = None
     back = [0]
     for egress in path:
         if peer is not None and (not node.is_switch or node.silent == FORWARDS_NOTHING):  # a node in the middle
@@ -45,12 +45,12 @@ class DirectedRoutes:
     A program asks one node many things: to walk there costs a tenth of all that an SMP costs.
     """
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: SimHistory) -> None:
         self._history = history
         self._touches = 0
-        self._walked: dict[tuple[Node, int, bytes], tuple[Node, int, bytes]] = {}
+        self._walked: dict[tuple[SimNode, int, bytes], tuple[SimNode, int, bytes]] = {}
 
-    def walk(self, start: Node, ingress: int, path: bytes) -> tuple[Node, int, bytes] | None:
+    def walk(self, start: SimNode, ingress: int, path: bytes) -> tuple[SimNode, int, bytes] | None:
         """Return what `directed` does."""
         walked = self._walked
         if self._touches != self._history.touches:
@@ -66,7 +66,7 @@ class DirectedRoutes:
         return end
 
 
-def by_lid(port: Port, lid: int) -> tuple[Node, int] | None:
+def by_lid(port: SimPort, lid: int) -> tuple[SimNode, int] | None:
     """Follow *lid* from *port* to the end port that has it. Returns the node and its ingress port, or None.
 
     This is the way of an SMP, which passes every link that is at least Initialize.
@@ -92,13 +92,13 @@ def by_lid(port: Port, lid: int) -> tuple[Node, int] | None:
     return None
 
 
-def hops(port: Port, lid: int) -> tuple[list[tuple[Port, Port]], Port | None]:
+def hops(port: SimPort, lid: int) -> tuple[list[tuple[SimPort, SimPort]], SimPort | None]:
     """Follow *lid* from *port* as a packet that is not an SMP. Returns the links (egress, ingress) and the end port.
 
     Such a packet passes a link only when the port that sends is Active and the one that receives Armed or Active
     (IBA 7.2.7). The end port is None where the packet is lost; the links are those it got over.
     """
-    passed: list[tuple[Port, Port]] = []
+    passed: list[tuple[SimPort, SimPort]] = []
     if port.covers(lid):
         return passed, port
     out = _egress(port.node, lid) if port.node.is_switch else port
@@ -115,7 +115,7 @@ def hops(port: Port, lid: int) -> tuple[list[tuple[Port, Port]], Port | None]:
     return passed, None
 
 
-def _egress(switch: Node, lid: int) -> Port | None:
+def _egress(switch: SimNode, lid: int) -> SimPort | None:
     table = forwarding_table(switch)
     egress = table[lid] if lid < len(table) else NO_ROUTE
     if not 0 < egress <= switch.num_ports or switch.silent == FORWARDS_NOTHING:
@@ -123,7 +123,7 @@ def _egress(switch: Node, lid: int) -> Port | None:
     return switch.ports[egress]
 
 
-def forwarding_table(node: Node) -> bytearray:
+def forwarding_table(node: SimNode) -> bytearray:
     """Return the switch's linear forwarding table; the one it starts with until somebody sets it."""
     if node.routes is None:
         node.routes = node.first_routes(node)

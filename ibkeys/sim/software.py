@@ -9,8 +9,8 @@ from ibkeys.errors import UsageError
 from ibkeys.mad.attributes import NodeDescription
 from ibkeys.mad.const import CapabilityMask, SMState
 from ibkeys.sim import notices
-from ibkeys.sim.managers import Managers
-from ibkeys.sim.nodes import Node, Port, SubnetManager
+from ibkeys.sim.nodes import SimNode, SimPort, SimSubnetManager
+from ibkeys.sim.running_managers import Managers
 from ibkeys.sim.traps import Traps
 
 MOST_PRIORITY: Final = 15
@@ -22,12 +22,12 @@ _TELLS_OF_ITS_NAME: Final = _TELLS_OF_CAPABILITIES | int(CapabilityMask.IS_OTHER
 class Software:
     """The software on *nodes*. *traps* tells the SM what it changed, *managers* is who runs a subnet manager."""
 
-    def __init__(self, nodes: Sequence[Node], managers: Managers, traps: Traps) -> None:
+    def __init__(self, nodes: Sequence[SimNode], managers: Managers, traps: Traps) -> None:
         self._nodes = nodes
         self._managers = managers
         self._traps = traps
 
-    def start_sm(self, home: Port, state: int, priority: int = 0, sm_key: int = 0) -> None:
+    def start_sm(self, home: SimPort, state: int, priority: int = 0, sm_key: int = 0) -> None:
         """Let a subnet manager run at *home*, in place of one on that node. Raises UsageError.
 
         A master's LID becomes MasterSMLID of all end ports.
@@ -36,25 +36,25 @@ class Software:
             raise UsageError(f"SM state {state} is not in 0..3 or priority {priority} not in 0..15")
         if not home.is_end_port:
             raise UsageError(f"{home} is not an end port: no SM runs there")
-        self._managers.place(home.node, SubnetManager(home, state, priority, sm_key))
+        self._managers.place(home.node, SimSubnetManager(home, state, priority, sm_key))
         self.set_is_sm(home, True)
         if state == SMState.MASTER:
             for node in self._nodes:
                 for end in node.end_ports:
                     end.sm_lid = home.lid
 
-    def end_sm(self, node: Node) -> None:
+    def end_sm(self, node: SimNode) -> None:
         """End the subnet manager of *node*, if one runs there."""
         if node.sm is not None:
             self.set_is_sm(node.sm.port, False)
             self._managers.place(node, None)
         node.touch()
 
-    def set_is_sm(self, port: Port, on: bool) -> None:
+    def set_is_sm(self, port: SimPort, on: bool) -> None:
         """Set or clear IsSM of an end port, as a program does that opens its issm device; trap 144 says so."""
         self.set_capability(port, _IS_SM, on)
 
-    def set_capability(self, port: Port, bits: int, on: bool) -> None:
+    def set_capability(self, port: SimPort, bits: int, on: bool) -> None:
         """Set or clear bits of the CapabilityMask of an end port, as software on it does; trap 144 says so."""
         mask = port.capability_mask & ~bits | (bits if on else 0)
         if mask != port.capability_mask:
@@ -62,7 +62,7 @@ class Software:
             if mask & _TELLS_OF_CAPABILITIES:
                 self._traps.send(port, notices.local_change(port))
 
-    def set_description(self, node: Node, text: str) -> None:
+    def set_description(self, node: SimNode, text: str) -> None:
         """Change NodeDescription, as software on the node does; trap 144 with its flag says so. Raises UsageError."""
         raw = text.encode("utf-8", "replace")
         if len(raw) > NodeDescription.size:

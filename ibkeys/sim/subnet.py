@@ -16,26 +16,26 @@ from ibkeys.errors import AddressError, EncodeError, UsageError
 from ibkeys.keys.guid import is_spelled_as_guid, parse_guid
 from ibkeys.keys.pkey import DEFAULT_FULL, DEFAULT_INBOUND_CHECK, InboundCheck
 from ibkeys.mad.const import PERMISSIVE_LID, SMState
-from ibkeys.near import did_you_mean, did_you_mean_one_of, near_nodes
 from ibkeys.printable import named
 from ibkeys.sim import packets, routing
 from ibkeys.sim.agents.sa import SubnetAdministration
-from ibkeys.sim.deliveries import Delivery, Drop, Outcome
+from ibkeys.sim.deliveries import Delivery, DeliveryOutcome, Drop
 from ibkeys.sim.faults import Faults
-from ibkeys.sim.history import Event, History, earliest
+from ibkeys.sim.history import SimEvent, SimHistory, earliest
 from ibkeys.sim.mad_carrier import MadCarrier
-from ibkeys.sim.managers import Managers
-from ibkeys.sim.netfile.build import Links, PortGuids, build
+from ibkeys.sim.netfile.build import InitialState, PortGuids, build
 from ibkeys.sim.netfile.model import NetFile
 from ibkeys.sim.netfile.reader import parse_net_file, parse_net_text
-from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.nodes import SimNode, SimPort
 from ibkeys.sim.notices import Packet
 from ibkeys.sim.physical import power
 from ibkeys.sim.physical.cables import Cables
 from ibkeys.sim.physical.first_routes import FirstRoutes
 from ibkeys.sim.receivers import Receiver, Receivers
+from ibkeys.sim.running_managers import Managers
 from ibkeys.sim.software import Software
 from ibkeys.sim.traps import Traps
+from ibkeys.similar_names import did_you_mean, did_you_mean_one_of, near_nodes
 
 
 class Subnet:
@@ -49,19 +49,19 @@ class Subnet:
     """
 
     def __init__(
-        self, file: NetFile, port_guids: PortGuids = "file", seed: int = 0, links: Links | None = None
+        self, file: NetFile, port_guids: PortGuids = "file", seed: int = 0, links: InitialState | None = None
     ) -> None:
         if port_guids not in ("file", "ibsim"):
             raise UsageError(f"port GUIDs {port_guids!r}: they must be 'file' or 'ibsim'")
         if links not in (None, "active", "initialize"):
             raise UsageError(f"links {links!r}: they must be 'active' or 'initialize'")
         self.faults = Faults(seed)
-        self.history = History()
+        self.history = SimHistory()
         self.receivers = Receivers()
         self.traps = Traps(self.faults, self.receivers)
         self.cables = Cables(self.traps)
         self.inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK
-        self.nodes: list[Node] = build(self.history, file, port_guids, links)
+        self.nodes: list[SimNode] = build(self.history, file, port_guids, links)
         self.managers = Managers(self.nodes)
         self.software = Software(self.nodes, self.managers, self.traps)
         self.carrier = MadCarrier(self.faults, self.history, self.receivers, self.traps, self.managers)
@@ -77,7 +77,7 @@ class Subnet:
 
     @classmethod
     def from_file(
-        cls, path: str | Path, port_guids: PortGuids = "file", seed: int = 0, links: Links | None = None
+        cls, path: str | Path, port_guids: PortGuids = "file", seed: int = 0, links: InitialState | None = None
     ) -> Self:
         """Build a subnet from a net file (ibsim's or ibnetdiscover's). Raises FileFormatError.
 
@@ -87,18 +87,20 @@ class Subnet:
         return cls(parse_net_file(path), port_guids, seed, links)
 
     @classmethod
-    def from_text(cls, text: str, port_guids: PortGuids = "file", seed: int = 0, links: Links | None = None) -> Self:
+    def from_text(
+        cls, text: str, port_guids: PortGuids = "file", seed: int = 0, links: InitialState | None = None
+    ) -> Self:
         """As `from_file`, from the text of a net file."""
         return cls(parse_net_text(text), port_guids, seed, links)
 
     # Looking at it
 
-    def node(self, key: Node | str | int) -> Node:
+    def node(self, key: SimNode | str | int) -> SimNode:
         """Return a node by node id, NodeDescription, or GUID (of the node or of a port; a number or ``0x...``).
 
         Raises AddressError when there is none, or several with that description.
         """
-        if isinstance(key, Node):
+        if isinstance(key, SimNode):
             return key
         if isinstance(key, str):
             if key in self._by_id:
@@ -127,14 +129,14 @@ class Subnet:
         except EncodeError as error:
             raise AddressError(str(error)) from None
 
-    def port(self, node: Node | str | int, number: int) -> Port:
+    def port(self, node: SimNode | str | int, number: int) -> SimPort:
         """Return a port: its physical state, to look at and to set without SMPs. Raises AddressError."""
         found = self.node(node)
         if not (0 if found.is_switch else 1) <= number <= found.num_ports:
             raise AddressError(f"{found.description} has no port {number}")
         return found.ports[number]
 
-    def attach_port(self, node: Node | str | int) -> Port:
+    def attach_port(self, node: SimNode | str | int) -> SimPort:
         """Return the port that a program on *node* uses unless told: port 0 of a switch, else the first with a link."""
         found = self.node(node)
         if found.is_switch:
@@ -144,7 +146,7 @@ class Subnet:
     # What has happened
 
     @property
-    def events(self) -> list[Event]:
+    def events(self) -> list[SimEvent]:
         """What happened: the last events only, oldest first."""
         return self.history.events
 
@@ -161,7 +163,7 @@ class Subnet:
 
     def set_sm(
         self,
-        node: Node | str | int,
+        node: SimNode | str | int,
         state: int | None = int(SMState.MASTER),
         priority: int = 0,
         port: int | None = None,
@@ -178,15 +180,15 @@ class Subnet:
             home = self.attach_port(found) if port is None else self.port(found, port)
             self.software.start_sm(home, state, priority, sm_key)
 
-    def sa_of(self, node: Node | str | int) -> SubnetAdministration:
+    def sa_of(self, node: SimNode | str | int) -> SubnetAdministration:
         """Return the SA of a node that `set_sm` made a master: its keys and groups are there to set."""
         return self.managers.sa_of(self.node(node))
 
-    def set_description(self, node: Node | str | int, text: str) -> None:
+    def set_description(self, node: SimNode | str | int, text: str) -> None:
         """Change NodeDescription, as software on the node does; trap 144 with its flag says so. Raises UsageError."""
         self.software.set_description(self.node(node), text)
 
-    def reset(self, node: Node | str | int, p_key: int = DEFAULT_FULL) -> None:
+    def reset(self, node: SimNode | str | int, p_key: int = DEFAULT_FULL) -> None:
         """Switch a node off and on: what is volatile returns to its state of power-up (`ibkeys.sim.physical.power`).
 
         *p_key*: the one entry of its P_Key tables then, unless they are in NV-RAM.
@@ -202,24 +204,24 @@ class Subnet:
             packet.destination.record("packet", p_key=packet.p_key, source=str(packet.source))
         return passage.text
 
-    def silence(self, node: Node | str | int, on: bool = True, *, forwards: bool = True) -> None:
+    def silence(self, node: SimNode | str | int, on: bool = True, *, forwards: bool = True) -> None:
         """Make a node answer nothing; with *forwards* False it forwards nothing either."""
         found = self.node(node)
         found.silent = (1 if forwards else routing.FORWARDS_NOTHING) if on else 0
         found.touch()
         self.history.changes += 1
 
-    def unplug(self, node: Node | str | int, number: int) -> Port | None:
+    def unplug(self, node: SimNode | str | int, number: int) -> SimPort | None:
         """Pull the cable out of a port: both ends fall to Down. Returns the port at the other end."""
         return self.cables.unplug(self.port(node, number))
 
-    def plug(self, node: Node | str | int, number: int, peer: Node | str | int, peer_number: int) -> None:
+    def plug(self, node: SimNode | str | int, number: int, peer: SimNode | str | int, peer_number: int) -> None:
         """Put a cable between two free ports; the link comes up to Initialize. Raises UsageError."""
         self.cables.plug(self.port(node, number), self.port(peer, peer_number))
 
     # MADs
 
-    def attach(self, port: Port, receiver: Receiver) -> Callable[[], None]:
+    def attach(self, port: SimPort, receiver: Receiver) -> Callable[[], None]:
         """Let *receiver* have what arrives at *port* and no SMA answers: traps, SMInfo for its SM, responses, GMPs,
         and each TrapRepress that passed the M_Key check, also those for the SMA.
 
@@ -227,12 +229,12 @@ class Subnet:
         """
         return self.receivers.attach(port, receiver)
 
-    def process(self, mad: bytes, node: Node | str | int, port: int, dlid: int = PERMISSIVE_LID) -> list[Delivery]:
+    def process(self, mad: bytes, node: SimNode | str | int, port: int, dlid: int = PERMISSIVE_LID) -> list[Delivery]:
         """As `send`, from a port of *node*, for those who do not ask why: a MAD that is dropped gives an empty list."""
         outcome = self.send(mad, self.port(node, port), dlid)
         return [] if isinstance(outcome, Drop) else outcome
 
-    def send(self, mad: bytes, origin: Port, dlid: int = PERMISSIVE_LID) -> Outcome:
+    def send(self, mad: bytes, origin: SimPort, dlid: int = PERMISSIVE_LID) -> DeliveryOutcome:
         """Send *mad* from *origin* and return what comes back to it: one reply, with faults more, or why there is none.
 
         *dlid* is the LID it is addressed to, 0xFFFF for a directed route. Total: any bytes are answered or dropped.
@@ -252,7 +254,7 @@ class Subnet:
         self.carrier.run_sa_timers()
 
 
-def _fingerprint(file: NetFile, port_guids: PortGuids, links: Links | None) -> str:
+def _fingerprint(file: NetFile, port_guids: PortGuids, links: InitialState | None) -> str:
     state = links or ("recorded" if file.is_recorded else "active")
     identity = repr([(node.node_id, node.guid, node.num_ports) for node in file.nodes]) + repr(file.links)
     found = hashlib.sha256(f"{port_guids} {state} {identity}".encode("utf-8", "replace"))

@@ -14,7 +14,7 @@ from ibkeys.mad.notice import Notice
 from ibkeys.sim import notices, routing
 from ibkeys.sim.deliveries import LATENCY, Delivery
 from ibkeys.sim.faults import Faults
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.receivers import Receivers
 
 
@@ -28,12 +28,12 @@ class Traps:
 
     def __init__(self, faults: Faults, receivers: Receivers) -> None:
         self.repeats = Repeats()
-        self.to_sm: Callable[[Port, bytes, Port], bool] = lambda end, mad, source: False
+        self.to_sm: Callable[[SimPort, bytes, SimPort], bool] = lambda end, mad, source: False
         self._faults = faults
         self._receivers = receivers
         self._number = 0
 
-    def send(self, port: Port, notice: Notice) -> None:
+    def send(self, port: SimPort, notice: Notice) -> None:
         """Send *notice* from *port* to its MasterSMLID. A program that is attached there receives it.
 
         `repeat_due` sends it again until a TrapRepress comes.
@@ -47,7 +47,7 @@ class Traps:
             self.repeats.add(port, notice.trap_number, mad, port.node.history.now)
             self._carry(port, mad)
 
-    def send_once(self, port: Port, number: int, mad: bytes) -> None:
+    def send_once(self, port: SimPort, number: int, mad: bytes) -> None:
         """Send the trap *mad* of another class than subnet management to the SM, as the link state allows, and no
         second time."""
         if port.state != PortState.ACTIVE or not port.sm_lid or port.node.silent:
@@ -57,17 +57,17 @@ class Traps:
         if arrived is not None and self._receivers:
             self._receivers.deliver(arrived[0].arrival_port(arrived[1]), Delivery(LATENCY, mad, port.lid))
 
-    def send_bad_m_key(self, port: Port, mad: bytes) -> None:
+    def send_bad_m_key(self, port: SimPort, mad: bytes) -> None:
         """Send trap 256 from *port*, which refused the SMP *mad*, as far as the spacing of traps allows."""
         if self._may_send(port, TrapNumber.BAD_M_KEY):
             self.send(port, notices.bad_m_key(port, mad))
 
-    def send_security(self, port: Port, notice: Notice) -> None:
+    def send_security(self, port: SimPort, notice: Notice) -> None:
         """Send trap 257, 258 or 259 from the end port *port*, as far as the spacing of traps allows."""
         if self._may_send(port, notice.trap_number):
             self.send(port, notice)
 
-    def _may_send(self, port: Port, number: int) -> bool:
+    def _may_send(self, port: SimPort, number: int) -> bool:
         """Whether *port* may send trap *number* now: link Active, and not sooner than SubnetTimeOut after the last one.
 
         The spacing holds for security traps only: those a stranger can provoke without end.
@@ -80,7 +80,7 @@ class Traps:
         port.last_trap = now
         return True
 
-    def _carry(self, port: Port, mad: bytes) -> None:
+    def _carry(self, port: SimPort, mad: bytes) -> None:
         faults = self._faults
         if faults.drop and faults.random.random() < faults.drop:
             return
@@ -92,7 +92,7 @@ class Traps:
             self.repress(port, mad)
         self._receivers.deliver(end, Delivery(LATENCY, mad, port.lid))
 
-    def repress(self, port: Port, mad: bytes) -> None:
+    def repress(self, port: SimPort, mad: bytes) -> None:
         """Take the TrapRepress *mad*, which passed the M_Key check of *port*: what it answers is not repeated."""
         if self.repeats.repress(port, mad):
             port.record("trap-repressed", number=_number(mad))
@@ -104,7 +104,7 @@ class Traps:
             self._carry(port, mad)
 
 
-def spacing(port: Port) -> float:
+def spacing(port: SimPort) -> float:
     """Return the seconds that lie between two traps of *port*: SubnetTimeOut (IBA 14.2.5.6)."""
     return 4.096e-6 * (1 << port.subnet_timeout)
 
@@ -131,7 +131,7 @@ class Repeats:
     LONGEST: Final = 60.0
 
     def __init__(self) -> None:
-        self._waiting: dict[tuple[Port, int], _Waiting] = {}
+        self._waiting: dict[tuple[SimPort, int], _Waiting] = {}
         self._timers: list[tuple[float, int, _Waiting]] = []
         self._order = itertools.count()
 
@@ -139,7 +139,7 @@ class Repeats:
         """How many traps wait for a TrapRepress now."""
         return len(self._waiting)
 
-    def add(self, port: Port, number: int, mad: bytes, now: float) -> None:
+    def add(self, port: SimPort, number: int, mad: bytes, now: float) -> None:
         """Repeat *mad*, which was sent now, until it is repressed."""
         due = now + max(spacing(port), self.SHORTEST)
         waiting = self._waiting.get((port, number))
@@ -152,7 +152,7 @@ class Repeats:
     def _set_timer(self, waiting: _Waiting) -> None:
         heapq.heappush(self._timers, (waiting.due, next(self._order), waiting))
 
-    def repress(self, port: Port, mad: bytes) -> bool:
+    def repress(self, port: SimPort, mad: bytes) -> bool:
         """Stop what the TrapRepress *mad* answers; returns whether that was repeated here.
 
         It carries the trap's data and TransactionID, of which the upper half may belong to somebody else's kernel.
@@ -164,7 +164,7 @@ class Repeats:
         del self._waiting[key]
         return True
 
-    def forget(self, port: Port) -> None:
+    def forget(self, port: SimPort) -> None:
         """Stop all traps of *port*."""
         for key in [key for key in self._waiting if key[0] is port]:
             del self._waiting[key]
@@ -179,9 +179,9 @@ class Repeats:
         """Return whether the trap that *waiting* is the timer of still waits to be repressed."""
         return self._waiting.get((waiting.port, waiting.number)) is waiting
 
-    def due(self, now: float) -> list[tuple[Port, bytes]]:
+    def due(self, now: float) -> list[tuple[SimPort, bytes]]:
         """Return the traps to send again now."""
-        again: list[tuple[Port, bytes]] = []
+        again: list[tuple[SimPort, bytes]] = []
         while self._timers and self._timers[0][0] <= now:
             waiting = heapq.heappop(self._timers)[2]
             port = waiting.port
@@ -202,7 +202,7 @@ class Repeats:
 
 @dataclass(slots=True)
 class _Waiting:
-    port: Port
+    port: SimPort
     number: int
     mad: bytes
     due: float

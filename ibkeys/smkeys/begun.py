@@ -20,14 +20,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ibkeys.change.next_commands import next_commands, open_elsewhere
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import Refused, StoreError, UsageError
-from ibkeys.sm.files.opensm_file import OpensmFile
-from ibkeys.smkeys.managers import KINDS, keys_in
+from ibkeys.managers.files.opensm_file import OpensmFile
+from ibkeys.smkeys.key_holders import KINDS, keys_in
 from ibkeys.store.journal import Journal, OperationRecord
-from ibkeys.store.keys.key_table import KeyState
-from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.sm_keys import SmKeyRow, SmKeys
+from ibkeys.store.keystore.key_table import KeyState
+from ibkeys.store.keystore.keystore import KeyStore
+from ibkeys.store.keystore.sm_keys import SmKeyRow, SmKeys
 from ibkeys.store.sqlite import guid_text
 
 COMMAND: Final = "smkey-rotate"
@@ -121,7 +121,7 @@ def subnets_of_keys(journal: Journal) -> dict[str, list[str]]:
     return found
 
 
-def changes_on(writer: Writer, ports: Collection[int]) -> Changes:
+def changes_on(writer: ChangeWriter, ports: Collection[int]) -> Changes:
     """As `Changes.on`, of the journal of *writer*. *ports*: their GUIDs."""
     with Journal.read(writer.fabric.stores.journal) as journal:
         return Changes.on(journal, {guid_text(each) for each in ports})
@@ -137,7 +137,7 @@ def closes(operation: int) -> str:
     return f"ibkeys resume {operation} --overtaken"
 
 
-def refuse_while_open(writer: Writer, ports: Collection[int]) -> list[str]:
+def refuse_while_open(writer: ChangeWriter, ports: Collection[int]) -> list[str]:
     """Raise Refused (``open-run``) while a change on this subnet has not ended: its own command finishes it, and no
     other begins before. *ports*: the GUIDs of ports of this subnet. One whose keys went with a lost key store ends with
     the next change. Return a note on each that is open on another subnet. Raises StoreError."""
@@ -152,14 +152,14 @@ def refuse_while_open(writer: Writer, ports: Collection[int]) -> list[str]:
     return open_elsewhere(changes.elsewhere)
 
 
-def require_open(writer: Writer, operation: int) -> None:
+def require_open(writer: ChangeWriter, operation: int) -> None:
     """Raise what `why_it_stays` returns: UsageError, or StoreError."""
     error = why_it_stays(writer, operation)
     if error is not None:
         raise error
 
 
-def why_it_stays(writer: Writer, operation: int) -> UsageError | StoreError | None:
+def why_it_stays(writer: ChangeWriter, operation: int) -> UsageError | StoreError | None:
     """Return the error for a change that goes neither on nor back, None for one that does. *operation*: its number in
     the journal. Raises StoreError."""
     with Journal.read(writer.fabric.stores.journal) as journal:

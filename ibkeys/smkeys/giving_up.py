@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import Refused, StoreError, UsageError
+from ibkeys.managers.files.journaled import remove_left_overs
 from ibkeys.printable import named
-from ibkeys.sm.files.journaled import remove_left_overs
 from ibkeys.smkeys.begun import COMMAND, NEW_KEYS, finishes
-from ibkeys.smkeys.managers import keys_in
+from ibkeys.smkeys.key_holders import keys_in
 from ibkeys.smkeys.overtaken import give_up_keys
 from ibkeys.smkeys.planning import KeyChange
 from ibkeys.store.journal import FileImage, Journal, OperationRecord
@@ -30,7 +30,7 @@ def refuse_ended(record: OperationRecord) -> None:
         )
 
 
-def refuse_written(writer: Writer, change: KeyChange, operation: int) -> None:
+def refuse_written(writer: ChangeWriter, change: KeyChange, operation: int) -> None:
     """Raise Refused (``open-run``) if a file has, or had, the new keys of *change*, which was begun as *operation*.
     Raises StoreError."""
     new = {*change.new.values()}
@@ -58,7 +58,7 @@ def _were_restored(images: Sequence[FileImage]) -> bool:
     return any((image.key, image.before) in wrote for image in images)
 
 
-def give_up(writer: Writer, change: KeyChange, operation: int) -> list[str]:
+def give_up(writer: ChangeWriter, change: KeyChange, operation: int) -> list[str]:
     """Give up the keys of *change*, which was begun as *operation*, end that, and remove what it prepared beside the
     files. Return what stays there, in words. The keys stay in the key store as former ones. Raises StoreError,
     HostNotReached."""

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from ibkeys.change.interlocks.overtaken import changed_file, overtaken
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.keys.smkey import NO_SM_KEY
+from ibkeys.managers.files.opensm_file import OpensmFile
+from ibkeys.managers.instance import CHECK_FIRST
 from ibkeys.printable import named
-from ibkeys.sm.files.opensm_file import OpensmFile
-from ibkeys.sm.instance import CHECK_FIRST
 from ibkeys.smkeys.begun import Changes
-from ibkeys.smkeys.managers import DEFAULT, KINDS, Kind, keys_in
+from ibkeys.smkeys.key_holders import DEFAULT, KINDS, SmKeyKind, keys_in
 from ibkeys.store.journal import Journal
-from ibkeys.store.keys.sm_keys import SmKeys, StoredSmKey
+from ibkeys.store.keystore.sm_keys import SmKeys, StoredSmKey
 
 
 def keep_found(keys: SmKeys, file: OpensmFile) -> None:
@@ -44,7 +44,7 @@ def refuse_changed_files(
 
 def keys_of_others(
     files: Sequence[OpensmFile], rows: Sequence[StoredSmKey], own: Collection[int]
-) -> Iterator[tuple[OpensmFile, list[Kind]]]:
+) -> Iterator[tuple[OpensmFile, list[SmKeyKind]]]:
     """Yield each file with a key that the change neither found nor wrote, and which. Arguments as
     `refuse_changed_files` has them."""
     before = [row for row in rows if row.ref <= max(own)]
@@ -69,7 +69,7 @@ def _of_different_keys(files: Sequence[OpensmFile]) -> Iterator[str]:
         )
 
 
-def close_overtaken(writer: Writer, operation: int) -> None:
+def close_overtaken(writer: ChangeWriter, operation: int) -> None:
     """Give up the keys of the interrupted change, and end its record, and those of earlier ones on its subnet.
     *operation*: its number in the journal. Raises StoreError."""
     with Journal(writer.fabric.stores.journal) as journal:
@@ -80,7 +80,7 @@ def close_overtaken(writer: Writer, operation: int) -> None:
                 journal.set_state(each.id, "undone")
 
 
-def give_up_keys(writer: Writer, changes: Changes, why: str) -> None:
+def give_up_keys(writer: ChangeWriter, changes: Changes, why: str) -> None:
     """Give up the keys that are to be set on the subnet of *changes*; they stay in the key store as former ones, with
     the note *why*. Raises StoreError."""
     with writer.keystore.in_one_transaction():

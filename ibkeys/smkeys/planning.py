@@ -19,23 +19,23 @@ from ibkeys.change.interlocks.unread_policy import objections_to_unread_options,
 from ibkeys.change.plan import Plan
 from ibkeys.change.subnets import ports_that_stay
 from ibkeys.change.through_sm import OpensmManagers
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import IbkeysError, Refused, UsageError
-from ibkeys.host.opensm_options import read_options
 from ibkeys.keys.guessable import CLEAR_HOLES, TRAIT_TEXT, traits
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import NO_SM_KEY, SMKey
+from ibkeys.managers.files.options_files import REFUSAL
+from ibkeys.managers.opensm.options_file import read_options
+from ibkeys.managers.site import KEPT_HOSTS, ReachedHost, master_in, to_json
 from ibkeys.printable import counted, named
-from ibkeys.sm.files.options_files import REFUSAL
-from ibkeys.sm.site import KEPT_HOSTS, Reached, master_in, to_json
 from ibkeys.smkeys.begun import COMMAND, KEPT_PORTS, Changes, changes_on, closes, refuse_while_open
-from ibkeys.smkeys.managers import DEFAULT, KINDS, Kind, find_sm_key_managers, keys_in
+from ibkeys.smkeys.key_holders import DEFAULT, KINDS, SmKeyKind, find_sm_key_managers, keys_in
 from ibkeys.smkeys.overtaken import keys_of_others, refuse_changed_files
-from ibkeys.smkeys.run import Settings, SmKeyRun
-from ibkeys.store.journal import Journal, Operation, OperationRecord
+from ibkeys.smkeys.run import SmKeyRun, SmKeySettings
+from ibkeys.store.journal import Journal, OperationRecord, RunningOperation
 from ibkeys.store.journal.runs import Runs
-from ibkeys.store.keys.sm_keys import StoredSmKey
+from ibkeys.store.keystore.sm_keys import StoredSmKey
 from ibkeys.store.origin import Origin
 from ibkeys.store.sqlite import guid_text
 
@@ -52,10 +52,10 @@ class KeyChange(Plan):
     """
 
     managers: OpensmManagers
-    new: Mapping[Kind, SMKey]
+    new: Mapping[SmKeyKind, SMKey]
     former: Sequence[SMKey]
     goes_on: bool
-    settings: Settings
+    settings: SmKeySettings
     kept: Mapping[str, Any]
     begun: Changes
 
@@ -64,14 +64,14 @@ class KeyChange(Plan):
         """Whether there is anything to do: always, for new keys are."""
         return True
 
-    def begin(self, journal: Journal, origin: Origin) -> Operation:
+    def begin(self, journal: Journal, origin: Origin) -> RunningOperation:
         """Return the operation that was interrupted, open again, or a new one."""
         found = self.begun.open if self.goes_on else None
         operation = journal.operation(COMMAND, origin, {}) if found is None else journal.reopen(found.id, origin)
         operation.kept = self.kept
         return operation
 
-    def perform(self, writer: Writer, operation: Operation) -> None:
+    def perform(self, writer: ChangeWriter, operation: RunningOperation) -> None:
         """Make the change, and prove it. Raises as `ibkeys.smkeys.run.SmKeyRun.make`."""
         keys = self.begun.keys(writer.keystore)
         run = SmKeyRun(writer, keys, self.managers, self.new, self.former, self.goes_on, operation, self.settings)
@@ -103,7 +103,7 @@ class KeyChange(Plan):
             "interlocks": [objection.interlock for objection in self.objections],
         }
 
-    def state(self, kind: Kind, key: SMKey) -> str:
+    def state(self, kind: SmKeyKind, key: SMKey) -> str:
         """Return what a file has for one key now: ``new``, ``default``, ``zero`` or ``set``."""
         if key == self.new[kind]:
             return "new"
@@ -111,7 +111,11 @@ class KeyChange(Plan):
 
 
 def plan_change(
-    writer: Writer, reached: Sequence[Reached], given: Mapping[Kind, SMKey], settings: Settings, is_new: bool = False
+    writer: ChangeWriter,
+    reached: Sequence[ReachedHost],
+    given: Mapping[SmKeyKind, SMKey],
+    settings: SmKeySettings,
+    is_new: bool = False,
 ) -> KeyChange:
     """Plan new keys for all SMs of the fabric, *given* or else generated, or the rest of a change that was interrupted.
     *is_new*: one that is open on this subnet is not finished, but refused (``open-run``).
@@ -134,7 +138,7 @@ def plan_change(
     managers.notes += notes
     changes = changes.with_files(writer.keystore, managers.files)
     rows, own = changes.keys(writer.keystore).rows(), {row.ref for row in changes.pending(writer.keystore)}
-    pending: dict[Kind, SMKey] = {row.kind: row.sm_key for row in rows if row.ref in own and row.kind != "other"}
+    pending: dict[SmKeyKind, SMKey] = {row.kind: row.sm_key for row in rows if row.ref in own and row.kind != "other"}
     if not pending:
         master_in(managers.report)
     if pending and begun is None and any(keys_of_others(managers.files, rows, own)):
@@ -171,7 +175,7 @@ def plan_change(
     return change
 
 
-def _refuse_while_standbys_are_stopped(writer: Writer, here: Collection[int]) -> None:
+def _refuse_while_standbys_are_stopped(writer: ChangeWriter, here: Collection[int]) -> None:
     """Raise Refused (``open-run``) if a run of M_Keys has stopped standbys: nobody sees them, they would keep their
     former sm_key, and become second masters when that run starts them again. *here*: the GUIDs of ports of this subnet.
     """
@@ -187,7 +191,7 @@ def _refuse_while_standbys_are_stopped(writer: Writer, here: Collection[int]) ->
         )
 
 
-def _new_keys(given: Mapping[Kind, SMKey], pending: Mapping[Kind, SMKey]) -> dict[Kind, SMKey]:
+def _new_keys(given: Mapping[SmKeyKind, SMKey], pending: Mapping[SmKeyKind, SMKey]) -> dict[SmKeyKind, SMKey]:
     """Return the new keys. Raises UsageError for given ones that are not key, or not those that were begun with."""
     for kind, key in given.items():
         if key.is_zero or key == DEFAULT:
@@ -197,7 +201,7 @@ def _new_keys(given: Mapping[Kind, SMKey], pending: Mapping[Kind, SMKey]) -> dic
                 f"a change with another {kind} was interrupted, and some files may have that key: first "
                 "finish that change, without keys on the command line"
             )
-    new: dict[Kind, SMKey] = {kind: pending.get(kind) or given.get(kind) or SMKey.generate() for kind in KINDS}
+    new: dict[SmKeyKind, SMKey] = {kind: pending.get(kind) or given.get(kind) or SMKey.generate() for kind in KINDS}
     if new["sm_key"] == new["sa_key"]:
         raise UsageError(
             "the new sm_key and sa_key are the same: anyone who knows the sa_key would also know the sm_key"
@@ -205,7 +209,7 @@ def _new_keys(given: Mapping[Kind, SMKey], pending: Mapping[Kind, SMKey]) -> dic
     return new
 
 
-def _refuse_other_files(writer: Writer, managers: OpensmManagers, begun: OperationRecord) -> None:
+def _refuse_other_files(writer: ChangeWriter, managers: OpensmManagers, begun: OperationRecord) -> None:
     """Raise Refused (``overtaken``) if the change that was *begun* had other options files, and none of these: others
     have taken the place of its OpenSMs; or this is another subnet, where an earlier version of ibkeys began it.
     """
@@ -227,7 +231,7 @@ def _elsewhere(what: str, operation: int) -> Refused:
     )
 
 
-def _refuse_without_sa(writer: Writer) -> None:
+def _refuse_without_sa(writer: ChangeWriter) -> None:
     try:
         writer.fabric.sa(NO_SM_KEY).class_port_info()
     except IbkeysError as error:
@@ -237,7 +241,7 @@ def _refuse_without_sa(writer: Writer) -> None:
         ).unchanged() from error
 
 
-def _former(managers: OpensmManagers, new: Mapping[Kind, SMKey], rows: Sequence[StoredSmKey]) -> list[SMKey]:
+def _former(managers: OpensmManagers, new: Mapping[SmKeyKind, SMKey], rows: Sequence[StoredSmKey]) -> list[SMKey]:
     """Return the SA_Keys that may have been in force, and OpenSM's default: all of them must be refused at the end. 0
     is shown by the code that has no key, and served as such.
     """
@@ -249,7 +253,7 @@ def _former(managers: OpensmManagers, new: Mapping[Kind, SMKey], rows: Sequence[
 # --- interlocks -------------------------------------------------------------------------------------------------------
 
 
-def _weak(managers: OpensmManagers, given: Mapping[Kind, SMKey]) -> Iterator[Objection]:
+def _weak(managers: OpensmManagers, given: Mapping[SmKeyKind, SMKey]) -> Iterator[Objection]:
     """Yield ``weak-key`` for keys that the user gave: generated ones are not guessable."""
     m_keys = {read_options(file.data).value("m_key") for file in managers.files}
     for kind, key in given.items():

@@ -14,16 +14,16 @@ from typing import Final
 
 from ibkeys.change.clock import LONGEST_PAUSE, look_until, look_while
 from ibkeys.change.runner import Runner
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply
 from ibkeys.keys.smkey import NO_SM_KEY, SMKey
 from ibkeys.mad.attributes import SMInfo
 from ibkeys.mad.const import SMState
 from ibkeys.mad.records import PortInfoRecord
+from ibkeys.managers.subnet_managers import Manager, managers_of
 from ibkeys.printable import named
-from ibkeys.sm.managers import Manager, managers_of
-from ibkeys.smkeys.managers import Kind
+from ibkeys.smkeys.key_holders import SmKeyKind
 from ibkeys.topology.subnet_manager import sm_state_name
 
 _MARGIN: Final = 2 * LONGEST_PAUSE
@@ -44,9 +44,9 @@ class SmKeyProof:
     often, raises to stop; ``is_read``: no SM shows another sm_key any more.
     """
 
-    writer: Writer
+    writer: ChangeWriter
     managers: Sequence[Manager]
-    new: Mapping[Kind, SMKey]
+    new: Mapping[SmKeyKind, SMKey]
     runner: Runner
     check: Callable[[], None]
     is_read: bool = False

@@ -18,28 +18,28 @@ from ibkeys.change.interrupts import ExplainedInterrupt
 from ibkeys.change.runner import WAIT, Runner, Step, Verdict
 from ibkeys.change.staged_files import FormerStagedFiles, StagedFiles
 from ibkeys.change.through_sm import OpensmManagers
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError, Incomplete, StoreError
-from ibkeys.host.conf.edit import NewValue
 from ibkeys.keys.smkey import SMKey
+from ibkeys.managers.files.journaled import remove_left_overs
+from ibkeys.managers.files.listeners import close
+from ibkeys.managers.opensm.edit import NewValue
+from ibkeys.managers.site import Running
 from ibkeys.printable import named
-from ibkeys.sm.files.journaled import remove_left_overs
-from ibkeys.sm.files.listeners import close
-from ibkeys.sm.site import Running
 from ibkeys.smkeys.begun import KEPT_KEYS, closes, finishes
-from ibkeys.smkeys.managers import Kind, keys_in
+from ibkeys.smkeys.key_holders import SmKeyKind, keys_in
 from ibkeys.smkeys.overtaken import keep_found, keys_of_others
 from ibkeys.smkeys.proof import SeenKeys, SmKeyProof
 from ibkeys.store.cut_off import close_cut_off
-from ibkeys.store.journal import Operation
-from ibkeys.store.keys.sm_keys import SmKeys
+from ibkeys.store.journal import RunningOperation
+from ibkeys.store.keystore.sm_keys import SmKeys
 
 NEW: Final = "new SM keys"
 FORMER: Final = "former SM keys"
 
 
 @dataclass(slots=True)
-class Settings:
+class SmKeySettings:
     """``wait``: seconds without progress after which OpenSM is given up. ``check``: called often, raises to stop.
     ``say``: called with what is being done."""
 
@@ -56,14 +56,14 @@ class SmKeyRun:
     files may have the new keys already. ``notes``: what the user should know at the end.
     """
 
-    writer: Writer
+    writer: ChangeWriter
     keys: SmKeys
     managers: OpensmManagers
-    new: Mapping[Kind, SMKey]
+    new: Mapping[SmKeyKind, SMKey]
     former: Sequence[SMKey]
     goes_on: bool
-    operation: Operation
-    settings: Settings
+    operation: RunningOperation
+    settings: SmKeySettings
     notes: list[str] = field(default_factory=list)
     _refs: list[int] = field(default_factory=list)
     _runner: Runner = field(init=False)

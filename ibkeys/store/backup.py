@@ -24,12 +24,12 @@ from ibkeys import files
 from ibkeys.errors import Refused, StoreError
 from ibkeys.printable import counted
 from ibkeys.store.journal.schema import JOURNAL_SCHEMA
-from ibkeys.store.keys.schema import KEYSTORE_SCHEMA
-from ibkeys.store.keys.sealed import KEY_TABLES
+from ibkeys.store.keystore.schema import KEYSTORE_SCHEMA
+from ibkeys.store.keystore.sealed import KEY_TABLES
 from ibkeys.store.lock import exclusive
 from ibkeys.store.paths import StorePaths
 from ibkeys.store.private_files import is_there, make_directory, named_errors, replace_private_file
-from ibkeys.store.sqlite import Clock, Database, Schema, timestamp, utc_now
+from ibkeys.store.sqlite import Database, Schema, UtcClock, timestamp, utc_now
 from ibkeys.store.strict import check_folders, check_own
 
 INTERLOCK: Final = "lost-keys"
@@ -38,7 +38,7 @@ _SCHEMAS: Final = (KEYSTORE_SCHEMA, JOURNAL_SCHEMA)
 _WHAT: Final = "backup"
 _ZERO: Final = bytes(8)
 
-Rows = frozenset[tuple[Any, ...]]
+RowSet = frozenset[tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class Held:
     """What stores have. ``keys`` and ``operations``: what identifies each; ``state``: a digest without key material
     that differs after each change of a key or an operation."""
 
-    keys: Rows = frozenset()
-    operations: Rows = frozenset()
+    keys: RowSet = frozenset()
+    operations: RowSet = frozenset()
     state: str = ""
 
     def lacks(self, other: Held) -> str:
@@ -68,7 +68,7 @@ class LastBackup:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class BackupResult:
     """What was saved or restored. ``kept``: copies of what was replaced although it had more."""
 
     made: str
@@ -77,7 +77,7 @@ class Done:
     kept: tuple[Path, ...] = ()
 
 
-def back_up(paths: StorePaths, file: Path, overridden: bool = False, clock: Clock = utc_now) -> Done:
+def back_up(paths: StorePaths, file: Path, overridden: bool = False, clock: UtcClock = utc_now) -> BackupResult:
     """Write key store and journal into one *file* of mode 0600, synced.
 
     Raises Refused where *file* is a backup with keys or operations that the stores lack, unless *overridden*;
@@ -106,10 +106,10 @@ def back_up(paths: StorePaths, file: Path, overridden: bool = False, clock: Cloc
             }
             replace_private_file(file, _MAGIC + json.dumps(head).encode() + b"\n" + body)
         _record(paths, file, made, now)
-    return Done(made, len(now.keys), len(now.operations), kept)
+    return BackupResult(made, len(now.keys), len(now.operations), kept)
 
 
-def restore(paths: StorePaths, file: Path, overridden: bool = False, clock: Clock = utc_now) -> Done:
+def restore(paths: StorePaths, file: Path, overridden: bool = False, clock: UtcClock = utc_now) -> BackupResult:
     """Put key store and journal of the backup *file* in place.
 
     Raises Refused, with nothing changed, where the present ones have keys or operations that the backup lacks or
@@ -126,7 +126,7 @@ def restore(paths: StorePaths, file: Path, overridden: bool = False, clock: Cloc
             if path is not None and image is not None:
                 kept += _put(Path(os.path.realpath(path)), image, timestamp(clock) if lost else "")
         _record(paths, file, made, saved)
-    return Done(made, len(saved.keys), len(saved.operations), tuple(kept))
+    return BackupResult(made, len(saved.keys), len(saved.operations), tuple(kept))
 
 
 def last_backup(paths: StorePaths) -> tuple[LastBackup | None, bool]:

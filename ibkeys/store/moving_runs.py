@@ -15,7 +15,7 @@ from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import KEY_COMMANDS, Journal, OperationRecord, OperationState
 from ibkeys.store.journal.runs import RunOptions, RunPort, Runs
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.lock import exclusive
 from ibkeys.store.sqlite import guid_number
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ibkeys.store.keys.sealing import Passphrase
+from ibkeys.store.keystore.sealing import Passphrase
 
 SYSTEM_DIRECTORY: Final = Path("/var/lib/ibkeys")
 KEYSTORE_NAME: Final = "keys.db"

@@ -23,7 +23,7 @@ from ibkeys.store.columns import Column, blob, number, text
 from ibkeys.store.private_files import FILE_MODE, is_there, make_directory, named_errors, os_error
 from ibkeys.store.sqlite import Database, Schema
 
-Row = tuple[Any, ...]
+SqlRow = tuple[Any, ...]
 
 TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "about": ("name TEXT PRIMARY KEY", "value TEXT"),
@@ -225,7 +225,7 @@ def is_snapshot(path: Path) -> bool:
     return header.startswith(_MAGIC) and int.from_bytes(header[_APPLICATION_ID]) == SCHEMA.application_id
 
 
-def write_snapshot(path: Path, contents: Mapping[str, Iterable[Row]]) -> None:
+def write_snapshot(path: Path, contents: Mapping[str, Iterable[SqlRow]]) -> None:
     """Write the rows of every table into *path*, of mode 0600, atomically.
 
     Readers of *path* see the old file or the complete new one, even if this process is killed: the new file is written
@@ -272,7 +272,7 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
 
 
-def read_snapshot(path: Path) -> dict[str, Sequence[Row]]:
+def read_snapshot(path: Path) -> dict[str, Sequence[SqlRow]]:
     """Return the rows of every table of a snapshot file but ``p_keys``, which says again what ``ports`` has; in the
     order they were written. Never changes the file.
 

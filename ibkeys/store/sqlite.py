@@ -34,7 +34,7 @@ from ibkeys.store.strict import check_own
 if TYPE_CHECKING:
     import sqlite3
 
-Clock = Callable[[], datetime]
+UtcClock = Callable[[], datetime]
 """The source of times; tests and the simulator supply their own."""
 
 BUSY_SECONDS: Final = 10.0
@@ -46,7 +46,7 @@ _OPS_OF_A_BYTE: Final = 4
 
 
 def utc_now() -> datetime:
-    """Return the time of day, in UTC: the default `Clock`."""
+    """Return the time of day, in UTC: the default `UtcClock`."""
     return datetime.now(UTC)
 
 
@@ -312,7 +312,9 @@ class Store(Closing):
 
     schema: ClassVar[Schema]
 
-    def __init__(self, path: Path | None, *, create: bool = True, upgrade: bool = True, clock: Clock = utc_now) -> None:
+    def __init__(
+        self, path: Path | None, *, create: bool = True, upgrade: bool = True, clock: UtcClock = utc_now
+    ) -> None:
         self.database = Database(path, self.schema, create, upgrade=upgrade)
         self._clock = clock
 
@@ -374,7 +376,7 @@ def connect(path: Path | None, read_only: bool) -> sqlite3.Connection:
     return connection
 
 
-def timestamp(clock: Clock) -> str:
+def timestamp(clock: UtcClock) -> str:
     """Return the clock's time as ISO 8601 in UTC, to the second: ``2026-11-20T09:30:00Z``."""
     return clock().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 

@@ -23,7 +23,7 @@ Pair = tuple[Port, Port]
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class Move:
     """One thing that happened, with the ports that it happened to.
 
     ``pairs``: of ``cable-moved`` the port; of ``swapped`` the two that took each other's places; of ``hca-replaced``
@@ -137,7 +137,7 @@ class Unknown:
 class Moves:
     """What moved, and what may have moved. Changes that a move explains are not reported separately."""
 
-    moved: list[Moved] = field(default_factory=list)
+    moved: list[Move] = field(default_factory=list)
     unknown: list[Unknown] = field(default_factory=list)
 
     @cached_property

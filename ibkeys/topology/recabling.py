@@ -15,7 +15,7 @@ from ibkeys.printable import named
 from ibkeys.topology.enforcement import leaf_of
 from ibkeys.topology.matching import MatchKey, blind_ports, match_key, nodes_of, unseen_in
 from ibkeys.topology.model import Topology
-from ibkeys.topology.moves import Moved, Moves, Pair, Unknown, place_of
+from ibkeys.topology.moves import Move, Moves, Pair, Unknown, place_of
 from ibkeys.topology.nodes import Node, Port
 
 WHETHER_MOVED: Final = "whether its cable moved"
@@ -90,9 +90,9 @@ class _Classifier:
                 continue
             if other is not None and match_key(place_of(other[1])) == place:
                 done.add(now)
-                self.found.moved.append(Moved("swapped", (pair, other)))
+                self.found.moved.append(Move("swapped", (pair, other)))
             else:
-                self.found.moved.append(Moved("cable-moved", (pair,)))
+                self.found.moved.append(Move("cable-moved", (pair,)))
 
     def _moved(self, old: Port, new: Port) -> bool:
         places = place_of(old), place_of(new)
@@ -110,7 +110,7 @@ class _Classifier:
                 where = "either" if before is after else "the first" if before is None else "the second"
                 self._unknown(port, NodeDescription.name, f"it was not read in {where} snapshot")
             elif _text(before) != _text(after):
-                self.found.moved.append(Moved("renamed", ((old.first_end_port(), port),)))
+                self.found.moved.append(Move("renamed", ((old.first_end_port(), port),)))
 
     # --- ports that are in one of them -------------------------------------------------------------------------------
 
@@ -152,7 +152,7 @@ class _Classifier:
                 why = f"at its place there is {_label(heir)}, and at that of {named([*map(_label, others)])} too"
                 self._unknown(node.first_end_port(), _REPLACED, why)
             elif (heir.num_ports, heir.type) == (node.num_ports, node.type) and not {heir, node} & unknown:
-                self.found.moved.append(Moved("hca-replaced", tuple(pairs)))
+                self.found.moved.append(Move("hca-replaced", tuple(pairs)))
 
     def _only_in(self, mine: _Side, other: _Side, unseen: set[Node]) -> set[Node]:
         return {

@@ -19,7 +19,7 @@ from ibkeys.mad.const import DIRECTED_ROUTE, LID_ROUTED, MAD_SIZE, SMP_CLASSES
 from ibkeys.umad import devices
 from ibkeys.umad.descriptor import GONE, Descriptor, failed
 from ibkeys.umad.devices import binding, list_cas
-from ibkeys.umad.port import Answer, Incoming, LocalPort, Outgoing, Requests, SendFailure
+from ibkeys.umad.port import Incoming, LocalPort, MadAnswer, Outgoing, Requests, SendFailure
 
 __all__ = ["LibibumadPort", "list_cas", "open_port"]
 
@@ -204,11 +204,11 @@ class LibibumadPort(Closing):
         """
         return self._wait(timeout, self._ffi.NULL)[1]
 
-    def recv_answers(self, timeout: float) -> tuple[list[Answer], list[Incoming]]:
+    def recv_answers(self, timeout: float) -> tuple[list[MadAnswer], list[Incoming]]:
         """Receive as `recv`; see `ibkeys.umad.port.receiver`. Raises DeviceGone, ClosedError."""
         return self._wait(timeout, self._answers)
 
-    def _wait(self, timeout: float, answers: Any) -> tuple[list[Answer], list[Incoming]]:
+    def _wait(self, timeout: float, answers: Any) -> tuple[list[MadAnswer], list[Incoming]]:
         """Return what came within *timeout* seconds, however many signals come. *answers*: as `_take` has it."""
         smi = self._device()
         if self._early:
@@ -228,7 +228,7 @@ class LibibumadPort(Closing):
 
     def _take_both(
         self, smi: Descriptor, gsi: Descriptor, milliseconds: int, answers: Any
-    ) -> tuple[list[Answer], list[Incoming]] | None:
+    ) -> tuple[list[MadAnswer], list[Incoming]] | None:
         result = self._lib.ibkeys_poll_pair(smi.fd, gsi.fd, milliseconds)
         smps = self._take(smi, 0, answers) or ([], [])
         gmps = self._take(gsi, 0) or ([], [])
@@ -237,7 +237,7 @@ class LibibumadPort(Closing):
 
     def _take(
         self, device: Descriptor, milliseconds: int, answers: Any = None
-    ) -> tuple[list[Answer], list[Incoming]] | None:
+    ) -> tuple[list[MadAnswer], list[Incoming]] | None:
         """Return the answers that C matched to requests, and all else that came; None when a signal ended the wait.
 
         *answers*: where C puts those that it matches; without it none is matched.

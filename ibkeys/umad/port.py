@@ -61,7 +61,7 @@ class Incoming(NamedTuple):
     qpn: int = 0
 
 
-Answer = tuple[int, bytes]
+MadAnswer = tuple[int, bytes]
 """An answer with Status 0 that was matched to its request: the lower half of the TransactionID, 64 bytes of data."""
 
 
@@ -155,7 +155,7 @@ def innermost(port: UmadPort) -> UmadPort:
     return port if inner is None else innermost(inner)
 
 
-def receiver(port: UmadPort) -> Callable[[float], tuple[list[Answer], list[Incoming]]]:
+def receiver(port: UmadPort) -> Callable[[float], tuple[list[MadAnswer], list[Incoming]]]:
     """Return ``recv_answers`` of a port that looks itself which answer belongs to which request; of any other port what
     does the same by `recv`.
 
@@ -164,7 +164,7 @@ def receiver(port: UmadPort) -> Callable[[float], tuple[list[Answer], list[Incom
     AttributeID and AttributeModifier are those of a request that was sent and not answered yet. Not every such answer
     need be matched: one may still be among the others. It raises as `recv` does.
     """
-    matching: Callable[[float], tuple[list[Answer], list[Incoming]]] | None = getattr(port, "recv_answers", None)
+    matching: Callable[[float], tuple[list[MadAnswer], list[Incoming]]] | None = getattr(port, "recv_answers", None)
     return matching or (lambda timeout: ([], port.recv(timeout)))
 
 

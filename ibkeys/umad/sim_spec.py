@@ -10,14 +10,14 @@ from typing import Final, Protocol, TypeVar, get_args
 from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, INBOUND_CHECKS, InboundCheck
 from ibkeys.keys.smkey import SMKey
-from ibkeys.sim.netfile.build import Links, PortGuids
+from ibkeys.sim.netfile.build import InitialState, PortGuids
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.paths import StorePaths, store_paths
 
 SCHEME: Final = "sim"
 _Word = TypeVar("_Word", bound=str)
 _PORT_GUIDS: Final[tuple[PortGuids, ...]] = get_args(PortGuids)
-_LINKS: Final[tuple[Links, ...]] = get_args(Links)
+_LINKS: Final[tuple[InitialState, ...]] = get_args(InitialState)
 _TRUSTS: Final = ("plain", "enhanced")
 _WILDCARDS: Final = ("accepted", "refused")
 DEMO: Final = Path(__file__).parent.parent / "sim" / "data" / "demo.net"
@@ -33,7 +33,7 @@ _OPTIONS: Final = (
 class SubnetReader(Protocol):
     """What makes a subnet of a file; the arguments are those of `Subnet.from_file`."""
 
-    def __call__(self, path: str | Path, port_guids: PortGuids, seed: int, links: Links | None, /) -> Subnet:
+    def __call__(self, path: str | Path, port_guids: PortGuids, seed: int, links: InitialState | None, /) -> Subnet:
         """Return the subnet. Raises FileFormatError, StoreError."""
 
 
@@ -45,7 +45,7 @@ class SimSpec:
     state: Path | None = None
     port_guids: PortGuids = "file"
     seed: int = 0
-    links: Links | None = None
+    links: InitialState | None = None
     sm: str = ""
     sa_key: SMKey | None = None
     enhanced_trust: bool = False

@@ -24,7 +24,7 @@ from ibkeys.mad.sa import ACTIVE
 from ibkeys.mad.smp import HEADER_SIZE
 from ibkeys.sim.deliveries import Delivery, Drop
 from ibkeys.sim.faults import is_local
-from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.nodes import SimNode, SimPort
 from ibkeys.sim.state.file import StateFile
 from ibkeys.sim.subnet import Subnet
 from ibkeys.umad.port import ETIMEDOUT, Incoming, LocalCa, LocalPort, Outgoing, SendFailure
@@ -74,7 +74,7 @@ def _check_ca(ca: str | None) -> None:
         raise NoDevice(f"the simulated host has no CA {ca}; its only one is {CA_NAME}", errno.ENODEV)
 
 
-def _home(subnet: Subnet, at: str | int | None) -> Node:
+def _home(subnet: Subnet, at: str | int | None) -> SimNode:
     """Return the node *at*, else the one that SIM_HOST names, else the first one. Raises AddressError, which says of a
     name from SIM_HOST that it is from there."""
     if at is not None:
@@ -91,7 +91,7 @@ def _home(subnet: Subnet, at: str | int | None) -> Node:
         ) from None
 
 
-def _choose_port(subnet: Subnet, node: Node, port: int | None) -> int:
+def _choose_port(subnet: Subnet, node: SimNode, port: int | None) -> int:
     if port is None or (node.is_switch and port == 0):
         return subnet.attach_port(node).number
     if node.is_switch or not 1 <= port <= node.num_ports:
@@ -109,7 +109,7 @@ class SimulatedPort(Closing):
     """
 
     def __init__(
-        self, subnet: Subnet, node: Node | str | int, port: int | None = None, *, state: StateFile | None = None
+        self, subnet: Subnet, node: SimNode | str | int, port: int | None = None, *, state: StateFile | None = None
     ) -> None:
         """*port* None is port 0 of a switch, else the first port with a link. Raises AddressError, NoDevice."""
         home = subnet.node(node)
@@ -119,7 +119,7 @@ class SimulatedPort(Closing):
         self.local_refusal: LocalRefusal = "timeout"
         self.discard_late = False
         self.gone = False
-        self.home: Port = subnet.port(home, self.port)
+        self.home: SimPort = subnet.port(home, self.port)
         self._state = state
         self._closed = False
         self._agent = (1).to_bytes(4)
@@ -281,7 +281,7 @@ def _is_segment(mad: bytes) -> bool:
     return is_of_sa and bool(mad[at.METHOD] & at.RESPONSE) and bool(mad[at.RMPP_FLAGS] & ACTIVE)
 
 
-def local_ca(node: Node) -> LocalCa:
+def local_ca(node: SimNode) -> LocalCa:
     """Return a simulated node as the host on it would see it."""
     kind = f"MT{node.device_id}" if node.vendor_id in (0x2C9, 0x15B3) else f"0x{node.device_id:04x}"
     return LocalCa(
@@ -295,7 +295,7 @@ def local_ca(node: Node) -> LocalCa:
     )
 
 
-def _local_port(port: Port) -> LocalPort:
+def _local_port(port: SimPort) -> LocalPort:
     info = PortInfo(bytes(port.info))
     return LocalPort(
         ca_name=CA_NAME,

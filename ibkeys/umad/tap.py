@@ -13,8 +13,8 @@ from ibkeys.mad.const import Method
 from ibkeys.mad.decode import attribute_of, summary
 from ibkeys.mad.masking import masked
 from ibkeys.mad.smp import parse
-from ibkeys.umad.around import PortAround
 from ibkeys.umad.port import ETIMEDOUT, PERMISSIVE_LID, Incoming, Outgoing, SendFailure, UmadPort
+from ibkeys.umad.wrapped_port import WrappedPort
 
 
 class Observer(Protocol):
@@ -30,7 +30,7 @@ class Observer(Protocol):
         """The port is closed; called once for each close of the tap."""
 
 
-class Tap(PortAround):
+class Tap(WrappedPort):
     """A port around another one that shows *observers* what passes.
 
     An observer that fails is dropped, with one call of *complain*: a full disk or a closed pipe must not stop a change

@@ -49,7 +49,7 @@ class _Running:
     ends_at: float
 
 
-class Commands:
+class EventCommand:
     """Runs *words* once for each event. Its output goes to standard error. *say*: told once of each kind of failure.
 
     `tend` has to be called again and again: it starts what waits, and ends what takes too long. ``waiting``: the

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 from ibkeys.discovery.port_counters import ConstraintErrors
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
-from ibkeys.watch.event import End, Event, Kind
+from ibkeys.watch.event import Event, EventEnd, EventKind
 
-LARGEST: Final[dict[Kind, int]] = {
+LARGEST: Final[dict[EventKind, int]] = {
     "m_key-violations": 0xFFFF,
     "p_key-violations": 0xFFFF,
     "q_key-violations": 0xFFFF,
@@ -21,7 +21,7 @@ LARGEST: Final[dict[Kind, int]] = {
     "xmit-constraint-errors": 0xFF,
 }
 """Where each counter stops (IBA 14.2.5.6, 16.1.3.5)."""
-TOLD_BY: Final[dict[Kind, tuple[Kind, ...]]] = {
+TOLD_BY: Final[dict[EventKind, tuple[EventKind, ...]]] = {
     "bad-m_key": ("m_key-violations",),
     "bad-p_key": ("p_key-violations",),
     "bad-q_key": ("q_key-violations",),
@@ -33,7 +33,7 @@ KEPT_ROUNDS: Final = 100
 KEPT_AT_LEAST: Final = 10_000
 """At most so many values of ports that are no longer found are kept; on a larger fabric, as many as it has."""
 
-Counter = tuple[int, int, int, Kind]
+Counter = tuple[int, int, int, EventKind]
 """NodeGUID, the node's number among those with that GUID, port number, which counter."""
 
 
@@ -50,7 +50,7 @@ def counted_by(event: Event) -> list[Counter]:
     return [(at.node_guid, 0, at.port, kind) for kind in TOLD_BY.get(event.kind, ())]
 
 
-class Counters:
+class CounterReadings:
     """What every counter was when it was last read, and which traps told of what it has counted since.
 
     ``last``: what is kept of each counter; those of ports that are gone are forgotten.
@@ -86,13 +86,15 @@ class Counters:
         self._forget()
         return events
 
-    def _event(self, port: Port, kind: Kind, value: int, before: _Last | None, told: int, time: str) -> Event | None:
+    def _event(
+        self, port: Port, kind: EventKind, value: int, before: _Last | None, told: int, time: str
+    ) -> Event | None:
         stopped = value == LARGEST[kind]
         words = "it is at its maximum: it shows nothing more until it is cleared" if stopped else ""
         if before is None:
             if not stopped:
                 return None
-            return Event(time, "counters", kind, None, End.of(port), value=value, detail=words, count=0)
+            return Event(time, "counters", kind, None, EventEnd.of(port), value=value, detail=words, count=0)
         cleared = value < before.value
         rose = value if cleared else value - before.value
         if rose <= told and not (stopped and rose):
@@ -102,7 +104,7 @@ class Counters:
             notes.append(f"it was cleared in between, from {before.value}: there may have been more")
         if told:
             notes.append(f"by {rose} since the last reading; traps reported {told} of them")
-        return Event(time, "counters", kind, None, End.of(port), value=value, detail="; ".join(notes), count=rose)
+        return Event(time, "counters", kind, None, EventEnd.of(port), value=value, detail="; ".join(notes), count=rose)
 
     def _forget(self) -> None:
         """Drop what was not read for long, so that nodes that come and go do not add up forever; and the oldest of it
@@ -116,7 +118,7 @@ class Counters:
             del self.last[counter]
 
 
-def _values(found: Topology, errors: Mapping[Port, ConstraintErrors]) -> Iterator[tuple[Port, Kind, int]]:
+def _values(found: Topology, errors: Mapping[Port, ConstraintErrors]) -> Iterator[tuple[Port, EventKind, int]]:
     """Yield each counter that was read. The violations that count are those of end ports: M_KeyViolations and
     Q_KeyViolations of an external switch port mean nothing, and refused packets are in its constraint errors."""
     for port in found.end_ports():

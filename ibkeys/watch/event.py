@@ -13,9 +13,9 @@ from ibkeys.keys.pkey import PARTITION_MASK
 from ibkeys.topology.nodes import Port
 from ibkeys.topology.port_id import identity
 
-Source = Literal["report", "counters", "opensm-log"]
+EventSource = Literal["report", "counters", "opensm-log"]
 """Where an event was heard: a Report of the SA, two readings of a counter, a line of OpenSM's log."""
-Kind = Literal[
+EventKind = Literal[
     "bad-m_key",
     "bad-p_key",
     "bad-q_key",
@@ -38,7 +38,7 @@ with all traps."""
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class EventEnd:
     """One end of an event, as far as it is known; a value that is not known is None.
 
     A port that no sweep found has its LID or GUID only.
@@ -52,7 +52,7 @@ class End:
     lid: int | None = None
 
     @classmethod
-    def of(cls, port: Port) -> End:
+    def of(cls, port: Port) -> EventEnd:
         """Return the end that a port of a sweep is."""
         known = port.id
         return cls(known.node_guid, known.port_guid, known.node_desc, known.node_type, known.port, known.lid)
@@ -83,12 +83,12 @@ class Event:
     """
 
     time: str
-    source: Source
-    kind: Kind
+    source: EventSource
+    kind: EventKind
     trap: int | None
-    at: End
-    sender: End | None = None
-    receiver: End | None = None
+    at: EventEnd
+    sender: EventEnd | None = None
+    receiver: EventEnd | None = None
     p_key: int | None = None
     q_key: int | None = None
     partition_name: str | None = None

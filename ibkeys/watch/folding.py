@@ -9,7 +9,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ibkeys.watch.event import End, Event
+from ibkeys.watch.event import Event, EventEnd
 
 MOST_FOLDED: Final = 4096
 """Kinds of events that are told apart at a time; more of them fall together, by what happened."""
@@ -79,7 +79,7 @@ class Folder:
             )  # fmt: skip
             key = _what(event)
         if key not in self._folded and len(self._folded) >= MOST_FOLDED and not self._made_room(now):
-            nobody = End()
+            nobody = EventEnd()
             event = Event(event.time, event.source, event.kind, event.trap, nobody, detail=OTHERS, count=event.count)
             key = _what(event)
         return event, key
@@ -124,7 +124,7 @@ def _pair(event: Event) -> _Key:
     return event.kind, event.source, _who(event.at), _who(event.sender), _who(event.receiver)
 
 
-def _who(end: End | None) -> _Key:
+def _who(end: EventEnd | None) -> _Key:
     """Return what tells an end apart, whatever it is called now and whatever its LID is."""
     if end is None:
         return ()

@@ -7,12 +7,12 @@ from typing import Final
 
 from ibkeys.mad.const import TrapNumber, method_name
 from ibkeys.store.sqlite import timestamp
-from ibkeys.watch.event import End, Event, Kind
+from ibkeys.watch.event import Event, EventEnd, EventKind
 from ibkeys.watch.names import Names
 from ibkeys.watch.notices import name_of_attribute
 from ibkeys.watch.opensm_log import LogNotice, time_of
 
-_KINDS: Final[dict[int, Kind]] = {
+_KINDS: Final[dict[int, EventKind]] = {
     TrapNumber.BAD_M_KEY: "bad-m_key",
     TrapNumber.BAD_P_KEY: "bad-p_key",
     TrapNumber.BAD_Q_KEY: "bad-q_key",
@@ -43,5 +43,5 @@ def event_of_log(notice: LogNotice, names: Names, now: datetime) -> Event:
     )
 
 
-def _end(lid: int, gid: int, names: Names) -> End | None:
+def _end(lid: int, gid: int, names: Names) -> EventEnd | None:
     return names.end(lid, gid) if lid or gid else None

@@ -7,7 +7,7 @@ from functools import cache
 
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
-from ibkeys.watch.event import End
+from ibkeys.watch.event import EventEnd
 
 _INTERFACE_ID = (1 << 64) - 1
 
@@ -23,13 +23,13 @@ class Names:
         self.misses = 0
         self._by_lid: dict[int, Port] = {}
         self._by_guid: dict[int, Port] = {}
-        self._end_of: Callable[[Port], End] = End.of
+        self._end_of: Callable[[Port], EventEnd] = EventEnd.of
 
     def learn(self, found: Topology) -> None:
         """Take what a sweep found in place of what was known. A port that is not believed comes last."""
         self.misses = 0
         self._by_lid, self._by_guid = {}, {}
-        self._end_of = cache(End.of)  # made once for each port: in a burst of traps the same few are asked for
+        self._end_of = cache(EventEnd.of)  # made once for each port: in a burst of traps the same few are asked for
         for port in sorted(found.end_ports(), key=lambda each: each not in found.doubtful):
             if port.guid:
                 self._by_guid.setdefault(port.guid, port)
@@ -49,7 +49,7 @@ class Names:
         """Return the end port whose port GUID is the lower half of *gid*, None if the sweep found none."""
         return self._by_guid.get(gid & _INTERFACE_ID)
 
-    def end(self, lid: int, gid: int = 0) -> End:
+    def end(self, lid: int, gid: int = 0) -> EventEnd:
         """Return the end with *lid*, or where nothing has that LID the one with *gid*; as far as they are known.
 
         A GID of another port than the LID's counts as a miss: LIDs may have changed since the sweep.
@@ -60,11 +60,11 @@ class Names:
         found = port or named
         if found is not None:
             return self._end_of(found)
-        return End(port_guid=gid & _INTERFACE_ID or None, lid=lid or None)
+        return EventEnd(port_guid=gid & _INTERFACE_ID or None, lid=lid or None)
 
-    def switch_port(self, lid: int, num: int) -> End:
+    def switch_port(self, lid: int, num: int) -> EventEnd:
         """Return the external port *num* of the switch with *lid*, as far as it is known."""
         port = self.by_lid(lid)
         if port is None:
-            return End(lid=lid or None, port=num)
+            return EventEnd(lid=lid or None, port=num)
         return self._end_of(port.node.ports.get(num, port) if port.node.is_switch else port)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from ipaddress import IPv6Address
 from typing import Final
 
-from ibkeys.client.report_port import Report
+from ibkeys.client.report_port import TrapReport
 from ibkeys.mad.const import MgmtClass, TrapNumber, method_name
 from ibkeys.mad.decode import attribute_name
 from ibkeys.mad.notice import (
@@ -20,14 +20,14 @@ from ibkeys.mad.notice import (
     Notice,
 )
 from ibkeys.topology.nodes import Port
-from ibkeys.watch.event import End, Event, Kind
+from ibkeys.watch.event import Event, EventEnd, EventKind
 from ibkeys.watch.names import Names
 
 _PERMISSIVE: Final = (0, 0xFFFF)
 FOLLOWED_BACK: Final = "the sender was found by following the trap's return path, which devices fill in differently"
 NOT_NAMED: Final = "the trap does not say who sent it"
 
-_OF_GIDS: Final[dict[int, Kind]] = {
+_OF_GIDS: Final[dict[int, EventKind]] = {
     TrapNumber.GID_IN_SERVICE: "port-in-service",
     TrapNumber.GID_OUT_OF_SERVICE: "port-out-of-service",
     TrapNumber.MULTICAST_GROUP_CREATED: "group-created",
@@ -36,7 +36,7 @@ _OF_GIDS: Final[dict[int, Kind]] = {
 _GROUPS: Final = (TrapNumber.MULTICAST_GROUP_CREATED, TrapNumber.MULTICAST_GROUP_DELETED)
 
 
-def event_of_report(report: Report, names: Names, time: str) -> Event:
+def event_of_report(report: TrapReport, names: Names, time: str) -> Event:
     """Return what a Report says, with the ends as *names* has them; *time* is when it came."""
     notice = report.notice
     number, details = notice.trap_number, notice.details
@@ -58,7 +58,7 @@ def event_of_report(report: Report, names: Names, time: str) -> Event:
 
 
 def _bad_key(
-    details: BadQKeyDetails | BadPKeySwitchPortDetails, notice: Notice, issuer: End, names: Names, time: str
+    details: BadQKeyDetails | BadPKeySwitchPortDetails, notice: Notice, issuer: EventEnd, names: Names, time: str
 ) -> Event:
     sender = names.end(details.lid_addr1, details.gid_addr1)
     receiver = names.end(details.lid_addr2, details.gid_addr2)
@@ -71,7 +71,7 @@ def _bad_key(
     return Event(time, "report", "bad-q_key", number, issuer, sender, receiver, q_key=details.key)
 
 
-def _bad_m_key(details: BadMKeyDetails, issuer_lid: int, issuer: End, names: Names, time: str) -> Event:
+def _bad_m_key(details: BadMKeyDetails, issuer_lid: int, issuer: EventEnd, names: Names, time: str) -> Event:
     sender, doubt = _sender_of_smp(details, issuer_lid, names)
     return Event(
         time,
@@ -88,7 +88,7 @@ def _bad_m_key(details: BadMKeyDetails, issuer_lid: int, issuer: End, names: Nam
     )
 
 
-def _sender_of_smp(details: BadMKeyDetails, issuer_lid: int, names: Names) -> tuple[End | None, str]:
+def _sender_of_smp(details: BadMKeyDetails, issuer_lid: int, names: Names) -> tuple[EventEnd | None, str]:
     """Return who sent the SMP that was refused, and what of that is not certain.
 
     LIDADDR is the sender's by the specification; the Linux SMAs write their own LID there, which says nothing.
@@ -103,7 +103,7 @@ def _sender_of_smp(details: BadMKeyDetails, issuer_lid: int, names: Names) -> tu
     if refused_by is None or details.dr_path_truncated:
         return None, NOT_NAMED
     sender = _followed_back(refused_by, details.dr_notice_return_path[: details.dr_hop_count])
-    return (End.of(sender), FOLLOWED_BACK) if sender is not None else (None, NOT_NAMED)
+    return (EventEnd.of(sender), FOLLOWED_BACK) if sender is not None else (None, NOT_NAMED)
 
 
 def _followed_back(refused_by: Port, path: Sequence[int]) -> Port | None:
@@ -123,12 +123,12 @@ def _followed_back(refused_by: Port, path: Sequence[int]) -> Port | None:
     return reached.end_port
 
 
-def _of_gid(gid: int, number: int, issuer: End, names: Names, time: str) -> Event:
+def _of_gid(gid: int, number: int, issuer: EventEnd, names: Names, time: str) -> Event:
     shown = str(IPv6Address(gid))
     if number in _GROUPS:
         return Event(time, "report", _OF_GIDS[number], number, issuer, detail=f"MGID {shown}")
     port = names.by_gid(gid)
-    at = End.of(port) if port is not None else names.end(0, gid)
+    at = EventEnd.of(port) if port is not None else names.end(0, gid)
     return Event(time, "report", _OF_GIDS[number], number, at, detail=f"GID {shown}")
 
 

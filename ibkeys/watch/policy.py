@@ -13,7 +13,7 @@ from ibkeys.partitions.reader import read_policy
 from ibkeys.watch.event import Event
 
 
-class Partitions:
+class PartitionNames:
     """The names and lines of a policy's partitions."""
 
     def __init__(self, policy: Policy) -> None:

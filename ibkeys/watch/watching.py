@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
-from ibkeys.client.report_port import Report
+from ibkeys.client.report_port import TrapReport
 from ibkeys.client.reports import Subscriber
 from ibkeys.errors import ClosedError, IbkeysError, TransportError
-from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.live import LiveFabric
 from ibkeys.fabric.probes import read_constraint_errors
 from ibkeys.printable import counted
 from ibkeys.store.lock import holder_of
 from ibkeys.store.sqlite import timestamp, utc_now
 from ibkeys.topology.model import Topology
-from ibkeys.watch.counters import Counters
+from ibkeys.watch.counters import CounterReadings
 from ibkeys.watch.event import Event
 from ibkeys.watch.folding import Folder
 from ibkeys.watch.following import FollowedFile
@@ -28,8 +28,8 @@ from ibkeys.watch.log_events import event_of_log
 from ibkeys.watch.names import Names
 from ibkeys.watch.notices import event_of_report
 from ibkeys.watch.opensm_log import LogReader
-from ibkeys.watch.policy import Partitions
-from ibkeys.watch.saying import LIMITED, Saying
+from ibkeys.watch.own_messages import LIMITED, Saying
+from ibkeys.watch.policy import PartitionNames
 
 TURN: Final = 0.5
 """Seconds that one turn of the loop waits at most: so soon signals, the log and commands are looked after."""
@@ -55,10 +55,10 @@ class EventSink(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class WatchSettings:
     """``interval``: seconds between two readings of the counters, 0 for none. ``again``: seconds after which repeats of
     an event are told as a count. ``most_events``, ``seconds``: end after so many, None for never. ``pkey_index``: as in
-    `Fabric.read_port_counters`."""
+    `LiveFabric.read_port_counters`."""
 
     interval: float = 60.0
     again: float = 60.0
@@ -88,23 +88,23 @@ class Watch:
     that is followed. *partitions*: names for P_Keys. Not thread-safe.
     """
 
-    fabric: Fabric
+    fabric: LiveFabric
     outlet: EventSink
-    settings: Settings
+    settings: WatchSettings
     subscriber: Subscriber | None = None
     log: FollowedFile | None = None
-    partitions: Partitions | None = None
+    partitions: PartitionNames | None = None
     clock: Callable[[], datetime] = utc_now
 
     def __post_init__(self) -> None:
         self.summary = Summary()
-        self.names, self.counters = Names(), Counters()
+        self.names, self.counters = Names(), CounterReadings()
         self.folder, self._log_reader = Folder(self.settings.again), LogReader()
         self._say = Saying(self.outlet.say).of
         self._swept_at = self._next_sweep = self._started_at = self._now()
 
     def start(self) -> None:
-        """Sweep once: names, and what the counters are now. Raises as `Fabric.sweep`."""
+        """Sweep once: names, and what the counters are now. Raises as `LiveFabric.sweep`."""
         self._started_at = self._now()
         self._take_sweep(self._sweep())
 
@@ -166,17 +166,17 @@ class Watch:
         if self.log is not None:
             self._follow(self.log)
 
-    def take_reports(self, reports: Sequence[Report], looks: bool = True) -> None:
+    def take_reports(self, reports: Sequence[TrapReport], looks: bool = True) -> None:
         """Tell of *reports*; with *looks* after a new sweep where the names of the last one do not suffice."""
         for first in range(0, len(reports), AT_ONCE):
             self._tell_of(reports[first : first + AT_ONCE], looks)
             self.fabric.umad.recv(0)  # what comes in the meantime is answered, or the SA would send it again
 
-    def _tell_of(self, reports: Sequence[Report], looks: bool) -> None:
+    def _tell_of(self, reports: Sequence[TrapReport], looks: bool) -> None:
         self.summary.reports += len(reports)
         self._take_named(lambda: [self._event_of(report) for report in reports], looks)
 
-    def _event_of(self, report: Report) -> Event:
+    def _event_of(self, report: TrapReport) -> Event:
         ago = timedelta(seconds=max(0.0, self._now() - report.at))
         return event_of_report(report, self.names, timestamp(lambda: self.clock() - ago))
 

@@ -8,22 +8,22 @@ from typing import Any, cast
 
 import pytest
 
-from ibkeys.agreement.agreement import Agreement, Inputs, Value, agreement_of
+from ibkeys.agreement.agreement import Agreement, AgreementValue, Inputs, agreement_of
 from ibkeys.agreement.causes import Cause, ReadByTheSm
 from ibkeys.agreement.document import to_json, to_row
-from ibkeys.agreement.looking import Look, wait_until_whole
-from ibkeys.agreement.said import Protection
+from ibkeys.agreement.looking import SourcesToRead, wait_until_whole
 from ibkeys.agreement.sm_file import SmFile
+from ibkeys.agreement.source_values import Protection
 from ibkeys.change.clock import Clock
 from ibkeys.errors import UsageError
-from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.live import LiveFabric
 from ibkeys.fabric.sa_view import ask_sa_view
+from ibkeys.managers.instance import Instance
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.plan.model import Enforce
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
-from ibkeys.sm.instance import Instance
 from tests.client.sasim import SA_KEY
 from tests.fabricsim import limited_members, tool
 
@@ -48,7 +48,7 @@ def sm_with(policy: Policy | None, read: ReadByTheSm = "read", enforce: Enforce 
     return SmFile(cast(Instance, None), guid, policy, False, enforce, Protection(0, 0), read, read, ())
 
 
-def seen(fabric: Fabric, key: int = SA_KEY, then: Callable[[], None] = lambda: None, **given: Any) -> Agreement:
+def seen(fabric: LiveFabric, key: int = SA_KEY, then: Callable[[], None] = lambda: None, **given: Any) -> Agreement:
     """Ask the SA, let something happen *then*, and read the nodes: the SA has its memory of before."""
     found = fabric.sweep(p_keys=True)
     view = ask_sa_view(fabric.sa(key), found)
@@ -67,7 +67,7 @@ def disagreeing(agreement: Agreement) -> list[tuple[str, int, str, int | None, t
     ]
 
 
-def leaf(net: Subnet, name: str = VICTIM) -> Port:
+def leaf(net: Subnet, name: str = VICTIM) -> SimPort:
     port = net.port(name, 1).peer
     assert port is not None
     return port
@@ -268,7 +268,7 @@ def test_a_lease_that_ran_out_was_changed_after_the_sweep(net: Subnet) -> None:
 # --- as a document ---------------------------------------------------------------------------------------------------
 
 
-def one_of(agreement: Agreement, what: str, partition: int | None, name: str) -> Value:
+def one_of(agreement: Agreement, what: str, partition: int | None, name: str) -> AgreementValue:
     return next(
         each
         for each in agreement.values
@@ -333,7 +333,7 @@ def test_each_look_asks_with_the_keys_of_now(net: Subnet) -> None:
     with tool(net) as fabric:
         read: list[bool] = []
         fabric.reload_keys = lambda: read.append(True)
-        look = Look(fabric, fabric.sa(SA_KEY), policy=POLICY)
+        look = SourcesToRead(fabric, fabric.sa(SA_KEY), policy=POLICY)
         for _ in range(2):
             look.once()
         assert len(read) == 2
@@ -341,8 +341,8 @@ def test_each_look_asks_with_the_keys_of_now(net: Subnet) -> None:
 
 def test_a_look_at_a_simulated_subnet_knows_no_file(net: Subnet) -> None:
     with tool(net) as fabric:
-        agreement = Look(fabric, fabric.sa(SA_KEY), policy=POLICY).once()
+        agreement = SourcesToRead(fabric, fabric.sa(SA_KEY), policy=POLICY).once()
         assert agreement.counts().keys() == {"agree"}
         assert "simulated" in agreement.inputs.sm_unknown
         with pytest.raises(UsageError, match="simulated subnet has no OpenSM"):
-            Look(fabric, fabric.sa(SA_KEY), needs_sm_file=True).once()
+            SourcesToRead(fabric, fabric.sa(SA_KEY), needs_sm_file=True).once()

@@ -12,18 +12,18 @@ from ibkeys.agreement.causes import (
     IN_WORDS,
     TABLE,
     Cause,
-    Facts,
     FourViews,
     Gap,
     ReadByTheSm,
-    Verdict,
+    ValueFacts,
+    ValueVerdict,
     judge,
 )
 
 READ: tuple[ReadByTheSm, ...] = get_args(ReadByTheSm)
 EVERY_WORDS = [FourViews(*each) for each in itertools.product((None, 1, 2, 3, 4), repeat=4)]
 """With four values and none: each pattern that four words can have, and many of them several times."""
-EVERY_FACTS = [Facts(*each) for each in itertools.product(READ, (True, False), (True, False))]
+EVERY_FACTS = [ValueFacts(*each) for each in itertools.product(READ, (True, False), (True, False))]
 
 
 def words(pattern: str) -> FourViews:
@@ -39,7 +39,7 @@ def test_the_table_has_a_row_for_every_pattern_and_no_other() -> None:
 def test_every_row_is_missed_when_it_is_missing(monkeypatch: pytest.MonkeyPatch, pattern: str) -> None:
     monkeypatch.setattr("ibkeys.agreement.causes.TABLE", {each: row for each, row in TABLE.items() if each != pattern})
     with pytest.raises(KeyError, match=pattern.replace("?", r"\?")):
-        judge(words(pattern), Facts("read"))
+        judge(words(pattern), ValueFacts("read"))
 
 
 def test_every_cause_and_every_gap_is_reached() -> None:
@@ -63,7 +63,7 @@ def test_every_verdict_fits_its_words(pattern: str) -> None:
             assert verdict.state == "unknown"
             assert verdict.causes
         else:
-            assert verdict == Verdict("agree", (), ())
+            assert verdict == ValueVerdict("agree", (), ())
         assert ("other-policy" in verdict.causes) == (
             said.policy is not None and said.sm_file is not None and said.policy != said.sm_file
         )
@@ -87,29 +87,29 @@ def test_every_verdict_fits_its_words(pattern: str) -> None:
 @pytest.mark.parametrize(
     ("pattern", "facts", "causes", "differing"),
     [
-        ("aaaa", Facts("read"), [], []),
-        ("aaab", Facts("read"), ["changed"], ["node"]),
-        ("aaba", Facts("read"), ["changed"], ["sa"]),
-        ("aabb", Facts("not-read"), ["not-read"], ["sa", "node"]),
-        ("aabb", Facts("read"), ["refused"], ["sa", "node"]),
-        ("aabb", Facts("unknown"), ["not-applied"], ["sa", "node"]),
-        ("aabb", Facts("read", is_active=False), ["sweep-due"], ["sa", "node"]),
-        ("aabb", Facts("read", has_room=False), ["no-room"], ["sa", "node"]),
-        ("aabb", Facts("not-read", is_active=False, has_room=False), ["not-read"], ["sa", "node"]),
-        ("aaab", Facts("read", is_active=False), ["sweep-due"], ["node"]),
-        ("abbb", Facts("read"), ["other-policy"], ["policy"]),
-        ("abaa", Facts("not-read"), ["other-policy", "not-read"], ["policy", "sa", "node"]),
-        ("abcd", Facts("read"), ["other-policy", "changed", "refused"], ["policy", "sa", "node"]),
-        ("aa?b", Facts("read"), ["hidden"], ["node"]),
-        ("aa?b", Facts("not-read"), ["not-read"], ["node"]),
-        ("a?bb", Facts("unknown"), ["sm-file-unknown"], ["sa", "node"]),
-        ("a??b", Facts("unknown"), ["sm-file-unknown"], ["node"]),
-        ("?ab?", Facts("read"), ["node-silent"], ["sa"]),
-        ("?aa?", Facts("read"), ["node-silent"], []),
-        ("???a", Facts("read"), ["nothing-to-compare"], []),
+        ("aaaa", ValueFacts("read"), [], []),
+        ("aaab", ValueFacts("read"), ["changed"], ["node"]),
+        ("aaba", ValueFacts("read"), ["changed"], ["sa"]),
+        ("aabb", ValueFacts("not-read"), ["not-read"], ["sa", "node"]),
+        ("aabb", ValueFacts("read"), ["refused"], ["sa", "node"]),
+        ("aabb", ValueFacts("unknown"), ["not-applied"], ["sa", "node"]),
+        ("aabb", ValueFacts("read", is_active=False), ["sweep-due"], ["sa", "node"]),
+        ("aabb", ValueFacts("read", has_room=False), ["no-room"], ["sa", "node"]),
+        ("aabb", ValueFacts("not-read", is_active=False, has_room=False), ["not-read"], ["sa", "node"]),
+        ("aaab", ValueFacts("read", is_active=False), ["sweep-due"], ["node"]),
+        ("abbb", ValueFacts("read"), ["other-policy"], ["policy"]),
+        ("abaa", ValueFacts("not-read"), ["other-policy", "not-read"], ["policy", "sa", "node"]),
+        ("abcd", ValueFacts("read"), ["other-policy", "changed", "refused"], ["policy", "sa", "node"]),
+        ("aa?b", ValueFacts("read"), ["hidden"], ["node"]),
+        ("aa?b", ValueFacts("not-read"), ["not-read"], ["node"]),
+        ("a?bb", ValueFacts("unknown"), ["sm-file-unknown"], ["sa", "node"]),
+        ("a??b", ValueFacts("unknown"), ["sm-file-unknown"], ["node"]),
+        ("?ab?", ValueFacts("read"), ["node-silent"], ["sa"]),
+        ("?aa?", ValueFacts("read"), ["node-silent"], []),
+        ("???a", ValueFacts("read"), ["nothing-to-compare"], []),
     ],
 )
-def test_cases(pattern: str, facts: Facts, causes: list[Cause], differing: list[str]) -> None:
+def test_cases(pattern: str, facts: ValueFacts, causes: list[Cause], differing: list[str]) -> None:
     verdict = judge(words(pattern), facts)
     assert (list(verdict.causes), list(verdict.differing)) == (causes, differing)
 

@@ -12,7 +12,7 @@ from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.keys.pkey import PKey, may_talk
 from ibkeys.plan.breaks import find_breaks
 from ibkeys.plan.model import FabricState, PartitionPlan, PolicySource
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store import sqlite
 from ibkeys.topology.enforcement import Enforcement
@@ -24,17 +24,17 @@ HOSTS = tuple(f"node0{number} mlx4_0" for number in range(1, 7))
 ALL = Permissions(removals=True, breaks=True)
 
 
-def port_id(port: Port) -> PortId:
+def port_id(port: SimPort) -> PortId:
     node = port.node
     end = node.ports[0] if node.is_switch else port
     return PortId(node.guid, end.guid, node.description, "switch" if node.is_switch else "ca", port.number, end.lid)
 
 
-def key_of(port: Port) -> PortKey:
+def key_of(port: SimPort) -> PortKey:
     return port.node.guid, port.number
 
 
-def valid(port: Port) -> dict[int, PKey]:
+def valid(port: SimPort) -> dict[int, PKey]:
     return {index: PKey(key) for index, key in enumerate(port.p_keys) if key & 0x7FFF}
 
 
@@ -44,16 +44,16 @@ class Lab:
 
     net: Subnet = field(default_factory=lambda: subnet("two-switch"))
 
-    def host(self, number: int) -> Port:
+    def host(self, number: int) -> SimPort:
         return self.net.port(HOSTS[number - 1], 1)
 
-    def leaf(self, number: int) -> Port:
+    def leaf(self, number: int) -> SimPort:
         peer = self.host(number).peer
         assert peer is not None
         return peer
 
     @property
-    def ports(self) -> list[Port]:
+    def ports(self) -> list[SimPort]:
         return [port for number in range(1, 7) for port in (self.host(number), self.leaf(number))]
 
     def put(self, tables: Mapping[int, Table], enforce: str = "") -> None:
@@ -111,7 +111,7 @@ class Lab:
     def delivers(self, one: int, other: int, partition: int) -> bool:
         """Whether a packet of *one* in *partition* reaches *other*: the rule of IBA 10.9.3 at every enforcing port."""
         source, destination = self.host(one), self.host(other)
-        filters: list[Port] = [destination]
+        filters: list[SimPort] = [destination]
         if self.leaf(one).inbound_enforcement:
             filters.append(self.leaf(one))
         if self.leaf(other).outbound_enforcement:

@@ -6,7 +6,7 @@ import pytest
 
 from ibkeys.errors import Refused, UsageError
 from ibkeys.partitions.reader import parse_policy
-from ibkeys.plan.model import Options
+from ibkeys.plan.model import PlanOptions
 from ibkeys.plan.planner import make_plan
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.paths import StorePaths
@@ -24,7 +24,7 @@ def test_nodes_with_the_same_guid_are_reported_and_left_alone() -> None:
     (port,) = found.find_guid(NODE02)
     (other,) = found.find_guid(NODE03)
     other.node.info = port.node.info
-    plan = make_plan(parse_policy("X=5 : ALL_CAS=full ;"), found, Options(), sm_at(SM))
+    plan = make_plan(parse_policy("X=5 : ALL_CAS=full ;"), found, PlanOptions(), sm_at(SM))
     assert [kind for kind, _ in problems(plan)] == ["duplicate-guid"] * 2
     assert (port.node.guid, 1) not in {table.port.key for table in plan.tables}
 
@@ -43,7 +43,7 @@ def test_a_port_guid_at_two_places_is_a_problem_and_neither_gets_anything(liars:
     plan = make_plan(
         parse_policy(f"Default : ALL=limited, SELF=full ; X=5 : 0x{NODE02:x}=full, 0x{NODE03:x}=full ;"),
         sweep(net),
-        Options(),
+        PlanOptions(),
         sm_at(SM),
     )
     assert problems(plan) == [("duplicate-guid", NODE02)] * len(places)
@@ -64,12 +64,12 @@ def test_planes_of_one_ca_show_one_port_guid_and_are_planned() -> None:
     first, second = (net.port("db02 mlx5_0", number) for number in (1, 2))
     second.guid = first.guid
     policy = parse_policy(f"Default : ALL=full ; X=5 : 0x{first.guid:x}=full ;")
-    plan = make_plan(policy, sweep(net), Options(), sm_at(None, "none"))
+    plan = make_plan(policy, sweep(net), PlanOptions(), sm_at(None, "none"))
     assert not [kind for kind, _ in problems(plan) if kind == "duplicate-guid"]
     tables = {table.port.port: table.after for table in plan.tables if table.port.node_guid == first.node.guid}
     assert tables == {1: {0: 0xFFFF, 1: 0x8005}, 2: {0: 0xFFFF, 1: 0x8005}}
     net.port("db01 mlx5_0", 1).guid = first.guid  # a third place, on another node
-    plan = make_plan(policy, sweep(net), Options(), sm_at(None, "none"))
+    plan = make_plan(policy, sweep(net), PlanOptions(), sm_at(None, "none"))
     assert [kind for kind, _ in problems(plan)] == ["duplicate-guid"] * 3
 
 
@@ -77,7 +77,7 @@ def test_a_stolen_guid_of_the_subnet_manager_is_named_as_such() -> None:
     net = Subnet.from_file(TWO_SWITCH)
     net.port("node05 mlx4_0", 1).guid = SM
     with pytest.raises(UsageError, match=f"several nodes show its GUID 0x{SM:016x}"):
-        make_plan(parse_policy("Default : ALL=limited, SELF=full ;"), sweep(net), Options(), sm_at(SM))
+        make_plan(parse_policy("Default : ALL=limited, SELF=full ;"), sweep(net), PlanOptions(), sm_at(SM))
 
 
 # --- when it is applied, or undone -----------------------------------------------------------------------------------

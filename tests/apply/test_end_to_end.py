@@ -9,11 +9,11 @@ import pytest
 from ibkeys.apply.apply import Permissions, plan_apply
 from ibkeys.apply.undo import plan_undo
 from ibkeys.discovery.wanted import Wanted
-from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.live import LiveFabric
 from ibkeys.partitions.model import Policy
 from ibkeys.plan.document import dumps
 from ibkeys.plan.document_reader import loads
-from ibkeys.plan.model import Options, PartitionPlan
+from ibkeys.plan.model import PartitionPlan, PlanOptions
 from ibkeys.plan.planner import make_plan
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.paths import StorePaths
@@ -36,10 +36,10 @@ def image(net: Subnet) -> dict[str, tuple[bytes | None, int]]:
     }
 
 
-def plan_of(fabric: Fabric, recording: Recording, policy: Policy) -> PartitionPlan:
+def plan_of(fabric: LiveFabric, recording: Recording, policy: Policy) -> PartitionPlan:
     found = fabric.sweep(wanted=Wanted(p_keys=True, sm_info=True))
     moves = (0x7FFF, *(partition.base for partition in policy.partitions))
-    options = Options("both", recording.allow_both, False, moves)
+    options = PlanOptions("both", recording.allow_both, False, moves)
     return make_plan(policy, found, options, sm_at(recording.sm_port_guid, "none", ""))
 
 

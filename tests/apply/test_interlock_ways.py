@@ -17,12 +17,12 @@ from ibkeys.change.interlocks.passing import SaReachability, cuts
 from ibkeys.change.pkeys import plan_add, plan_remove, plan_set
 from ibkeys.change.plan import Plan
 from ibkeys.change.wanted import EnforcementChange, TableChange
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import Refused
-from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.live import LiveFabric
 from ibkeys.keys.pkey import EMPTY, PKey
 from ibkeys.plan.model import FabricState, PartitionPlan, PolicySource
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.store.paths import StorePaths
 from ibkeys.topology.enforcement import Enforcement
 from tests.apply.lab import ALL, Lab, port_id, valid
@@ -94,14 +94,14 @@ def ways() -> Iterator[Any]:
             yield pytest.param(case, way, id=f"{case.name} by {way}")
 
 
-def put(port: Port, state: State) -> None:
+def put(port: SimPort, state: State) -> None:
     table, bits = state
     port.p_keys = [table.get(index, 0) for index in range(max(table, default=-1) + 1)]
     if port.number and port.node.is_switch:
         port.inbound_enforcement, port.outbound_enforcement = int("i" in bits), int("o" in bits)
 
 
-def is_at(port: Port, state: State) -> bool:
+def is_at(port: SimPort, state: State) -> bool:
     bits = ("i" * port.inbound_enforcement) + ("o" * port.outbound_enforcement)
     return (valid(port), bits) == (dict(state[0]), state[1])
 
@@ -110,14 +110,14 @@ def difference(before: Table, after: Table) -> dict[int, PKey]:
     return {index: after.get(index, EMPTY) for index in {*before, *after} if before.get(index) != after.get(index)}
 
 
-def document(port: Port, before: State, after: State) -> PartitionPlan:
+def document(port: SimPort, before: State, after: State) -> PartitionPlan:
     tables = (TableChange(port_id(port), dict(before[0]), dict(after[0]), port.p_key_capacity),)
     bits = [Enforcement("i" in state[1], "o" in state[1]) for state in (before, after)]
     enforcement = (EnforcementChange(port_id(port), *bits),) if bits[0] != bits[1] else ()
     return PartitionPlan(FabricState("digest"), PolicySource("p.conf", "digest"), tables, enforcement)
 
 
-def planned(w: Writer, fabric: Fabric, port: Port, case: Case, way: str) -> Plan:
+def planned(w: ChangeWriter, fabric: LiveFabric, port: SimPort, case: Case, way: str) -> Plan:
     handle = fabric.find_port(port.guard.lid if port.node.is_switch else port.lid, port.number)
     if way == "pkey-set":
         return plan_set(w, handle, difference(case.before[0], case.after[0]))

@@ -8,7 +8,7 @@ from ibkeys.apply.undo import plan_undo
 from ibkeys.change.confirming.confirmation import may_go_back
 from ibkeys.change.consent import INTERLOCKS
 from ibkeys.errors import Refused, StoreError
-from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.live import LiveFabric
 from ibkeys.store.journal import Journal
 from ibkeys.store.paths import StorePaths
 from tests.apply.applying import MORE, apply, interrupted_at, opened, undo
@@ -16,7 +16,7 @@ from tests.apply.lab import Lab
 from tests.fabricsim import writer
 
 
-def undo_by_child(fabric: Fabric, operation: int) -> None:
+def undo_by_child(fabric: LiveFabric, operation: int) -> None:
     """As the process does it that outlives an apply which nobody confirms: it overrides every interlock."""
     with writer(fabric, *INTERLOCKS) as changing:
         changing.apply(plan_undo(changing, operation, unconfirmed=True, breaks=True))

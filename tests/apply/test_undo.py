@@ -131,7 +131,7 @@ def test_a_run_that_goes_back_by_itself_names_each_port_that_could_not_be_given_
 ) -> None:
     def go_back(run: FinishedApply) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("ibkeys.sim.nodes.Port.set_p_key_block", lambda self, block, data: None)
+            patch.setattr("ibkeys.sim.nodes.SimPort.set_p_key_block", lambda self, block, data: None)
             confirm_or_go_back(run, 0.0, lambda: 0.0, lambda _: False, lambda _: None)
 
     with opened(lab, stores) as fabric:

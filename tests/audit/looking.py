@@ -11,18 +11,18 @@ from typing import Any
 from ibkeys.audit.catalogue import rule_named
 from ibkeys.audit.engine import audit
 from ibkeys.audit.findings import Report, RuleResult
-from ibkeys.audit.inputs import AuditInput, HostView
+from ibkeys.audit.inputs import AuditedHost, AuditInput
 from ibkeys.classkeys.key_files import ClassKeys
 from ibkeys.fabric.probes import probe_sa
 from ibkeys.fabric.snapshot import Snapshot, take_snapshot
 from ibkeys.fabric.snapshot_file import load_snapshot, save_snapshot
-from ibkeys.host.facts import Device, HostFacts, KeyFile
 from ibkeys.host.file_access import FileFact
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.mad.classes.gmp import KEY_CLASSES
+from ibkeys.managers.host_facts import Device, HostFacts, KeyFile
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.reader import parse_policy
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
 from tests.fabricsim import tool
 from tests.protectedsim import ring_of
@@ -89,7 +89,7 @@ def policy(*lines: str) -> Policy:
 # --- states of a subnet -----------------------------------------------------------------------------------------------
 
 
-def end_ports(net: Subnet) -> Iterable[Port]:
+def end_ports(net: Subnet) -> Iterable[SimPort]:
     return [port for node in net.nodes for port in node.end_ports]
 
 
@@ -142,6 +142,6 @@ def host(
     devices: Iterable[Device] = (),
     privileged_qkey: bool | None = None,
     guid2mkey: dict[Path, frozenset[int] | None] | None = None,
-) -> HostView:
+) -> AuditedHost:
     facts = HostFacts(tuple(files), (), (), tuple(devices), privileged_qkey)
-    return HostView(facts, guid2mkey or {})
+    return AuditedHost(facts, guid2mkey or {})

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ibkeys.audit.files import Tenancy
-from ibkeys.audit.formats.sdn04 import Site, keys_document, partitions_document
+from ibkeys.audit.formats.sdn04 import DocumentSite, keys_document, partitions_document
 from ibkeys.audit.inputs import AuditInput
 from ibkeys.classkeys.key_files import ClassKeys
 from ibkeys.jsonfile import dumps
@@ -18,7 +18,7 @@ from tests.audit.looking import end_ports, good_key, protect, with_class_keys
 from tests.fabricsim import subnet
 from tests.fattree import fat_tree
 
-SITE: Final = Site("gpu-cloud", "lab-7")
+SITE: Final = DocumentSite("gpu-cloud", "lab-7")
 TENANTS: Final = [Tenancy(0x10, "alpha", "blue"), Tenancy(0x11, "beta"), Tenancy(0x12, "gamma")]
 
 

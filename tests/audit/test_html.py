@@ -15,7 +15,7 @@ from ibkeys.audit.formats.html import FIRST, MOST, render_html
 from ibkeys.audit.formats.matrix_page import render_matrix
 from ibkeys.audit.formats.page import render_page
 from ibkeys.audit.formats.report_pages import MOST as MOST_LINES
-from ibkeys.audit.formats.report_pages import Table, Text, render_text
+from ibkeys.audit.formats.report_pages import ReportTable, Text, render_text
 from ibkeys.audit.pictures.columns import lay_out
 from ibkeys.audit.pictures.fabric_map import fabric_map
 from ibkeys.errors import UsageError
@@ -52,7 +52,7 @@ PAGES = {
     "matrix": matrix_page,
     "index": lambda: render_text(Text(NASTY, NASTY, [NASTY], {NASTY: NASTY}), links=[("audit.html", NASTY, NASTY)]),
     "tables": lambda: render_text(
-        Text(NASTY, NASTY, [NASTY], {NASTY: NASTY}), [Table(NASTY, [NASTY], [[NASTY]], NASTY)], version=NASTY
+        Text(NASTY, NASTY, [NASTY], {NASTY: NASTY}), [ReportTable(NASTY, [NASTY], [[NASTY]], NASTY)], version=NASTY
     ),
 }
 
@@ -241,7 +241,7 @@ def test_without_partitions_there_is_no_picture() -> None:
 
 def test_lines_of_a_table_beyond_what_a_page_is_for_are_counted_with_where_they_are() -> None:
     lines = [[f"line {n}"] for n in range(MOST_LINES + 2)]
-    page = render_text(Text("a", "b", [], {}), [Table("c", ["d"], lines, "ibkeys diff has them all")])
+    page = render_text(Text("a", "b", [], {}), [ReportTable("c", ["d"], lines, "ibkeys diff has them all")])
     assert "And 2 more lines: ibkeys diff has them all" in page
     assert page.count('<td data-title="d">') == MOST_LINES
 

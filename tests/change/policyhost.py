@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.sm.hosts import MadeUpHost
+from tests.managers.hosts import MadeUpHost
 
 
 def host(*arguments: str) -> MadeUpHost:

@@ -12,8 +12,8 @@ from ibkeys.change.edits import PKeyBlockEdit
 from ibkeys.change.engine import Engine, EngineHooks
 from ibkeys.change.engine.port_steps import PortSteps
 from ibkeys.change.pending_set import PendingSet, SetProof
-from ibkeys.change.target import Target
-from ibkeys.change.writer import Writer
+from ibkeys.change.target import PortTarget
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.client.smp import SmpClient, Task
 from ibkeys.errors import MadStatusError, NoReply, NotStored, StoreError
 from ibkeys.keys.key_setting import KeySetting
@@ -23,7 +23,7 @@ from ibkeys.mad.const import Method
 from ibkeys.mkeys.key_edit import KeyEdit
 from ibkeys.scripting import Fabric
 from ibkeys.sim.subnet import Subnet
-from ibkeys.store.journal import Operation
+from ibkeys.store.journal import RunningOperation
 from ibkeys.umad.port import Outgoing
 from tests.fabricsim import subnet, tool, writer
 from tests.fattree import fat_tree
@@ -60,7 +60,7 @@ def adding(fabric: Fabric, *ports: Any) -> list[PendingSet]:
         handle = fabric.handle(port)
         handle.read_port_info()
         table = {index: key for index, key in enumerate(handle.read_p_keys()) if key.is_valid}
-        found.append(PendingSet(PKeyBlockEdit(Target.of(handle), 0, table, {5: NEW})))
+        found.append(PendingSet(PKeyBlockEdit(PortTarget.of(handle), 0, table, {5: NEW})))
     return found
 
 
@@ -70,7 +70,7 @@ class Bench:
     def __init__(self, net: Subnet, **options: Any) -> None:
         self.net = net
         self.fabric = tool(net, **options)
-        self.writer: Writer = writer(self.fabric)
+        self.writer: ChangeWriter = writer(self.fabric)
         self.found = self.fabric.sweep()
         self.heard = Heard()
 
@@ -82,7 +82,7 @@ class Bench:
         node = next(node for node in self.found.nodes if node.description == description)
         return [port for port in node.ports.values() if port.num]
 
-    def run(self, sets: Sequence[PendingSet], **options: Any) -> Operation:
+    def run(self, sets: Sequence[PendingSet], **options: Any) -> RunningOperation:
         with self.writer.journaled() as operation:
             Engine(self.writer, operation, self.heard, **options).make(sets)
         return operation
@@ -248,7 +248,7 @@ def test_a_refused_set_is_told_when_the_run_stops_before_its_other_form() -> Non
     bench = Bench(Subnet.from_text(fat_tree(2, 3, 1), links="initialize"))
     handle = bench.fabric.handle(bench.hosts[1])
     shown = handle.read_port_info()
-    edit = TookNothing(Target.of(handle), shown, KeySetting(NO_MKEY, 0, 0), KeySetting(NO_MKEY, 0, 30))
+    edit = TookNothing(PortTarget.of(handle), shown, KeySetting(NO_MKEY, 0, 0), KeySetting(NO_MKEY, 0, 30))
     pending = [PendingSet(edit)]
     bench.heard = StoppingAtRefusal(pending)
     with pytest.raises(KeyboardInterrupt):
@@ -293,11 +293,11 @@ def test_a_port_that_cannot_be_asked_again_after_its_set_keeps_the_error_as_it_i
     bench = Bench(subnet("two-switch"))
     handle = bench.fabric.handle(bench.hosts[1])
     shown = handle.read_port_info()
-    pending = [PendingSet(Lost(Target.of(handle), shown, KeySetting(NO_MKEY, 0, 0), KeySetting(NO_MKEY, 0, 30)))]
+    pending = [PendingSet(Lost(PortTarget.of(handle), shown, KeySetting(NO_MKEY, 0, 0), KeySetting(NO_MKEY, 0, 30)))]
     moved = MadStatusError("another port answers", 0x1C).explained("a cable was moved")
     seen = count()
 
-    def look(self: PortSteps, target: Target) -> Task:
+    def look(self: PortSteps, target: PortTarget) -> Task:
         yield from ()
         if next(seen):
             raise moved

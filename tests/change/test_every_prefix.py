@@ -21,27 +21,27 @@ from hypothesis import strategies as st
 from ibkeys.apply.opensm.course import parsed
 from ibkeys.apply.opensm.policy_files import steps_back
 from ibkeys.errors import Refused
-from ibkeys.host.opensm_options import read_options
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.keys.pkey import DEFAULT_LIMITED, PKey
 from ibkeys.mad.const import Method
-from ibkeys.mkeys.opensm.course import Keys, KeyStep, course
-from ibkeys.mkeys.opensm.managers import KEY_LINES, setting_of
+from ibkeys.managers.opensm.options_file import read_options
+from ibkeys.mkeys.opensm.course import KeyStep, RunKeys, course
+from ibkeys.mkeys.opensm.fit_managers import KEY_LINES, setting_of
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.way_back import is_raised, lower_level, refuse_mixed_keys, turn_back
 from ibkeys.mkeys.opensm.wire import key_to_ask_with
 from ibkeys.mkeys.rollout.going_back import plan_return
 from ibkeys.mkeys.rollout.rest import plan_rest
 from ibkeys.partitions.membership import resolve
-from ibkeys.partitions.opensm_tables import Entries, LeafPort, packed, place_leaf
+from ibkeys.partitions.opensm_tables import Entries, LeafTable, packed, place_leaf
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.plan.courses import WaitCycle
 from ibkeys.plan.model import SmOptions, tables_by_guid
 from ibkeys.plan.sm_policies import policies_between
-from ibkeys.sim.nodes import Node
+from ibkeys.sim.nodes import SimNode
 from ibkeys.store.journal.runs import RunOptions
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.opensm import parse_m_keys
 from tests.change.restarting import OnDisk, Standby, Tree, World, answer, restarted
 from tests.fabricsim import tool
@@ -151,7 +151,7 @@ def begin(tree: Tree, now: KeySetting, wanted: KeySetting, is_open: bool, stands
     """Return a run that has not begun, and a subnet that its OpenSM manages."""
     files = OnDisk(now, (now.key,) * len(tree))
     standby = Standby(files, now, now.key) if stands_by else None
-    return RunRecord(Keys(now, wanted), course(now, wanted, is_open), []), World((now,) * len(tree), files, standby)
+    return RunRecord(RunKeys(now, wanted), course(now, wanted, is_open), []), World((now,) * len(tree), files, standby)
 
 
 def last_of(moments: Moments, tree: Tree) -> World:
@@ -222,14 +222,14 @@ LEVEL_1, NEW_KEY, LEVEL_2 = course(CLOSED, KeySetting(B, 2, 60))
 )
 def test_a_wrong_order_is_found(now: KeySetting, steps: list[KeyStep]) -> None:
     _, world = begin((None, 0, 1, 1), now, now, False, True)
-    record = RunRecord(Keys(now, KeySetting(B, 2, 60)), steps, [])
+    record = RunRecord(RunKeys(now, KeySetting(B, 2, 60)), steps, [])
     with pytest.raises(AssertionError):
         last_of(way_of_keys(record, world), (None, 0, 1, 1))
 
 
 def tree_of(opensm: MadeUpOpensm) -> tuple[Tree, list[int]]:
     """Return how the SM's port leads to the others, and the port GUIDs in that order."""
-    start: Node = opensm.net.nodes[0]
+    start: SimNode = opensm.net.nodes[0]
     [port] = start.end_ports
     found, behind, todo = {port.guid: 0}, list[int | None]([None]), [start]
     for node in todo:
@@ -434,7 +434,7 @@ def test_partitions_through_opensm(
 def moments_of_leaf(end: Entries, leaf: Entries, enforces: bool, said: str) -> Iterator[frozenset[PKey]]:
     """Yield what passes of an end port while an OpenSM with *said* as part_enforce goes over its leaf port: first it
     copies the table there, then it lets it enforce (opensm osm_pkey_mgr.c; observed)."""
-    copied = place_leaf(leaf, end, 64) if said != "off" else LeafPort({**leaf}, False)
+    copied = place_leaf(leaf, end, 64) if said != "off" else LeafTable({**leaf}, False)
     for table, is_on in ((leaf, enforces), (copied.entries, enforces), (copied.entries, copied.enforces)):
         keys = frozenset(end.values())
         yield passing(keys, frozenset(table.values())) if is_on else keys

@@ -15,13 +15,13 @@ from ibkeys.change import host_locks
 from ibkeys.change.clock import Clock
 from ibkeys.change.consent import Consent
 from ibkeys.change.host_locks import HELD, OWN_SECONDS, STALE, remove_left_locks, take_host_locks
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import FileError, HostNotReached, Refused, UsageError
 from ibkeys.host.host_lock import FoundLock, find_lock, lock_file
 from ibkeys.host.lock_holder import LockHolder
-from ibkeys.sm.machines.machine import Machine
-from ibkeys.sm.machines.this_host import THIS
-from ibkeys.sm.site import Reached, Running
+from ibkeys.managers.machines.machine import Machine
+from ibkeys.managers.machines.this_host import THIS
+from ibkeys.managers.site import ReachedHost, Running
 from ibkeys.store.journal import Journal
 from ibkeys.store.origin import this_process
 from tests.fabricsim import subnet, tool
@@ -36,14 +36,14 @@ def conf(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def writer(tmp_path: Path) -> Callable[..., AbstractContextManager[Writer]]:
+def writer(tmp_path: Path) -> Callable[..., AbstractContextManager[ChangeWriter]]:
     """Make a changing command of an administrator, whose stores are in a folder of his name."""
 
-    def make(name: str, *overrides: str, dry_run: bool = False) -> Writer:
+    def make(name: str, *overrides: str, dry_run: bool = False) -> ChangeWriter:
         (tmp_path / name).mkdir(exist_ok=True)
         stores: Any = {"keystore": tmp_path / name / "keys.db", "journal": tmp_path / name / "journal.db"}
         fabric = tool(subnet("two-switch"), "node03 mlx4_0", **stores)
-        return Writer(fabric, "mkey-rotate", Consent(overrides=frozenset(overrides)), dry_run)
+        return ChangeWriter(fabric, "mkey-rotate", Consent(overrides=frozenset(overrides)), dry_run)
 
     return make
 
@@ -75,7 +75,7 @@ class Noting:
             raise self.ends
 
 
-def lock_and_fail(writer: Writer, opensms: list[Running], error: BaseException) -> None:
+def lock_and_fail(writer: ChangeWriter, opensms: list[Running], error: BaseException) -> None:
     with writer:
         take_host_locks(writer, opensms)
         raise error
@@ -249,14 +249,14 @@ def test_a_lock_that_cannot_be_removed_is_a_warning_and_no_error(writer: Any, co
     assert host.order == ["take sm2", "release sm2"] * 2
 
 
-def left_by(writer: Writer, conf: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Journal:
+def left_by(writer: ChangeWriter, conf: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Journal:
     """Leave the lock of a killed command beside *conf*, whose OpenSM is the only one of all hosts; return its
     journal."""
     with writer:
         lock_file(conf).write_bytes(writer.lock_holder.line())
     report: Any = SimpleNamespace(instances=[running(conf).instance], error="")
     monkeypatch.setattr(host_locks, "look_at_host", lambda *given: report)
-    monkeypatch.setattr(host_locks, "reach", lambda enter, hosts: [Reached(hosts[0], machine)])
+    monkeypatch.setattr(host_locks, "reach", lambda enter, hosts: [ReachedHost(hosts[0], machine)])
     return Journal(writer.fabric.stores.journal)
 
 
@@ -295,7 +295,7 @@ def test_one_of_somebody_else_and_one_that_is_held_stay(
 
 
 def test_where_nobody_can_look_it_is_said(writer: Any, conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(enter: object, hosts: object) -> list[Reached]:
+    def fail(enter: object, hosts: object) -> list[ReachedHost]:
         raise HostNotReached("no answer", "node05")
 
     with left_by(writer("anna"), conf, THIS, monkeypatch) as journal:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.change.pkeys import plan_add
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import Refused
 from ibkeys.keys.pkey import PKey
 from ibkeys.mkeys.rollout.new_keys import plan_run
@@ -32,7 +32,7 @@ def keyed(site: Site, seen: list[tuple[str, int, bytes]]) -> list[str]:
 
 @pytest.mark.parametrize("sweeps", [False, True])
 def test_a_cable_swapped_at_the_prompt_gets_no_key(site: Site, sweeps: bool) -> None:
-    with site.open() as fabric, Writer(fabric, "test") as writer:
+    with site.open() as fabric, ChangeWriter(fabric, "test") as writer:
         plan = plan_add(writer, fabric.find_port(site.net.port(HOST, 1).lid), [PKey(0x8010)])
         site.swap(HOST, OTHER)
         if sweeps:
@@ -47,7 +47,7 @@ def test_a_cable_swapped_at_the_prompt_gets_no_key(site: Site, sweeps: bool) -> 
 
 
 def test_without_a_move_the_change_is_made(site: Site) -> None:
-    with site.open() as fabric, Writer(fabric, "test") as writer:
+    with site.open() as fabric, ChangeWriter(fabric, "test") as writer:
         plan = plan_add(writer, fabric.find_port(site.net.port(HOST, 1).lid), [PKey(0x8010)])
         writer.apply(plan)
     assert 0x8010 in site.net.port(HOST, 1).p_keys
@@ -62,7 +62,7 @@ def test_a_run_over_the_fabric_does_not_begin_over_a_cable_that_moved(tmp_path: 
             port.m_key = port.protect_bits = 0
         site.stores = {"keystore": tmp_path / "new.db", "journal": tmp_path / "new-journal.db"}
     results: list[PortResult] = []
-    with site.open() as fabric, Writer(fabric, "test") as writer:
+    with site.open() as fabric, ChangeWriter(fabric, "test") as writer:
         run = plan_run(writer, "mkey-rotate" if keys_known else "mkey-deploy", RunOptions(protect=2, lease=60))
         before = {port.guid: port.m_key for port in site.ports()}
         site.swap(HOST, OTHER)
@@ -85,7 +85,7 @@ def test_a_link_that_moves_in_the_middle_of_a_run_fails_its_port_alone(site: Sit
             site.sm_sweeps()
             site.net.advance(2)
 
-    with site.open() as fabric, Writer(fabric, "test") as writer:
+    with site.open() as fabric, ChangeWriter(fabric, "test") as writer:
         run = plan_run(writer, "mkey-rotate", RunOptions(protect=2, lease=60, at_once=1))
         places = [job.port.node.description for job in run.jobs]
         keys = {job.wanted.key.reveal().to_bytes(8): job.port.node.description for job in run.jobs}

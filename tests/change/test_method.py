@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis.strategies import booleans, builds, lists, none, sampled_from, text
 
 from ibkeys.change.choosing import refuse_other_choice
-from ibkeys.change.method import METHOD, STATES, Choice, Facts, SmFact, choose
+from ibkeys.change.method import METHOD, STATES, MethodChoice, SmFact, SubnetFacts, choose
 from ibkeys.errors import Refused
 from ibkeys.mad.const import SM_STATE_NAMES
 
@@ -20,32 +20,35 @@ STANDBY = SmFact("'sm2' port 1", "standby", hosts=("",))
 THEIRS = SmFact("'sm3' port 1", "master")
 FACTS = {
     "a host cannot be examined": [
-        Facts(unreached=("host sm2: no route",)),
-        Facts((MASTER,), ("OpenSM 1",), ("host sm2: no route",)),
+        SubnetFacts(unreached=("host sm2: no route",)),
+        SubnetFacts((MASTER,), ("OpenSM 1",), ("host sm2: no route",)),
     ],
-    "two SMs are master": [Facts((MASTER, THEIRS), ("OpenSM 1",))],
+    "two SMs are master": [SubnetFacts((MASTER, THEIRS), ("OpenSM 1",))],
     "an SM is discovering: it starts, or a failover is under way": [
-        Facts((SmFact("'sm1' port 1", "discovering", hosts=("",)),), ("OpenSM 1",)),
-        Facts((MASTER, SmFact("'sm2' port 1", "discovering")), ("OpenSM 1",)),
+        SubnetFacts((SmFact("'sm1' port 1", "discovering", hosts=("",)),), ("OpenSM 1",)),
+        SubnetFacts((MASTER, SmFact("'sm2' port 1", "discovering")), ("OpenSM 1",)),
     ],
     "one master, and its OpenSM is found on several hosts": [
-        Facts((SmFact("'sm1' port 1", "master", hosts=("", "sm1")),), ("OpenSM 1", "OpenSM 1 on sm1")),
+        SubnetFacts((SmFact("'sm1' port 1", "master", hosts=("", "sm1")),), ("OpenSM 1", "OpenSM 1 on sm1")),
     ],
     "one master, an OpenSM on this host or on one that was named": [
-        Facts((MASTER,), ("OpenSM 1",)),
-        Facts((MASTER, STANDBY), ("OpenSM 1", "OpenSM 2")),
-        Facts((MASTER, SmFact("'sm2' port 1", None)), ("OpenSM 1",)),
-        Facts((SmFact("'sm1' port 1", "master", hosts=("sm1",)),), ("OpenSM 1 on sm1",)),
+        SubnetFacts((MASTER,), ("OpenSM 1",)),
+        SubnetFacts((MASTER, STANDBY), ("OpenSM 1", "OpenSM 2")),
+        SubnetFacts((MASTER, SmFact("'sm2' port 1", None)), ("OpenSM 1",)),
+        SubnetFacts((SmFact("'sm1' port 1", "master", hosts=("sm1",)),), ("OpenSM 1 on sm1",)),
     ],
-    "one master, on no host that was named": [Facts((THEIRS,)), Facts((THEIRS, STANDBY), ("OpenSM 2",))],
-    "no master, and a standby": [Facts((STANDBY,), ("OpenSM 2",)), Facts((SmFact("'sm3' port 1", "standby"),))],
+    "one master, on no host that was named": [SubnetFacts((THEIRS,)), SubnetFacts((THEIRS, STANDBY), ("OpenSM 2",))],
+    "no master, and a standby": [
+        SubnetFacts((STANDBY,), ("OpenSM 2",)),
+        SubnetFacts((SmFact("'sm3' port 1", "standby"),)),
+    ],
     "no master, and another SM, or one that does not answer": [
-        Facts((SmFact("'sm1' port 1", None),)),
-        Facts((SmFact("'sm1' port 1", "not active"),)),
-        Facts((SmFact("'sm1' port 1", "state 9", is_sm=False),)),
+        SubnetFacts((SmFact("'sm1' port 1", None),)),
+        SubnetFacts((SmFact("'sm1' port 1", "not active"),)),
+        SubnetFacts((SmFact("'sm1' port 1", "state 9", is_sm=False),)),
     ],
-    "no SM on the fabric, and an OpenSM runs on a host": [Facts(opensms=("OpenSM 1",))],
-    "no SM": [Facts(), Facts((SmFact("'sm1' port 1", "not active", is_sm=False),))],
+    "no SM on the fabric, and an OpenSM runs on a host": [SubnetFacts(opensms=("OpenSM 1",))],
+    "no SM": [SubnetFacts(), SubnetFacts((SmFact("'sm1' port 1", "not active", is_sm=False),))],
 }
 ROWS = [(words, facts) for words, several in FACTS.items() for facts in several]
 SMS = builds(
@@ -54,7 +57,7 @@ SMS = builds(
 
 
 @pytest.mark.parametrize(("words", "facts"), ROWS, ids=[words for words, _ in ROWS])
-def test_each_state_has_its_method(words: str, facts: Facts) -> None:
+def test_each_state_has_its_method(words: str, facts: SubnetFacts) -> None:
     state = next(each for each in STATES if each.holds(facts))
     assert state.words == words
     choice = choose(facts)
@@ -79,7 +82,7 @@ def test_the_man_page_has_the_table() -> None:
 def test_nothing_is_sent_beside_anything_that_shows_a_subnet_manager(
     sms: tuple[SmFact, ...], opensms: tuple[str, ...], unreached: tuple[str, ...]
 ) -> None:
-    method = choose(Facts(sms, opensms, unreached)).method
+    method = choose(SubnetFacts(sms, opensms, unreached)).method
     if any(each.is_sm or each.state != "not active" for each in sms) or opensms or unreached:
         assert method != "direct"
     masters = [each for each in sms if each.state == "master"]
@@ -93,17 +96,17 @@ def test_nothing_is_sent_beside_anything_that_shows_a_subnet_manager(
 
 def test_what_is_not_chosen_says_what_was_found_and_what_to_type() -> None:
     with pytest.raises(Refused, match=r"SM at .sm3. port 1.*nothing was changed: give via=ThroughOpenSM") as error:
-        choose(Facts((THEIRS,))).require()
+        choose(SubnetFacts((THEIRS,))).require()
     assert error.value.interlock == METHOD
 
 
 def test_a_method_that_nobody_is_asked_about_is_named() -> None:
-    refused = choose(Facts((MASTER,))).refuse_untyped()
+    refused = choose(SubnetFacts((MASTER,))).refuse_untyped()
     assert (refused.interlock, "`--via opensm`" in str(refused)) == (METHOD, True)
 
 
 def test_another_method_than_the_planned_one_is_stale() -> None:
-    direct, none_chosen = choose(Facts()), choose(Facts((THEIRS,)))
+    direct, none_chosen = choose(SubnetFacts()), choose(SubnetFacts((THEIRS,)))
     refuse_other_choice(None, direct)
     refuse_other_choice("direct", direct)
     for planned, choice, interlock in (("opensm", direct, "stale"), ("opensm", none_chosen, METHOD)):
@@ -113,5 +116,5 @@ def test_another_method_than_the_planned_one_is_stale() -> None:
 
 
 def test_a_choice_is_its_method_in_words() -> None:
-    assert str(choose(Facts((MASTER,)))) == "through OpenSM (master 'sm1' port 1 on this host)"
-    assert str(Choice(None, "found", "advice")) == "none is chosen: found; advice"
+    assert str(choose(SubnetFacts((MASTER,)))) == "through OpenSM (master 'sm1' port 1 on this host)"
+    assert str(MethodChoice(None, "found", "advice")) == "none is chosen: found; advice"

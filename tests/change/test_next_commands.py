@@ -10,11 +10,11 @@ import click
 import pytest
 
 from ibkeys.change.next_commands import NextCommands, next_commands
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.cli import COMMANDS, main
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.set import plan_mkey_set
-from ibkeys.store.journal import Operation
+from ibkeys.store.journal import RunningOperation
 from tests.fabricsim import subnet, tool
 
 
@@ -55,15 +55,15 @@ def test_an_interrupted_change_of_a_key_names_no_undo(tmp_path: Path, monkeypatc
     stores = {"keystore": tmp_path / "keys.db", "journal": tmp_path / "journal.db"}
     with (
         tool(subnet("two-switch"), "node03 mlx4_0", **stores) as fabric,
-        Writer(fabric, "mkey-set") as changing,
+        ChangeWriter(fabric, "mkey-set") as changing,
     ):
         plan = plan_mkey_set(changing, fabric.find_port(2), MKey(0x5D1C93B7A2E4F608), 1, 60)
-        record = Operation.record_all
+        record = RunningOperation.record_all
 
-        def stop(operation: Operation, *images: Any, **more: Any) -> None:
+        def stop(operation: RunningOperation, *images: Any, **more: Any) -> None:
             record(operation, *images, **more)
             raise KeyboardInterrupt("by SIGINT")
 
-        monkeypatch.setattr(Operation, "record_all", stop)
+        monkeypatch.setattr(RunningOperation, "record_all", stop)
         with pytest.raises(KeyboardInterrupt, match=r"operation 1 .* is open: `ibkeys mkey-set` finishes it$"):
             changing.apply(plan)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ibkeys.change.open_operations import Target, to_end, to_resume, to_undo
+from ibkeys.change.open_operations import OperationTarget, to_end, to_resume, to_undo
 from ibkeys.errors import IbkeysError, StoreError, UsageError
 from ibkeys.store.journal import KEY_COMMANDS, Journal, OperationState
 from ibkeys.store.journal.runs import RunOptions, Runs
@@ -53,7 +53,7 @@ SM_KEYS, FAILED_SM_KEYS = interrupted("smkey-rotate"), interrupted("smkey-rotate
 FAILED_KEYS, DONE_KEYS = interrupted("mkey-rotate", state="failed"), interrupted("mkey-rotate", state="done")
 
 
-def outcome(find: Callable[[Journal, int | None], Target], *given: object) -> Found | type[IbkeysError]:
+def outcome(find: Callable[[Journal, int | None], OperationTarget], *given: object) -> Found | type[IbkeysError]:
     try:
         target = find(*given)
     except IbkeysError as error:

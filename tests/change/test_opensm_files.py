@@ -12,18 +12,18 @@ import pytest
 
 from ibkeys.change.opensm_files import OpensmFiles
 from ibkeys.errors import Refused
-from ibkeys.sm.files.opensm_file import NotSeenByOpensm, OpensmFile
-from ibkeys.sm.machines.this_host import THIS
-from ibkeys.sm.site import Running
-from ibkeys.store.journal import Journal, Operation
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.managers.files.opensm_file import NotSeenByOpensm, OpensmFile
+from ibkeys.managers.machines.this_host import THIS
+from ibkeys.managers.site import Running
+from ibkeys.store.journal import Journal, RunningOperation
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.origin import this_process
 
 BEFORE, AFTER = b"sweep_interval 10\n", b"sweep_interval 10\nm_key_lease_period 60\n"
 
 
 @pytest.fixture
-def operation(tmp_path: Path) -> Iterator[Operation]:
+def operation(tmp_path: Path) -> Iterator[RunningOperation]:
     with Journal(tmp_path / "journal.db") as journal, journal.operation("mkey-rotate", this_process()) as begun:
         yield begun
 
@@ -43,7 +43,9 @@ def opensms(files: list[OpensmFile], machine: Any = THIS) -> OpensmFiles:
     return OpensmFiles(writer, cast(Any, None), master, [], files, lambda: None, lambda: None, "type sm-repair")
 
 
-def test_where_one_opensm_does_not_see_its_new_file_all_are_restored(tmp_path: Path, operation: Operation) -> None:
+def test_where_one_opensm_does_not_see_its_new_file_all_are_restored(
+    tmp_path: Path, operation: RunningOperation
+) -> None:
     held = tmp_path / "held"
     held.write_bytes(BEFORE)
     first, second = tmp_path / "a.conf", tmp_path / "b.conf"
@@ -57,7 +59,7 @@ def test_where_one_opensm_does_not_see_its_new_file_all_are_restored(tmp_path: P
         file.verify("")
 
 
-def test_each_file_is_made_from_what_it_holds(tmp_path: Path, operation: Operation) -> None:
+def test_each_file_is_made_from_what_it_holds(tmp_path: Path, operation: RunningOperation) -> None:
     first, second = tmp_path / "a.conf", tmp_path / "b.conf"
     files = [options_file(first, first), options_file(second, second)]
     second.write_bytes(BEFORE + b"# theirs\n")

@@ -14,7 +14,7 @@ from ibkeys.fabric.snapshot_file import save_snapshot
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import PortInfo
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
 from tests.cli.conftest import run
 from tests.fabricsim import interlocks, set_p_key_capacity, subnet, tool, writer
@@ -28,17 +28,17 @@ def net() -> Subnet:
 
 
 @pytest.fixture
-def port(net: Subnet) -> Port:
+def port(net: Subnet) -> SimPort:
     """Port 1 of the router."""
     return net.port(ROUTER, 1)
 
 
-def bits(port: Port) -> tuple[int, int]:
+def bits(port: SimPort) -> tuple[int, int]:
     info = PortInfo(bytes(port.info))
     return info.partition_enforcement_inbound, info.partition_enforcement_outbound
 
 
-def test_a_table_is_written_and_read_back_as_on_a_channel_adapter(net: Subnet, port: Port) -> None:
+def test_a_table_is_written_and_read_back_as_on_a_channel_adapter(net: Subnet, port: SimPort) -> None:
     with tool(net) as fabric, writer(fabric) as w:
         handle = fabric.find_port(LID)
         w.apply(plan_add(w, handle, [PKey(0x8010)]))
@@ -48,13 +48,13 @@ def test_a_table_is_written_and_read_back_as_on_a_channel_adapter(net: Subnet, p
     assert net.port(ROUTER, 2).p_keys[1] == 0, "each port has a table of its own"
 
 
-def test_a_router_whose_capacity_is_0_says_what_cannot_be(net: Subnet, port: Port) -> None:
+def test_a_router_whose_capacity_is_0_says_what_cannot_be(net: Subnet, port: SimPort) -> None:
     set_p_key_capacity(port.node, partition_cap=0)
     with tool(net) as fabric, writer(fabric) as w, pytest.raises(ImpossibleValue, match="PartitionCap 0"):
         plan_add(w, fabric.find_port(LID), [PKey(0x8010)])
 
 
-def test_enforcement_is_changed_where_a_port_shows_it(net: Subnet, port: Port) -> None:
+def test_enforcement_is_changed_where_a_port_shows_it(net: Subnet, port: SimPort) -> None:
     PortInfo.partition_enforcement_inbound.patch(port.info, 1)
     with tool(net) as fabric, writer(fabric) as w:
         handle = fabric.find_port(LID)
@@ -65,14 +65,14 @@ def test_enforcement_is_changed_where_a_port_shows_it(net: Subnet, port: Port) -
         assert plan_enforce(w, handle, False, True).changes == []
 
 
-def test_a_port_that_shows_none_is_not_tried(net: Subnet, port: Port) -> None:
+def test_a_port_that_shows_none_is_not_tried(net: Subnet, port: SimPort) -> None:
     with tool(net) as fabric, writer(fabric) as w:
         with pytest.raises(UsageError, match="no other field says whether a router can enforce"):
             plan_enforce(w, fabric.find_port(LID), True, None)
         assert bits(port) == (0, 0)
 
 
-def test_a_table_without_the_default_partition_sets_off_the_interlock(net: Subnet, port: Port) -> None:
+def test_a_table_without_the_default_partition_sets_off_the_interlock(net: Subnet, port: SimPort) -> None:
     PortInfo.partition_enforcement_inbound.patch(port.info, 1)
     with tool(net) as fabric, writer(fabric) as w:
         assert interlocks(plan_enforce(w, fabric.find_port(LID), None, True)) == set()
@@ -82,7 +82,7 @@ def test_a_table_without_the_default_partition_sets_off_the_interlock(net: Subne
         assert interlocks(plan_enforce(w, fabric.find_port(LID), False, None)) == set()
 
 
-def test_enforcement_lists_a_router_port_where_it_enforces(net: Subnet, port: Port, tmp_path: Path) -> None:
+def test_enforcement_lists_a_router_port_where_it_enforces(net: Subnet, port: SimPort, tmp_path: Path) -> None:
     PortInfo.partition_enforcement_outbound.patch(port.info, 1)
     with tool(net) as fabric:
         save_snapshot(tmp_path / "s.db", take_snapshot(fabric, Fingerprints.generate()))

@@ -10,9 +10,9 @@ import pytest
 
 from ibkeys.change.clock import Clock
 from ibkeys.change.course import Course
-from ibkeys.change.runner import Runner, Seen, Step, Verdict
+from ibkeys.change.runner import PortReadings, Runner, Step, Verdict
 from ibkeys.errors import IbkeysError, NotStored, Refused
-from ibkeys.store.journal import FileEntry, FileImage, Image, Journal, Operation
+from ibkeys.store.journal import FileEntry, FileImage, Image, Journal, RunningOperation
 from ibkeys.store.origin import this_process
 
 WAIT = 5.0
@@ -20,10 +20,10 @@ IMAGE = Image(1, 2, "node01", "ca", 1, 3, "PortInfo", 1, bytes(64), bytes(64))
 PATH = "/etc/opensm/opensm.conf"
 
 
-Judge = Callable[[Seen[int]], Verdict]
+Judge = Callable[[PortReadings[int]], Verdict]
 
 
-def proven(found: Seen[int]) -> Verdict:
+def proven(found: PortReadings[int]) -> Verdict:
     return Verdict(is_proven=True)
 
 
@@ -45,7 +45,7 @@ class MadeUp:
     def verify(self) -> None:
         self.story.append("verify")
 
-    def write(self, contents: str, operation: Operation) -> list[FileEntry]:
+    def write(self, contents: str, operation: RunningOperation) -> list[FileEntry]:
         self.story.append(f"write {contents}")
         if self.refusal is not None:
             raise self.refusal
@@ -54,26 +54,26 @@ class MadeUp:
     def tell(self) -> None:
         self.story.append("tell")
 
-    def look(self) -> Seen[int]:
+    def look(self) -> PortReadings[int]:
         self.story.append("look")
         wrong = self.shown.pop(0) if len(self.shown) > 1 else self.shown[0]
-        return Seen(dict.fromkeys(range(wrong), "wrong"))
+        return PortReadings(dict.fromkeys(range(wrong), "wrong"))
 
-    def begin_again(self, found: Seen[int]) -> None:
+    def begin_again(self, found: PortReadings[int]) -> None:
         self.story.append(f"again after {found.left}")
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
 
-    def runner(self, operation: Operation) -> Runner:
+    def runner(self, operation: RunningOperation) -> Runner:
         return Runner(operation, Clock(lambda: self.now, self.sleep), WAIT)
 
-    def make(self, operation: Operation, *, has_news: bool = True, judge: Judge = proven) -> Seen[int]:
+    def make(self, operation: RunningOperation, *, has_news: bool = True, judge: Judge = proven) -> PortReadings[int]:
         found = self.runner(operation).make("it", Step("a step", self, "it", self, [IMAGE], has_news, judge)).found
-        assert isinstance(found, Seen)
+        assert isinstance(found, PortReadings)
         return found
 
-    def step(self, name: str) -> Step[str, Seen[int]] | None:
+    def step(self, name: str) -> Step[str, PortReadings[int]] | None:
         return None if name == "nothing" else Step(name, self, name, self, [IMAGE])
 
 
@@ -81,36 +81,36 @@ class Left(IbkeysError):
     """What stops a step where it is."""
 
 
-def leave(found: Seen[int]) -> Verdict:
+def leave(found: PortReadings[int]) -> Verdict:
     raise Left("stopped")
 
 
 @pytest.fixture
-def operation(tmp_path: Path) -> Iterator[Operation]:
+def operation(tmp_path: Path) -> Iterator[RunningOperation]:
     with Journal(tmp_path / "journal.db") as journal, journal.operation("apply", this_process()) as begun:
         yield begun
 
 
-def statuses(operation: Operation) -> tuple[list[str], list[str]]:
+def statuses(operation: RunningOperation) -> tuple[list[str], list[str]]:
     """Return what the journal says of the ports, and of the files."""
     assert operation.id is not None
     ports, files = operation.journal.entries(operation.id), operation.journal.files(operation.id)
     return [each.status for each in ports], [each.status for each in files]
 
 
-def steps(operation: Operation) -> list[tuple[str, str]]:
+def steps(operation: RunningOperation) -> list[tuple[str, str]]:
     """Return the steps in the journal, and how they ended."""
     assert operation.id is not None
     return [(each.name, each.status) for each in operation.journal.steps(operation.id)]
 
 
-def test_a_step_is_verified_written_told_and_looked_at(operation: Operation) -> None:
+def test_a_step_is_verified_written_told_and_looked_at(operation: RunningOperation) -> None:
     kind = MadeUp(shown=[2, 1, 0])
     assert kind.make(operation).left == 0
     assert kind.story == ["verify", "write it", "tell", "look", "look", "look"]
 
 
-def test_what_stops_a_step_leaves_it_as_begun(operation: Operation) -> None:
+def test_what_stops_a_step_leaves_it_as_begun(operation: RunningOperation) -> None:
     with pytest.raises(Left):
         MadeUp().make(operation, judge=leave)
     assert statuses(operation) == (["pending"], ["pending"])
@@ -118,7 +118,7 @@ def test_what_stops_a_step_leaves_it_as_begun(operation: Operation) -> None:
 
 @pytest.mark.parametrize(("tells_again", "told"), [(True, 2), (False, 1)])
 def test_where_nothing_comes_nearer_it_is_told_once_more_if_that_does_no_harm(
-    operation: Operation, tells_again: bool, told: int
+    operation: RunningOperation, tells_again: bool, told: int
 ) -> None:
     kind = MadeUp(tells_again, [3])
     assert kind.make(operation).left == 3
@@ -129,14 +129,14 @@ def test_where_nothing_comes_nearer_it_is_told_once_more_if_that_does_no_harm(
 
 @pytest.mark.parametrize(("writes", "has_news", "told"), [(True, False, 1), (False, True, 1), (False, False, 0)])
 def test_it_is_told_where_there_is_something_to_read(
-    operation: Operation, writes: bool, has_news: bool, told: int
+    operation: RunningOperation, writes: bool, has_news: bool, told: int
 ) -> None:
     kind = MadeUp(writes=writes)
     kind.make(operation, has_news=has_news)
     assert kind.story.count("tell") == told
 
 
-def test_without_news_it_is_told_where_something_is_wrong_all_the_same(operation: Operation) -> None:
+def test_without_news_it_is_told_where_something_is_wrong_all_the_same(operation: RunningOperation) -> None:
     kind = MadeUp(shown=[1], writes=False)
     kind.make(operation, has_news=False)
     assert kind.story.count("tell") == 1
@@ -144,7 +144,7 @@ def test_without_news_it_is_told_where_something_is_wrong_all_the_same(operation
 
 @pytest.mark.parametrize(("error", "status"), [(NotStored("not taken"), "failed"), (Refused("no", "stale"), "pending")])
 def test_what_is_certain_not_to_be_taken_has_failed_at_the_ports(
-    operation: Operation, error: Exception, status: str
+    operation: RunningOperation, error: Exception, status: str
 ) -> None:
     kind = MadeUp(refusal=error)
     with pytest.raises(type(error)):
@@ -155,7 +155,7 @@ def test_what_is_certain_not_to_be_taken_has_failed_at_the_ports(
 
 
 def test_where_the_manager_is_another_nothing_is_recorded(
-    operation: Operation, monkeypatch: pytest.MonkeyPatch
+    operation: RunningOperation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(kind: MadeUp) -> None:
         raise Refused("another process", "stale")
@@ -166,7 +166,7 @@ def test_where_the_manager_is_another_nothing_is_recorded(
     assert operation.id is None
 
 
-def test_each_step_is_listed_and_the_last_one_is_the_one_under_way(operation: Operation) -> None:
+def test_each_step_is_listed_and_the_last_one_is_the_one_under_way(operation: RunningOperation) -> None:
     MadeUp().make(operation)
     with pytest.raises(Left):
         MadeUp().make(operation, judge=leave)
@@ -174,7 +174,7 @@ def test_each_step_is_listed_and_the_last_one_is_the_one_under_way(operation: Op
     assert [each.step for each in operation.journal.list_operations()] == ["a step"]
 
 
-def test_a_step_is_on_disk_with_the_first_file_where_nothing_else_is_recorded(operation: Operation) -> None:
+def test_a_step_is_on_disk_with_the_first_file_where_nothing_else_is_recorded(operation: RunningOperation) -> None:
     kind = MadeUp()
     with pytest.raises(Left):
         kind.runner(operation).make("it", Step("files only", kind, "it", kind, judge=leave))
@@ -191,14 +191,14 @@ def test_a_step_is_on_disk_with_the_first_file_where_nothing_else_is_recorded(op
     ],
 )
 def test_the_journal_says_how_a_step_ended(
-    operation: Operation, is_proven: bool, files_stay: bool, ports: str, files: str
+    operation: RunningOperation, is_proven: bool, files_stay: bool, ports: str, files: str
 ) -> None:
     MadeUp().make(operation, judge=lambda found: Verdict(is_proven, files_stay=files_stay))
     assert statuses(operation) == ([ports], [files])
     assert steps(operation) == [("a step", ports)]
 
 
-def test_what_came_out_otherwise_is_in_the_journal_of_a_step_that_is_proven(operation: Operation) -> None:
+def test_what_came_out_otherwise_is_in_the_journal_of_a_step_that_is_proven(operation: RunningOperation) -> None:
     MadeUp().make(operation, judge=lambda found: Verdict(is_proven=True, images=[replace(IMAGE, attribute_modifier=2)]))
     assert statuses(operation) == (["done", "done"], ["done"])
 
@@ -206,24 +206,26 @@ def test_what_came_out_otherwise_is_in_the_journal_of_a_step_that_is_proven(oper
 # --- the steps of a course -------------------------------------------------------------------------------------------
 
 
-def test_the_steps_are_made_in_order_and_what_there_is_nothing_to_do_for_is_passed_over(operation: Operation) -> None:
+def test_the_steps_are_made_in_order_and_what_there_is_nothing_to_do_for_is_passed_over(
+    operation: RunningOperation,
+) -> None:
     kind = MadeUp()
     ended = kind.runner(operation).run(Course(["one", "nothing", "two"]), kind.step)
     assert [(each.step, each.is_proven) for each in ended] == [("one", True), ("nothing", True), ("two", True)]
     assert steps(operation) == [("one", "done"), ("two", "done")]
 
 
-def test_none_is_made_after_one_that_is_not_proven(operation: Operation) -> None:
+def test_none_is_made_after_one_that_is_not_proven(operation: RunningOperation) -> None:
     kind = MadeUp(shown=[1])
     ended = kind.runner(operation).run(Course(["one", "two"]), kind.step)
     assert [(each.step, each.is_proven, each.error) for each in ended] == [("one", False, None)]
     assert steps(operation) == [("one", "failed")]
 
 
-def test_what_stops_it_is_raised_when_the_way_back_is_made(operation: Operation) -> None:
+def test_what_stops_it_is_raised_when_the_way_back_is_made(operation: RunningOperation) -> None:
     kind = MadeUp()
 
-    def step(name: str) -> Step[str, Seen[int]]:
+    def step(name: str) -> Step[str, PortReadings[int]]:
         return Step(name, kind, name, kind, judge=leave if name == "two" else proven)
 
     with pytest.raises(Left):
@@ -231,20 +233,20 @@ def test_what_stops_it_is_raised_when_the_way_back_is_made(operation: Operation)
     assert steps(operation) == [("one", "done"), ("two", "failed"), ("back", "done")]
 
 
-def test_an_error_with_which_a_step_ends_stops_the_course_when_the_journal_has_it(operation: Operation) -> None:
+def test_an_error_with_which_a_step_ends_stops_the_course_when_the_journal_has_it(operation: RunningOperation) -> None:
     kind, error = MadeUp(), Refused("a newcomer", "stale")
 
-    def step(name: str) -> Step[str, Seen[int]]:
+    def step(name: str) -> Step[str, PortReadings[int]]:
         return Step(name, kind, name, kind, judge=lambda found: Verdict(is_proven=True, error=error))
 
     assert [each.error for each in kind.runner(operation).follow(Course(["one", "two"]), step)] == [error]
     assert steps(operation) == [("one", "done")]
 
 
-def test_an_interrupt_stops_it_where_it_is_and_nothing_goes_back(operation: Operation) -> None:
+def test_an_interrupt_stops_it_where_it_is_and_nothing_goes_back(operation: RunningOperation) -> None:
     kind = MadeUp()
 
-    def stop(found: Seen[int]) -> Verdict:
+    def stop(found: PortReadings[int]) -> Verdict:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -14,7 +14,7 @@ from ibkeys.change import through_sm
 from ibkeys.change.consent import Consent
 from ibkeys.change.through_sm import sms_for
 from ibkeys.errors import Refused
-from ibkeys.host.opensm_options import read_options
+from ibkeys.managers.opensm.options_file import read_options
 
 UNKNOWN = "m_key 0x5\nar_sl_mask 0xff\n0x1122334455667788 x\nabadcafe\n"
 
@@ -74,6 +74,6 @@ def test_there_is_no_other_way_to_the_master() -> None:
     found = {
         str(path.relative_to(package))
         for path in package.rglob("*.py")
-        if re.search(r"ibkeys\.sm\.site import[^\n]*\bfind_sms\b", path.read_text())
+        if re.search(r"ibkeys\.managers\.site import[^\n]*\bfind_sms\b", path.read_text())
     }
     assert found == {"change/through_sm.py"}

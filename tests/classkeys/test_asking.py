@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ibkeys.classkeys.asking import Question
+from ibkeys.classkeys.asking import PortQuestion
 from ibkeys.classkeys.reading import NO_KEY_KNOWN, ClassKeyReading
 from ibkeys.keys.classkey import ClassKey
 from ibkeys.mad.classes.gmp import KEY_CLASS_OF, KEY_CLASSES, ClassName
@@ -179,7 +179,7 @@ def test_another_status_is_no_answer_about_the_key(net: Subnet) -> None:
     given(net, "cc", key=KEY)
     with tool(net) as fabric:
         port = fabric.sweep(p_keys=True).find_name(HOST)[0].ports[1]
-        (reading,) = fabric.ask_class_keys([Question(port, replace(KEY_CLASSES["cc"], class_version=3))])
+        (reading,) = fabric.ask_class_keys([PortQuestion(port, replace(KEY_CLASSES["cc"], class_version=3))])
     assert reading.state == "refused"
     assert reading.info is None
 

@@ -14,7 +14,7 @@ from ibkeys.mkeys.sa_keys import SaKeys
 from ibkeys.scripting import Fabric
 from ibkeys.sim import routing
 from ibkeys.sim.agents.class_keys import place
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
 from tests.discovery.protecting import SWITCH_A, SWITCH_B
 from tests.discovery.routes import sides
@@ -34,16 +34,16 @@ def net() -> Subnet:
 
 
 @pytest.fixture
-def host(net: Subnet) -> Port:
+def host(net: Subnet) -> SimPort:
     return net.port(HOST, 1)
 
 
-def heard(net: Subnet) -> list[Port]:
+def heard(net: Subnet) -> list[SimPort]:
     """Return a list that gets each port at which `KEY` arrives from now on, whatever that port says of itself."""
-    reached: list[Port] = []
+    reached: list[SimPort] = []
     gmp = net.carrier.gmp
 
-    def listening(mad: bytes, origin: Port, dlid: int):  # type: ignore[no-untyped-def]
+    def listening(mad: bytes, origin: SimPort, dlid: int):  # type: ignore[no-untyped-def]
         if mad[1] in KEY_CLASS_OF and KEY.to_bytes(8) in mad:
             end = routing.hops(origin, dlid)[1]
             reached.extend([end] if end is not None else [])
@@ -53,7 +53,7 @@ def heard(net: Subnet) -> list[Port]:
     return reached
 
 
-def know(ring: KeyRing, victims: Iterable[Port]) -> KeyRing:
+def know(ring: KeyRing, victims: Iterable[SimPort]) -> KeyRing:
     """Let *ring* have a CC_Key of each of *victims*, and return it."""
     ring.class_keys = {"cc": {port.guid: ClassKey(KEY) for port in victims}}
     return ring
@@ -67,7 +67,7 @@ def ask_all(fabric: Fabric) -> dict[int, ClassKeyReading]:
     return {reading.port.lid or 0: reading for reading in readings}
 
 
-def look(net: Subnet, ring: KeyRing) -> tuple[dict[int, ClassKeyReading], list[Port]]:
+def look(net: Subnet, ring: KeyRing) -> tuple[dict[int, ClassKeyReading], list[SimPort]]:
     """Return what the ports of *net* say to a user with *ring*, and where the key arrived."""
     reached = heard(net)
     with tool(net, timeout=0.1) as fabric:
@@ -86,7 +86,7 @@ def refusal(net: Subnet, ring: KeyRing) -> str:
 
 
 @pytest.mark.parametrize("with_sm", [False, True])
-def test_at_its_known_place_a_port_gets_its_key(net: Subnet, host: Port, with_sm: bool) -> None:
+def test_at_its_known_place_a_port_gets_its_key(net: Subnet, host: SimPort, with_sm: bool) -> None:
     if with_sm:
         net.set_sm(net.nodes[0])
     place(host, OF, key=KEY, protect_bit=1)
@@ -95,7 +95,7 @@ def test_at_its_known_place_a_port_gets_its_key(net: Subnet, host: Port, with_sm
     assert set(reached) == {host}
 
 
-def test_without_a_known_place_a_port_gets_none_and_is_told_what_is_missing(net: Subnet, host: Port) -> None:
+def test_without_a_known_place_a_port_gets_none_and_is_told_what_is_missing(net: Subnet, host: SimPort) -> None:
     detail = refusal(net, know(KeyRing(), [host]))
     assert host.peer is not None
     assert f"port GUID 0x{host.guid:016x} has no known place" in detail
@@ -104,7 +104,7 @@ def test_without_a_known_place_a_port_gets_none_and_is_told_what_is_missing(net:
     assert "use trust_topology=True" in detail
 
 
-def test_a_topology_that_the_user_trusts_needs_no_known_place(net: Subnet, host: Port) -> None:
+def test_a_topology_that_the_user_trusts_needs_no_known_place(net: Subnet, host: SimPort) -> None:
     place(host, OF, key=KEY, protect_bit=1)
     ring = know(KeyRing(trust_topology=True), [host])
     readings, reached = look(net, ring)
@@ -134,7 +134,7 @@ def test_a_switch_gets_its_key_by_a_known_link_only(net: Subnet) -> None:
 
 
 def test_a_switch_that_says_the_port_guid_of_a_host_gets_no_key_of_it(
-    net: Subnet, host: Port, monkeypatch: pytest.MonkeyPatch
+    net: Subnet, host: SimPort, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its own node GUID is where it is known, and a key goes by port GUID."""
     ring, switch = know(ring_of(net), [host]), net.node(SWITCH_B)
@@ -142,7 +142,9 @@ def test_a_switch_that_says_the_port_guid_of_a_host_gets_no_key_of_it(
     assert "is reported by a switch with another node GUID" in refusal(net, ring)
 
 
-def test_what_the_files_say_in_one_direction_only_counts_and_a_contradiction_does_not(net: Subnet, host: Port) -> None:
+def test_what_the_files_say_in_one_direction_only_counts_and_a_contradiction_does_not(
+    net: Subnet, host: SimPort
+) -> None:
     place(host, OF, key=KEY)
     assert host.peer is not None
     near, far = link_end(host.peer), link_end(host)
@@ -152,7 +154,7 @@ def test_what_the_files_say_in_one_direction_only_counts_and_a_contradiction_doe
     assert "could" not in refusal(net, know(KeyRing(neighbors=contradiction), [host]))
 
 
-def test_a_link_that_nothing_proves_carries_no_key(net: Subnet, host: Port) -> None:
+def test_a_link_that_nothing_proves_carries_no_key(net: Subnet, host: SimPort) -> None:
     """No SA answers, and the link was down since the files were written."""
     ring = know(ring_of(net), [host])
     assert host.peer is not None
@@ -166,7 +168,7 @@ def test_a_link_that_nothing_proves_carries_no_key(net: Subnet, host: Port) -> N
 # --- lying nodes ------------------------------------------------------------------------------------------------------
 
 
-def test_two_hosts_that_swap_guids_get_no_keys(net: Subnet, host: Port) -> None:
+def test_two_hosts_that_swap_guids_get_no_keys(net: Subnet, host: SimPort) -> None:
     other = net.port(OTHER, 1)
     ring = know(ring_of(net), [host, other])
     host.guid, other.guid = other.guid, host.guid
@@ -175,7 +177,7 @@ def test_two_hosts_that_swap_guids_get_no_keys(net: Subnet, host: Port) -> None:
     assert [("is known behind" in each.detail) for each in readings.values()] == [True, True]
 
 
-def test_of_two_ports_with_one_guid_neither_gets_the_key(net: Subnet, host: Port) -> None:
+def test_of_two_ports_with_one_guid_neither_gets_the_key(net: Subnet, host: SimPort) -> None:
     ring = know(ring_of(net), [host])
     net.port(OTHER, 1).guid = host.guid
     readings, reached = look(net, ring)
@@ -184,13 +186,13 @@ def test_of_two_ports_with_one_guid_neither_gets_the_key(net: Subnet, host: Port
     assert [(each.not_asked, each.detail) for each in readings.values()] == [("withheld", why)] * 2
 
 
-def test_a_lid_that_two_ports_have_gets_no_key(net: Subnet, host: Port) -> None:
+def test_a_lid_that_two_ports_have_gets_no_key(net: Subnet, host: SimPort) -> None:
     ring = know(ring_of(net), [host])
     host.lid = net.port(OTHER, 1).lid
     assert f"another port also has LID {host.lid}, to which the key of port GUID" in refusal(net, ring)
 
 
-def test_a_guid_behind_another_port_fetches_no_key(net: Subnet, host: Port) -> None:
+def test_a_guid_behind_another_port_fetches_no_key(net: Subnet, host: SimPort) -> None:
     ring, liar = know(ring_of(net), [host]), net.port(OTHER, 1)
     liar.guid, host.guid = host.guid, 0x99
     assert host.peer is not None
@@ -200,7 +202,7 @@ def test_a_guid_behind_another_port_fetches_no_key(net: Subnet, host: Port) -> N
     assert f"was found behind GUID 0x{liar.peer.node.guid:016x} port {liar.peer.number}" in detail
 
 
-def test_a_port_that_moved_gets_no_key_until_its_place_is_known(net: Subnet, host: Port) -> None:
+def test_a_port_that_moved_gets_no_key_until_its_place_is_known(net: Subnet, host: SimPort) -> None:
     place(host, OF, key=KEY)
     ring = know(ring_of(net), [host])
     move_cable(host, net.port(SWITCH_A, 6), net)
@@ -211,7 +213,7 @@ def test_a_port_that_moved_gets_no_key_until_its_place_is_known(net: Subnet, hos
 
 
 @pytest.mark.parametrize("with_sm", [False, True])
-def test_a_liar_on_the_cable_of_its_victim_gets_no_key(net: Subnet, host: Port, with_sm: bool) -> None:
+def test_a_liar_on_the_cable_of_its_victim_gets_no_key(net: Subnet, host: SimPort, with_sm: bool) -> None:
     """It took the victim's place and says its GUID. The SM has not looked yet, or there is none."""
     if with_sm:
         net.set_sm(net.nodes[0])
@@ -225,7 +227,7 @@ def test_a_liar_on_the_cable_of_its_victim_gets_no_key(net: Subnet, host: Port, 
         assert "LinkDownedCounter" in refusal(net, ring)
 
 
-def test_a_switch_that_says_the_guid_of_another_one_makes_no_known_place(net: Subnet, host: Port) -> None:
+def test_a_switch_that_says_the_guid_of_another_one_makes_no_known_place(net: Subnet, host: SimPort) -> None:
     """The liar has its own switch, and both say what is known of the victim."""
     ring = know(ring_of(net), [host])
     assert host.peer is not None
@@ -237,7 +239,7 @@ def test_a_switch_that_says_the_guid_of_another_one_makes_no_known_place(net: Su
     assert f"the node before it shares its node GUID 0x{true.guid:016x} with another one" in refusal(net, ring)
 
 
-def test_behind_a_switch_whose_guid_is_not_believed_no_place_is_known(net: Subnet, host: Port) -> None:
+def test_behind_a_switch_whose_guid_is_not_believed_no_place_is_known(net: Subnet, host: SimPort) -> None:
     with tool(net) as fabric:
         fabric.ring = know(ring_of(net), [host])
         found = fabric.sweep()
@@ -267,7 +269,7 @@ def test_no_lie_fetches_a_key(lie: Lie, protected: bool, with_sm: bool, monkeypa
 # --- the word of the SA -----------------------------------------------------------------------------------------------
 
 
-def test_the_sa_places_no_key_of_a_class(net: Subnet, host: Port) -> None:
+def test_the_sa_places_no_key_of_a_class(net: Subnet, host: SimPort) -> None:
     """It names a new port for a GUID of which no M_Key is known."""
     assert host.peer is not None
     near, far = link_end(host.peer), link_end(host)
@@ -277,7 +279,7 @@ def test_the_sa_places_no_key_of_a_class(net: Subnet, host: Port) -> None:
     assert f"only the SA reports port GUID 0x{host.guid:016x} behind" in refusal(net, ring)
 
 
-def test_what_the_files_know_of_a_link_counts_where_the_sa_says_it_too(net: Subnet, host: Port) -> None:
+def test_what_the_files_know_of_a_link_counts_where_the_sa_says_it_too(net: Subnet, host: SimPort) -> None:
     place(host, OF, key=KEY)
     ring = know(ring_of(net), [host])
     SaKeys(links=dict(ring.neighbors)).add_to(ring)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ibkeys.keys.mkey import MKey
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from tests.cli.conftest import Cli, Result
 
 LEVEL_2 = ("--protect", 2, "--lease", 60)

@@ -23,9 +23,9 @@ import pytest
 
 from ibkeys.change.staged_files import StagedFiles
 from ibkeys.cli import exits, main
-from ibkeys.host.facts import host_facts
 from ibkeys.mad import offsets as at
 from ibkeys.mad.const import Method
+from ibkeys.managers.host_facts import host_facts
 from ibkeys.store.journal import Journal, OperationState, Stage
 from tests.fabricsim import replace_hca
 from tests.recordings.recorder import Killed, Stop

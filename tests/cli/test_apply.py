@@ -210,7 +210,7 @@ def test_canary_then_resume_then_undo(cli: Cli, tmp_path: Path) -> None:
 
 def test_ports_that_could_not_be_written_are_named(cli: Cli, plan: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ibkeys.sim.nodes.Port.set_p_key_block", lambda self, block, data: None)
+        patch.setattr("ibkeys.sim.nodes.SimPort.set_p_key_block", lambda self, block, data: None)
         result = cli("apply", plan, "--allow-removals", "--yes", "-f", "json")
     assert result.code == 3
     document = json.loads(result.out)
@@ -236,7 +236,7 @@ def test_they_are_named_too_where_something_else_stopped_the_change(
         return carried
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ibkeys.sim.nodes.Port.set_p_key_block", lambda self, block, data: None)
+        patch.setattr("ibkeys.sim.nodes.SimPort.set_p_key_block", lambda self, block, data: None)
         patch.setattr(DirectCarrier, "carry_out", stopped)
         result = cli("apply", plan, "--allow-removals", "--yes", "-f", "json", "-v")
     assert result.code == code

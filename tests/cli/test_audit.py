@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.audit.catalogue import CATALOGUE
-from ibkeys.host.facts import Device, HostFacts
+from ibkeys.managers.host_facts import Device, HostFacts
 from tests.cli.conftest import DUAL_HOME, KEY, Cli, run
 from tests.corpus import DATA
 

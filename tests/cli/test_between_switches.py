@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
 from tests.cli.conftest import run
 from tests.cli.saved import save
@@ -16,7 +16,7 @@ from tests.fabricsim import subnet
 HERE, THERE, BESIDE = "node01 mlx4_0", "node04 mlx4_0", "node02 mlx4_0"
 
 
-def links(net: Subnet) -> list[Port]:
+def links(net: Subnet) -> list[SimPort]:
     """The ports of the first switch that lead to another one."""
     [first, *_] = [node for node in net.nodes if node.is_switch]
     return [port for port in first.ports[1:] if port.peer is not None and port.peer.node.is_switch]

@@ -13,15 +13,15 @@ import pytest
 import ibkeys
 from ibkeys.cli.options import Where
 from ibkeys.cli.partitions import ipoib
-from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.live import LiveFabric
 from ibkeys.partitions.model import broadcast_mgid
-from ibkeys.sim.agents.sa_records import Group
+from ibkeys.sim.agents.sa_records import MulticastGroup
 from ibkeys.sim.subnet import Subnet
 from tests.cli.conftest import TWO_SWITCH, run
 from tests.fabricsim import subnet
 
 SM = "sm=node01 mlx4_0"
-OPENED: list[Fabric] = []
+OPENED: list[LiveFabric] = []
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def net(monkeypatch: pytest.MonkeyPatch) -> Subnet:
     net.set_sm(net.nodes[0])
 
     @contextmanager
-    def opened(where: Where) -> Iterator[Fabric]:
+    def opened(where: Where) -> Iterator[LiveFabric]:
         with ibkeys.open(net, timing=ibkeys.Timing((where.timeout or 1000) / 1000)) as fabric:
             OPENED.append(fabric)
             yield fabric
@@ -41,12 +41,12 @@ def net(monkeypatch: pytest.MonkeyPatch) -> Subnet:
     return net
 
 
-def groups_of(net: Subnet) -> list[Group]:
+def groups_of(net: Subnet) -> list[MulticastGroup]:
     return net.sa_of(net.nodes[0]).groups
 
 
-def group(base: int, **values: int) -> Group:
-    return Group(broadcast_mgid(base), 0xC000 + base, p_key=base | 0x8000, **values)  # type: ignore[arg-type]
+def group(base: int, **values: int) -> MulticastGroup:
+    return MulticastGroup(broadcast_mgid(base), 0xC000 + base, p_key=base | 0x8000, **values)  # type: ignore[arg-type]
 
 
 @pytest.fixture

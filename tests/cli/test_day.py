@@ -12,7 +12,7 @@ import pytest
 
 import ibkeys
 from ibkeys.sim.agents import mkey_check
-from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.nodes import SimNode, SimPort
 from ibkeys.sim.subnet import Subnet
 from tests.cli.conftest import Result, run
 from tests.fabricsim import move_cable, subnet
@@ -79,7 +79,7 @@ def leaf_replaced(net: Subnet) -> None:
         replug(net, port, peer)
 
 
-def renew(node: Node) -> None:
+def renew(node: SimNode) -> None:
     node.guid = node.system_image_guid = node.guid + 0x0000_0100_0000_0000
     for port in node.end_ports:
         port.guid += 0x0000_0100_0000_0000
@@ -128,7 +128,7 @@ def spend_a_day(net: Subnet, folder: Path, *options: object) -> dict[tuple[str, 
     return results
 
 
-def protected(net: Subnet) -> dict[Port, tuple[int, int]]:
+def protected(net: Subnet) -> dict[SimPort, tuple[int, int]]:
     for port in end_ports(net):
         mkey_check.expire(port)
     return {port: (port.m_key, port.protect_bits) for port in end_ports(net)}

@@ -9,7 +9,7 @@ import pytest
 
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import Runs
-from ibkeys.umad.probe import Check
+from ibkeys.umad.probe import ProbeResult
 from tests.cli.conftest import TWO_SWITCH, Cli, run
 from tests.owners import closed
 
@@ -146,7 +146,7 @@ def test_a_run_that_is_not_finished_is_named_with_the_way_on(cli: Cli, tmp_path:
 
 
 def test_real_stack_that_is_not_there(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    missing = [Check("libibumad", False, "not built", "apt-get install libibumad-dev")]
+    missing = [ProbeResult("libibumad", False, "not built", "apt-get install libibumad-dev")]
     monkeypatch.setattr("ibkeys.umad.probe.probe", lambda: missing)
     monkeypatch.setattr("ibkeys.umad.libibumad.open_port", _no_device)
     monkeypatch.setattr("ibkeys.store.paths.SYSTEM_DIRECTORY", Path("/nonexistent"))

@@ -214,7 +214,7 @@ def real(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     (cache / "guid2mkey").write_text("0x0000000000000011 0x00000000000000a1\n\n")
     (process / "cmdline").write_text("opensm\0")
     (process / "environ").write_text(f"OSM_CACHE_DIR={cache}\0")
-    monkeypatch.setattr("ibkeys.host.opensm_process.PROC", tmp_path / "proc")
+    monkeypatch.setattr("ibkeys.managers.opensm.process.PROC", tmp_path / "proc")
     monkeypatch.delenv("IBSIM_SOCKNAME", raising=False)
     opened = ibkeys.open
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
 from ibkeys.umad.sim_spec import DEMO
 from tests.cli.conftest import run
@@ -21,7 +21,7 @@ def net() -> Subnet:
     return Subnet.from_file(DEMO)
 
 
-def ports_of(net: Subnet, *names: str) -> Iterator[Port]:
+def ports_of(net: Subnet, *names: str) -> Iterator[SimPort]:
     """Yield the ports of the hosts with these names."""
     for node in net.nodes:
         if node.description.split()[0] in names:

@@ -112,7 +112,7 @@ def test_in_each_form_words_unfold_to_each_port_once(
     names, links = FoldedNames(sheet, fabric), links_in(fabric)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ibkeys.topology.names.folded.FEW_GUIDS", few)
-        patch.setattr("ibkeys.topology.names.everyone.LONG", long)
+        patch.setattr("ibkeys.topology.names.all_of_a_type.LONG", long)
         for chosen in range(3):
             rows = [row for row, each in zip(sheet, classes, strict=True) if each == chosen]
             for words in names.forms(rows):

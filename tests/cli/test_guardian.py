@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from ibkeys.apply.confirm import rolls_back
-from ibkeys.change.confirming.guardian import GuardedStart, Watch, go_back, own_program
+from ibkeys.change.confirming.guardian import GuardedStart, GuardianWatch, go_back, own_program
 from ibkeys.change.consent import INTERLOCKS
 from ibkeys.cli.guarding import LEFT_OUT, command_for_child, keep_opened
 from ibkeys.cli.options import SmHosts, Where
 from ibkeys.errors import UsageError
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.paths import StorePaths
 from tests.cli.conftest import Cli, waiting
 
@@ -38,7 +38,9 @@ def watch(lines: list[str], unconfirmed: bool = True) -> tuple[GuardedStart | No
         clock[0] += seconds
 
     ends = list[float]()
-    found = Watch(lambda operation, start: unconfirmed, lambda: clock[0], sleep, ends.append).listen(speaking(), 60)
+    found = GuardianWatch(lambda operation, start: unconfirmed, lambda: clock[0], sleep, ends.append).listen(
+        speaking(), 60
+    )
     assert ends == [60] * ("waiting \n" in lines)
     return found, clock[0]
 

@@ -13,9 +13,9 @@ import pytest
 from ibkeys.keys.smkey import SMKey
 from ibkeys.smkeys.begun import KEPT_KEYS, KEPT_PORTS
 from ibkeys.store.journal import Journal
-from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.sealing import Cost
-from ibkeys.store.keys.sm_keys import SmKeys
+from ibkeys.store.keystore.keystore import KeyStore
+from ibkeys.store.keystore.sealing import Cost
+from ibkeys.store.keystore.sm_keys import SmKeys
 from ibkeys.store.opensm import KEY_FILES, read_key_files
 from tests.cli.conftest import KEY, OTHER_KEY, Cli, Result, Terminal
 
@@ -29,7 +29,7 @@ COLUMNS = [
 
 @pytest.fixture(autouse=True)
 def _cheap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ibkeys.store.keys.sealed.Cost", lambda *given: Cost(*(given or (4, 8, 1))))
+    monkeypatch.setattr("ibkeys.store.keystore.sealed.Cost", lambda *given: Cost(*(given or (4, 8, 1))))
 
 
 @pytest.fixture
@@ -332,7 +332,7 @@ def test_an_opensm_conf_that_a_running_opensm_reads_is_not_written(
     process.mkdir(parents=True)
     (process / "cmdline").write_text(f"/usr/sbin/opensm\0-F\0{conf}\0")
     (process / "environ").write_text("")
-    monkeypatch.setattr("ibkeys.host.opensm_process.PROC", tmp_path / "proc")
+    monkeypatch.setattr("ibkeys.managers.opensm.process.PROC", tmp_path / "proc")
     result = same("keystore", "export", tmp_path / "out", "--write-opensm-conf", conf)
     assert result.code == 4
     assert "the running OpenSM (process 10) reads at each heavy sweep; nothing was written: stop" in result.err

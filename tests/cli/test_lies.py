@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import ibkeys
-from ibkeys.sim.nodes import Port
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.sim.nodes import SimPort
+from ibkeys.store.keystore.keystore import KeyStore
 from tests.cli.conftest import Result, run
 from tests.discovery.routes import route_to, sides
 from tests.fabricsim import subnet
@@ -103,7 +103,7 @@ class Site:
         return run(*words, *files, "--backend", "sim:", "-t", 100)
 
     def words(self) -> dict[str, object]:
-        def route(port: Port) -> str:
+        def route(port: SimPort) -> str:
             return ",".join(map(str, (0, *route_to(self.net, port))))
 
         return {

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.sim.state.file import StateFile
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.umad.sim_spec import parse_spec
 from tests.bench import scale
 from tests.cli.conftest import run

@@ -9,8 +9,8 @@ import pytest
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import Method
 from ibkeys.sim.subnet import Subnet
-from ibkeys.store.journal import Journal, Operation
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.journal import Journal, RunningOperation
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.opensm import MKEY_FILE
 from tests.cli.conftest import KEY, Cli, between_commands
 from tests.cli.rolling import LEVEL_2, shown
@@ -121,7 +121,7 @@ def pending(request: pytest.FixtureRequest, cli: Cli, key_file: Path, monkeypatc
     level: int = request.param
     assert cli("mkey-deploy", "--same", "--protect", level, "--lease", 60, "--yes").code == 0
     with monkeypatch.context() as patch:
-        patch.setattr(Operation, "record_all", die)
+        patch.setattr(RunningOperation, "record_all", die)
         with pytest.raises(Killed):
             cli("mkey-set", 2, "--new-m-key", f"@{key_file}", "--yes")
     return level

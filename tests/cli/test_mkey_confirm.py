@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from tests.cli.conftest import KEY, TWO_SWITCH, Cli, run
 
 WITHIN = ("--confirm-within", 5)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.names.folded import natural
 from tests import corpus
@@ -45,12 +45,12 @@ class Cluster:
         self.names.write_text("".join(f'0x{guid:016x} "{name}"\n' for guid, name in called.items()))
         ports = [port for node in self.net.nodes if not node.is_switch for port in node.ports[1:] if port.peer]
 
-        def order(port: Port) -> object:
+        def order(port: SimPort) -> object:
             return natural(called.get(port.node.guid, port.node.description)), port.number
 
         self.hosts = sorted(ports, key=order)
 
-    def groups(self, number: int) -> list[list[Port]]:
+    def groups(self, number: int) -> list[list[SimPort]]:
         """Return the hosts in groups of about one size; racks stay together where names tell them."""
         size, groups = -(-len(self.hosts) // number), [[self.hosts[0]]]
         for before, port in pairwise(self.hosts):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.change.interlocks import policy_file
-from ibkeys.sm.instance import NOTHING_NAMED
+from ibkeys.managers.instance import NOTHING_NAMED
 from tests.change.policyhost import host
 from tests.cli.conftest import DUAL_HOME, TWO_SWITCH, Result, run
 from tests.cli.saved import save

@@ -10,7 +10,7 @@ import pytest
 
 from ibkeys.cli import COMMANDS, main
 from tests.cli.conftest import Cli
-from tests.ufm.mock import TOKEN, Mock, token_file, ufm
+from tests.managers.ufm.mock import TOKEN, Mock, token_file, ufm
 
 WAIT = ("-t", 1, "--retries", 0)
 TAKEN: dict[tuple[str, str], tuple[object, ...]] = {

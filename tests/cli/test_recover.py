@@ -10,7 +10,7 @@ import pytest
 
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.recovery import recover
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.umad.simulated import open_simulated
 from tests.cli.conftest import KEY, Result, run
 from tests.fattree import fat_tree

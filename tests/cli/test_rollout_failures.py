@@ -16,7 +16,7 @@ from ibkeys.cli import exits
 from ibkeys.mad.const import Method
 from ibkeys.sim.deliveries import Drop
 from ibkeys.sim.subnet import Subnet
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from tests.cli.conftest import KEY, TWO_SWITCH, Cli, between_commands
 from tests.cli.rolling import LEVEL_2, keys_in, shown
 from tests.corpus import DATA

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.cli.mkeys import run_request
 from ibkeys.errors import UsageError
 from ibkeys.mkeys.rollout.rest import plan_rest
@@ -270,7 +270,7 @@ def test_a_run_that_is_being_undone_by_another_command_does_not_go_forward(cli: 
     with (
         between_commands(tmp_path) as net,
         tool(net, **stores) as fabric,
-        Writer(fabric, "mkey-deploy") as writer,
+        ChangeWriter(fabric, "mkey-deploy") as writer,
         pytest.raises(UsageError, match="is half rolled back: `ibkeys resume 1` finishes that"),
     ):
         plan_rest(writer)

@@ -14,7 +14,7 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import NewRunPort, RunOptions, Runs
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.opensm import read_key_files
 from ibkeys.umad.simulated import open_simulated
 from tests.cli.conftest import KEY, OTHER_KEY, TWO_SWITCH, Result, key_argument, run

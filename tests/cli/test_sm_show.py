@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.sm.elsewhere.remote import program
+from ibkeys.managers.elsewhere.remote import program
 from tests.cli.conftest import TWO_SWITCH, Cli, on_terminal, run
 
 SM = f"{TWO_SWITCH},sm=node02 mlx4_0"
@@ -17,8 +17,8 @@ KEY = "0xfeedc0dedeadbea7"
 @pytest.fixture
 def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """Let OpenSMs run in a /proc of the test's own."""
-    monkeypatch.setattr("ibkeys.host.opensm_process.PROC", tmp_path / "proc")
-    monkeypatch.setattr("ibkeys.host.opensm_process.OPENSM_CACHE", tmp_path / "cache")
+    monkeypatch.setattr("ibkeys.managers.opensm.process.PROC", tmp_path / "proc")
+    monkeypatch.setattr("ibkeys.managers.opensm.process.OPENSM_CACHE", tmp_path / "cache")
     monkeypatch.delenv("IBSIM_SOCKNAME", raising=False)
 
     def opensm(pid: int, *arguments: str) -> Path:
@@ -144,7 +144,7 @@ def test_hosts_may_stand_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "sm.toml").write_text('[[host]]\nname = "sm2"\nsudo = true\n')
     shown = run("sm-show", "--sm-config", tmp_path / "sm.toml", "--dry-run").out
     assert shown.endswith("-- sm2 'sudo -n /bin/sh -s'\n(-v shows the program)\n")
-    monkeypatch.setattr("ibkeys.sm.settings.DEFAULT_SETTINGS", tmp_path / "sm.toml")
+    monkeypatch.setattr("ibkeys.managers.settings.DEFAULT_SETTINGS", tmp_path / "sm.toml")
     assert run("sm-show", "--dry-run").out == shown
     assert "sm2" not in run("sm-show", "--dry-run", "--sm-host", "sm3").out, "the command line wins"
     result = run("sm-show", "--sm-config", tmp_path / "none.toml")

@@ -49,7 +49,7 @@ def test_what_needs_no_fabric_imports_none() -> None:
 
 def test_showing_on_a_pipe_imports_no_database_and_no_key_store() -> None:
     modules = imported_by("pkey-show", "--backend", TWO_SWITCH)
-    assert modules.isdisjoint({"sqlite3", "ibkeys.store.keys.keystore"})
+    assert modules.isdisjoint({"sqlite3", "ibkeys.store.keystore.keystore"})
 
 
 def test_the_simulated_backend_needs_no_extension() -> None:

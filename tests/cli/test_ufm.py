@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Cli, Result
-from tests.ufm.mock import SM_CONF, TOKEN, Mock, Stored, token_file, ufm
+from tests.managers.ufm.mock import SM_CONF, TOKEN, Mock, Stored, token_file, ufm
 
 NODE = "0x2c903000a10{}1"
 ALL = tuple(NODE.format(number) for number in range(1, 7))

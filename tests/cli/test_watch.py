@@ -19,12 +19,12 @@ from ibkeys.change.interrupts import Interrupts
 from ibkeys.cli.options import Where
 from ibkeys.cli.streams import Outliving
 from ibkeys.cli.watch import watch as command
-from ibkeys.cli.watch.outlet import EventSink
+from ibkeys.cli.watch.event_writer import EventWriter
 from ibkeys.scripting import Fabric
 from ibkeys.sim.subnet import Subnet
 from ibkeys.umad.port import Incoming, UmadPort
 from ibkeys.umad.simulated import SimulatedPort
-from ibkeys.watch.event import End, Event
+from ibkeys.watch.event import Event, EventEnd
 from ibkeys.watch.systemd import Notifier
 from ibkeys.watch.watching import Summary
 from tests.cli.conftest import TWO_SWITCH, Result, run
@@ -280,7 +280,7 @@ def test_a_reader_that_hangs_does_not_keep_a_signal_from_ending_it(
     os.set_blocking(writer, True)
     stdout = io.TextIOWrapper(io.BufferedWriter(Outliving(writer)))
     monkeypatch.setattr("sys.stdout", stdout)
-    monkeypatch.setattr("ibkeys.cli.watch.outlet.TURN", 0.0)
+    monkeypatch.setattr("ibkeys.cli.watch.event_writer.TURN", 0.0)
     turns = []
 
     class Sigterm(Interrupts):
@@ -289,8 +289,8 @@ def test_a_reader_that_hangs_does_not_keep_a_signal_from_ending_it(
             if len(turns) == 3:
                 raise KeyboardInterrupt
 
-    event = Event("2026-11-22T09:30:00Z", "counters", "p_key-violations", None, End(), value=1)
-    outlet = EventSink("json", False, None, Sigterm(), Notifier({}, lambda: 0.0))
+    event = Event("2026-11-22T09:30:00Z", "counters", "p_key-violations", None, EventEnd(), value=1)
+    outlet = EventWriter("json", False, None, Sigterm(), Notifier({}, lambda: 0.0))
     try:
         with pytest.raises(KeyboardInterrupt):
             outlet.tell(event)

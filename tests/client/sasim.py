@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.live import LiveFabric
 from ibkeys.mad.sa import SaHeader
 from ibkeys.sim.subnet import Subnet
 from ibkeys.umad.port import Outgoing, SendFailure
@@ -15,7 +15,7 @@ SM = "db01 mlx5_0"
 SA_KEY = 0x0F00_BA5E_0000_0001
 
 
-def with_sm(name: str = "dual-home") -> tuple[Subnet, Fabric]:
+def with_sm(name: str = "dual-home") -> tuple[Subnet, LiveFabric]:
     """Return a subnet whose first node runs an SM, with an SA whose key is `SA_KEY`, and a tool that sits there too."""
     net = subnet(name)
     net.set_sm(net.nodes[0])

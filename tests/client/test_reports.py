@@ -24,7 +24,7 @@ from ibkeys.mad.notice import BadMKeyDetails, BadPKeyDetails
 from ibkeys.mad.sa import build_sa
 from ibkeys.mad.smp import build_smp
 from ibkeys.sim.deliveries import Drop
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.notices import Packet
 from ibkeys.sim.subnet import Subnet
 from ibkeys.umad.port import Incoming, LocalPort, Outgoing, SendFailure
@@ -70,7 +70,7 @@ def start(net: Subnet, node: int = 0) -> None:
     net.sa_of(net.nodes[node]).sa_key = SA_KEY
 
 
-def end_port(net: Subnet, node: int) -> Port:
+def end_port(net: Subnet, node: int) -> SimPort:
     return net.attach_port(net.nodes[node])
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibkeys.client.rmpp import WINDOW, Receiver
+from ibkeys.client.rmpp import WINDOW, RmppReceiver
 from ibkeys.errors import TransferFailed
 from ibkeys.mad.const import Method
 from ibkeys.mad.sa import ACTIVE, FIRST, LAST, RmppStatus, RmppType, SaHeader, build_sa, split_segments, with_rmpp
@@ -41,7 +41,7 @@ def test_lengths_of_two_segments_are_those_of_the_example() -> None:
 
 def test_acknowledgements_come_after_the_first_at_the_window_and_after_the_last() -> None:
     data = table(200 * (2 * WINDOW + 10) - 30)
-    receiver = Receiver()
+    receiver = RmppReceiver()
     acknowledged = []
     for segment in split_segments(ANSWER, data):
         answer = receiver.take(segment)
@@ -53,14 +53,14 @@ def test_acknowledgements_come_after_the_first_at_the_window_and_after_the_last(
 
 def test_an_acknowledgement_is_the_header_turned_round() -> None:
     first = split_segments(ANSWER, bytes(336))[0]
-    ack = header(Receiver().take(changed(first, r_resp_time=19, status=0)))
+    ack = header(RmppReceiver().take(changed(first, r_resp_time=19, status=0)))
     assert (ack.method, ack.rmpp_type, ack.rmpp_flags, ack.rmpp_status) == (Method.GET_TABLE, RmppType.ACK, ACTIVE, 0)
     assert (ack.transaction_id, ack.attribute_id, ack.r_resp_time) == (0x1234_5678_9ABC, 0x0011, 19)
 
 
 @pytest.mark.parametrize("size", [0, 1, 112, 199, 200, 201, 400, 401])
 def test_the_answer_has_the_length_that_the_sender_gave(size: int) -> None:
-    receiver = Receiver()
+    receiver = RmppReceiver()
     for segment in split_segments(ANSWER, table(size)):
         receiver.take(segment)
     assert receiver.answer == table(size)
@@ -68,7 +68,7 @@ def test_the_answer_has_the_length_that_the_sender_gave(size: int) -> None:
 
 def test_a_total_of_zero_is_unknown_and_no_error() -> None:
     first, last = split_segments(ANSWER, table(336))
-    receiver = Receiver()
+    receiver = RmppReceiver()
     receiver.take(changed(first, payload_length=0))
     receiver.take(last)
     assert receiver.answer == table(336)
@@ -76,7 +76,7 @@ def test_a_total_of_zero_is_unknown_and_no_error() -> None:
 
 def test_a_repeated_segment_gets_the_last_acknowledgement_again() -> None:
     segments = split_segments(ANSWER, table(900))
-    receiver = Receiver()
+    receiver = RmppReceiver()
     first = receiver.take(segments[0])
     assert receiver.take(segments[0]) == first
     assert receiver.take(segments[1]) is None
@@ -89,7 +89,7 @@ def test_a_repeated_segment_gets_the_last_acknowledgement_again() -> None:
 
 def test_a_gap_is_not_acknowledged_beyond() -> None:
     segments = split_segments(ANSWER, table(200 * 70))
-    receiver = Receiver()
+    receiver = RmppReceiver()
     receiver.take(segments[0])
     assert [receiver.take(segment) for segment in segments[2:]] == [None] * 68
     assert receiver.take(segments[1]) is not None
@@ -136,7 +136,7 @@ def segment_of(number: int, **fields: int) -> bytes:
     ],
 )
 def test_what_is_no_honest_transfer_is_aborted(mads: list[bytes], status: int) -> None:
-    receiver = Receiver()
+    receiver = RmppReceiver()
     answers = [receiver.take(mad) for mad in mads]
     abort = header(answers[-1])
     assert (abort.rmpp_type, abort.rmpp_status, abort.segment_number) == (RmppType.ABORT, status, 0)
@@ -148,7 +148,7 @@ def test_what_is_no_honest_transfer_is_aborted(mads: list[bytes], status: int) -
 
 @pytest.mark.parametrize(("kind", "word"), [(RmppType.STOP, "stopped"), (RmppType.ABORT, "aborted")])
 def test_the_sender_may_end_it(kind: RmppType, word: str) -> None:
-    receiver = Receiver()
+    receiver = RmppReceiver()
     receiver.take(segment_of(1))
     assert receiver.take(with_rmpp(segment_of(2), kind, ACTIVE, 126)) is None
     with pytest.raises(TransferFailed, match=rf"after 1 segments the sender {word} it: .*126 \(too many retries\)"):
@@ -156,7 +156,7 @@ def test_the_sender_may_end_it(kind: RmppType, word: str) -> None:
 
 
 def test_giving_up_says_so_to_the_sender() -> None:
-    receiver = Receiver()
+    receiver = RmppReceiver()
     receiver.take(segment_of(1))
     abort = header(receiver.give_up(segment_of(1)))
     assert (abort.rmpp_type, abort.rmpp_status) == (RmppType.ABORT, RmppStatus.TOTAL_TIME_TOO_LONG)
@@ -164,7 +164,7 @@ def test_giving_up_says_so_to_the_sender() -> None:
 
 
 def test_an_acknowledgement_from_the_sender_changes_nothing() -> None:
-    receiver = Receiver()
+    receiver = RmppReceiver()
     assert receiver.take(with_rmpp(segment_of(1), RmppType.ACK, ACTIVE)) is None
     for number in range(1, 6):
         receiver.take(segment_of(number))
@@ -191,7 +191,7 @@ class HonestSender:
 
 @given(data=st.data(), size=st.integers(0, 30_000), window=st.integers(1, 70))
 def test_lost_repeated_and_disordered_segments_give_the_whole_table(data: Any, size: int, window: int) -> None:
-    sender, receiver = HonestSender(table(size)), Receiver(window)
+    sender, receiver = HonestSender(table(size)), RmppReceiver(window)
     for _ in range(data.draw(st.integers(0, 6))):
         wire = list(sender.to_send())
         wire = data.draw(st.permutations(wire)) if len(wire) < 12 else wire
@@ -230,7 +230,7 @@ FIELDS = ["rmpp_version", "rmpp_type", "rmpp_flags", "rmpp_status"]
 )
 def test_mangled_segments_give_the_whole_table_or_the_one_error(size: int, mangled: list[Any]) -> None:
     """As long as the first one's PayloadLength is right, no other lie makes a short table look whole."""
-    segments, receiver = split_segments(ANSWER, table(size)), Receiver()
+    segments, receiver = split_segments(ANSWER, table(size)), RmppReceiver()
     for place, fields, length in mangled:
         segment = changed(segments[place % len(segments)], **fields)
         if length is not None and place % len(segments):
@@ -245,7 +245,7 @@ def test_mangled_segments_give_the_whole_table_or_the_one_error(size: int, mangl
 
 @given(st.lists(st.binary(max_size=300), max_size=20))
 def test_any_bytes_are_taken(mads: list[bytes]) -> None:
-    receiver = Receiver()
+    receiver = RmppReceiver()
     for mad in mads:
         answer = receiver.take(mad)
         assert answer is None or len(answer) == 256
@@ -253,12 +253,12 @@ def test_any_bytes_are_taken(mads: list[bytes]) -> None:
 
 def test_a_first_segment_that_promises_too_much_is_stopped_at_once() -> None:
     first = split_segments(ANSWER, table(900))[0]
-    receiver = Receiver(max_segments=4, too_long="too long for a test")
+    receiver = RmppReceiver(max_segments=4, too_long="too long for a test")
     stop = header(receiver.take(first))
     assert (stop.rmpp_type, stop.rmpp_status) == (RmppType.STOP, RmppStatus.RESOURCES_EXHAUSTED)
     with pytest.raises(TransferFailed, match="too long for a test"):
         _ = receiver.answer
-    receiver = Receiver(max_segments=5)
+    receiver = RmppReceiver(max_segments=5)
     for segment in split_segments(ANSWER, table(900)):
         receiver.take(segment)
     assert receiver.is_complete

@@ -17,7 +17,7 @@ from ibkeys.keys.smkey import SMKey
 from ibkeys.mad.const import QP1_Q_KEY, Method
 from ibkeys.mad.records import MCMemberRecord, NodeRecord, PathRecord, PKeyTableRecord, PortInfoRecord
 from ibkeys.mad.sa import SaHeader
-from ibkeys.sim.agents.sa_records import Group
+from ibkeys.sim.agents.sa_records import MulticastGroup
 from ibkeys.umad.port import Outgoing, SendFailure
 from ibkeys.umad.sim_spec import parse_spec
 from tests.client.sasim import SA_KEY, SM, Recorder, recorded, with_sm
@@ -131,7 +131,9 @@ def test_groups_and_their_members() -> None:
     asker = net.nodes[0].end_ports[0]
     asker.p_keys = [0xFFFF, 0x0007]
     members = [net.port(SM, 1), net.port("db02 mlx5_0", 1)]
-    net.sa_of(net.nodes[0]).groups.append(Group(mgid=0xFF12_601B << 96 | 5, mlid=0xC001, p_key=0x8007, members=members))
+    net.sa_of(net.nodes[0]).groups.append(
+        MulticastGroup(mgid=0xFF12_601B << 96 | 5, mlid=0xC001, p_key=0x8007, members=members)
+    )
     for client in (fabric.sa(), fabric.sa(SA_KEY)):
         assert [(each.mlid, each.p_key, each.port_gid) for each in client.groups()] == [
             (0xC000, 0xFFFF, 0),

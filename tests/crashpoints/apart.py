@@ -12,8 +12,8 @@ import traceback
 from collections.abc import Callable
 from typing import Final, NamedTuple, NoReturn
 
-from ibkeys.sim.deliveries import Delivery, Drop, Outcome
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.deliveries import Delivery, DeliveryOutcome, Drop
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
 from tests.crashpoints import shim
 
@@ -55,7 +55,7 @@ def run_apart(
 
 
 def _be_the_tool(net: Subnet, work: Work, mode: str, point: int, far: socket.socket) -> NoReturn:
-    def send(mad: bytes, origin: Port, dlid: int = 0xFFFF) -> Outcome:
+    def send(mad: bytes, origin: SimPort, dlid: int = 0xFFFF) -> DeliveryOutcome:
         shim.pass_point()
         far.send(_route(origin, dlid) + mad)
         drop, arrivals = marshal.loads(far.recv(1 << 16))
@@ -96,11 +96,11 @@ def _be_the_fabric(
     return points
 
 
-def _route(origin: Port, dlid: int) -> bytes:
+def _route(origin: SimPort, dlid: int) -> bytes:
     """Return the bytes before a MAD: the port that sends it, and the LID that it is sent to."""
     return origin.node.index.to_bytes(2) + origin.number.to_bytes(2) + dlid.to_bytes(2)
 
 
-def _origin(net: Subnet, message: bytes) -> tuple[Port, int]:
+def _origin(net: Subnet, message: bytes) -> tuple[SimPort, int]:
     index, number, dlid = (int.from_bytes(message[at : at + 2]) for at in range(0, _ROUTE_SIZE, 2))
     return net.nodes[index].ports[number], dlid

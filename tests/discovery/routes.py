@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
 from tests.lies import Lie
 
@@ -13,14 +13,14 @@ PLACES = {
 }
 
 
-def sides(net: Subnet, lie: Lie) -> tuple[Port, Port]:
+def sides(net: Subnet, lie: Lie) -> tuple[SimPort, SimPort]:
     return net.port(*PLACES[lie.liar][0]), net.port(*PLACES[lie.victim][1])
 
 
-def route_to(net: Subnet, port: Port) -> tuple[int, ...]:
+def route_to(net: Subnet, port: SimPort) -> tuple[int, ...]:
     """The shortest directed route from the own node."""
     home = net.attach_port(net.nodes[0])
-    ways: list[tuple[tuple[int, ...], Port]] = [((), home)]
+    ways: list[tuple[tuple[int, ...], SimPort]] = [((), home)]
     seen = {home.node}
     for way, at in ways:
         if at.node is port.node:

@@ -12,7 +12,7 @@ import ibkeys
 from ibkeys.discovery.discover import discover
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.wanted import Wanted
-from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.live import LiveFabric
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.find import find_aliases
 from ibkeys.topology.model import Topology
@@ -24,7 +24,7 @@ from tests.protectedsim import link_end, listening, protect_all, provoked, sm_sw
 
 
 @contextmanager
-def watched(net: Subnet, ring: KeyRing) -> Iterator[Fabric]:
+def watched(net: Subnet, ring: KeyRing) -> Iterator[LiveFabric]:
     """Open *net* with *ring* and assert afterwards that no port was sent the key of another."""
     with tool(net, timeout=0.1) as fabric, listening(net):
         fabric.ring = ring

@@ -6,8 +6,8 @@ import pytest
 
 from ibkeys.client.address import Address, DirectedAddress, GuidAddress, LidAddress, NameAddress
 from ibkeys.errors import IbkeysError
-from ibkeys.fabric.live import Fabric
-from ibkeys.sim.nodes import Port
+from ibkeys.fabric.live import LiveFabric
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Topology
 from tests.discovery.routes import route_to, sides
@@ -49,7 +49,7 @@ def test_a_lie_fetches_no_key(lie: Lie, site: Subnet, monkeypatch: pytest.Monkey
         assert provoked(site, liar.node if lie.liar == "switch" else None) == []
 
 
-def assert_owner_was_read(found: Topology, victim: Port) -> None:
+def assert_owner_was_read(found: Topology, victim: SimPort) -> None:
     [port] = [
         port
         for port in found.end_ports()
@@ -58,7 +58,7 @@ def assert_owner_was_read(found: Topology, victim: Port) -> None:
     assert port.m_key_state == "set"
 
 
-def assert_both_places_are_named(found: Topology, lie: Lie, liar: Port, victim: Port) -> None:
+def assert_both_places_are_named(found: Topology, lie: Lie, liar: SimPort, victim: SimPort) -> None:
     """A liar that was read: what it says is told, with where the one is whose GUID it says. One that was not, because
     a protected port may be there: the port before it. A host's NodeGUID opens nothing, for keys are kept by port GUID;
     that it is used twice is told where both are there to be compared."""
@@ -75,7 +75,7 @@ def assert_both_places_are_named(found: Topology, lie: Lie, liar: Port, victim: 
         assert "which was found at route" in why or "which is known behind" in why or "which is known elsewhere" in why
 
 
-def addresses(net: Subnet, liar: Port, victim: Port) -> list[Address]:
+def addresses(net: Subnet, liar: SimPort, victim: SimPort) -> list[Address]:
     return [
         LidAddress(liar.lid or 1),
         LidAddress(victim.lid),
@@ -88,7 +88,7 @@ def addresses(net: Subnet, liar: Port, victim: Port) -> list[Address]:
     ]
 
 
-def ask(fabric: Fabric, address: Address) -> None:
+def ask(fabric: LiveFabric, address: Address) -> None:
     """Read one port, from a fresh sweep, as a command does."""
     fabric.swept = None
     try:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ibkeys.client.limits import Limits
 from ibkeys.discovery.wanted import EVERYTHING
 from ibkeys.errors import LimitReached, UsageError
-from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.live import LiveFabric
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import AttributeID, NodeType, PortState
 from ibkeys.sim.subnet import Subnet
@@ -24,8 +24,8 @@ from tests.fattree import fat_tree
 from tests.hostile import LINKED, OWN_GUID, Answer, AnsweringPort, EndlessFabric, node_info
 
 
-def swept(answer: Answer, limits: Limits, delay: float = 0.000_01, p_keys: bool = False) -> tuple[Topology, Fabric]:
-    with Fabric(AnsweringPort(answer, delay), limits=limits) as fabric:
+def swept(answer: Answer, limits: Limits, delay: float = 0.000_01, p_keys: bool = False) -> tuple[Topology, LiveFabric]:
+    with LiveFabric(AnsweringPort(answer, delay), limits=limits) as fabric:
         return fabric.sweep(p_keys=p_keys), fabric
 
 
@@ -87,7 +87,7 @@ def test_a_sweep_of_nodes_that_all_answer_at_the_last_moment_ends_at_its_time() 
 
 
 def test_the_next_sweep_begins_with_full_limits() -> None:
-    with Fabric(AnsweringPort(EndlessFabric(4)), limits=Limits(smps=500, nodes=1000)) as fabric:
+    with LiveFabric(AnsweringPort(EndlessFabric(4)), limits=Limits(smps=500, nodes=1000)) as fabric:
         first = fabric.sweep()
         second = fabric.sweep()
         assert struck(first) == struck(second)
@@ -200,7 +200,7 @@ def test_a_node_is_sent_so_many_smps_and_no_more() -> None:
 
 
 def test_a_single_port_that_answers_at_the_last_moment_reaches_the_limit_too() -> None:
-    with Fabric(AnsweringPort(large_table, 0.95)) as fabric:
+    with LiveFabric(AnsweringPort(large_table, 0.95)) as fabric:
         port = fabric.find_port("0,1,2")
         with pytest.raises(LimitReached, match=r"Limits\(node_time=N\) raises it") as error:
             port.read_p_keys()

@@ -21,7 +21,7 @@ import pytest
 
 import ibkeys
 from ibkeys.sim import routing
-from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.nodes import SimNode, SimPort
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Topology
 from tests.corpus import files, label
@@ -115,7 +115,7 @@ class Site:
         """Every end of every cable to every free port. Free ports of one switch differ in nothing but their number: the
         first of them is taken whatever is known, each other one with one of the `WAYS`."""
         turn = WAYS.index((self.known, self.swept))
-        seen: Counter[Node] = Counter()
+        seen: Counter[SimNode] = Counter()
         free = []
         for port in self.free:
             if not seen[port.node] or seen[port.node] % len(WAYS) == turn:
@@ -160,18 +160,18 @@ class Site:
                 self.failures.append(f"{what}: not read {lost}")
         self.rewind()
 
-    def read(self, found: Topology) -> set[Port]:
+    def read(self, found: Topology) -> set[SimPort]:
         net = self.net
         by_guid = {node.guid: node for node in net.nodes}
         return {by_guid[port.node.guid].ports[port.num] for port in found.ports() if port.info is not None}
 
-    def provable(self, before: dict[Port, Port | None]) -> set[Port]:
+    def provable(self, before: dict[SimPort, SimPort | None]) -> set[SimPort]:
         """What is connected by links that nobody touched and that can be proven: by an SA that answers, or by a counter
         that is as it was kept and that its agent tells."""
         sa = self.known.sa and self.answers(self.sm_port)
         counters = self.known.counters or not self.known.sa
 
-        def is_proven(near: Port) -> bool:
+        def is_proven(near: SimPort) -> bool:
             told = sa or (counters and self.answers(end_port(near.node, near.number)))
             return before[near] is near.peer and told
 
@@ -181,7 +181,7 @@ class Site:
         """Without an SA a forwarding table that sends the expected LID elsewhere is believed: a new parallel cable."""
         return not self.known.sa and any("the switch routes its LID " in trouble.error for trouble in found.troubles)
 
-    def answers(self, port: Port) -> bool:
+    def answers(self, port: SimPort) -> bool:
         """Whether a GMP gets from the local port to *port*, and its answer back."""
         return routing.hops(self.home, port.lid)[1] is port and routing.hops(port, self.home.lid)[1] is self.home
 

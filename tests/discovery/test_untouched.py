@@ -11,8 +11,8 @@ import pytest
 
 import ibkeys
 from ibkeys.mad.const import MgmtClass
-from ibkeys.sim.deliveries import Delivery, Drop, Outcome
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.deliveries import Delivery, DeliveryOutcome, Drop
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Topology
 from tests.corpus import files, label
@@ -148,29 +148,29 @@ def test_losses_cost_no_violation_and_no_link(seed: int, sa: bool) -> None:
     assert provoked(net) == []
 
 
-def limited_member(net: Subnet, own: Port) -> None:
+def limited_member(net: Subnet, own: SimPort) -> None:
     """The local port is a limited member, as every host is at some sites: the SA shows it full members only."""
     own.p_keys = [0x7FFF]
 
 
-def not_a_member(net: Subnet, own: Port) -> None:
+def not_a_member(net: Subnet, own: SimPort) -> None:
     """The local port is in the default partition as little as anybody else: neither SA nor counters can be asked."""
     own.p_keys = [0x8001]
 
 
-def all_limited(net: Subnet, own: Port) -> None:
+def all_limited(net: Subnet, own: SimPort) -> None:
     """Nobody but the SM's port is a full member: the SA shows no link at all."""
     for port in end_ports(net):
         if port.node.sm is None:
             port.p_keys = [0x7FFF]
 
 
-def dies_half_way(net: Subnet, own: Port) -> None:
+def dies_half_way(net: Subnet, own: SimPort) -> None:
     """The SA answers 4 questions and is silent then; SMPs are answered on."""
     answered = []
     carry = net.carrier.gmp
 
-    def gmp(mad: bytes, origin: Port, dlid: int) -> Outcome:
+    def gmp(mad: bytes, origin: SimPort, dlid: int) -> DeliveryOutcome:
         if mad[1] == MgmtClass.SUBN_ADM:
             answered.append(mad)
             if len(answered) > 4:
@@ -180,11 +180,11 @@ def dies_half_way(net: Subnet, own: Port) -> None:
     net.carrier.gmp = gmp  # type: ignore[method-assign]
 
 
-def is_slow(net: Subnet, own: Port) -> None:
+def is_slow(net: Subnet, own: SimPort) -> None:
     """Each answer of the SA comes right before its timeout."""
     carry = net.carrier.gmp
 
-    def gmp(mad: bytes, origin: Port, dlid: int) -> Outcome:
+    def gmp(mad: bytes, origin: SimPort, dlid: int) -> DeliveryOutcome:
         answers = carry(mad, origin, dlid)
         if isinstance(answers, Drop):
             return answers
@@ -202,7 +202,7 @@ POOR = [limited_member, not_a_member, all_limited, dies_half_way, is_slow]
 @pytest.mark.parametrize("poor", POOR, ids=lambda poor: poor.__name__)
 @pytest.mark.parametrize("name", ["two-switch", "dual-home", "ring-router"])
 def test_a_poor_sa_leads_no_key_astray(
-    name: str, poor: Callable[[Subnet, Port], None], counters: bool, moved: bool
+    name: str, poor: Callable[[Subnet, SimPort], None], counters: bool, moved: bool
 ) -> None:
     net = subnet(name)
     home = net.attach_port(net.nodes[0])

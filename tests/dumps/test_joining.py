@@ -114,14 +114,14 @@ def test_what_has_no_port_info_reads_as_unknown_after_loading_too(tmp_path: Path
 
 
 @pytest.mark.parametrize("kind", kinds.KINDS, ids=lambda kind: kind.name)
-def test_a_file_that_is_too_large_is_refused(kind: kinds.Kind, tmp_path: Path) -> None:
+def test_a_file_that_is_too_large_is_refused(kind: kinds.DumpKind, tmp_path: Path) -> None:
     path = write(tmp_path, b"x" * 2048)
     with pytest.raises(FileFormatError, match="more than 1024 bytes, the limit for such a file"):
         kind.read(path, 1024)
 
 
 @pytest.mark.parametrize("kind", kinds.KINDS[1:], ids=lambda kind: kind.name)
-def test_a_line_that_is_too_long_is_refused(kind: kinds.Kind, tmp_path: Path) -> None:
+def test_a_line_that_is_too_long_is_refused(kind: kinds.DumpKind, tmp_path: Path) -> None:
     path = write(tmp_path, b"\n" + b"a" * 70000 + b"\n")
     with pytest.raises(FileFormatError, match=":2: a line of more than 65536 bytes"):
         kind.read(path, kind.limit)

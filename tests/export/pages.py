@@ -6,25 +6,25 @@ from collections.abc import Callable
 
 from ibkeys.audit.engine import audit
 from ibkeys.audit.inputs import AuditInput
-from ibkeys.export.page import Choice, fabric_families, render
+from ibkeys.export.page import MetricChoice, fabric_families, render
 from ibkeys.sim.subnet import Subnet
 from tests.audit.looking import look
 from tests.export.exposition import Series, parse
 from tests.fabricsim import subnet
 
-PLAIN = Choice()
+PLAIN = MetricChoice()
 
 
-EVERYTHING = Choice(all_ports=True, port_info=True)
+EVERYTHING = MetricChoice(all_ports=True, port_info=True)
 
 
-def page_of(data: AuditInput, choice: Choice = PLAIN) -> dict[str, Series]:
+def page_of(data: AuditInput, choice: MetricChoice = PLAIN) -> dict[str, Series]:
     text = render(fabric_families(data, audit(data), choice)).decode()
     return parse(text)
 
 
 def page(
-    *steps: Callable[[Subnet], object], name: str = "two-switch", choice: Choice = PLAIN, key: int | None = None
+    *steps: Callable[[Subnet], object], name: str = "two-switch", choice: MetricChoice = PLAIN, key: int | None = None
 ) -> dict[str, Series]:
     net = subnet(name)
     for step in steps:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ibkeys.export.family import of_one
-from ibkeys.export.latest import Latest, Page
-from ibkeys.export.of_sweep import Sweep
+from ibkeys.export.latest import Latest, MetricsPage
+from ibkeys.export.of_sweep import SweepAttempt
 from tests.export.exposition import parse, value
 
 
@@ -25,7 +25,7 @@ def test_before_the_first_reading_there_is_no_page() -> None:
 def test_the_numbers_of_a_reading_that_is_overdue_go_and_its_times_stay() -> None:
     clock = Clock()
     latest = Latest(10, clock)
-    page = Page.of(Sweep(1000.0, True, 1000.0, 0.5, 7, 0), [NODES])
+    page = MetricsPage.of(SweepAttempt(1000.0, True, 1000.0, 0.5, 7, 0), [NODES])
     latest.publish(page)
     clock.now += 10
     assert latest.page() == page.text
@@ -41,13 +41,13 @@ def test_the_numbers_of_a_reading_that_is_overdue_go_and_its_times_stay() -> Non
     ]
     assert value(found, "ibkeys_sweep_success") == 0
     assert value(found, "ibkeys_sweep_last_success_timestamp_seconds") == 1000
-    latest.publish(Page.of(Sweep(1100.0, True, 1100.0), [NODES]))
+    latest.publish(MetricsPage.of(SweepAttempt(1100.0, True, 1100.0), [NODES]))
     assert b"ibkeys_partitions 3" in (latest.page() or b"")
 
 
 def test_without_patience_a_page_stays() -> None:
     clock = Clock()
     latest = Latest(None, clock)
-    latest.publish(Page.of(Sweep(1000.0, True), [NODES]))
+    latest.publish(MetricsPage.of(SweepAttempt(1000.0, True), [NODES]))
     clock.now += 1e9
     assert b"ibkeys_partitions 3" in (latest.page() or b"")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ibkeys.audit.engine import audit
 from ibkeys.export.family import Family
-from ibkeys.export.of_sweep import Sweep, sweep_families
+from ibkeys.export.of_sweep import SweepAttempt, sweep_families
 from ibkeys.export.page import fabric_families, render
 from ibkeys.mad.const import AttributeID
 from ibkeys.sim.subnet import Subnet
@@ -192,7 +192,7 @@ def test_a_series_given_twice_is_one() -> None:
 
 
 def test_of_a_failed_sweep_only_the_sweep_is_told() -> None:
-    found = parse(render(sweep_families(Sweep(run=2000.0, success=False, last_success=1000.0))).decode())
+    found = parse(render(sweep_families(SweepAttempt(run=2000.0, success=False, last_success=1000.0))).decode())
     assert sorted(found) == [
         "ibkeys_build_info",
         "ibkeys_sweep_last_run_timestamp_seconds",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibkeys.fabric.history import Event, History
+from ibkeys.fabric.history import PortEvent, PortHistory
 from ibkeys.fabric.snapshot import Snapshot, take_snapshot
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.mad.const import AttributeID
@@ -38,12 +38,12 @@ def is_node02(port: Port) -> bool:
     return port.node.description == NAME
 
 
-def told(taken: Iterable[Snapshot], found: History | None = None) -> list[tuple[object, ...]]:
-    found = found or History(is_node02)
+def told(taken: Iterable[Snapshot], found: PortHistory | None = None) -> list[tuple[object, ...]]:
+    found = found or PortHistory(is_node02)
     return [words(event) for each in taken for event in found.add(each)]
 
 
-def words(event: Event) -> tuple[object, ...]:
+def words(event: PortEvent) -> tuple[object, ...]:
     return (event.since[14:16], event.taken[14:16], event.kind, event.before, event.after)
 
 
@@ -84,7 +84,7 @@ def test_a_change_while_the_table_was_not_read_is_told_with_the_span_in_which_it
         keys(0xFFFF, 0x8001)(net)
         lose(AttributeID.P_KEY_TABLE)(net)
 
-    found = History(is_node02)
+    found = PortHistory(is_node02)
     taken = snapshots(subnet("two-switch"), change_and_lose, lambda net: None)
     assert told(taken[:2], found) == []
     assert [(port.node_desc, attribute) for port, attribute in found.unread] == [(NAME, "P_KeyTable")]
@@ -102,7 +102,7 @@ def test_a_key_that_was_hidden_in_between_is_compared_with_the_one_before() -> N
 
 def test_a_silent_node_is_unread_and_not_gone() -> None:
     net = subnet("two-switch")
-    found = History(is_node02)
+    found = PortHistory(is_node02)
     assert told(snapshots(net, silence), found) == []
     assert [attribute for _, attribute in found.unread] == ["PortInfo"]
 
@@ -127,7 +127,7 @@ def test_a_port_whose_cable_is_pulled_is_gone_and_comes_back_with_what_changed_m
 
 
 def test_of_a_partition_only_its_own_members_are_told() -> None:
-    found = History(lambda port: True, partition=1)
+    found = PortHistory(lambda port: True, partition=1)
     taken = snapshots(
         subnet("two-switch"), keys(0xFFFF, 0x8002), keys(0xFFFF, 0x0001), m_key(KEY), keys(0xFFFF, 0x8001)
     )
@@ -140,7 +140,7 @@ def test_of_a_partition_only_its_own_members_are_told() -> None:
 def test_keys_of_two_secrets_are_said_to_be_incomparable() -> None:
     net = subnet("two-switch")
     m_key(KEY)(net)
-    found = History(is_node02)
+    found = PortHistory(is_node02)
     first = snapshots(net)
     with tool(net) as fabric:
         second = take_snapshot(fabric, Fingerprints.generate())
@@ -166,7 +166,7 @@ def test_what_is_told_adds_up_whatever_was_read_in_between(steps: list[tuple[lis
 
         return change
 
-    found = History(is_node02)
+    found = PortHistory(is_node02)
     taken = snapshots(net, *(step(*each) for each in steps))
     kinds = [each[2] for each in told(taken, found)]
     first = taken[0].fabric.find_name(NAME)[0].ports[1].occupied or []
@@ -184,7 +184,7 @@ def test_a_port_at_another_switch_port_and_a_node_with_another_name() -> None:
     def rename(net: Subnet) -> None:
         net.set_description(net.port(0x0002C903000A1020, 1).node, "stage1 mlx4_0")
 
-    found = History(lambda port: port.node.guid == 0x0002C903000A1020)
+    found = PortHistory(lambda port: port.node.guid == 0x0002C903000A1020)
     taken = snapshots(subnet("two-switch"), move(4), silence, lambda net: net.silence(NAME, False), move(5), rename)
     places = [
         "'MF0;switch-a:IS5023/U1' 0x0002c90200401000 port 2",
@@ -203,7 +203,7 @@ def test_a_switch_with_another_name_is_no_other_place_and_a_partition_has_no_pla
         net.set_description(between_switches(net).node, "spine 1")
 
     assert told(snapshots(subnet("two-switch"), rename)) == []
-    assert told(snapshots(subnet("two-switch"), move(4)), History(is_node02, 0x7FFF)) == []
+    assert told(snapshots(subnet("two-switch"), move(4)), PortHistory(is_node02, 0x7FFF)) == []
 
 
 def test_of_two_nodes_with_one_guid_nobody_moved() -> None:
@@ -211,6 +211,6 @@ def test_of_two_nodes_with_one_guid_nobody_moved() -> None:
         first, second = net.node(NAME), net.node("node05 mlx4_0")
         replace_hca(second, step=first.guid - second.guid)
 
-    found = History(lambda port: port.node.guid == 0x0002C903000A1020)
+    found = PortHistory(lambda port: port.node.guid == 0x0002C903000A1020)
     events = told(snapshots(subnet("two-switch"), twin, move(4)), found)
     assert {kind for _, _, kind, _, _ in events} == {"appeared"}

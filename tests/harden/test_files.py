@@ -12,14 +12,14 @@ from typing import Any, cast
 import pytest
 
 from ibkeys.apply.undo import plan_undo
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import FileError, UsageError
 from ibkeys.harden.files import FOLDERS, KEY_FILES
 from ibkeys.harden.step import HardenRequest
-from ibkeys.host.opensm_process import OpensmProcess
-from ibkeys.sm.instance import Instance, InstanceFile, Role, describe
-from ibkeys.sm.machines.this_host import THIS
-from ibkeys.sm.site import Running
+from ibkeys.managers.instance import Instance, InstanceFile, Role, describe
+from ibkeys.managers.machines.this_host import THIS
+from ibkeys.managers.opensm.process import OpensmProcess
+from ibkeys.managers.site import Running
 from ibkeys.store.journal import FileImage, Journal
 from tests.cli.conftest import run
 from tests.fabricsim import subnet, tool
@@ -51,9 +51,9 @@ def open_files(running: Running) -> list[tuple[str, str]]:
 
 
 @contextmanager
-def writer(folder: Path, command: str) -> Iterator[Writer]:
+def writer(folder: Path, command: str) -> Iterator[ChangeWriter]:
     stores = {"journal": folder / "journal.db", "keystore": folder / "keys.db"}
-    with tool(subnet("two-switch"), **stores) as fabric, Writer(fabric, command) as made:
+    with tool(subnet("two-switch"), **stores) as fabric, ChangeWriter(fabric, command) as made:
         yield made
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from ibkeys.change.opensm_files import OpensmFiles
 from ibkeys.change.subnets import KEPT_SUBNET
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import FileError, Refused, StoreError, UsageError
 from ibkeys.harden import enforcement
 from ibkeys.harden.enforcement import ENFORCEMENT, plan_back, plan_forth, refuse_way_back, why_it_may_end
@@ -21,12 +21,12 @@ from ibkeys.harden.enforcement_run import ABORT
 from ibkeys.harden.overtaken import close_overtaken, goes_forth, not_ended, value_in
 from ibkeys.harden.step import COMMAND, HardenRequest
 from ibkeys.host.replacing import new_file
-from ibkeys.sm.files.opensm_file import OpensmFile
-from ibkeys.sm.hosts import SmHost
-from ibkeys.sm.machines.this_host import THIS
-from ibkeys.sm.reading import Reading
-from ibkeys.sm.site import KEPT_HOSTS
-from ibkeys.store.journal import FileImage, Journal, Operation
+from ibkeys.managers.files.opensm_file import OpensmFile
+from ibkeys.managers.hosts import SmHost
+from ibkeys.managers.machines.this_host import THIS
+from ibkeys.managers.reading import FileReading
+from ibkeys.managers.site import KEPT_HOSTS
+from ibkeys.store.journal import FileImage, Journal, RunningOperation
 from tests.fabricsim import replace_hca, subnet, tool
 
 ASKED = HardenRequest(())
@@ -42,16 +42,16 @@ class Site:
         self.folder = folder
         self.conf = folder / "opensm.conf"
         self.conf.write_text("part_enforce off\n")
-        self.reading: Reading = "may-have-been-read"
+        self.reading: FileReading = "may-have-been-read"
         self.step = 0
         self._stores = {"journal": folder / "journal.db", "keystore": folder / "keys.db"}
 
     @contextmanager
-    def writer(self, command: str, goes_on: int | None = None) -> Iterator[Writer]:
+    def writer(self, command: str, goes_on: int | None = None) -> Iterator[ChangeWriter]:
         net = subnet("two-switch")
         for hardware in net.nodes:
             replace_hca(hardware, step=self.step)
-        with tool(net, **self._stores) as fabric, Writer(fabric, command, goes_on=goes_on) as writer:
+        with tool(net, **self._stores) as fabric, ChangeWriter(fabric, command, goes_on=goes_on) as writer:
             yield writer
 
     def go_to_the_other_port(self) -> None:
@@ -119,7 +119,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     master = SimpleNamespace(instance=instance, machine=THIS, verify_process=lambda advice: None)
     seen = SimpleNamespace(manager=None, master=master, others=list)
 
-    def look_at_all(writer: Writer, *given: Any, **named: Any) -> Any:
+    def look_at_all(writer: ChangeWriter, *given: Any, **named: Any) -> Any:
         return SimpleNamespace(topology=writer.fabric.sweep(), targets={})
 
     def opensms(*given: Any, **named: Any) -> OpensmFiles:
@@ -228,7 +228,7 @@ def test_the_journal_has_none_before_it_has_a_file_of_it(site: Site, monkeypatch
     def killed(*given: Any, **named: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Operation, "record_file", killed)
+    monkeypatch.setattr(RunningOperation, "record_file", killed)
     with pytest.raises(KeyboardInterrupt):
         site.harden()
     assert (site.value, site.states) == ("off", [])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from ibkeys.change.consent import Consent, Objection
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import NotStored, Refused, UsageError
 from ibkeys.harden.findings import StepName
 from ibkeys.harden.hardening import Hardening, make, plan_hardening
@@ -48,10 +48,10 @@ class Made:
     def is_asked_for(self, asked: HardenRequest) -> bool:
         return self.is_allowed
 
-    def is_due(self, writer: Writer, asked: HardenRequest) -> bool:
+    def is_due(self, writer: ChangeWriter, asked: HardenRequest) -> bool:
         return self.was_begun
 
-    def plan_change(self, writer: Writer, asked: HardenRequest) -> StepChange | None:
+    def plan_change(self, writer: ChangeWriter, asked: HardenRequest) -> StepChange | None:
         if self.refused is not None:
             raise self.refused
         if self.is_done:

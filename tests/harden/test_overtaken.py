@@ -10,14 +10,14 @@ from typing import Any, cast
 
 import pytest
 
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import Refused, UsageError
 from ibkeys.harden import enforcement
 from ibkeys.harden.enforcement import plan_back, why_it_may_end
 from ibkeys.harden.enforcement_run import ABORT, EnforcementPlan
 from ibkeys.harden.overtaken import OwnValue, close_overtaken, not_ended, own_values, refuse_changed_files
 from ibkeys.harden.step import COMMAND, HardenRequest
-from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
+from ibkeys.managers.files.opensm_file import FileKey, OpensmFile
 from ibkeys.store.journal import FileImage, Journal, OperationRecord, OperationState
 from ibkeys.store.origin import this_process
 from tests.fabricsim import subnet, tool
@@ -67,10 +67,10 @@ def test_another_value_is_refused_with_a_command_that_leads_on(
 
 
 @contextmanager
-def journal_of(folder: Path, rows: Sequence[Row]) -> Iterator[Writer]:
+def journal_of(folder: Path, rows: Sequence[Row]) -> Iterator[ChangeWriter]:
     """Give a writer of an undo whose journal has these operations."""
     stores = {"journal": folder / "journal.db", "keystore": folder / "keys.db"}
-    with tool(subnet("two-switch"), **stores) as fabric, Writer(fabric, ABORT, dry_run=True) as writer:
+    with tool(subnet("two-switch"), **stores) as fabric, ChangeWriter(fabric, ABORT, dry_run=True) as writer:
         for row in rows:
             if row is ENDED:
                 with Journal.read(stores["journal"]) as journal:
@@ -144,7 +144,7 @@ def abort(
     """Plan an abort where these options files are found; return what each shall have, and the notes."""
     values = list[str]()
 
-    def plan_enforcement(writer: Writer, asked: HardenRequest, wanted: Callable[[OpensmFile], str]) -> Any:
+    def plan_enforcement(writer: ChangeWriter, asked: HardenRequest, wanted: Callable[[OpensmFile], str]) -> Any:
         values.extend(wanted(file) for file in files)
         return SimpleNamespace(files=files, notes=[])
 
@@ -195,7 +195,7 @@ def test_the_record_of_both_ways_ends(tmp_path: Path) -> None:
     with Journal(stores["journal"]) as journal:
         for command in (COMMAND, ABORT, "smkey-rotate"):
             journal.operation(command).record_file(FileImage(PATH, text_with("off"), text_with("both")))
-    with tool(subnet("two-switch"), **stores) as fabric, Writer(fabric, COMMAND) as writer:
+    with tool(subnet("two-switch"), **stores) as fabric, ChangeWriter(fabric, COMMAND) as writer:
         assert [each.command for each in not_ended(writer)] == [COMMAND, ABORT]
         close_overtaken(writer, 2)
         assert not_ended(writer) == []
@@ -206,7 +206,7 @@ def test_the_record_of_both_ways_ends(tmp_path: Path) -> None:
 
 
 def test_without_a_record_there_is_nothing_to_restore_and_a_command_leads_on() -> None:
-    with tool(subnet("two-switch")) as fabric, Writer(fabric, ABORT, dry_run=True) as writer:
+    with tool(subnet("two-switch")) as fabric, ChangeWriter(fabric, ABORT, dry_run=True) as writer:
         with pytest.raises(UsageError, match="nothing to restore") as caught:
             plan_back(writer, HardenRequest(()))
         with pytest.raises(UsageError, match="has ended"):

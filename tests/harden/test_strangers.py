@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 
 from ibkeys.harden.enforcement import objections_to_strangers
-from ibkeys.sm.managers import Manager
-from ibkeys.sm.report import HostReport, SmReport
-from ibkeys.sm.site import FoundSms
+from ibkeys.managers.report import HostReport, SmReport
+from ibkeys.managers.site import FoundSms
+from ibkeys.managers.subnet_managers import Manager
 
 MASTER, STANDBY = (
     Manager(cast(Any, f"port {guid}"), guid, state, 0, 0) for guid, state in ((1, "master"), (2, "standby"))

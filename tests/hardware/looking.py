@@ -10,8 +10,8 @@ from typing import Any
 
 import ibkeys
 from ibkeys.hardware.catalogue import all_findings
-from ibkeys.hardware.check import Answer
-from ibkeys.hardware.look import Look
+from ibkeys.hardware.check import CheckAnswer
+from ibkeys.hardware.look import FabricReading
 from ibkeys.hardware.report import HardwareReport
 from ibkeys.keys.smkey import SMKey
 from ibkeys.scripting import Fabric
@@ -19,24 +19,24 @@ from ibkeys.umad.port import LocalPort, UmadPort
 from tests import documents
 
 
-def look_at(fabric: Fabric, sm_key: int | None = None) -> Look:
+def look_at(fabric: Fabric, sm_key: int | None = None) -> FabricReading:
     """Return a look through an open simulated port."""
     umad: Any = fabric.umad
-    return Look(fabric, lambda: (umad.local_ca(),), SMKey(sm_key) if sm_key is not None else None)
+    return FabricReading(fabric, lambda: (umad.local_ca(),), SMKey(sm_key) if sm_key is not None else None)
 
 
-def open_far(look: Look) -> Callable[[LocalPort], UmadPort]:
+def open_far(look: FabricReading) -> Callable[[LocalPort], UmadPort]:
     """Return what opens another port of the host that *look* is on."""
     umad: Any = look.fabric.umad
     return lambda port: ibkeys.open_port(umad.subnet, ibkeys.Local(None, port.port, umad.home.node.guid))
 
 
-def answers(look: Look) -> dict[str, Answer]:
+def answers(look: FabricReading) -> dict[str, CheckAnswer]:
     """Make all checks; return what they found, by id."""
     return {finding.id: finding.answer for finding in all_findings(look)}
 
 
-def archived(look: Look, path: Path, hashed: bool = False) -> dict[str, bytes]:
+def archived(look: FabricReading, path: Path, hashed: bool = False) -> dict[str, bytes]:
     """Make a report of all checks, write it to *path*, and return the files in it."""
     return written(HardwareReport(look, list(all_findings(look)), hashed=hashed), path)
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ibkeys.keys.mkey import MKey
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from tests.crashpoints.apart import run_apart
 from tests.hardware.two_ports import Bench, outcomes
 

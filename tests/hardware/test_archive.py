@@ -26,7 +26,7 @@ from ibkeys.hardware.report import HardwareReport
 from ibkeys.keys.classkey import ClassKey
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from tests import documents
 from tests.fabricsim import subnet, tool
 from tests.hardware.looking import archived, forms, held, look_at, unpacked, written

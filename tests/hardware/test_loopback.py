@@ -12,9 +12,9 @@ import pytest
 
 import ibkeys
 from ibkeys.change.consent import Consent
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError, Refused, UsageError
-from ibkeys.hardware.look import Look
+from ibkeys.hardware.look import FabricReading
 from ibkeys.hardware.loopback.ports import far_port, named_ports
 from ibkeys.hardware.loopback.putting_back import COMMAND
 from ibkeys.hardware.loopback.writes import Loopback
@@ -142,7 +142,7 @@ def test_a_killed_run_is_not_put_back_on_other_ports(bench: Bench) -> None:
     with bench.open() as fabric:
         look = look_at(fabric)
         near, far = named_ports(PORTS, look.cas())
-        with Writer(fabric, COMMAND) as writer:
+        with ChangeWriter(fabric, COMMAND) as writer:
             prove = partial(far_port, look, near, far, open_far(look))
             loopback = Loopback(look, writer, prove, frozenset({1, 2}))
             with pytest.raises(Refused, match="not one of these two"):
@@ -247,7 +247,7 @@ def test_two_ports_of_one_host_may_be_on_one_cable(bench: Bench) -> None:
 
 
 def refused(
-    bench: Bench, text: str, kind: type[IbkeysError], change: Callable[[Look], None] = lambda look: None
+    bench: Bench, text: str, kind: type[IbkeysError], change: Callable[[FabricReading], None] = lambda look: None
 ) -> str:
     """Return why *text* is refused; nothing may have been set."""
     with bench.open() as fabric:
@@ -284,7 +284,7 @@ def test_another_host_in_the_place_of_the_second_port_is_not_written(bench: Benc
     other.guid, other.lid = bench.far.guid, bench.far.lid
     bench.net.unplug(HOST, 2)
 
-    def still_active(look: Look) -> None:
+    def still_active(look: FabricReading) -> None:
         [ca] = look.cas()
         active = dataclasses.replace(ca, ports=tuple(dataclasses.replace(port, state=4) for port in ca.ports))
         look.cas = lambda: (active,)
@@ -326,7 +326,7 @@ def test_a_port_whose_own_device_is_plugged_in_elsewhere_is_not_written(
     ],
 )
 def test_a_second_port_that_is_unfit_is_not_written(bench: Bench, changed: dict[str, Any], why: str) -> None:
-    def change(look: Look) -> None:
+    def change(look: FabricReading) -> None:
         [ca] = look.cas()
         first, second, *rest = ca.ports
         other = dataclasses.replace(ca, ports=(first, dataclasses.replace(second, **changed), *rest))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.errors import FileFormatError
-from ibkeys.hardware.check import Answer, made
+from ibkeys.hardware.check import CheckAnswer, made
 from ibkeys.hardware.programs import beside
 from ibkeys.scripting import Fabric
 from tests.fabricsim import subnet, tool
@@ -75,7 +75,7 @@ def fabric() -> Fabric:
     return opened
 
 
-def asked(fabric: Fabric, id: str) -> Answer:
+def asked(fabric: Fabric, id: str) -> CheckAnswer:
     [each] = [each for each in beside.CHECKS if each.id == id]
     with fabric:
         return each.ask(look_at(fabric))

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from ibkeys.change.consent import Consent
-from ibkeys.change.writer import Writer
-from ibkeys.hardware.check import Answer
+from ibkeys.change.writer import ChangeWriter
+from ibkeys.hardware.check import CheckAnswer
 from ibkeys.hardware.loopback.ports import far_port, named_ports
 from ibkeys.hardware.loopback.putting_back import COMMAND, not_put_back
 from ibkeys.hardware.loopback.writes import Loopback
 from ibkeys.scripting import Fabric
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Journal
 from tests.fabricsim import subnet, tool
@@ -30,7 +30,7 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self.net: Subnet = subnet("dual-home")
         self.stores: dict[str, Any] = {"keystore": folder / "keys.db", "journal": folder / "journal.db"}
-        self.far: Port = self.net.port(HOST, 2)
+        self.far: SimPort = self.net.port(HOST, 2)
         self.far.p_key_violations = 7
 
     def open(self) -> Fabric:
@@ -46,14 +46,14 @@ class Bench:
 
     def run(
         self, consent: Consent | None = None, before: Callable[[Fabric], object] = lambda fabric: None
-    ) -> dict[str, Answer]:
+    ) -> dict[str, CheckAnswer]:
         with self.open() as fabric:
             look = look_at(fabric)
             near, far = named_ports(PORTS, look.cas())
             prove = partial(far_port, look, near, far, open_far(look))
             assert prove().port.port_guid == self.far.guid
             before(fabric)
-            with Writer(fabric, COMMAND, consent) as writer:
+            with ChangeWriter(fabric, COMMAND, consent) as writer:
                 loopback = Loopback(look, writer, prove, frozenset({near.port_guid, far.port_guid}))
                 return {finding.id: finding.answer for finding in loopback.findings()}
 
@@ -62,5 +62,5 @@ class Bench:
             return len(not_put_back(journal))
 
 
-def outcomes(found: dict[str, Answer]) -> dict[str, str]:
+def outcomes(found: dict[str, CheckAnswer]) -> dict[str, str]:
     return {id: answer.outcome for id, answer in found.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ibkeys.host.facts import HostFacts, host_facts
+from ibkeys.managers.host_facts import HostFacts, host_facts
 
 KEY = 0xFEEDC0DEDEADBEA7
 

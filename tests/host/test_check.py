@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.host.check import check_host, check_key_files, check_steps
-from ibkeys.host.facts import key_files_in
+from ibkeys.doctor.host_facts import check_host, check_key_files, check_steps
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
-from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.sealing import Cost, Passphrase
-from ibkeys.umad.probe import Check
+from ibkeys.managers.host_facts import key_files_in
+from ibkeys.store.keystore.keystore import KeyStore
+from ibkeys.store.keystore.sealing import Cost, Passphrase
+from ibkeys.umad.probe import ProbeResult
 from tests.host.facts import KEY, facts, made
 
 GOOD = f"m_key {KEY:#x}\nm_key_protection_level 2\nm_key_lease_period 60\nsm_key 7\nsa_key 8\n"
 
 
-def checks(tmp_path: Path, conf: str) -> list[Check]:
+def checks(tmp_path: Path, conf: str) -> list[ProbeResult]:
     made(tmp_path / "etc" / "opensm.conf", conf)
     found = list(check_host(facts(tmp_path)))
     assert not [check for check in found if f"{KEY:x}" in repr(check)]

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.host.facts import HostFacts, read_privileged_qkey
 from ibkeys.host.file_access import FileFact, read_file_fact
-from ibkeys.host.host_files import Clock, LocalFiles
-from ibkeys.host.opensm_process import OpensmConfig, opensm_processes, read_opensm_config
+from ibkeys.host.host_files import HostTime, LocalFiles
 from ibkeys.keys.mkey import MKey
+from ibkeys.managers.host_facts import HostFacts, read_privileged_qkey
+from ibkeys.managers.opensm.process import OpensmConfig, opensm_processes, read_opensm_config
 from tests.host.facts import KEY, facts, made
 from tests.integration.ibsim import tool
 
@@ -192,7 +192,7 @@ def test_a_process_of_another_user_is_not_taken_for_opensm(
     found = opensm_processes(tmp_path / "proc", devices=tmp_path / "dev")
     assert [each.pid for each in found] == [11]
     made(tmp_path / "dev" / "umad0")  # lets the owner of the made-up folders in, who need not be root
-    monkeypatch.setattr("ibkeys.host.opensm_process.os.geteuid", lambda: other)
+    monkeypatch.setattr("ibkeys.managers.opensm.process.os.geteuid", lambda: other)
     assert 10 in [each.pid for each in opensm_processes(tmp_path / "proc", devices=tmp_path / "dev")], "one's own"
 
 
@@ -214,8 +214,8 @@ def test_a_process_of_the_owner_of_a_umad_device_is_opensm(tmp_path: Path, proc:
 
 
 class OneClock(LocalFiles):
-    def clock(self) -> Clock:
-        return Clock(now=1000.0, uptime=600.0, precision=0.01)
+    def clock(self) -> HostTime:
+        return HostTime(now=1000.0, uptime=600.0, precision=0.01)
 
 
 def test_when_a_process_started_its_unit_its_umask_and_where_it_speaks(

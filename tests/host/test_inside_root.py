@@ -11,7 +11,7 @@ import pytest
 from ibkeys.files import SETTINGS, NoRegularFile
 from ibkeys.host.host_files import LocalFiles
 from ibkeys.host.inside_root import NameOfDescriptor
-from ibkeys.host.opensm_process import read_opensm_config
+from ibkeys.managers.opensm.process import read_opensm_config
 
 
 @pytest.fixture

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.errors import FileFormatError, Refused, StoreError
-from ibkeys.host.key_files import export_key_files, import_key_files, import_opensm_config
-from ibkeys.host.opensm_process import OpensmProcess
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.managers.key_files import export_key_files, import_key_files, import_opensm_config
+from ibkeys.managers.opensm.process import OpensmProcess
 from ibkeys.mkeys.key_sources import KeySources, load_ring
 from ibkeys.mkeys.stored_links import remember_topology
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.opensm import KEY_FILES, KeyFiles, read_key_files, write_key_files
 from tests.fabricsim import subnet, tool
 from tests.protectedsim import protect_all

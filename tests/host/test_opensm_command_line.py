@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibkeys.host.opensm_command_line import ARGUMENTS, read_command_line
-from ibkeys.host.opensm_option_table import OPTIONS, Value
-from ibkeys.host.opensm_options import read_options
 from ibkeys.keys.mkey import MKey
+from ibkeys.managers.opensm.command_line import ARGUMENTS, read_command_line
+from ibkeys.managers.opensm.option_table import OPTIONS, OptionValue
+from ibkeys.managers.opensm.options_file import read_options
 from tests.integration.ibsim import tool
 
 KEY = "0xfeedc0dedeadbea7"
-SPELLINGS: list[tuple[str, dict[str, Value]]] = [
+SPELLINGS: list[tuple[str, dict[str, OptionValue]]] = [
     *((words, {"partition_config_file": "/x"}) for words in ("-P /x", "-P/x", "-Pconfig /x", "--Pc /x", "-P=/x")),
     *((words, {"sweep_interval": 12}) for words in ("-s 12", "-s12", "-sweep=12", "--swe 12", "-s 12abc", "-s 014")),
     ("-s 3 -s 4", {"sweep_interval": 4}),
@@ -47,7 +47,7 @@ SPELLINGS: list[tuple[str, dict[str, Value]]] = [
 
 
 @pytest.mark.parametrize(("words", "options"), SPELLINGS)
-def test_an_option_is_found_however_it_is_spelled(words: str, options: dict[str, Value]) -> None:
+def test_an_option_is_found_however_it_is_spelled(words: str, options: dict[str, OptionValue]) -> None:
     read = read_command_line(words.split())
     assert (dict(read.options), read.not_understood) == (options, 0)
 
@@ -114,7 +114,7 @@ def test_opensm_understands_the_same_of_any_words(words: list[str]) -> None:
     assert understood(words) == taken(words)
 
 
-def understood(words: list[str]) -> dict[str, Value] | None:
+def understood(words: list[str]) -> dict[str, OptionValue] | None:
     """Return what OpenSM makes of *words*, but for what is as by default; None where it ends with an error."""
     with TemporaryDirectory() as folder:
         out = Path(folder, "out.conf")
@@ -125,7 +125,7 @@ def understood(words: list[str]) -> dict[str, Value] | None:
         return without_defaults(read_options(out.read_bytes()).values)
 
 
-def taken(words: list[str]) -> dict[str, Value] | None:
+def taken(words: list[str]) -> dict[str, OptionValue] | None:
     read = read_command_line(words)
     if read.not_understood:
         return None
@@ -135,6 +135,6 @@ def taken(words: list[str]) -> dict[str, Value] | None:
     return found
 
 
-def without_defaults(values: object) -> dict[str, Value]:
+def without_defaults(values: object) -> dict[str, OptionValue]:
     assert hasattr(values, "items")
     return {name: value for name, value in values.items() if value != OPTIONS[name].default}

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from ibkeys import files
 from ibkeys.errors import FileFormatError, StoreError
-from ibkeys.host import opensm_conf
-from ibkeys.host.opensm_conf import KeyLines, problems, read_conf, with_lines, write_lines
-from ibkeys.host.opensm_options import read_options
 from ibkeys.keys.mkey import MKey
+from ibkeys.managers.opensm import m_key_lines as opensm_conf
+from ibkeys.managers.opensm.m_key_lines import KeyLines, problems, read_conf, with_lines, write_lines
+from ibkeys.managers.opensm.options_file import read_options
 from tests.integration.ibsim import tool
 
 KEY = MKey(0x83F1C05E9A2D7B46)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.host import opensm_process as opensm_host
-from ibkeys.host.opensm_here import configs_here, describe_locked_out, readers_of, running_here
+from ibkeys.managers.opensm import process as opensm_host
+from ibkeys.managers.opensm.on_this_host import configs_here, describe_locked_out, readers_of, running_here
 
 Process = Callable[..., Path]
 

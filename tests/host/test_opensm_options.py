@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibkeys.host.opensm_option_table import OPTIONS, Value
-from ibkeys.host.opensm_options import OptionsFile, assignments, read_options
 from ibkeys.keys.mkey import MKey
+from ibkeys.managers.opensm.option_table import OPTIONS, OptionValue
+from ibkeys.managers.opensm.options_file import OptionsFile, assignments, read_options
 from tests.integration.ibsim import tool
 
 KEY = 0xFEEDC0DEDEADBEA7
@@ -44,7 +44,7 @@ KEY = 0xFEEDC0DEDEADBEA7
         ("", "sa_key", MKey(1)),
     ],
 )
-def test_what_opensm_takes_from_a_line(text: str, name: str, value: Value) -> None:
+def test_what_opensm_takes_from_a_line(text: str, name: str, value: OptionValue) -> None:
     assert read_options(text.encode()).value(name) == value
 
 

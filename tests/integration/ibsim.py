@@ -51,7 +51,7 @@ import ibkeys.host.replacing.mounts
 ibkeys.host.replacing.mounts.is_layer = lambda kind: False
 """
 """Comes before a command line: no file counts as one in the layer of a container, where the tests may run. Tests of
-ibkeys.host.replacing and ibkeys.sm.machines are about that rule."""
+ibkeys.host.replacing and ibkeys.managers.machines are about that rule."""
 
 # The command line with journal and key store in the folder that comes first: root's own are in /var/lib.
 _MAIN = f"""{NO_LAYERS}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ibkeys.store.journal import Journal
-from ibkeys.store.journal.runs import Run, Runs
+from ibkeys.store.journal.runs import MKeyRun, Runs
 from tests.integration.crashes import points_passed, run_to_a_point
 from tests.integration.hosted import Hosted, left_over
 from tests.integration.keyed_opensm import CLOSED, stored_keys
@@ -52,7 +52,7 @@ class KeyedScene:
 
     # --- what is there -----------------------------------------------------------------------------------------------
 
-    def last_run(self) -> Run | None:
+    def last_run(self) -> MKeyRun | None:
         with Journal.read(self.stores / "journal.db") as journal:
             return Runs(journal).last()
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import IO
 
 from ibkeys.mad.const import AttributeID, Method, MgmtClass, PortState
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.server.outbox import PassedMad
 from ibkeys.store.journal import Journal, Stage
 from ibkeys.store.journal.runs import Runs
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from tests.integration.hosted import Hosted, Running, opensm
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.waiting import by_method
@@ -54,7 +54,7 @@ class KeyedPorts:
         """Return what the end ports have."""
         return {(int.from_bytes(port.info[:8]), port.protect_bits, port.lease_period) for port in self.end_ports()}
 
-    def end_ports(self) -> list[Port]:
+    def end_ports(self) -> list[SimPort]:
         """Return the end ports of the subnet."""
         return [port for node in self.served.net.nodes for port in node.end_ports]
 

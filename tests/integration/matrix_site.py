@@ -13,8 +13,8 @@ from typing import Final
 
 from ibkeys.mad.const import CapabilityMask
 from ibkeys.store.journal import Journal
-from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.sm_keys import SmKeys
+from ibkeys.store.keystore.keystore import KeyStore
+from ibkeys.store.keystore.sm_keys import SmKeys
 from tests.integration.crashes import crash_command, crash_environment
 from tests.integration.hosted import plan_for
 from tests.integration.ibsim import RUN_TIMEOUT

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ibkeys.sm.instance import DUMP_FILE
+from ibkeys.managers.instance import DUMP_FILE
 from tests.integration.served import Served
 
 KEY = "0x1122334455667788"

@@ -25,8 +25,8 @@ esac
 """
 _AS_SERVICES = """
 from dataclasses import replace
-import ibkeys.host.opensm_process as processes
-import ibkeys.sm.machines.this_host as this_host
+import ibkeys.managers.opensm.process as processes
+import ibkeys.managers.machines.this_host as this_host
 this_host.THIS.tools["PATH"] = {tools!r} + ":" + this_host.THIS.tools["PATH"]
 seen = processes._process
 def seen_as_service(host, folder, *more):

@@ -6,7 +6,7 @@ from itertools import permutations
 
 from ibkeys.keys.pkey import match_inbound
 from ibkeys.mad.const import Method
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.packets import INBOUND, OUTBOUND, allows, enforces
 from ibkeys.sim.server.outbox import PassedMad
 from ibkeys.sim.subnet import Subnet
@@ -14,7 +14,7 @@ from ibkeys.sim.subnet import Subnet
 Pairs = frozenset[tuple[str, str]]
 
 
-def passes(net: Subnet, source: Port, destination: Port, key: int) -> bool:
+def passes(net: Subnet, source: SimPort, destination: SimPort, key: int) -> bool:
     """Whether a packet gets there: what `ibkeys.sim.packets.carry` asks of both leaf ports and of the receiver.
 
     Links between switches do not enforce here, and no counter moves and no trap is sent.

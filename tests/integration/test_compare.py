@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from ibkeys.mad.const import AttributeID
+from ibkeys.managers.instance import DUMP_FILE
 from ibkeys.sim.agents import sma
-from ibkeys.sim.agents.request import INVALID, Answer, Request
-from ibkeys.sm.instance import DUMP_FILE
+from ibkeys.sim.agents.request import INVALID, AgentRequest, SmpAnswer
 from tests.corpus import DATA
 from tests.integration.hosted import Hosted, Running, opensm
 from tests.integration.ibsim import tool
@@ -148,7 +148,7 @@ def test_a_node_that_refuses_what_the_sm_sets(
     compared(fabric, "--policy", "opensm", "--wait", "30", code=0)
     honest = sma.SET[AttributeID.P_KEY_TABLE]
 
-    def refuse(request: Request) -> Answer:
+    def refuse(request: AgentRequest) -> SmpAnswer:
         is_it = any(port.guid == PORT for port in request.node.end_ports)
         return (INVALID, request.mad[64:128]) if is_it else honest(request)
 

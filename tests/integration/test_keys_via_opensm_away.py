@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.server.outbox import PassedMad
 from tests.corpus import DATA
 from tests.fattree import fat_tree
@@ -32,7 +32,7 @@ def host(number: int) -> str:
     return f"node{number:05} mlx5_0"
 
 
-def key_of(port: Port) -> int:
+def key_of(port: SimPort) -> int:
     return int.from_bytes(port.info[:8])
 
 

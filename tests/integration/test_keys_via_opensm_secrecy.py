@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from ibkeys.sim.server.outbox import PassedMad
-from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.sm_keys import SmKeys
+from ibkeys.store.keystore.keystore import KeyStore
+from ibkeys.store.keystore.sm_keys import SmKeys
 from tests.corpus import DATA
 from tests.integration.hosted import Hosted
 from tests.integration.ibsim import NO_LAYERS

@@ -11,7 +11,7 @@ import pytest
 from ibkeys.errors import NoReply
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.set import plan_mkey_set
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from tests.corpus import DATA
 from tests.fabricsim import subnet, tool, writer
 from tests.integration.ibsim import ibkeys

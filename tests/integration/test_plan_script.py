@@ -13,7 +13,7 @@ from tests.integration.hosted import opensm
 from tests.integration.subnet import Subnet
 from tests.integration.tenants import PAIRS
 from tests.integration.ufmed import NODES, policy, stored, ufmed
-from tests.ufm.mock import TOKEN
+from tests.managers.ufm.mock import TOKEN
 
 SHOWN = re.compile(r"#   ibkeys pkey-show -G (0x[0-9a-f]{16})   # .*?: ([0-9a-fx, ]+)$", re.MULTILINE)
 

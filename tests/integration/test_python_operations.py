@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.smkeys.managers import keys_in
+from ibkeys.smkeys.key_holders import keys_in
 from ibkeys.store.journal import Journal, OperationState
 from tests.corpus import DATA
 from tests.integration.crashes import run_to_a_point

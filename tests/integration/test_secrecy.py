@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from tests.corpus import DATA
 from tests.integration.ibsim import RUN_TIMEOUT, Ibsim, ibkeys, ibkeys_environment
 from tests.integration.leaking import KEYS, TALK, WATCHED, allow_cores, leaks

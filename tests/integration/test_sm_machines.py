@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.host.opensm_process import OpensmProcess, opensm_processes
 from ibkeys.host.replacing.contents import NO_BYTES, NOT_KEPT
-from ibkeys.sm.elsewhere.ssh import SshHost
-from ibkeys.sm.hosts import SmHost
-from ibkeys.sm.machines.opening import open_machine
-from ibkeys.sm.machines.other_host import OtherHost
+from ibkeys.managers.elsewhere.ssh import SshHost
+from ibkeys.managers.hosts import SmHost
+from ibkeys.managers.machines.opening import open_machine
+from ibkeys.managers.machines.other_host import OtherHost
+from ibkeys.managers.opensm.process import OpensmProcess, opensm_processes
 from ibkeys.store.journal import Journal
 from tests.corpus import DATA
 from tests.integration.served import Served
 from tests.integration.sm_files import UP_SECONDS, opensm, write
 from tests.integration.sshd import Sshd
-from tests.sm.machines.there import Held
+from tests.managers.machines.there import Held
 
 GUID = "0x0002c903000a1011"
 OLD = "Default=0x7fff : ALL=full ;\n"

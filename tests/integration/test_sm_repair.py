@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.server.outbox import PassedMad
 from ibkeys.store.opensm import read_key_files
 from tests.fattree import fat_tree
@@ -48,7 +48,7 @@ class Site(Hosted):
         keys = f"m_key {key:#x}\nm_key_protection_level {self.level}\nm_key_lease_period {LEASE}\n"
         return f"{keys}m_key_lookup {lookup}\nsweep_interval 0\n"
 
-    def end_ports(self) -> list[Port]:
+    def end_ports(self) -> list[SimPort]:
         return [port for node in self.net.nodes for port in node.end_ports if port.is_up or node.is_switch]
 
     def count(self, key: int) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ibkeys.sm.instance import DUMP_FILE
+from ibkeys.managers.instance import DUMP_FILE
 from tests.corpus import DATA
 from tests.integration.served import Served
 from tests.integration.sm_files import KEY, SM_KEY, UP_SECONDS, opensm, write

@@ -13,10 +13,10 @@ import pytest
 
 from ibkeys.keys.smkey import SMKey
 from ibkeys.smkeys.begun import Changes
-from ibkeys.smkeys.managers import keys_in
+from ibkeys.smkeys.key_holders import keys_in
 from ibkeys.store.journal import Journal
-from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.sm_keys import SmKeys, StoredSmKey
+from ibkeys.store.keystore.keystore import KeyStore
+from ibkeys.store.keystore.sm_keys import SmKeys, StoredSmKey
 from tests.corpus import DATA
 from tests.integration.crashes import every_point, run_to_a_point
 from tests.integration.hosted import Running, left_over, opensm, running_until_the_end

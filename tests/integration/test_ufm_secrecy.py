@@ -11,15 +11,15 @@ from urllib.parse import quote
 
 from tests.integration.leaking import WATCHED, allow_cores
 from tests.integration.ufmed import Ufmed, policy, stored, ufmed, waiting
-from tests.ufm.mock import TOKEN
+from tests.managers.ufm.mock import TOKEN
 
 LOUD = "import logging\nlogging.basicConfig(level=logging.DEBUG)\n"
 """httpx and httpcore say all that they have to say, on standard error."""
 BROKEN = """
-import ibkeys.ufm.rest
+import ibkeys.managers.ufm.rest
 def broken(self, call):
     raise ZeroDivisionError("in the middle")
-ibkeys.ufm.rest.Ufm.make = broken
+ibkeys.managers.ufm.rest.Ufm.make = broken
 """
 """Makes a run end in a traceback when the first change is sent."""
 SESSION = b"of-the-mock"

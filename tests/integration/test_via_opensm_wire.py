@@ -20,7 +20,7 @@ from ibkeys.apply.apply import Permissions, plan_apply
 from ibkeys.apply.undo import plan_undo
 from ibkeys.errors import Refused
 from ibkeys.partitions.reader import parse_policy
-from ibkeys.plan.model import Options
+from ibkeys.plan.model import PlanOptions
 from ibkeys.plan.planner import make_plan
 from ibkeys.store.paths import StorePaths
 from ibkeys.topology.subnet_manager import SubnetManager
@@ -122,7 +122,7 @@ def test_this_sees_who_is_cut_where_opensm_gets_the_policy_at_once() -> None:
 )
 def test_by_sets_of_our_own_nobody_is_cut_or_joined_on_the_way(rng: random.Random, enforce: str) -> None:
     net = subnet("two-switch")
-    options = Options(enforce=enforce)  # type: ignore[arg-type]
+    options = PlanOptions(enforce=enforce)  # type: ignore[arg-type]
     history = History(net)
     states = [talking(net)]
     with tempfile.TemporaryDirectory() as folder, tool(net) as fabric:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.integration.ufmed import NODES, RED_AND_BLUE, Members, policy, sets, stored, ufmed
+from tests.managers.ufm.mock import QOS, Mock
 from tests.sample import in_soak
-from tests.ufm.mock import QOS, Mock
 
 
 @pytest.mark.parametrize(

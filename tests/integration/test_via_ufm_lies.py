@@ -9,8 +9,8 @@ import pytest
 from ibkeys.plan.document_reader import read_plan
 from tests.integration.ufmed import NODES, Members, policy, sets, stored, ufmed
 from tests.integration.waiting import Waiting
+from tests.managers.ufm.mock import Mock
 from tests.sample import in_soak
-from tests.ufm.mock import Mock
 
 
 @pytest.mark.soak

@@ -19,7 +19,7 @@ from ibkeys.mad import performance
 from ibkeys.mad.attributes import ClassPortInfo, NodeDescription
 from ibkeys.mad.const import METHOD_NAMES, Method, MgmtClass, TrapNumber
 from ibkeys.mad.decode import SA_ATTRIBUTES, SMP_ATTRIBUTES, attribute_name, attribute_of
-from ibkeys.mad.fields import ArrayRow, Layout, Row, TextRow
+from ibkeys.mad.fields import ArrayRow, FieldRow, Layout, TextRow
 from ibkeys.mad.notice import DATA_DETAILS, BadMKeyDetails, Notice
 from ibkeys.mad.records import NodeRecord, PortInfoRecord
 from ibkeys.mad.sa import ACTIVE, SA_HEADER_SIZE, RmppType, SaHeader, build_sa, split_segments, with_rmpp
@@ -111,7 +111,7 @@ def plain(name: str) -> str:
     return re.sub("[^a-z0-9]", "", name.rpartition(".")[2].lower())
 
 
-def expected(row: Row, raw: bytes) -> Iterator[tuple[int, int, Any]]:
+def expected(row: FieldRow, raw: bytes) -> Iterator[tuple[int, int, Any]]:
     """Yield first byte, end and value of *row* as we read it; an array's elements one by one."""
     value = row.decode(raw)
     if isinstance(row, ArrayRow):
@@ -138,7 +138,7 @@ def joined(dissected: Dissected) -> list[Field]:
     return found
 
 
-def agrees(fields: Iterable[Field], row: Row, raw: bytes, offset: int) -> bool:
+def agrees(fields: Iterable[Field], row: FieldRow, raw: bytes, offset: int) -> bool:
     """Whether tshark has a field of this name, around these bytes, with this value; for an array: for each element."""
     names = {plain(name) for name in (row.name, *NAMES.get(row.name, ()))}
     named = [field for field in fields if plain(field.name) in names]

@@ -12,7 +12,7 @@ from tests.corpus import DATA
 from tests.integration.hosted import Hosted, Running, last_operation, opensm
 from tests.integration.tenants import tables
 from tests.integration.waiting import Waiting
-from tests.ufm.mock import Mock, token_file, ufm
+from tests.managers.ufm.mock import Mock, token_file, ufm
 
 Members = dict[int, dict[int, str]]
 """Partition (its base) → node number → membership."""

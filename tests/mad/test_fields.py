@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ibkeys.errors import EncodeError, MalformedMad
 from ibkeys.mad.attributes import NodeDescription, NodeInfo, PKeyTable, PortInfo, SMInfo
 from ibkeys.mad.decode import ATTRIBUTES_BY_NAME
-from ibkeys.mad.fields import ArrayRow, BytesRow, Layout, Row, TextRow, array, field, octets, text
+from ibkeys.mad.fields import ArrayRow, BytesRow, FieldRow, Layout, TextRow, array, field, octets, text
 from ibkeys.mad.notice import DATA_DETAILS
 from ibkeys.mad.smp import DirectedRouteSmp, LidRoutedSmp, MadHeader
 
@@ -29,7 +29,7 @@ def make(**rows: Any) -> type[Layout]:
     return type("Made", (Layout,), {"size": 4, "__slots__": (), **rows})
 
 
-def value_of(row: Row) -> st.SearchStrategy[Any]:
+def value_of(row: FieldRow) -> st.SearchStrategy[Any]:
     if isinstance(row, TextRow):
         return st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=16)
     if isinstance(row, BytesRow):
@@ -50,13 +50,13 @@ def value_of(row: Row) -> st.SearchStrategy[Any]:
         {"a": text("A", 0, 3), "b": octets("B", 2, 2)},
     ],
 )
-def test_overlapping_rows_are_refused_when_the_class_is_made(rows: dict[str, Row]) -> None:
+def test_overlapping_rows_are_refused_when_the_class_is_made(rows: dict[str, FieldRow]) -> None:
     with pytest.raises(TypeError, match="overlaps"):
         make(**rows)
 
 
 @pytest.mark.parametrize("row", [field("A", 3, 9), field("A", 4, 1), array("A", 0, 8, 5), octets("A", 2, 3)])
-def test_row_past_the_end_is_refused_when_the_class_is_made(row: Row) -> None:
+def test_row_past_the_end_is_refused_when_the_class_is_made(row: FieldRow) -> None:
     with pytest.raises(TypeError, match="the structure has 4"):
         make(a=row)
 
@@ -80,7 +80,7 @@ def test_rows_side_by_side_in_one_byte_are_fine() -> None:
 
 
 @given(data=st.data(), place=st.sampled_from(ROWS))
-def test_replace_touches_only_its_own_bits(data: st.DataObject, place: tuple[type[Layout], Row]) -> None:
+def test_replace_touches_only_its_own_bits(data: st.DataObject, place: tuple[type[Layout], FieldRow]) -> None:
     layout, row = place
     raw = data.draw(st.binary(min_size=layout.size, max_size=layout.size))
     value = data.draw(value_of(row))
@@ -94,7 +94,7 @@ def test_replace_touches_only_its_own_bits(data: st.DataObject, place: tuple[typ
 
 @given(data=st.data(), place=st.sampled_from(ROWS))
 def test_copy_takes_its_own_bits_of_the_source_and_no_others(
-    data: st.DataObject, place: tuple[type[Layout], Row]
+    data: st.DataObject, place: tuple[type[Layout], FieldRow]
 ) -> None:
     layout, row = place
     source, before = (data.draw(st.binary(min_size=layout.size, max_size=layout.size)) for _ in range(2))

@@ -10,7 +10,7 @@ import pytest
 
 from ibkeys.errors import MalformedMad
 from ibkeys.mad.decode import ATTRIBUTES_BY_NAME, CLASS_ATTRIBUTES, decode
-from ibkeys.mad.fields import ArrayRow, Layout, Row
+from ibkeys.mad.fields import ArrayRow, FieldRow, Layout
 from ibkeys.mad.notice import DATA_DETAILS, Notice
 from ibkeys.mad.smp import DirectedRouteSmp, LidRoutedSmp, build_smp, parse
 from ibkeys.mad.virtualization import VIRTUAL_ATTRIBUTES
@@ -21,11 +21,11 @@ FIELD_FILES = files("vectors/fields_*.json")
 MAD_FILES = files("vectors/mads_*.json")
 
 
-def rows_of(layout: type[Layout]) -> dict[str, Row]:
+def rows_of(layout: type[Layout]) -> dict[str, FieldRow]:
     return {row.name: row for row in layout.rows.values()}
 
 
-def find(layout: type[Layout], iba_name: str) -> tuple[type[Layout], Row, int | None]:
+def find(layout: type[Layout], iba_name: str) -> tuple[type[Layout], FieldRow, int | None]:
     """Return the layout, row and index that an IBA name of the vectors means: ``LID``, ``GUIDBlock[3]``,
     ``DataDetails144.LIDADDR``.
     """

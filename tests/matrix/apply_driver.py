@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys.mad.const import PortState
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.store.journal import Journal
 from tests.fabricsim import swap_cables
 from tests.matrix.dying import DyingSite, main
@@ -60,16 +60,16 @@ class Cell(DyingSite):
         """The P_Key that the operation found where that one is now: nobody can put it back there."""
         self.ways: list[list[str]] = []
         self.said = ""
-        self.pulled: tuple[Port, Port] | None = None
+        self.pulled: tuple[SimPort, SimPort] | None = None
         for number in range(2, 6):
             host = self.host(number)
             host.p_keys = list(FORMER)
             self.leaf(number).p_keys = list(FORMER)
 
-    def host(self, number: int) -> Port:
+    def host(self, number: int) -> SimPort:
         return self.net.port(f"node0{number} mlx4_0", 1)
 
-    def leaf(self, number: int) -> Port:
+    def leaf(self, number: int) -> SimPort:
         peer = self.host(number).peer
         assert peer is not None
         return peer
@@ -251,7 +251,7 @@ class Cell(DyingSite):
         swap_cables(self.host(3), self.host(6), self.net)
         self.bring_up(self.host(3), self.host(6))
 
-    def bring_up(self, *ports: Port) -> None:
+    def bring_up(self, *ports: SimPort) -> None:
         for end in itertools.chain.from_iterable((port, port.peer) for port in ports):
             assert end is not None
             end.info[32] = end.info[32] & 0xF0 | PortState.ACTIVE

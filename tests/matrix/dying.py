@@ -14,8 +14,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from ibkeys.mad.const import Method
-from ibkeys.sim.deliveries import Outcome
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.deliveries import DeliveryOutcome
+from ibkeys.sim.nodes import SimPort
 from tests.mkeys.two_admins_driver import Site, import_all
 
 
@@ -37,7 +37,7 @@ class DyingSite(Site, ABC):
     def _die_at(self, number: int) -> None:
         inner, counter = self.net.send, itertools.count(1)
 
-        def send(mad: bytes, origin: Port, dlid: int = 0xFFFF) -> Outcome:
+        def send(mad: bytes, origin: SimPort, dlid: int = 0xFFFF) -> DeliveryOutcome:
             is_last = mad[3] == Method.SET and next(counter) == number
             if is_last and self.dies_before:
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -35,7 +35,7 @@ from ibkeys.sim.state.document import dump_state, load_state
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import RunOptions, Runs
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from tests.crashpoints.apart import Ended, run_apart
 from tests.fabricsim import tool, writer
 from tests.fattree import fat_tree

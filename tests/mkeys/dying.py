@@ -15,10 +15,10 @@ import pytest
 
 from ibkeys.mad import offsets as at
 from ibkeys.sim.agents import mkey_check
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
 from ibkeys.sim.traps import Traps
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.umad.port import Outgoing, SendFailure
 from tests.change.restarting import Tree
 from tests.mkeys.rollout import Plan, Site
@@ -58,7 +58,7 @@ class Asked:
     def listening(self, patch: pytest.MonkeyPatch) -> Iterator[None]:
         check = mkey_check.check
 
-        def noting(port: Port, mad: bytes, traps: Traps) -> int:
+        def noting(port: SimPort, mad: bytes, traps: Traps) -> int:
             if port.m_key and port.protect_bits >= 2:
                 key = int.from_bytes(mad[at.M_KEY])
                 self.keys.setdefault(port.guid, []).append(key)

@@ -16,7 +16,7 @@ from ibkeys.mkeys.rollout.rest import plan_rest
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal.runs import RunOptions
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from tests.fabricsim import subnet, tool, writer
 from tests.spy import spy
 

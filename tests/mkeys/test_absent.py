@@ -10,7 +10,7 @@ from ibkeys.mkeys.places import settle, survey
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import RunOptions
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.sqlite import guid_text
 from tests.fabricsim import tool, writer
 from tests.fattree import fat_tree

@@ -9,12 +9,12 @@ import pytest
 
 from ibkeys.change.consent import Objection
 from ibkeys.errors import FileFormatError
-from ibkeys.host import opensm_process as opensm_host
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.const import PortState, SMState
+from ibkeys.managers.opensm import process as opensm_host
 from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.going_back import plan_return
-from ibkeys.mkeys.rollout.new_keys import Command, plan_run
+from ibkeys.mkeys.rollout.new_keys import KeyCommand, plan_run
 from ibkeys.mkeys.rollout.planned_run import carry_out
 from ibkeys.mkeys.rollout.rest import plan_rest
 from ibkeys.mkeys.set import plan_mkey_set
@@ -29,7 +29,7 @@ CONF = "m_key 0x83f1c05e9a2d7b46\nm_key_protection_level 2\nm_key_lease_period 6
 
 
 def planned(
-    net: Subnet, options: RunOptions, key: MKey | None = None, command: Command = "mkey-deploy", **more: Any
+    net: Subnet, options: RunOptions, key: MKey | None = None, command: KeyCommand = "mkey-deploy", **more: Any
 ) -> PlannedRun:
     with tool(net) as fabric, writer(fabric) as w:
         return plan_run(w, command, options, key, **more)
@@ -54,7 +54,7 @@ def said(run: PlannedRun, interlock: str) -> list[str]:
     ],
 )
 @pytest.mark.parametrize("command", ["mkey-deploy", "mkey-rotate"])
-def test_an_easy_key_is_refused_for_a_run(key: int, why: str, command: Command) -> None:
+def test_an_easy_key_is_refused_for_a_run(key: int, why: str, command: KeyCommand) -> None:
     net = subnet("two-switch")
     if command == "mkey-rotate":
         net.port("node03 mlx4_0", 1).m_key = KEY.reveal()

@@ -14,7 +14,7 @@ from ibkeys.mkeys.rollout.closing import close_overtaken
 from ibkeys.mkeys.rollout.going_back import plan_return
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import RunOptions, Runs
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from tests.fabricsim import tool, writer
 from tests.mkeys.rollout import NAME, Plan, Site, deploy, remove, resume, rotate, site_of
 

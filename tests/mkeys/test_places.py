@@ -17,8 +17,8 @@ from ibkeys.mkeys.rollout.planned_run import carry_out
 from ibkeys.mkeys.rollout.rest import plan_rest
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal.runs import RunOptions
-from ibkeys.store.keys.class_keys import ClassKeyStore
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.class_keys import ClassKeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.topology.model import Topology
 from tests.corpus import DATA
 from tests.fabricsim import subnet, tool, writer

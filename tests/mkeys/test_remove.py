@@ -13,10 +13,10 @@ from ibkeys.mad.const import Method, SMState
 from ibkeys.mkeys.rollout.going_back import plan_return
 from ibkeys.mkeys.rollout.planned_run import carry_out
 from ibkeys.mkeys.rollout.removal import plan_removal
-from ibkeys.sim.faults import Direction
+from ibkeys.sim.faults import LossDirection
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import RunOptions, Runs
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.umad.port import Outgoing
 from tests.fabricsim import interlocks, tool, writer
 from tests.mkeys.rollout import KEY, LEVEL_2, NAME, Site, deploy, remove, resume, rotate, site_of
@@ -88,7 +88,7 @@ def test_the_own_port_is_last_and_the_port_of_an_sm_before_it(site: Site) -> Non
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(("what", "sent_in_all"), [("reply", 8), ("request", 9)])
 def test_one_set_is_safe_when_it_or_its_reply_is_lost(
-    what: Direction, sent_in_all: int, level: int, site: Site
+    what: LossDirection, sent_in_all: int, level: int, site: Site
 ) -> None:
     """The old key alone tells whether it arrived: a port that has lost its key answers to any. Nobody counts a
     violation, and a Set that was lost is sent again."""

@@ -13,20 +13,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ibkeys.errors import NoReply, Refused, UsageError
-from ibkeys.host.key_files import Exported, export_key_files
-from ibkeys.host.opensm_process import OpensmConfig, OpensmProcess, read_opensm_config
 from ibkeys.host.replacing.contents import NO_BYTES
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
+from ibkeys.managers.key_files import Exported, export_key_files
+from ibkeys.managers.opensm.process import OpensmConfig, OpensmProcess, read_opensm_config
 from ibkeys.mkeys.repair.outlook import RepairOutlook
 from ibkeys.mkeys.repair.repair import plan_repair
 from ibkeys.mkeys.repair.result import Repaired
 from ibkeys.mkeys.repair.start import advise
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import RunOptions
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.opensm import KeyFiles, read_key_files, write_key_files
 from tests.fabricsim import subnet, tool, writer
 from tests.fattree import fat_tree
@@ -60,7 +60,7 @@ class Lab:
         write_key_files(self.cache, KeyFiles(dict.fromkeys(ring.by_guid, A)), ["guid2mkey"])
 
     @property
-    def own(self) -> Port:
+    def own(self) -> SimPort:
         return self.net.nodes[0].end_ports[0]
 
     def give(self, keys: Sequence[MKey], level: int = 2) -> None:

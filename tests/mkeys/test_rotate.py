@@ -17,7 +17,7 @@ from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import RunOptions
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.umad.port import Outgoing
 from tests.fabricsim import interlocks, subnet, tool, writer
 from tests.fattree import fat_tree

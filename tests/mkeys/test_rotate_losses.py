@@ -12,7 +12,7 @@ from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import Method
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal.runs import RunOptions
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.umad.port import Outgoing
 from tests.fattree import fat_tree
 from tests.mkeys.rollout import NAME, Site, deploy, resume, rotate

@@ -16,7 +16,7 @@ from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import RunOptions, Runs
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from tests.fattree import fat_tree
 from tests.mkeys.rollout import KEY, NAME, Plan, Site, deploy, remove, resume, rotate, undo
 from tests.spy import sets

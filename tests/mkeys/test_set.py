@@ -10,16 +10,16 @@ import pytest
 
 from ibkeys.change.engine import Engine
 from ibkeys.errors import KeyGone, MKeyNeeded, NoReply, NotStored, Refused, UsageError
-from ibkeys.host import opensm_here
-from ibkeys.host.opensm_command_line import read_command_line
-from ibkeys.host.opensm_process import OpensmProcess
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.const import Method
+from ibkeys.managers.opensm import on_this_host as opensm_here
+from ibkeys.managers.opensm.command_line import read_command_line
+from ibkeys.managers.opensm.process import OpensmProcess
 from ibkeys.mkeys.key_edit import KeyEdit
 from ibkeys.mkeys.set import plan_mkey_set
 from ibkeys.store.journal import Image, Journal
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.origin import this_process
 from ibkeys.store.paths import StorePaths
 from tests.change.refusing import refused
@@ -278,7 +278,7 @@ def test_a_lease_not_above_the_sweep_interval_of_the_sm_on_this_host(
         running[:] = [OpensmProcess(7, tmp_path, True, config), OpensmProcess(8, tmp_path, True, config)]
         assert interval() is None, "which of the two is master is not known"
         running[:] = []
-        monkeypatch.setattr("ibkeys.host.opensm_process.OPENSM_CONFIGS", (config, tmp_path / "none"))
+        monkeypatch.setattr("ibkeys.managers.opensm.process.OPENSM_CONFIGS", (config, tmp_path / "none"))
         assert interval() == 30, "none is seen to run: a distribution's file"
         monkeypatch.setattr("ibkeys.mkeys.set.known_sweep_interval", lambda *_: 30)
         assert "lease-0" in interlocks(plan_mkey_set(w, fabric.find_port(2), NEW, 1, 30))

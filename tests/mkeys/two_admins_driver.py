@@ -27,10 +27,10 @@ from unittest.mock import patch
 
 import ibkeys
 from ibkeys.cli import main as run_ibkeys
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import Runs
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from tests.corpus import DATA
 from tests.crashpoints.apart import run_apart
 from tests.fabricsim import subnet
@@ -132,7 +132,7 @@ class Site:
                 facts |= {("p_key", str(port), index): (key,) for index, key in enumerate(port.p_keys)}
         return facts
 
-    def end_ports(self) -> Iterator[Port]:
+    def end_ports(self) -> Iterator[SimPort]:
         for node in self.net.nodes:
             for port in node.end_ports:
                 if port.is_up or port.number == 0:

@@ -12,7 +12,7 @@ import pytest
 from ibkeys.partitions.membership import EndPort
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.reader import read_policy
-from ibkeys.sim.nodes import Node
+from ibkeys.sim.nodes import SimNode
 from ibkeys.sim.subnet import Subnet
 from tests import corpus
 
@@ -111,7 +111,7 @@ def end_ports(net: Subnet) -> list[EndPort]:
     ]
 
 
-def kind(node: Node) -> Any:
+def kind(node: SimNode) -> Any:
     return {1: "ca", 2: "switch", 3: "router"}[int(node.node_type)]
 
 

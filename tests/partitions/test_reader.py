@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.errors import FileFormatError
-from ibkeys.partitions.model import Policy, Rule, broadcast_mgid
+from ibkeys.partitions.model import MemberRule, Policy, broadcast_mgid
 from ibkeys.partitions.reader import MAX_LINE, parse_policy, read_policy
 from ibkeys.partitions.words import c_number, mtu_in_words, rate_in_words
 from tests import corpus
@@ -228,7 +228,7 @@ def test_only_numbers_that_the_file_does_not_give_are_automatic() -> None:
 def test_a_list_goes_on_until_the_semicolon_and_comments_hide_everything() -> None:
     policy = parse_policy("One=0x30 :\n 0x11=full # , 0x12 ;\n\n 0x21 ; # X=5 : ALL ;\nTwo=0x31 : ;\n")
     assert policy.accepted
-    assert policy.definitions[0].rules == (Rule("GUID", 0x11, "full"), Rule("GUID", 0x21, "limited"))
+    assert policy.definitions[0].rules == (MemberRule("GUID", 0x11, "full"), MemberRule("GUID", 0x21, "limited"))
     assert [(rule.line, rule.column) for rule in policy.definitions[0].rules] == [(2, 2), (4, 2)]
     assert policy.definitions[1].rules == ()
 

@@ -10,7 +10,7 @@ import ibkeys
 from ibkeys.change.pkeys import plan_add
 from ibkeys.fabric.snapshot_file import save_snapshot
 from ibkeys.keys.pkey import PKey
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
 from tests.audit.looking import good_key, taken
 from tests.cli.conftest import run
@@ -40,7 +40,7 @@ def large() -> Subnet:
     return _with_tenants(Subnet.from_text(fat_tree(*LARGE)), tenants=40)
 
 
-def _hosts(net: Subnet) -> list[Port]:
+def _hosts(net: Subnet) -> list[SimPort]:
     return [port for node in net.nodes if not node.is_switch for port in node.end_ports if port.peer is not None]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ibkeys.keys.pkey import PKey
 from ibkeys.partitions.reader import parse_policy
-from ibkeys.plan.model import Options, PartitionPlan
+from ibkeys.plan.model import PartitionPlan, PlanOptions
 from ibkeys.plan.planner import make_plan
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Topology
@@ -63,7 +63,7 @@ def perform(net: Subnet, plan: PartitionPlan) -> None:
 
 def plan_of(text: str, *, net: Subnet | None = None, sm: int = SM, **chosen: object) -> PartitionPlan:
     found = sweep(net) if net is not None else swept(TWO_SWITCH)
-    return make_plan(parse_policy(text, "p.conf"), found, Options(**chosen), sm_at(sm))  # type: ignore[arg-type]
+    return make_plan(parse_policy(text, "p.conf"), found, PlanOptions(**chosen), sm_at(sm))  # type: ignore[arg-type]
 
 
 OPEN = "Default : ALL=full ;"

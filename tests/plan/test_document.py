@@ -24,11 +24,11 @@ from ibkeys.plan.model import (
     Break,
     FabricState,
     IndexMove,
-    Options,
+    PartitionChanges,
     PartitionPlan,
-    Partitions,
+    PlanOptions,
+    PlanProblem,
     PolicySource,
-    Problem,
     SmOptions,
 )
 from ibkeys.reach.count import ReachCounts
@@ -78,11 +78,15 @@ PLANS = st.builds(
         max_size=3,
         unique_by=lambda change: change.port.key,
     ).map(tuple),
-    st.lists(st.builds(Problem, st.none() | ports(), st.text(max_size=9), st.text(max_size=9)), max_size=2).map(tuple),
-    st.builds(Partitions, st.lists(PARTITIONS, max_size=2).map(tuple), st.lists(PARTITIONS, max_size=2).map(tuple)),
+    st.lists(st.builds(PlanProblem, st.none() | ports(), st.text(max_size=9), st.text(max_size=9)), max_size=2).map(
+        tuple
+    ),
+    st.builds(
+        PartitionChanges, st.lists(PARTITIONS, max_size=2).map(tuple), st.lists(PARTITIONS, max_size=2).map(tuple)
+    ),
     st.builds(ReachCounts, st.integers(0, 2**40), st.integers(0, 2**40)),
     st.builds(
-        Options,
+        PlanOptions,
         st.sampled_from(["both", "in", "out", "off"]),
         st.booleans(),
         st.booleans(),
@@ -236,7 +240,7 @@ def test_the_text_of_the_policy_and_the_options_of_the_sm_are_not_in_the_digest(
 )
 def test_the_older_word_for_no_enforcement_is_the_stronger_one(sm: SmOptions, enforce: Any) -> None:
     assert sm.enforce == enforce
-    original = plan(sm_options=sm, options=Options(enforce))
+    original = plan(sm_options=sm, options=PlanOptions(enforce))
     assert loads(dumps(original)) == original
 
 

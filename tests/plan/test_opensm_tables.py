@@ -10,7 +10,7 @@ from ibkeys.errors import FileFormatError
 from ibkeys.keys.pkey import PKey
 from ibkeys.partitions import opensm_tables as opensm
 from ibkeys.partitions.opensm_tables import packed
-from ibkeys.plan.model import Options
+from ibkeys.plan.model import PlanOptions
 from ibkeys.plan.planner import make_plan
 from ibkeys.sim.subnet import Subnet
 from tests.partitions.recordings import Recording, load, recordings
@@ -28,10 +28,10 @@ from tests.plan.planning import (
 EVERYTHING = tuple(range(1, 0x8000))
 
 
-def options(recording: Recording, moves: tuple[int, ...] = ()) -> Options:
+def options(recording: Recording, moves: tuple[int, ...] = ()) -> PlanOptions:
     enforce = recording.options["part_enforce"]
     assert enforce in ("both", "in", "out", "off")
-    return Options(enforce, recording.allow_both, allow_index_moves=moves)  # type: ignore[arg-type]
+    return PlanOptions(enforce, recording.allow_both, allow_index_moves=moves)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("file", recordings())

@@ -21,7 +21,7 @@ from ibkeys.plan.order import (
     PHASES,
     EnforcementStep,
     PhaseName,
-    Step,
+    PlanStep,
     TableStep,
     grow,
     order_of,
@@ -333,7 +333,7 @@ class Walk:
                 random.shuffle(found)
             yield from found
 
-    def of_step(self, step: Step) -> list[Callable[[], None]]:
+    def of_step(self, step: PlanStep) -> list[Callable[[], None]]:
         if isinstance(step, EnforcementStep):
             return [partial(self.set_bits, step)]
         blocks = [{i: key for i, key in step.writes.items() if i // 32 == block} for block in step.blocks]

@@ -8,7 +8,7 @@ from ibkeys.partitions.export import pin
 from ibkeys.partitions.reader import parse_policy, read_policy
 from ibkeys.plan.document import write_plan
 from ibkeys.plan.document_reader import read_plan
-from ibkeys.plan.model import Options, SmOptions
+from ibkeys.plan.model import PlanOptions, SmOptions
 from ibkeys.plan.planner import make_plan
 from ibkeys.sim.subnet import Subnet
 from tests.plan.planning import (
@@ -37,7 +37,7 @@ def test_the_digest_is_bound_to_what_the_plan_touches_and_to_nothing_else() -> N
 
 def test_a_full_plan_lists_every_table_and_has_the_same_digest() -> None:
     policy = parse_policy(f"Default : ALL=full ; X=5 : 0x{NODE02:x}=full ;")
-    short, full = (make_plan(policy, swept(TWO_SWITCH), Options(), sm_at(SM), full=full) for full in (False, True))
+    short, full = (make_plan(policy, swept(TWO_SWITCH), PlanOptions(), sm_at(SM), full=full) for full in (False, True))
     assert (len(short.tables), len(full.tables)) == (2, 14)
     assert short.fabric == full.fabric
 
@@ -53,7 +53,7 @@ def test_a_plan_has_the_very_bytes_of_its_policy_and_the_options_of_an_opensm_th
 ) -> None:
     data = f"# caf\xe9, in latin-1\r\nX=5 : 0x{NODE02:x}=full ; # no newline at the end".encode("latin-1")
     (tmp_path / "p.conf").write_bytes(data)
-    options = Options("in", allow_both_pkeys=True)
+    options = PlanOptions("in", allow_both_pkeys=True)
     plan = make_plan(read_policy(tmp_path / "p.conf"), swept(TWO_SWITCH), options, sm_at(SM))
     write_plan(plan, tmp_path / "plan.json")
     found = read_plan(tmp_path / "plan.json")

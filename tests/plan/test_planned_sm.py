@@ -8,7 +8,7 @@ from ibkeys.errors import UsageError
 from ibkeys.mad.attributes import PortInfo, SMInfo
 from ibkeys.mad.const import CapabilityMask, SMState
 from ibkeys.partitions.reader import parse_policy
-from ibkeys.plan.model import Options
+from ibkeys.plan.model import PlanOptions
 from ibkeys.plan.planner import make_plan
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Topology
@@ -48,7 +48,7 @@ def test_no_port_behind_which_an_sm_runs_is_disconnected_whichever_is_named() ->
     assert silent.info is not None
     silent.info = PortInfo(silent.info).replace(capability_mask=CapabilityMask.IS_SM).raw
     named = sm_at(SM, "active", "named with --sm-guid")
-    plan = make_plan(parse_policy(OPEN), found, Options(disconnect_unconfigured=True), named, force=True)
+    plan = make_plan(parse_policy(OPEN), found, PlanOptions(disconnect_unconfigured=True), named, force=True)
     cut = {guid for guid, table in end_tables(plan).items() if not table}
     assert cut == {0x2C903000A1051, 0x2C903000A1061}
 
@@ -59,7 +59,7 @@ def test_disconnecting_needs_to_know_the_port_of_the_sm() -> None:
             make_plan(
                 parse_policy("Default : ALL=full ;"),
                 swept(TWO_SWITCH),
-                Options(disconnect_unconfigured=True),
+                PlanOptions(disconnect_unconfigured=True),
                 sm_at(guid),
             )
 
@@ -71,7 +71,9 @@ def test_an_sm_that_does_not_stay_full_is_reported_in_capitals() -> None:
 
 
 def test_an_active_sm_is_named_as_the_one_that_would_undo_it() -> None:
-    plan = make_plan(parse_policy(OPEN), swept(TWO_SWITCH), Options(), sm_at(SM, "active", "the SM at LID 1 is master"))
+    plan = make_plan(
+        parse_policy(OPEN), swept(TWO_SWITCH), PlanOptions(), sm_at(SM, "active", "the SM at LID 1 is master")
+    )
     assert problems(plan) == [("active-sm", SM)]
     assert (plan.fabric.sm_guid, plan.fabric.sm_evidence) == (SM, "the SM at LID 1 is master")
 
@@ -79,9 +81,9 @@ def test_an_active_sm_is_named_as_the_one_that_would_undo_it() -> None:
 def test_a_policy_that_names_the_sm_needs_to_know_its_port() -> None:
     for guid in (None, 0x99):
         with pytest.raises(UsageError, match="--sm-guid"):
-            make_plan(parse_policy("X=5 : ALL ;"), swept(TWO_SWITCH), Options(), sm_at(guid))
+            make_plan(parse_policy("X=5 : ALL ;"), swept(TWO_SWITCH), PlanOptions(), sm_at(guid))
     assert (
-        make_plan(parse_policy("Default : ALL=full ;"), swept(TWO_SWITCH), Options(), sm_at(None)).fabric.sm_guid
+        make_plan(parse_policy("Default : ALL=full ;"), swept(TWO_SWITCH), PlanOptions(), sm_at(None)).fabric.sm_guid
         is None
     )
 
@@ -117,7 +119,7 @@ def test_an_active_sm_is_no_problem_where_nothing_is_to_change() -> None:
     plan = make_plan(
         parse_policy("Default=0x7fff : ALL=full ;"),
         swept(TWO_SWITCH),
-        Options(enforce="off"),
+        PlanOptions(enforce="off"),
         sm_at(SM, "active", "master"),
     )
     assert (plan.pending, problems(plan)) == (False, [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ibkeys.partitions.reader import parse_policy
-from ibkeys.plan.model import Options
+from ibkeys.plan.model import PlanOptions
 from ibkeys.plan.planner import make_plan
 from ibkeys.reach.count import ReachCounts
 from ibkeys.sim.subnet import Subnet
@@ -137,7 +137,7 @@ def test_a_table_that_could_not_be_read_is_reported_and_left_alone() -> None:
     found = sweep(Subnet.from_file(TWO_SWITCH, "ibsim"))
     (port,) = found.find_guid(NODE02)
     port.p_key_raw = None
-    plan = make_plan(parse_policy("X=5 : ALL_CAS=full ;"), found, Options(), sm_at(SM))
+    plan = make_plan(parse_policy("X=5 : ALL_CAS=full ;"), found, PlanOptions(), sm_at(SM))
     assert problems(plan) == [("unreadable", NODE02)]
     assert port.peer is not None
     touched = {table.port.key for table in plan.tables} | {change.port.key for change in plan.enforcement}
@@ -148,7 +148,7 @@ def test_a_leaf_port_that_could_not_be_found_is_reported() -> None:
     found = sweep(Subnet.from_file(TWO_SWITCH, "ibsim"))
     (port,) = found.find_guid(NODE02)
     port.peer = None
-    plan = make_plan(parse_policy("X=5 : ALL_CAS=full ;"), found, Options(), sm_at(SM))
+    plan = make_plan(parse_policy("X=5 : ALL_CAS=full ;"), found, PlanOptions(), sm_at(SM))
     assert problems(plan) == [("unreadable", NODE02)]
     assert "its links are not known" in plan.problems[0].message
     assert NODE02 in end_tables(plan)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ibkeys.keys.pkey import PKey, may_talk
 from ibkeys.partitions.opensm_tables import packed
 from ibkeys.partitions.reader import parse_policy
-from ibkeys.plan.model import Options
+from ibkeys.plan.model import PlanOptions
 from ibkeys.plan.planner import make_plan
 from ibkeys.reach.count import ReachCounts, count_reach
 from ibkeys.sim.subnet import Subnet
@@ -39,7 +39,7 @@ def test_no_key_that_survives_changes_its_index_and_reach_is_that_of_the_policy(
         port.p_keys = data.draw(TABLES)
     policy = parse_policy(data.draw(policies([port.guid for port in ends])))
     manager = sm_at(data.draw(st.sampled_from(ends)).guid)
-    plan = make_plan(policy, sweep(net), Options("both", allow_both), manager, full=True)
+    plan = make_plan(policy, sweep(net), PlanOptions("both", allow_both), manager, full=True)
     for table in plan.tables:
         if table.port.is_external:
             end = next(other for other in plan.tables if other.port.key == table.peer)
@@ -56,7 +56,7 @@ def test_no_key_that_survives_changes_its_index_and_reach_is_that_of_the_policy(
     assert plan.reach == ReachCounts(len(will - was), len(was - will))
     # A second plan, from what the first one made, has nothing to do.
     perform(net, plan)
-    assert not make_plan(policy, sweep(net), Options("both", allow_both), manager).pending
+    assert not make_plan(policy, sweep(net), PlanOptions("both", allow_both), manager).pending
 
 
 def talking(tables: Mapping[PortKey, Mapping[int, PKey]]) -> set[tuple[PortKey, PortKey]]:
@@ -95,7 +95,9 @@ def test_two_thousand_hosts_with_sixty_partitions_are_planned_from_few_distinct_
     opensm_free = planner.place
     monkeypatch.setattr(planner, "place", counting)
     text = "".join(f"X{n}=0x{n:x}, defmember=full : ALL_CAS ;\n" for n in range(1, 61))
-    plan = make_plan(parse_policy(text), swept(DATA / "fabrics" / "ft648.net"), Options(), sm_at(0xB8CEF60300100001))
+    plan = make_plan(
+        parse_policy(text), swept(DATA / "fabrics" / "ft648.net"), PlanOptions(), sm_at(0xB8CEF60300100001)
+    )
     assert calls == 3  # the SM's port, the other hosts, the switches
     assert len([table for table in plan.tables if not table.port.is_external]) == 702
     assert plan.reach == ReachCounts(0, 54 * 53 // 2 + 54 * 647)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ibkeys.keys.pkey import PKey
-from ibkeys.plan.steps import Steps, one_partition_at_a_time, steps_between
+from ibkeys.plan.steps import TableSteps, one_partition_at_a_time, steps_between
 from tests.plan.walking import Keys, Policy, Rules, on_the_way, parts, passing
 
 
@@ -25,12 +25,12 @@ def policy(**ports: str) -> dict[str, Keys]:
 # --- what the rules are, from IBA 10.9.3 and nothing else -------------------------------------------------------------
 
 
-def sequence(before: Policy, found: Steps[str]) -> list[tuple[Policy, Policy]]:
+def sequence(before: Policy, found: TableSteps[str]) -> list[tuple[Policy, Policy]]:
     states = [before, *found.states]
     return list(pairwise(states))
 
 
-def named(found: Steps[str]) -> set[tuple[str, str]]:
+def named(found: TableSteps[str]) -> set[tuple[str, str]]:
     return {(min(pair), max(pair)) for circle in found.circles for pair in circle.pairs}
 
 
@@ -205,22 +205,22 @@ def test_block_by_block_in_whatever_order_there_is_no_gap_and_no_bridge_and_alwa
 
 def test_one_partition_is_replaced_by_another_in_two_steps_the_new_one_first() -> None:
     found = steps_between(policy(a="1", b="1"), policy(a="2", b="2"))
-    assert found == Steps((policy(a="1 2", b="1 2"), policy(a="2", b="2")))
+    assert found == TableSteps((policy(a="1 2", b="1 2"), policy(a="2", b="2")))
 
 
 def test_full_and_limited_are_swapped_within_a_pair_in_two_steps() -> None:
     found = steps_between(policy(a="1", b="-1"), policy(a="-1", b="1"))
-    assert found == Steps((policy(a="1", b="1"), policy(a="-1", b="1")))
+    assert found == TableSteps((policy(a="1", b="1"), policy(a="-1", b="1")))
 
 
 def test_a_partition_is_reused_in_two_steps_the_former_tenant_leaves_first() -> None:
     found = steps_between(policy(a="1", b="1", c="", d=""), policy(a="", b="", c="1", d="1"))
-    assert found == Steps((policy(a="", b="", c="", d=""), policy(a="", b="", c="1", d="1")))
+    assert found == TableSteps((policy(a="", b="", c="", d=""), policy(a="", b="", c="1", d="1")))
 
 
 def test_a_tenant_that_moves_on_from_a_partition_that_is_reused_takes_three_steps() -> None:
     found = steps_between(policy(a="1", b="1", c="", d=""), policy(a="2", b="2", c="1", d="1"))
-    assert found == Steps(
+    assert found == TableSteps(
         (
             policy(a="1 2", b="1 2", c="", d=""),
             policy(a="2", b="2", c="", d=""),
@@ -231,22 +231,22 @@ def test_a_tenant_that_moves_on_from_a_partition_that_is_reused_takes_three_step
 
 def test_what_concerns_nobody_else_takes_one_step() -> None:
     before, after = policy(a="1", b="1", c="2"), policy(a="1", b="1 3", c="")
-    assert steps_between(before, after) == Steps((after,))
+    assert steps_between(before, after) == TableSteps((after,))
 
 
 def test_equal_policies_need_no_step() -> None:
-    assert steps_between(policy(a="1", b="1"), policy(a="1", b="1")) == Steps(())
+    assert steps_between(policy(a="1", b="1"), policy(a="1", b="1")) == TableSteps(())
 
 
 def test_both_forms_become_the_full_one_though_no_membership_changes() -> None:
     after = policy(a="1")
-    assert steps_between(policy(a="1 -1"), after) == Steps((after,))
+    assert steps_between(policy(a="1 -1"), after) == TableSteps((after,))
 
 
 def test_a_full_port_gives_up_its_limited_p_key_before_another_needs_its_room() -> None:
     before, after = policy(a="1", b="", c="2 -2"), policy(a="", b="1", c="2 3")
     found = steps_between(before, after, {"a": 1, "b": 1, "c": 2})
-    assert found == Steps((policy(a="", b="", c="2 3"), after))
+    assert found == TableSteps((policy(a="", b="", c="2 3"), after))
 
 
 def test_two_tenants_that_change_places_are_a_circle() -> None:
@@ -267,7 +267,7 @@ def test_who_must_not_be_cut_from_a_port_that_stays_is_in_a_circle_and_else_is_n
     [circle] = steps_between(before, after).circles
     assert circle.pairs in ((("a", "s"),), (("c", "s"),))
     without = steps_between({port: before[port] for port in "ac"}, {port: after[port] for port in "ac"})
-    assert without == Steps((policy(a="", c=""), policy(a="2", c="1")))
+    assert without == TableSteps((policy(a="", c=""), policy(a="2", c="1")))
 
 
 @pytest.mark.parametrize("count", [1, 40])

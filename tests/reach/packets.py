@@ -19,17 +19,17 @@ def read(net: Subnet) -> Topology:
         return fabric.sweep(p_keys=True)
 
 
-def ends(net: Subnet, fabric: Topology) -> list[tuple[nodes.Port, Port]]:
+def ends(net: Subnet, fabric: Topology) -> list[tuple[nodes.SimPort, Port]]:
     """Every end port as it is, and as it was read."""
     return [(net.port(port.node.guid, port.num), port) for port in fabric.end_ports()]
 
 
-def keys(port: nodes.Port) -> list[int]:
+def keys(port: nodes.SimPort) -> list[int]:
     return [key for key in dict.fromkeys(port.p_keys) if key & 0x7FFF]
 
 
 def by_packets(
-    net: Subnet, check: InboundCheck, pairs: list[tuple[nodes.Port, Port]]
+    net: Subnet, check: InboundCheck, pairs: list[tuple[nodes.SimPort, Port]]
 ) -> dict[tuple[Port, Port], Connectivity]:
     """Send a packet with every P_Key from every end port to every other, and say what came of it."""
     net.inbound_check = check

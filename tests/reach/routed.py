@@ -8,7 +8,7 @@ from itertools import pairwise, product
 from random import Random
 
 from ibkeys.keys.pkey import INBOUND_CHECKS
-from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.nodes import SimNode, SimPort
 from ibkeys.sim.subnet import Subnet
 from tests.fabricsim import set_enforcement_caps, set_p_key_capacity
 
@@ -61,12 +61,12 @@ class RoutedNet:
     random: Random
 
     @property
-    def switches(self) -> list[Node]:
+    def switches(self) -> list[SimNode]:
         """All switches."""
         return [node for node in self.subnet.nodes if node.is_switch]
 
     @property
-    def end_ports(self) -> list[Port]:
+    def end_ports(self) -> list[SimPort]:
         """All ports with a LID."""
         return [port for node in self.subnet.nodes for port in node.end_ports]
 
@@ -99,7 +99,7 @@ class RoutedNet:
             switch.routes = table
             switch.touch()
 
-    def _tree_to(self, port: Port) -> Iterator[tuple[Node, int]]:
+    def _tree_to(self, port: SimPort) -> Iterator[tuple[SimNode, int]]:
         """Yield each switch, and the port by which it forwards what goes to *port*."""
         home = port.node if port.node.is_switch else port.peer.node if port.peer is not None else None
         assert home is not None
@@ -119,7 +119,7 @@ class RoutedNet:
                 edge += more
 
 
-def _cables_at(switch: Node) -> list[Port]:
+def _cables_at(switch: SimNode) -> list[SimPort]:
     return [port for port in switch.ports[1:] if port.peer is not None and port.peer.node.is_switch]
 
 

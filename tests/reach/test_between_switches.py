@@ -9,7 +9,7 @@ import pytest
 
 from ibkeys.keys.pkey import INBOUND_CHECKS
 from ibkeys.partitions.reader import parse_policy
-from ibkeys.plan.model import Options
+from ibkeys.plan.model import PlanOptions
 from ibkeys.plan.planner import make_plan
 from ibkeys.reach.reach import Reach
 from ibkeys.reach.routes import numbers_in
@@ -42,7 +42,7 @@ def test_what_is_said_of_a_pair_is_what_packets_do_on_every_route(row: str) -> N
         looked_at += compare_with_packets(net, fabric, ends(net.subnet, fabric))
 
 
-def compare_with_packets(net: RoutedNet, fabric: Topology, pairs: list[tuple[nodes.Port, Port]]) -> int:
+def compare_with_packets(net: RoutedNet, fabric: Topology, pairs: list[tuple[nodes.SimPort, Port]]) -> int:
     """Look at every ordered pair on a few routings, and return how many verdicts that were."""
     check = net.subnet.inbound_check
     (other,) = (each for each in INBOUND_CHECKS if each != check)
@@ -125,7 +125,9 @@ def test_what_a_plan_connects_is_what_packets_do_before_and_after(seed: int) -> 
     members = ", ".join(f"0x{port.guid:x}={random.choice(('full', 'limited'))}" for port in net.end_ports)
     policy = parse_policy(f"Default=0x7fff : ALL=limited, SELF=full ;\nOne=0x1 : {members} ;\n", "p.conf")
     fabric = read(net.subnet)
-    plan = make_plan(policy, fabric, Options(random.choice(("both", "in", "out", "off"))), sm_at(net.end_ports[0].guid))
+    plan = make_plan(
+        policy, fabric, PlanOptions(random.choice(("both", "in", "out", "off"))), sm_at(net.end_ports[0].guid)
+    )
     was = talking(net, fabric)
     perform(net.subnet, plan)
     will = talking(net, read(net.subnet))

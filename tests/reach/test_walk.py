@@ -15,7 +15,7 @@ from ibkeys.audit.inputs import AuditInput
 from ibkeys.fabric.snapshot import take_snapshot
 from ibkeys.keys.pkey import InboundCheck, may_talk
 from ibkeys.partitions.reader import parse_policy
-from ibkeys.plan.model import Options
+from ibkeys.plan.model import PlanOptions
 from ibkeys.plan.planner import make_plan
 from ibkeys.reach.difference import compare_reach
 from ibkeys.reach.reach import Reach
@@ -35,7 +35,7 @@ ROWS = [f"{shape} {number}" for number in range(20) for shape in SHAPES]
 """Each of so many verdicts: 100,000."""
 SAMPLE = ["ring 1"]
 YES, NO = frozenset({True}), frozenset({False})
-Pairs = list[tuple[nodes.Port, Port]]
+Pairs = list[tuple[nodes.SimPort, Port]]
 Ordered = dict[tuple[str, str], Seen]
 
 
@@ -44,7 +44,9 @@ def is_right(said: bool | None, seen: Truth) -> bool:
     return True in seen if said is None else seen == {said}
 
 
-def walked(net: RoutedNet, check: InboundCheck, pairs: Pairs, hidden: frozenset[nodes.Port] = frozenset()) -> Ordered:
+def walked(
+    net: RoutedNet, check: InboundCheck, pairs: Pairs, hidden: frozenset[nodes.SimPort] = frozenset()
+) -> Ordered:
     walk = Walk(net.subnet.nodes, by_membership=check == "membership", hidden=hidden)
     return {(str(one), str(other)): walk.pair(a, b) for (a, one), (b, other) in permutations(pairs, 2)}
 
@@ -67,7 +69,7 @@ def test_why_and_matrix_say_what_holds_on_every_route(row: str) -> None:
         assert_sets_hold(reach, seen)
 
 
-def hide(net: RoutedNet, fabric: Topology, random: Random) -> frozenset[nodes.Port]:
+def hide(net: RoutedNet, fabric: Topology, random: Random) -> frozenset[nodes.SimPort]:
     """Let some ports between switches be unread, and return them."""
     found = set()
     for port in (port for node in fabric.nodes if node.is_switch for port in node.ports.values()):
@@ -152,7 +154,7 @@ def test_plan_says_how_many_pairs_are_connected_on_every_route(row: str) -> None
         pairs = ends(net.subnet, fabric)
         members = ", ".join(f"0x{port.guid:x}={random.choice(('full', 'limited'))}" for port in net.end_ports)
         text = f"Default=0x7fff : ALL=limited, SELF=full ;\nOne=0x1 : {members} ;\n"
-        enforce = Options(random.choice(("both", "in", "out", "off")))
+        enforce = PlanOptions(random.choice(("both", "in", "out", "off")))
         plan = make_plan(parse_policy(text, "p.conf"), fabric, enforce, sm_at(net.end_ports[0].guid))
         was = walked(net, "partition", pairs)
         perform(net.subnet, plan)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from itertools import product
 from typing import NamedTuple
 
-from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.nodes import SimNode, SimPort
 
 Truth = frozenset[bool]
 """Both where routes, or tables that cannot be read, decide."""
@@ -38,14 +38,14 @@ class Walk:
     """Packets in the fabric of *nodes*. ``by_membership``: the strict reading of the inbound check. ``hidden``: switch
     ports of which nobody knows what they check: they stop everything, or nothing."""
 
-    def __init__(self, nodes: Iterable[Node], *, by_membership: bool, hidden: Collection[Port] = ()) -> None:
+    def __init__(self, nodes: Iterable[SimNode], *, by_membership: bool, hidden: Collection[SimPort] = ()) -> None:
         self.nodes = list(nodes)
         self.inbound_rule = _match if by_membership else _same_base
         self.hidden = hidden
         self.every = frozenset(key for node in self.nodes for port in node.end_ports for key in port.p_keys)
-        self._carried: dict[Node, dict[Node, set[Keys]]] = {}
+        self._carried: dict[SimNode, dict[SimNode, set[Keys]]] = {}
 
-    def pair(self, a: Port, b: Port) -> Seen:
+    def pair(self, a: SimPort, b: SimPort) -> Seen:
         """Return what two different end ports can do."""
         there, back = self._delivered(a, b), self._delivered(b, a)
         return Seen(
@@ -54,7 +54,7 @@ class Walk:
             frozenset(map(bool, back)),
         )
 
-    def _delivered(self, source: Port, destination: Port) -> set[Keys]:
+    def _delivered(self, source: SimPort, destination: SimPort) -> set[Keys]:
         """Return with which P_Keys packets arrive and are taken, for each route."""
         start, at_start = self._home(source)
         end, at_end = self._home(destination)
@@ -67,21 +67,21 @@ class Walk:
         }
 
     @staticmethod
-    def _home(port: Port) -> tuple[Node, Port | None]:
+    def _home(port: SimPort) -> tuple[SimNode, SimPort | None]:
         if port.node.is_switch:
             return port.node, None
         assert port.peer is not None
         return port.peer.node, port.peer
 
-    def _from(self, start: Node) -> dict[Node, set[Keys]]:
+    def _from(self, start: SimNode) -> dict[SimNode, set[Keys]]:
         if start not in self._carried:
             self._carried[start] = {node: set() for node in self.nodes if node.is_switch}
             self._follow(start, self.every, {start}, self._carried[start])
         return self._carried[start]
 
-    def _follow(self, at: Node, keys: Keys, passed: set[Node], found: dict[Node, set[Keys]]) -> None:
+    def _follow(self, at: SimNode, keys: Keys, passed: set[SimNode], found: dict[SimNode, set[Keys]]) -> None:
         found[at].add(keys)
-        ways: dict[Node, set[Keys]] = {}
+        ways: dict[SimNode, set[Keys]] = {}
         for port in at.ports[1:]:
             peer = port.peer
             if peer is not None and peer.node.is_switch and peer.node not in passed:
@@ -91,7 +91,7 @@ class Walk:
             for each in options:
                 self._follow(other, each, passed | {other}, found)
 
-    def _past(self, port: Port | None, way: str, keys: Keys) -> set[Keys]:
+    def _past(self, port: SimPort | None, way: str, keys: Keys) -> set[Keys]:
         """Return the P_Keys whose packets get past a switch port."""
         if port is None:
             return {keys}

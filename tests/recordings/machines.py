@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from ibkeys.host.host_files import HostFiles, LocalFiles
-from ibkeys.host.opensm_process import OpensmProcess
-from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
+from ibkeys.host.replacing.contents import WITHOUT_KEYS, FileContents
+from ibkeys.host.replacing.looked_up import SeenFile
 from ibkeys.host.replacing.replace import LeftOvers
-from ibkeys.host.replacing.seen import SeenFile
 from ibkeys.host.replacing.staging import Staged
-from ibkeys.sm.machines.this_host import ThisHost
-from ibkeys.store.journal import FileEntry, Operation
+from ibkeys.managers.machines.this_host import ThisHost
+from ibkeys.managers.opensm.process import OpensmProcess
+from ibkeys.store.journal import FileEntry, RunningOperation
 from tests.smkeys.madeup import NamedOperation
 
 TOKEN = "made-up-guard"
@@ -47,15 +47,15 @@ class NamedHost(ThisHost):
     def files(self) -> HostFiles:
         return self.there
 
-    def replace(self, operation: Operation, seen: SeenFile, *words: Any, **options: Any) -> FileEntry:
+    def replace(self, operation: RunningOperation, seen: SeenFile, *words: Any, **options: Any) -> FileEntry:
         return ThisHost.replace(self, self._named(operation), seen, *words, **options)
 
     @contextmanager
-    def stage(self, operation: Operation, seen: SeenFile, data: bytes, **options: Any) -> Iterator[Staged]:
+    def stage(self, operation: RunningOperation, seen: SeenFile, data: bytes, **options: Any) -> Iterator[Staged]:
         with ThisHost.stage(self, self._named(operation), seen, data, **options) as staged:
             yield staged
 
-    def clean_up(self, entries: Iterable[FileEntry], contents: Contents = WITHOUT_KEYS) -> LeftOvers:
+    def clean_up(self, entries: Iterable[FileEntry], contents: FileContents = WITHOUT_KEYS) -> LeftOvers:
         own = [copy(entry) for entry in entries if entry.image.host == self.name]
         for entry in own:
             entry.image = replace(entry.image, host="")
@@ -68,7 +68,7 @@ class NamedHost(ThisHost):
         self.note(f"confirm {token}")
         return token == TOKEN
 
-    def _named(self, operation: Operation) -> Any:
+    def _named(self, operation: RunningOperation) -> Any:
         return NamedOperation(operation, self.name) if self.name else operation
 
 

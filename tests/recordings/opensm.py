@@ -11,11 +11,11 @@ import shutil
 from pathlib import Path
 from typing import Any, Final
 
-from ibkeys.host.opensm_options import OptionsFile, read_options
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import SMState
+from ibkeys.managers.opensm.options_file import OptionsFile, read_options
 from ibkeys.plan.model import SmOptions
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.opensm import KEY_FILES, KeyFiles, write_key_files
 from tests.apply.opensm import madeup
@@ -28,7 +28,7 @@ _PAUSES: Final = 3
 class Tables(madeup.MadeUpOpensm):
     """The P_Key tables that an OpenSM on *home* writes."""
 
-    def __init__(self, policy: str, options: SmOptions, net: Subnet, home: Port) -> None:
+    def __init__(self, policy: str, options: SmOptions, net: Subnet, home: SimPort) -> None:
         self._home = home
         super().__init__(policy, options, net)
 

@@ -23,21 +23,22 @@ import pytest
 
 from ibkeys.change.clock import REAL_TIME
 from ibkeys.errors import HostNotReached
-from ibkeys.host import file_access, host_files, opensm_process
-from ibkeys.host.facts import host_facts
+from ibkeys.host import file_access, host_files
 from ibkeys.host.file_access import FileFact
-from ibkeys.host.host_files import Clock
+from ibkeys.host.host_files import HostTime
 from ibkeys.mad.const import SMState
-from ibkeys.sm.hosts import SmHost
+from ibkeys.managers.host_facts import host_facts
+from ibkeys.managers.hosts import SmHost
+from ibkeys.managers.opensm import process as opensm_process
 from ibkeys.store import sqlite
-from ibkeys.store.keys.sealing import Cost
+from ibkeys.store.keystore.sealing import Cost
 from ibkeys.umad.port import Outgoing, SendFailure, UmadPort
 from ibkeys.umad.simulated import SimulatedPort, port_on
 from tests.fabricsim import subnet
+from tests.managers.ufm.mock import Mock
 from tests.recordings.machines import NamedFiles, NamedHost
 from tests.recordings.opensm import Opensm
 from tests.recordings.secrets_named import Names
-from tests.ufm.mock import Mock
 
 START: Final = datetime(2026, 1, 1, 12, tzinfo=UTC)
 OWN_PID, CHILD = 4242, 4243
@@ -178,7 +179,7 @@ class World:
 
     @contextmanager
     def machine(self, host: SmHost) -> Iterator[NamedHost]:
-        """Open a host, in place of `ibkeys.sm.machines.opening.open_machine`."""
+        """Open a host, in place of `ibkeys.managers.machines.opening.open_machine`."""
         name = host.ssh.name if host.ssh is not None else ""
         if name in self.silent_hosts:
             raise HostNotReached(f"host {name}: it does not answer", name)
@@ -225,7 +226,7 @@ class World:
         _set_clock(time.monotonic, self.sleep)
         for module in (file_access, host_files):
             patch.setattr(module, "fact_of", self._fact_of)
-        clock = Clock(START.timestamp(), 0.0, 0.01)
+        clock = HostTime(START.timestamp(), 0.0, 0.01)
         patch.setattr(host_files.LocalFiles, "clock", lambda files: clock)
 
     def _fact_of(self, path: Path, status: os.stat_result, parents: Any) -> FileFact:
@@ -253,7 +254,7 @@ class World:
         patch.setattr(sqlite, "connect", unsynced)
         patch.setattr(os, "fsync", lambda descriptor: None)
         patch.setattr(os, "fdatasync", lambda descriptor: None)
-        patch.setattr("ibkeys.store.keys.sealed.Cost", lambda n=2, r=8, p=1: Cost(n, r, p))
+        patch.setattr("ibkeys.store.keystore.sealed.Cost", lambda n=2, r=8, p=1: Cost(n, r, p))
 
     def _system(self, patch: pytest.MonkeyPatch, stack: ExitStack) -> None:
         names, waitpid, pipe = self.names, os.waitpid, os.pipe
@@ -284,11 +285,11 @@ class World:
         patch.setattr("ibkeys.umad.libibumad.open_port", self.open_port)
         patch.setattr("ibkeys.cli.opening.DEFAULT_CONFIG", self.folder / "none")
         patch.setattr("ibkeys.cli.opening.DEFAULT_NAME_MAP", self.folder / "none")
-        patch.setattr("ibkeys.sm.settings.DEFAULT_SETTINGS", self.folder / "none")
-        patch.setattr("ibkeys.sm.files.listeners.SYSLOG", self.folder / "none")
-        patch.setattr("ibkeys.sm.report.host_ports", lambda host: ())
-        patch.setattr("ibkeys.sm.machines.this_host.is_in_layer", lambda seen: False)
-        for module in ("ibkeys.sm.site", "ibkeys.apply.opensm.guards"):
+        patch.setattr("ibkeys.managers.settings.DEFAULT_SETTINGS", self.folder / "none")
+        patch.setattr("ibkeys.managers.files.listeners.SYSLOG", self.folder / "none")
+        patch.setattr("ibkeys.managers.report.host_ports", lambda host: ())
+        patch.setattr("ibkeys.managers.machines.this_host.is_in_layer", lambda seen: False)
+        for module in ("ibkeys.managers.site", "ibkeys.apply.opensm.guards"):
             patch.setattr(f"{module}.open_machine", self.machine)
         patch.setattr(host_files.LocalFiles, "processes", lambda files, proc, program: self._pids(False))
         patch.setattr("ibkeys.audit.gather.host_facts", partial(host_facts, **self.own_places()))

@@ -15,7 +15,7 @@ from ibkeys.mad.classes.gmp import KEY_CLASSES
 from ibkeys.mad.const import CapabilityMask
 from ibkeys.replica.sources import read_subnet
 from ibkeys.sim.agents import class_keys
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
 from tests.corpus import files, label
 from tests.fabricsim import set_p_key_capacity, subnet, virtualize
@@ -42,7 +42,7 @@ def test_a_replica_of_a_snapshot_has_the_same_snapshot(file: Path, tmp_path: Pat
     assert not {port.m_key for port in end_ports(replica)} & {*KEYS}
 
 
-def change_end_port(draw: Any, port: Port) -> None:
+def change_end_port(draw: Any, port: SimPort) -> None:
     port.m_key = draw(st.sampled_from((0, *KEYS)))
     port.protect_bits, port.lease_period = draw(st.integers(0, 3)), draw(st.integers(0, 0xFFFF))
     port.m_key_violations, port.p_key_violations = draw(st.integers(0, 0xFFFF)), draw(st.integers(0, 0xFFFF))
@@ -58,7 +58,7 @@ def change_end_port(draw: Any, port: Port) -> None:
         class_keys.place(port, KEY_CLASSES[name], protect_bit=draw(st.integers(0, 1)), **settings)
 
 
-def change_external_port(draw: Any, port: Port) -> None:
+def change_external_port(draw: Any, port: SimPort) -> None:
     port.inbound_enforcement, port.outbound_enforcement = draw(st.integers(0, 1)), draw(st.integers(0, 1))
     port.p_keys = draw(p_keys)[: port.p_key_capacity]
     for name in ("port_rcv_constraint_errors", "port_xmit_constraint_errors"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.nodes import SimNode, SimPort
 from ibkeys.sim.routing import forwarding_table
 from ibkeys.sim.subnet import Subnet
 from tests.corpus import files, label
@@ -15,7 +15,7 @@ SMALL = 130_000
 """Bytes of a net file: the definition takes long on a large fabric."""
 
 
-def distances(home: Node) -> dict[Node, int]:
+def distances(home: SimNode) -> dict[SimNode, int]:
     """Return for each switch that reaches *home* over switches how many cables that takes."""
     found, last = {home: 0}, [home]
     while last:
@@ -29,7 +29,7 @@ def distances(home: Node) -> dict[Node, int]:
     return found
 
 
-def home_of(port: Port) -> Port | None:
+def home_of(port: SimPort) -> SimPort | None:
     """Return the switch port at which the way to an end port ends."""
     if port.node.is_switch:
         return port
@@ -44,7 +44,7 @@ def home_of(port: Port) -> Port | None:
 def test_each_lid_takes_a_shortest_way_and_the_ways_take_turns(net: str) -> None:
     subnet = Subnet.from_text(net)
     switches = [node for node in subnet.nodes if node.is_switch]
-    from_home: dict[Node, dict[Node, int]] = {}
+    from_home: dict[SimNode, dict[SimNode, int]] = {}
     for port, base, count in subnet.first_routes.lids:
         home = home_of(port)
         if home is not None and home.node not in from_home:

@@ -14,7 +14,7 @@ from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import AttributeID, Method
 from ibkeys.mad.smp import build_smp
 from ibkeys.sim.deliveries import Delivery
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
 from tests.corpus import DATA, files, label, load, number
 
@@ -48,7 +48,7 @@ class Bench:
         self.path, name, number = TARGETS[target]
         peer = self.subnet.port("MF0;switch-a:IS5023/U1", 2).peer
         assert peer is not None
-        self.port: Port = self.subnet.port(name, number) if name else peer
+        self.port: SimPort = self.subnet.port(name, number) if name else peer
         self.traps: list[bytes] = []
         self.subnet.attach(self.subnet.port("node01 mlx4_0", 1), self._arrived)
 

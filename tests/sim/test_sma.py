@@ -11,7 +11,7 @@ from ibkeys.mad.attributes import GUIDInfo, NodeDescription, NodeInfo, PKeyTable
 from ibkeys.mad.const import AttributeID, MadStatus, Method
 from ibkeys.mad.smp import DirectedRouteSmp, build_smp, parse
 from ibkeys.sim.deliveries import Drop
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
 from tests.corpus import DATA
 from tests.fabricsim import set_enforcement_caps, set_p_key_capacity
@@ -49,7 +49,7 @@ def ask(
     return smp.status, smp.data
 
 
-def written(port: Port, **values: int) -> bytes:
+def written(port: SimPort, **values: int) -> bytes:
     """PortInfo as a careful tool writes it: read, states 0, counters kept, then *values*."""
     return PortInfo(bytes(port.info)).replace(port_state=0, port_physical_state=0, **KEEP).replace(**values).raw
 

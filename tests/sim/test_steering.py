@@ -13,7 +13,7 @@ from ibkeys.keys.pkey import InboundCheck
 from ibkeys.mad.const import AttributeID, CapabilityMask, Method, PortState, TrapNumber
 from ibkeys.mad.notice import BadPKeyDetails, BadPKeySwitchPortDetails, BadQKeyDetails, CapabilityChangeDetails, Notice
 from ibkeys.mad.smp import build_smp
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.state.document import dump_state, load_state
 from ibkeys.sim.steering.commands import GRAMMAR, execute
 from ibkeys.sim.steering.script import Script
@@ -258,7 +258,7 @@ def test_a_packet_needs_links_that_are_active(subnet: Subnet) -> None:
 # Reset
 
 
-def power_cycle(subnet: Subnet) -> tuple[Port, Port]:
+def power_cycle(subnet: Subnet) -> tuple[SimPort, SimPort]:
     port, outside = subnet.port(A, 1), subnet.port(LEAF, 3)
     for end in (port, subnet.port(LEAF, 0)):
         end.m_key, end.protect_bits, end.lease_period, end.p_keys = 7, 2, 60, [0xFFFF, 0x8005]

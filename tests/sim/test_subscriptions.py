@@ -14,7 +14,7 @@ from ibkeys.mad.const import Method
 from ibkeys.mad.inform import ALL_TRAPS, InformInfo, ReportNotice, inform_info
 from ibkeys.mad.sa import SA_HEADER_SIZE, SaHeader, build_sa
 from ibkeys.sim.deliveries import Delivery, Drop
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.notices import Packet
 from ibkeys.sim.steering.commands import execute
 from ibkeys.sim.subnet import Subnet
@@ -46,7 +46,7 @@ def heard(net: Subnet) -> list[ReportNotice]:
     return reports
 
 
-def port(net: Subnet, name: str) -> Port:
+def port(net: Subnet, name: str) -> SimPort:
     return net.port(name, 1)
 
 

@@ -18,34 +18,34 @@ import pytest
 
 from ibkeys.change.clock import Clock
 from ibkeys.change.consent import Consent
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import HostNotReached
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_lock import FoundLock, LockHere
-from ibkeys.host.opensm_command_line import read_command_line
-from ibkeys.host.opensm_process import OpensmProcess
-from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
+from ibkeys.host.replacing.contents import WITHOUT_KEYS, FileContents
+from ibkeys.host.replacing.looked_up import SeenFile
 from ibkeys.host.replacing.replace import LeftOvers
-from ibkeys.host.replacing.seen import SeenFile
 from ibkeys.host.replacing.staging import Staged
 from ibkeys.keys.smkey import SMKey
 from ibkeys.mad.const import SMState
-from ibkeys.sim.nodes import Node
-from ibkeys.sm import site
-from ibkeys.sm.elsewhere.ssh import SshHost
-from ibkeys.sm.hosts import SmHost
-from ibkeys.sm.instance import describe
-from ibkeys.sm.machines.machine import TakenLock
-from ibkeys.sm.machines.this_host import THIS
-from ibkeys.sm.report import HostReport
-from ibkeys.sm.site import Reached
+from ibkeys.managers import site
+from ibkeys.managers.elsewhere.ssh import SshHost
+from ibkeys.managers.hosts import SmHost
+from ibkeys.managers.instance import describe
+from ibkeys.managers.machines.machine import TakenLock
+from ibkeys.managers.machines.this_host import THIS
+from ibkeys.managers.opensm.command_line import read_command_line
+from ibkeys.managers.opensm.process import OpensmProcess
+from ibkeys.managers.report import HostReport
+from ibkeys.managers.site import ReachedHost
+from ibkeys.sim.nodes import SimNode
 from ibkeys.smkeys.begun import COMMAND
-from ibkeys.smkeys.managers import Kind, keys_in
+from ibkeys.smkeys.key_holders import SmKeyKind, keys_in
 from ibkeys.smkeys.planning import KeyChange, plan_change
-from ibkeys.smkeys.run import Settings
-from ibkeys.store.journal import FileEntry, FileImage, Journal, Operation
-from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.sm_keys import SmKeys, StoredSmKey
+from ibkeys.smkeys.run import SmKeySettings
+from ibkeys.store.journal import FileEntry, FileImage, Journal, RunningOperation
+from ibkeys.store.keystore.keystore import KeyStore
+from ibkeys.store.keystore.sm_keys import SmKeys, StoredSmKey
 from tests.fabricsim import replace_hca, subnet, tool
 
 NODES = ("node01 mlx4_0", "node05 mlx4_0", "node06 mlx4_0")
@@ -64,7 +64,7 @@ class Host:
 
     site: MadeUpSite
     name: str
-    node: Node
+    node: SimNode
     folder: Path
     priority: int
     words: list[str] = field(default_factory=list)
@@ -86,7 +86,7 @@ class Host:
     # --- its OpenSM ---------------------------------------------------------------------------------------------------
 
     @property
-    def keys(self) -> Mapping[Kind, SMKey]:
+    def keys(self) -> Mapping[SmKeyKind, SMKey]:
         """What its file says."""
         return keys_in(self.conf.read_bytes())
 
@@ -154,12 +154,12 @@ class Host:
 
     def replace(
         self,
-        operation: Operation,
+        operation: RunningOperation,
         seen: SeenFile,
         data: bytes | None,
         mode: int = 0o644,
         *,
-        contents: Contents = WITHOUT_KEYS,
+        contents: FileContents = WITHOUT_KEYS,
         rights: int | None = None,
         owner: int | None = None,
     ) -> FileEntry:
@@ -174,11 +174,11 @@ class Host:
 
     def stage(
         self,
-        operation: Operation,
+        operation: RunningOperation,
         seen: SeenFile,
         data: bytes,
         *,
-        contents: Contents = WITHOUT_KEYS,
+        contents: FileContents = WITHOUT_KEYS,
         rights: int | None = None,
     ) -> AbstractContextManager[Staged]:
         return self._stage(THIS.stage(self._named(operation), seen, data, contents=contents, rights=rights))
@@ -192,14 +192,14 @@ class Host:
         lock = THIS.take_lock(path, text, over)
         return NotedLock(self, lock) if isinstance(lock, LockHere) else lock
 
-    def clean_up(self, entries: Iterable[FileEntry], contents: Contents = WITHOUT_KEYS) -> LeftOvers:
+    def clean_up(self, entries: Iterable[FileEntry], contents: FileContents = WITHOUT_KEYS) -> LeftOvers:
         own = (entry for entry in entries if entry.image.host == self.name)
         here = [copy(entry) for entry in own]
         for entry in here:
             entry.image = replace(entry.image, host="")
         return THIS.clean_up(here, contents)
 
-    def _named(self, operation: Operation) -> Any:
+    def _named(self, operation: RunningOperation) -> Any:
         return NamedOperation(operation, self.name)
 
 
@@ -235,7 +235,7 @@ class NotedStaged:
 class NamedOperation:
     """An operation whose files are those of a made-up host."""
 
-    def __init__(self, operation: Operation, name: str) -> None:
+    def __init__(self, operation: RunningOperation, name: str) -> None:
         self._operation, self._name = operation, name
 
     def record_file(self, image: FileImage) -> FileEntry:
@@ -324,24 +324,24 @@ class MadeUpSite:
     def run(
         self,
         monkeypatch: pytest.MonkeyPatch,
-        given: Mapping[Kind, SMKey] | None = None,
+        given: Mapping[SmKeyKind, SMKey] | None = None,
         overrides: Iterable[str] = (),
         dry_run: bool = False,
         said: list[str] | None = None,
         is_new: bool = False,
         goes_on: int | None = None,
     ) -> KeyChange:
-        """Plan a change and make it. *is_new*, *goes_on*: see `plan_change` and `Writer`."""
+        """Plan a change and make it. *is_new*, *goes_on*: see `plan_change` and `ChangeWriter`."""
         by_name = {host.name: host for host in self.hosts}
         monkeypatch.setattr(site, "look_at_host", lambda files, named, socket: by_name[files.name].report())
-        monkeypatch.setattr("ibkeys.sm.files.listeners.SYSLOG", self.folder / "no-such-file")
-        reached = [Reached(SmHost(SshHost(host.name) if host.name else None), host) for host in self.hosts]
+        monkeypatch.setattr("ibkeys.managers.files.listeners.SYSLOG", self.folder / "no-such-file")
+        reached = [ReachedHost(SmHost(SshHost(host.name) if host.name else None), host) for host in self.hosts]
         stores = {"keystore": self.stores / "keys.db", "journal": self.stores / "journal.db", "retries": 0}
-        settings = Settings(5, Clock(lambda: self.time, self.sleep), say=(said if said is not None else []).append)
+        settings = SmKeySettings(5, Clock(lambda: self.time, self.sleep), say=(said if said is not None else []).append)
         with tool(self.net, "node03 mlx4_0", **stores) as fabric:
             fabric.is_simulated = False
             consent = Consent(overrides=frozenset(overrides))
-            with Writer(fabric, COMMAND, consent, dry_run, goes_on=goes_on) as writer:
+            with ChangeWriter(fabric, COMMAND, consent, dry_run, goes_on=goes_on) as writer:
                 change = plan_change(writer, reached, given or {}, settings, is_new)
                 if not dry_run:
                     writer.apply(change)

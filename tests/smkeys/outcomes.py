@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.keys.smkey import SMKey
 from ibkeys.smkeys.begun import COMMAND
 from ibkeys.smkeys.giving_up import give_up, refuse_written
-from ibkeys.smkeys.managers import KINDS
+from ibkeys.smkeys.key_holders import KINDS
 from tests.fabricsim import tool
 from tests.smkeys.madeup import CONF, Killed, MadeUpSite
 
@@ -58,10 +58,10 @@ def kill_at(three: MadeUpSite, monkeypatch: pytest.MonkeyPatch, step: str, overr
 
 
 @contextmanager
-def writer_of(three: MadeUpSite) -> Iterator[Writer]:
+def writer_of(three: MadeUpSite) -> Iterator[ChangeWriter]:
     """The writer of a command on the site."""
     stores = {"keystore": three.stores / "keys.db", "journal": three.stores / "journal.db"}
-    with tool(three.net, **stores) as fabric, Writer(fabric, COMMAND) as writer:
+    with tool(three.net, **stores) as fabric, ChangeWriter(fabric, COMMAND) as writer:
         yield writer
 
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import FileError, HostNotReached, Incomplete, Refused, StoreError, UsageError
 from ibkeys.keys.smkey import SMKey
-from ibkeys.sm.site import KEPT_HOSTS, hosts_in
+from ibkeys.managers.site import KEPT_HOSTS, hosts_in
 from ibkeys.smkeys.begun import Changes, refuse_while_open, require_open
 from ibkeys.smkeys.giving_up import refuse_ended
-from ibkeys.smkeys.managers import Kind
+from ibkeys.smkeys.key_holders import SmKeyKind
 from ibkeys.store.journal import Journal
 from tests.smkeys.madeup import CONF, Killed, MadeUpSite
 from tests.smkeys.outcomes import assert_back, assert_done, kill_at, take_back, writer_of
@@ -21,7 +21,7 @@ from tests.smkeys.outcomes import assert_back, assert_done, kill_at, take_back, 
 Patch = pytest.MonkeyPatch
 
 
-def told(three: MadeUpSite, ask: Callable[[Writer], None]) -> str:
+def told(three: MadeUpSite, ask: Callable[[ChangeWriter], None]) -> str:
     """Return with what *ask* is refused, "" where it is not."""
     with writer_of(three) as writer:
         try:
@@ -31,7 +31,7 @@ def told(three: MadeUpSite, ask: Callable[[Writer], None]) -> str:
     return ""
 
 
-def refuse_another(writer: Writer) -> None:
+def refuse_another(writer: ChangeWriter) -> None:
     refuse_while_open(writer, ())
 
 
@@ -120,7 +120,7 @@ def test_killed_before_its_keys_are_current_the_next_change_finishes_it(three: M
     assert {row.sm_key for row in three.stored()} == keys
 
 
-GIVEN: Mapping[Kind, SMKey] = {"sm_key": SMKey(0x83F1C05E9A2D7B46), "sa_key": SMKey(0x5E9A2D7B4683F1C0)}
+GIVEN: Mapping[SmKeyKind, SMKey] = {"sm_key": SMKey(0x83F1C05E9A2D7B46), "sa_key": SMKey(0x5E9A2D7B4683F1C0)}
 
 
 def assert_others_may_be_given(three: MadeUpSite, monkeypatch: Patch) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ibkeys.change.interlocks.overtaken import OVERTAKEN
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import Refused, UsageError
 from ibkeys.keys.smkey import SMKey
 from ibkeys.smkeys.begun import COMMAND
@@ -77,7 +77,7 @@ def test_where_its_opensms_were_replaced_its_record_ends_and_a_new_change_begins
         three.run(monkeypatch)
     assert "`ibkeys resume 1 --overtaken`" in str(refused.value)
     stores: dict[str, Any] = {"keystore": three.folder / "keys.db", "journal": three.folder / "journal.db"}
-    with tool(three.net, **stores) as fabric, Writer(fabric, COMMAND) as writer:
+    with tool(three.net, **stores) as fabric, ChangeWriter(fabric, COMMAND) as writer:
         close_overtaken(writer, 1)
     assert not three.run(monkeypatch).goes_on
     assert_done(three)
@@ -126,7 +126,7 @@ def test_keys_that_somebody_else_set_since_stay_and_the_record_can_end(three: Ma
     assert "another sm_key than" not in str(caught.value)
     assert three.confs() == [theirs.encode()] * 3
     stores: dict[str, Any] = {"keystore": three.folder / "keys.db", "journal": three.folder / "journal.db"}
-    with tool(three.net, **stores) as fabric, Writer(fabric, COMMAND) as writer:
+    with tool(three.net, **stores) as fabric, ChangeWriter(fabric, COMMAND) as writer:
         close_overtaken(writer, 1)
     assert three.confs() == [theirs.encode()] * 3
     assert {row.sm_key for row in three.stored()} == ours

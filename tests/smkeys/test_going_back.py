@@ -8,7 +8,7 @@ import pytest
 
 from ibkeys.errors import FileChanged, FileError, HostNotReached, HostRefused, Incomplete, Refused, StoreError
 from ibkeys.keys.smkey import SMKey
-from ibkeys.store.journal import Operation
+from ibkeys.store.journal import RunningOperation
 from tests.smkeys.madeup import POLLING, MadeUpSite
 from tests.smkeys.outcomes import assert_back, assert_done, state_of
 
@@ -70,15 +70,15 @@ def test_where_the_journal_cannot_be_written_it_is_not_said_that_the_former_keys
 ) -> None:
     """Not even the step back can be noted: nothing is restored, and the keys stay in the key store."""
 
-    def fail(operation: Operation, name: str) -> None:
+    def fail(operation: RunningOperation, name: str) -> None:
         if name == "former SM keys":
             raise StoreError("disk full")
         begin_step(operation, name)
 
-    begin_step = Operation.begin_step
+    begin_step = RunningOperation.begin_step
     three.before_each = failing_at("signal node01", FileError("no room"))
     with monkeypatch.context() as patch:
-        patch.setattr(Operation, "begin_step", fail)
+        patch.setattr(RunningOperation, "begin_step", fail)
         with pytest.raises(Incomplete, match=r"no room.*could not be restored everywhere: disk full"):
             three.run(monkeypatch)
     assert state_of(three)[:2] == [("sm_key", "pending"), ("sa_key", "pending")]

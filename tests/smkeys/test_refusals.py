@@ -8,8 +8,8 @@ import pytest
 
 from ibkeys.errors import Refused, UsageError
 from ibkeys.keys.smkey import SMKey
-from ibkeys.sim.nodes import Port
-from ibkeys.sm.site import Running
+from ibkeys.managers.site import Running
+from ibkeys.sim.nodes import SimPort
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import NewRunPort, RunOptions, Runs
 from tests.fabricsim import subnet
@@ -140,7 +140,7 @@ def test_an_edit_that_nobody_read_is_refused_but_not_our_own(three: MadeUpSite, 
     assert_done(three)
 
 
-def stop_a_standby(three: MadeUpSite, port: Port) -> int:
+def stop_a_standby(three: MadeUpSite, port: SimPort) -> int:
     """Let a run of M_Keys that is open have a port, and have stopped a standby; return its operation."""
     ports = [NewRunPort(port.node.guid, port.guid, port.number)]
     with Journal(three.folder / "journal.db") as journal:

@@ -13,12 +13,12 @@ from ibkeys.harden.sm_keys import SM_KEYS
 from ibkeys.harden.step import HardenRequest
 from ibkeys.keys.smkey import SMKey
 from ibkeys.mad.const import SMState
-from ibkeys.sm.files.opensm_file import OpensmFile
+from ibkeys.managers.files.opensm_file import OpensmFile
 from ibkeys.smkeys.begun import Changes, subnets_of_keys
 from ibkeys.smkeys.overtaken import close_overtaken
-from ibkeys.store.journal import Operation
-from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.sm_keys import SmKeys
+from ibkeys.store.journal import RunningOperation
+from ibkeys.store.keystore.keystore import KeyStore
+from ibkeys.store.keystore.sm_keys import SmKeys
 from tests.fabricsim import replace_hca
 from tests.smkeys.madeup import CONF, Killed, MadeUpSite
 from tests.smkeys.outcomes import kill_at, take_back, writer_of
@@ -274,7 +274,7 @@ def test_one_that_an_earlier_version_began_counts_on_every_subnet(two: Two, monk
 def die_before_the_journal_has_it(site: MadeUpSite, monkeypatch: Patch) -> set[SMKey]:
     """Begin a change that dies when its keys are on disk, and nothing else; return its keys."""
     with monkeypatch.context() as patch:
-        patch.setattr(Operation, "put_on_disk", die)
+        patch.setattr(RunningOperation, "put_on_disk", die)
         with pytest.raises(Killed):
             site.run(monkeypatch, is_new=True)
     assert states(site) == []

@@ -18,9 +18,9 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import SMKey
 from ibkeys.store import sqlite
 from ibkeys.store.journal import Image, Journal
-from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.sealing import Cost, Passphrase
-from ibkeys.store.keys.sm_keys import SmKeys
+from ibkeys.store.keystore.keystore import KeyStore
+from ibkeys.store.keystore.sealing import Cost, Passphrase
+from ibkeys.store.keystore.sm_keys import SmKeys
 from ibkeys.store.moving_runs import move_run_between
 from ibkeys.store.opensm import KEY_FILES, KeyFiles, write_key_files
 from ibkeys.store.snapshot import write_snapshot

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ibkeys.store.journal import Entry, Image, Journal, Operation
-from ibkeys.store.sqlite import Clock
+from ibkeys.store.journal import Image, Journal, JournalEntry, RunningOperation
+from ibkeys.store.sqlite import UtcClock
 
 BEFORE, AFTER = bytes(range(64)), bytes(64)
 DAY = "2026-11-20T09:00:00Z"
@@ -29,7 +29,7 @@ def image(**changes: Any) -> Image:
     return Image(**(values | changes))
 
 
-def record(operation: Operation, **changes: Any) -> Entry:
+def record(operation: RunningOperation, **changes: Any) -> JournalEntry:
     [entry] = operation.record_all([image(**changes)])
     return entry
 
@@ -41,7 +41,7 @@ def run_until(journal: Journal, error: BaseException) -> None:
         raise error
 
 
-def ticking(start: datetime = datetime(2026, 11, 20, 9, 0, 0, tzinfo=UTC)) -> Clock:
+def ticking(start: datetime = datetime(2026, 11, 20, 9, 0, 0, tzinfo=UTC)) -> UtcClock:
     def times() -> Iterator[datetime]:
         now = start
         while True:

@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.state.file import StateFile
 from ibkeys.sim.subnet import Subnet
 
@@ -89,11 +89,11 @@ class Scene:
         shutil.rmtree(self.work)
 
 
-def cabled(port: Port) -> bool:
+def cabled(port: SimPort) -> bool:
     return port.number == 0 or port.peer is not None
 
 
-def wire_of(port: Port) -> dict[str, Any]:
+def wire_of(port: SimPort) -> dict[str, Any]:
     """Return what a port holds that a command may change; `put_on_wire` gives it back."""
     own = port.guard is port
     return {
@@ -107,7 +107,7 @@ def wire_of(port: Port) -> dict[str, Any]:
     }
 
 
-def put_on_wire(port: Port, record: dict[str, Any]) -> None:
+def put_on_wire(port: SimPort, record: dict[str, Any]) -> None:
     """Let *port* hold what `wire_of` found."""
     if record["m_key"] is not None:
         port.m_key = int(record["m_key"], 16)

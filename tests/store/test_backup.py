@@ -16,9 +16,9 @@ from ibkeys.keys.smkey import SMKey
 from ibkeys.store import backup
 from ibkeys.store.backup import back_up, last_backup, restore
 from ibkeys.store.journal import Journal
-from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.sealing import Cost, Passphrase
-from ibkeys.store.keys.sm_keys import SmKeys
+from ibkeys.store.keystore.keystore import KeyStore
+from ibkeys.store.keystore.sealing import Cost, Passphrase
+from ibkeys.store.keystore.sm_keys import SmKeys
 from ibkeys.store.lock import exclusive
 from ibkeys.store.origin import this_process
 from ibkeys.store.paths import StorePaths

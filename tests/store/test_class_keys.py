@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from ibkeys.doctor.host_facts import check_key_files
 from ibkeys.errors import FileFormatError, StoreError, StoreSealed
-from ibkeys.host.check import check_key_files
-from ibkeys.host.facts import key_files_in
-from ibkeys.host.key_files import import_key_files
 from ibkeys.keys.classkey import ClassKey
+from ibkeys.managers.host_facts import key_files_in
+from ibkeys.managers.key_files import import_key_files
 from ibkeys.mkeys.key_sources import KeySources, load_ring
-from ibkeys.store.keys.class_keys import ClassKeyStore
-from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.sealing import Cost, Passphrase
+from ibkeys.store.keystore.class_keys import ClassKeyStore
+from ibkeys.store.keystore.keystore import KeyStore
+from ibkeys.store.keystore.sealing import Cost, Passphrase
 
 A, B = ClassKey(0xA1A2A3A4A5A6A7A8), ClassKey(0xB1B2B3B4B5B6B7B8)
 PORT, OTHER = 0x0002C9030000ABCD, 0x0002C9030000ABCE

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.state.file import StateFile
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Journal
@@ -77,11 +77,11 @@ class Scene:
         return [(each["id"], each["command"], each["state"]) for each in operations]
 
 
-def ports(subnet: Subnet) -> list[Port]:
+def ports(subnet: Subnet) -> list[SimPort]:
     return [port for node in subnet.nodes for port in node.all_ports if port.number == 0 or port.peer is not None]
 
 
-def place(port: Port) -> tuple[str, int]:
+def place(port: SimPort) -> tuple[str, int]:
     return f"0x{port.node.guid:016x}", port.number
 
 

@@ -13,9 +13,9 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import Runs
-from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.sealing import Passphrase
-from ibkeys.store.keys.sm_keys import SmKeys
+from ibkeys.store.keystore.keystore import KeyStore
+from ibkeys.store.keystore.sealing import Passphrase
+from ibkeys.store.keystore.sm_keys import SmKeys
 from ibkeys.store.moving_runs import has_run_to_move, move_run_between
 from ibkeys.store.opensm import KEY_FILES, read_key_files
 from ibkeys.store.snapshot import read_snapshot, write_snapshot

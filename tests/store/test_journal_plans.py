@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.errors import NoReply, StoreError
-from ibkeys.store.journal import Journal, Operation, PlanRecord
+from ibkeys.store.journal import Journal, PlanRecord, RunningOperation
 from ibkeys.store.journal.schema import JOURNAL_SCHEMA
 from ibkeys.store.origin import Origin
 from tests.store.journaled import record, ticking
@@ -102,7 +102,7 @@ def test_an_operation_without_a_plan_may_have_to_be_confirmed(tmp_path: Path) ->
 
 
 def test_what_an_operation_is_resumed_with_is_kept_from_its_first_record_on_and_an_error_leaves_it_open() -> None:
-    def fail(operation: Operation) -> None:
+    def fail(operation: RunningOperation) -> None:
         with operation:
             record(operation)
             raise NoReply("silent")

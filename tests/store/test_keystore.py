@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ibkeys.errors import StoreError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 
 NODE, PORT_GUID, PORT = 0x0002C90300A1B2C2, 0xE002C90300A1B2C3, 1
 A, B, C = MKey(0xA1A2A3A4A5A6A7A8), MKey(0xB1B2B3B4B5B6B7B8), MKey(0xFFFFFFFFFFFFFFFF)

@@ -11,9 +11,9 @@ from ibkeys.errors import StoreError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import SMKey
-from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.sealing import Cost, Passphrase
-from ibkeys.store.keys.sm_keys import SmKeys
+from ibkeys.store.keystore.keystore import KeyStore
+from ibkeys.store.keystore.sealing import Cost, Passphrase
+from ibkeys.store.keystore.sm_keys import SmKeys
 from tests.corpus import DATA
 
 A, B, C = MKey(0xA1A2A3A4A5A6A7A8), MKey(0xB1B2B3B4B5B6B7B8), MKey(0xFFFFFFFFFFFFFFFF)

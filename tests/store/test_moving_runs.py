@@ -14,9 +14,9 @@ from ibkeys.errors import StoreError, UsageError
 from ibkeys.keys.mkey import MKey
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import NewRunPort, RunOptions, Runs
-from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.run_tables import RUN_TO_MOVE
-from ibkeys.store.keys.schema import KEYSTORE_SCHEMA
+from ibkeys.store.keystore.keystore import KeyStore
+from ibkeys.store.keystore.run_tables import RUN_TO_MOVE
+from ibkeys.store.keystore.schema import KEYSTORE_SCHEMA
 from ibkeys.store.moving_runs import has_run_to_move, move_run, move_run_between
 
 BEGUN = "2026-01-01T00:00:00Z"

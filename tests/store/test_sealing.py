@@ -13,8 +13,8 @@ import pytest
 from ibkeys.errors import StoreError, StoreSealed
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
-from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.sealing import SEALED_BYTES, Cost, Passphrase, Seal
+from ibkeys.store.keystore.keystore import KeyStore
+from ibkeys.store.keystore.sealing import SEALED_BYTES, Cost, Passphrase, Seal
 from ibkeys.store.sqlite import utc_now
 
 PORT = 0xE002C90300A1B2C3

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from ibkeys.errors import StoreError, StoreSealed
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import SMKey
-from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.sealing import SEALED_BYTES, Cost, Passphrase
-from ibkeys.store.keys.sm_keys import SmKeyKind, SmKeys
+from ibkeys.store.keystore.keystore import KeyStore
+from ibkeys.store.keystore.sealing import SEALED_BYTES, Cost, Passphrase
+from ibkeys.store.keystore.sm_keys import SmKeyKind, SmKeys
 
 A, B, C = SMKey(0xA1A2A3A4A5A6A7A8), SMKey(0xB1B2B3B4B5B6B7B8), SMKey(0xC1C2C3C4C5C6C7C8)
 CHEAP = Cost(n=4)

@@ -20,7 +20,7 @@ from ibkeys.errors import ClosedError, StoreError
 from ibkeys.store import sqlite
 from ibkeys.store.columns import blob, guid, number, text
 from ibkeys.store.journal import Journal
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.sqlite import Database, Schema, guid_number, guid_text, timestamp
 
 ONE = Schema("test store", 0x1234, (("CREATE TABLE a (x INTEGER)",),))
@@ -291,7 +291,8 @@ def test_names_with_odd_characters_are_plain_file_names(tmp_path: Path) -> None:
 
 def test_importing_the_rooms_modules_does_not_import_sqlite3() -> None:
     modules = (
-        "ibkeys.store.sqlite, ibkeys.store.journal, ibkeys.store.keys.keystore, ibkeys.store.paths, ibkeys.store.lock"
+        "ibkeys.store.sqlite, ibkeys.store.journal, ibkeys.store.keystore.keystore, "
+        "ibkeys.store.paths, ibkeys.store.lock"
     )
     program = f"import sys, {modules}; sys.exit('sqlite3' in sys.modules)"
     root = Path(__file__).parents[2]

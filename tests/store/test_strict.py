@@ -17,7 +17,7 @@ from ibkeys.errors import StoreError
 from ibkeys.store import strict
 from ibkeys.store.fingerprint import load_fingerprints
 from ibkeys.store.journal import Journal
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.lock import exclusive, lock_path
 
 STORES = [KeyStore, Journal]

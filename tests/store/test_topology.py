@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ibkeys.errors import StoreError
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 BEFORE, AFTER = NOON - timedelta(hours=1), NOON + timedelta(hours=1)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.mad.attributes import NodeDescription
-from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.nodes import SimNode, SimPort
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Topology, Trouble
 from ibkeys.topology.moves import Moves
@@ -32,17 +32,17 @@ def swept(net: Subnet, **options: Any) -> Topology:
         return fabric.sweep()
 
 
-def cabled(net: Subnet) -> list[Port]:
+def cabled(net: Subnet) -> list[SimPort]:
     """Return the CA and router ports with a cable to a switch."""
     ports = (port for node in net.nodes if not node.is_switch for port in node.end_ports)
     return [port for port in ports if port.peer is not None and port.peer.node.is_switch]
 
 
-def free_places(net: Subnet) -> list[Port]:
+def free_places(net: Subnet) -> list[SimPort]:
     return [port for node in net.nodes if node.is_switch for port in node.ports[1:] if port.peer is None]
 
 
-def place(port: Port) -> tuple[int, int]:
+def place(port: SimPort) -> tuple[int, int]:
     assert port.peer is not None
     return port.peer.node.guid, port.peer.number
 
@@ -78,7 +78,7 @@ class Deeds:
         self.removed: set[int] = set()
         self.untouched = [node for node in net.nodes if not node.is_switch and node is not net.nodes[0]]
 
-    def port(self) -> Port | None:
+    def port(self) -> SimPort | None:
         ports = [port for port in cabled(self.net) if port.node in self.untouched]
         if not ports:
             return None
@@ -110,7 +110,7 @@ class Deeds:
             self.done.add(("hca-replaced", guid, node.guid, places, node.description == name))
 
     def rename(self) -> None:
-        node: Node = self.draw.draw(st.sampled_from(self.untouched or [self.net.nodes[0]]))
+        node: SimNode = self.draw.draw(st.sampled_from(self.untouched or [self.net.nodes[0]]))
         if node in self.untouched:
             self.untouched.remove(node)
             before, raw = shown(node), self.draw.draw(NAMES).encode("utf-8", "surrogatepass")[:64]
@@ -127,7 +127,7 @@ class Deeds:
                 self.net.unplug(port.node, each.number)
 
 
-def shown(node: Node) -> str:
+def shown(node: SimNode) -> str:
     """Return a NodeDescription as the codec shows it."""
     return NodeDescription(node.description_bytes.ljust(64, b"\0")).node_description
 

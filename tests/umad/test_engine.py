@@ -27,7 +27,7 @@ from ibkeys.mad.attributes import NodeInfo, PKeyTable
 from ibkeys.mad.smp import build_smp
 from ibkeys.umad import descriptor, devices
 from ibkeys.umad.libibumad import LibibumadPort
-from ibkeys.umad.port import ETIMEDOUT, Answer, Incoming, Outgoing
+from ibkeys.umad.port import ETIMEDOUT, Incoming, MadAnswer, Outgoing
 
 HEADER_SIZE = 56
 """struct ib_user_mad before any port was opened, as here: agent, status, timeout, retries, length, address."""
@@ -70,7 +70,7 @@ class Wire:
     def deliver(self, mad: bytes, status: int = 0) -> None:
         self.kernel.send(struct.pack("=II", 0, status).ljust(HEADER_SIZE, b"\0") + mad)
 
-    def receive(self) -> tuple[list[Answer], list[Incoming]]:
+    def receive(self) -> tuple[list[MadAnswer], list[Incoming]]:
         return self.port.recv_answers(0.01)
 
 

@@ -11,7 +11,7 @@ from pytest_mock import MockerFixture
 
 from ibkeys.errors import LibraryMissing
 from ibkeys.umad.port import LocalCa
-from ibkeys.umad.probe import Check, probe
+from ibkeys.umad.probe import ProbeResult, probe
 from tests.umad.conftest import PORT, make_ca, make_port
 
 
@@ -26,7 +26,7 @@ def host(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def look(root: Path, *cas: LocalCa) -> dict[str, Check]:
+def look(root: Path, *cas: LocalCa) -> dict[str, ProbeResult]:
     return {check.name: check for check in probe(root, lambda: None, lambda: cas)}
 
 
@@ -87,5 +87,7 @@ def test_without_the_extension(host: Path) -> None:
         raise LibraryMissing("ibkeys was built without libibumad", errno.ENOSYS, "apt-get install gcc")
 
     checks = {check.name: check for check in probe(host, missing, lambda: pytest.fail("asked"))}
-    assert checks["libibumad"] == Check("libibumad", False, "ibkeys was built without libibumad", "apt-get install gcc")
+    assert checks["libibumad"] == ProbeResult(
+        "libibumad", False, "ibkeys was built without libibumad", "apt-get install gcc"
+    )
     assert checks["channel adapters"].ok is None

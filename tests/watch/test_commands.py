@@ -11,7 +11,7 @@ import pytest
 
 from ibkeys.errors import UsageError
 from ibkeys.watch import commands
-from ibkeys.watch.commands import AT_ONCE, MOST_WAITING, Commands, split_command
+from ibkeys.watch.commands import AT_ONCE, MOST_WAITING, EventCommand, split_command
 from tests.integration.polling import wait_until
 
 
@@ -24,7 +24,7 @@ APPEND = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read())"
 
 def test_each_event_is_on_standard_input(tmp_path: Path) -> None:
     out, said = tmp_path / "out", []
-    running = Commands(python(APPEND, out), said.append)
+    running = EventCommand(python(APPEND, out), said.append)
     for number in range(10):
         running.give(json.dumps({"number": number}))
     running.finish()
@@ -51,7 +51,7 @@ def test_the_environment_is_not_passed_on(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("NOTIFY_SOCKET", "/run/x")
     monkeypatch.setenv("TZ", "UTC")
     out = tmp_path / "out"
-    running = Commands(python("import os,sys; open(sys.argv[1], 'w').write(' '.join(os.environ))", out), print)
+    running = EventCommand(python("import os,sys; open(sys.argv[1], 'w').write(' '.join(os.environ))", out), print)
     running.give("{}")
     running.finish()
     seen = set(out.read_text().split())
@@ -64,7 +64,7 @@ def test_no_more_than_a_few_run_at_once_and_wait(tmp_path: Path) -> None:
     os.mkfifo(gate)
     holder = os.open(gate, os.O_RDWR)  # nobody waits to open it, and reading waits for what is written
     try:
-        running = Commands(python("import sys; open(sys.argv[1], 'rb', 0).read(1)", gate), said.append)
+        running = EventCommand(python("import sys; open(sys.argv[1], 'rb', 0).read(1)", gate), said.append)
         for _ in range(AT_ONCE + MOST_WAITING + 5):
             running.give("{}")
         assert len(running.running) == AT_ONCE
@@ -93,7 +93,7 @@ def test_a_command_that_takes_too_long_is_killed_with_its_children(tmp_path: Pat
     holder = os.open(gate, os.O_RDWR)
     script = "import subprocess,sys; subprocess.run(['cat', sys.argv[1]])"
     try:
-        running = Commands(python(script, gate), said.append, lambda: now[0])
+        running = EventCommand(python(script, gate), said.append, lambda: now[0])
         running.give("{}")
         (process,) = [each.process for each in running.running]
         now[0] = commands.LONGEST
@@ -113,7 +113,7 @@ def test_a_command_that_not_even_sigkill_ends_holds_nobody_up(tmp_path: Path, mo
     monkeypatch.setattr(commands.os, "killpg", lambda *_: None)  # as a process that hangs in the kernel takes it
     monkeypatch.setattr(commands, "DYING", 0.0)
     try:
-        running = Commands(["cat", str(gate)], said.append, lambda: now[0])
+        running = EventCommand(["cat", str(gate)], said.append, lambda: now[0])
         running.give("{}")
         (process,) = [each.process for each in running.running]
         now[0] = commands.LONGEST
@@ -130,7 +130,7 @@ def test_a_command_that_not_even_sigkill_ends_holds_nobody_up(tmp_path: Path, mo
 def test_failures_are_said_once(tmp_path: Path) -> None:
     said: list[str] = []
     for words in (python("raise SystemExit(3)"), [str(tmp_path / "not-there")]):
-        running = Commands(words, said.append)
+        running = EventCommand(words, said.append)
         for _ in range(3):
             running.give("{}")
         running.finish()
@@ -142,7 +142,7 @@ def test_failures_are_said_once(tmp_path: Path) -> None:
 
 def test_a_command_that_reads_nothing_is_no_error() -> None:
     said: list[str] = []
-    running = Commands(["true"], said.append)
+    running = EventCommand(["true"], said.append)
     for _ in range(20):
         running.give("x" * 8000)
     running.finish()

@@ -12,7 +12,7 @@ from ibkeys.fabric.probes import read_constraint_errors
 from ibkeys.scripting import Fabric
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
-from ibkeys.watch.counters import KEPT_ROUNDS, Counters
+from ibkeys.watch.counters import KEPT_ROUNDS, CounterReadings
 from ibkeys.watch.event import Event
 from ibkeys.watch.notices import event_of_report
 from tests.watch.watched import host, names_of, reports, watched_subnet, wrong_p_key
@@ -32,7 +32,7 @@ def shown(event: Event) -> tuple[str, str | None, int, int | None]:
 def test_only_what_rose_between_two_readings_is_told() -> None:
     net = watched_subnet()
     host(net, 3).p_key_violations = 7
-    counters = Counters()
+    counters = CounterReadings()
     with ibkeys.open(net) as fabric:
         assert counters.compare(*read(fabric), TIME) == []
         assert counters.compare(*read(fabric), TIME) == []
@@ -54,7 +54,7 @@ def test_constraint_errors_of_switch_ports_that_enforce_count_too() -> None:
     leaf = host(net, 2).peer
     assert leaf is not None
     leaf.p_keys, leaf.inbound_enforcement = [0xFFFF], 1
-    counters = Counters()
+    counters = CounterReadings()
     with ibkeys.open(net) as fabric:
         counters.compare(*read(fabric), TIME)
         wrong_p_key(net)
@@ -65,7 +65,7 @@ def test_constraint_errors_of_switch_ports_that_enforce_count_too() -> None:
 def test_a_counter_that_was_cleared_is_all_new() -> None:
     net = watched_subnet()
     host(net, 3).p_key_violations = 100
-    counters = Counters()
+    counters = CounterReadings()
     with ibkeys.open(net) as fabric:
         counters.compare(*read(fabric), TIME)
         host(net, 3).p_key_violations = 4
@@ -79,7 +79,7 @@ def test_a_counter_that_was_cleared_is_all_new() -> None:
 def test_a_counter_that_has_stopped_is_said_once() -> None:
     net = watched_subnet()
     host(net, 3).p_key_violations = 0xFFFF
-    counters = Counters()
+    counters = CounterReadings()
     with ibkeys.open(net) as fabric:
         (event,) = counters.compare(*read(fabric), TIME)
         assert ("at its maximum" in event.detail, event.count) == (True, 0)
@@ -93,7 +93,7 @@ def test_a_counter_that_has_stopped_is_said_once() -> None:
 
 def test_what_traps_told_of_is_not_told_again() -> None:
     net = watched_subnet()
-    counters = Counters()
+    counters = CounterReadings()
     names = names_of(net)
     with ibkeys.open(net) as fabric:
         counters.compare(*read(fabric), TIME)
@@ -110,7 +110,7 @@ def test_what_traps_told_of_is_not_told_again() -> None:
 
 def test_a_port_that_could_not_be_read_is_compared_when_it_can_again() -> None:
     net = watched_subnet()
-    counters = Counters()
+    counters = CounterReadings()
     with ibkeys.open(net, timing=ibkeys.Timing(0.1, 0)) as fabric:
         counters.compare(*read(fabric), TIME)
         net.silence(host(net, 3).node, True, forwards=True)
@@ -123,7 +123,7 @@ def test_a_port_that_could_not_be_read_is_compared_when_it_can_again() -> None:
 
 def test_ports_that_are_gone_for_good_are_forgotten() -> None:
     net = watched_subnet()
-    counters = Counters()
+    counters = CounterReadings()
     with ibkeys.open(net) as fabric:
         found, errors = read(fabric)
     counters.compare(found, errors, TIME)
@@ -136,7 +136,7 @@ def test_ports_that_are_gone_for_good_are_forgotten() -> None:
 def test_nodes_that_are_another_one_in_each_sweep_do_not_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ibkeys.watch.counters.KEPT_AT_LEAST", 20)
     net = watched_subnet()
-    counters = Counters()
+    counters = CounterReadings()
     lasting = host(net, 2).p_key_violations
     for number in range(30):
         host(net, 3).node.guid += 1 << 32

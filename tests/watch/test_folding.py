@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibkeys.watch.event import End, Event
+from ibkeys.watch.event import Event, EventEnd
 from ibkeys.watch.folding import FORGOTTEN_AFTER, MOST_FOLDED, MOST_OF_A_PAIR, OTHER_KEYS, OTHERS, Folder
 
 AGAIN = 60.0
@@ -18,7 +18,7 @@ def time(seconds: float) -> str:
 
 
 def event(sender: int = 2, p_key: int = 0x8123, at: float = 0) -> Event:
-    ends = [End(guid, guid + 1, f"node{guid}", "ca", 1, guid) for guid in (3, sender)]
+    ends = [EventEnd(guid, guid + 1, f"node{guid}", "ca", 1, guid) for guid in (3, sender)]
     return Event(time(at), "report", "bad-p_key", 257, ends[0], ends[1], ends[0], p_key=p_key)
 
 
@@ -83,7 +83,7 @@ def test_more_kinds_than_are_told_apart_fall_together() -> None:
     folder = Folder(AGAIN)
     told = [one for guid in range(50_000) if (one := folder.take(event(guid), 0.0)) is not None]
     assert len(told) == MOST_FOLDED + 1
-    assert (told[-1].at, told[-1].detail) == (End(), OTHERS)
+    assert (told[-1].at, told[-1].detail) == (EventEnd(), OTHERS)
     assert len(folder) == MOST_FOLDED + 1
     (count,) = folder.due(AGAIN)
     assert count.count == 50_000 - MOST_FOLDED
@@ -95,7 +95,7 @@ def test_when_it_is_quiet_the_oldest_makes_room() -> None:
         folder.take(event(guid), 0.0)
     new = folder.take(event(MOST_FOLDED + 1), AGAIN)
     assert new is not None
-    assert new.at != End()
+    assert new.at != EventEnd()
     assert len(folder) == MOST_FOLDED
 
 

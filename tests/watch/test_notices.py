@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibkeys.client.report_port import Report
+from ibkeys.client.report_port import TrapReport
 from ibkeys.mad.const import TrapNumber
 from ibkeys.mad.notice import BadMKeyDetails, Notice
-from ibkeys.watch.event import End, Event
+from ibkeys.watch.event import Event, EventEnd
 from ibkeys.watch.names import Names
 from ibkeys.watch.notices import FOLLOWED_BACK, NOT_NAMED, event_of_report
 from tests.watch.watched import (
@@ -29,7 +29,7 @@ from tests.watch.watched import (
 TIME = "2026-11-22T09:30:00Z"
 
 
-def name(end: End | None) -> str | None:
+def name(end: EventEnd | None) -> str | None:
     return None if end is None else f"{end.node_desc}:{end.port}"
 
 
@@ -88,7 +88,7 @@ def test_of_a_wrong_m_key_by_lid_the_sender_is_not_guessed() -> None:
     assert event.doubtful == (NOT_NAMED,)
 
 
-def with_details(report: Report, **values: object) -> Report:
+def with_details(report: TrapReport, **values: object) -> TrapReport:
     details = report.notice.details
     assert isinstance(details, BadMKeyDetails)
     return replace(report, notice=report.notice.with_details(details.replace(**values)))
@@ -143,7 +143,7 @@ def test_a_port_that_no_sweep_found_keeps_its_lid_and_is_missed() -> None:
     names = Names()
     event = event_of_report(report, names, TIME)
     assert names.misses > 0
-    assert event.sender == End(port_guid=host(net, 2).guid, lid=host(net, 2).lid)
+    assert event.sender == EventEnd(port_guid=host(net, 2).guid, lid=host(net, 2).lid)
     assert event.sender.to_json()["node_guid"] is None
 
 
@@ -171,7 +171,7 @@ def test_ports_and_groups_that_come_and_go(trap: TrapNumber, kind: str, detail: 
     gid = 0xFE80 << 112 | host(net, 2).guid
     notice = Notice.new(is_generic=1, type=4, producer_type=4, trap_number=trap, issuer_lid=1)
     notice = Notice(notice.raw[:16] + gid.to_bytes(16) + notice.raw[32:])
-    event = event_of_report(Report(notice, 0xFE80 << 112 | host(net, 1).guid, 1, 0.0), names_of(net), TIME)
+    event = event_of_report(TrapReport(notice, 0xFE80 << 112 | host(net, 1).guid, 1, 0.0), names_of(net), TIME)
     assert (event.kind, event.detail) == (kind, detail)
     assert name(event.at) == ("node02 mlx4_0:1" if "port" in kind else "node01 mlx4_0:1")
 
@@ -183,7 +183,7 @@ def names() -> Names:
 
 @given(raw=st.binary(min_size=64, max_size=64), gid=st.integers(0, (1 << 128) - 1))
 def test_any_notice_makes_an_event(raw: bytes, gid: int, names: Names) -> None:
-    event = event_of_report(Report(Notice(raw), gid, 1, 0.0), names, TIME)
+    event = event_of_report(TrapReport(Notice(raw), gid, 1, 0.0), names, TIME)
     assert isinstance(event, Event)
     assert json.dumps(event.to_json())
 
@@ -194,6 +194,6 @@ def test_any_notice_makes_an_event(raw: bytes, gid: int, names: Names) -> None:
 )
 def test_any_notice_of_a_known_trap_makes_an_event(trap: int, raw: bytes, names: Names) -> None:
     notice = Notice(raw).replace(is_generic=1, trap_number=trap)
-    event = event_of_report(Report(notice, 0, 1, 0.0), names, TIME)
+    event = event_of_report(TrapReport(notice, 0, 1, 0.0), names, TIME)
     assert event.trap == trap
     assert json.dumps(event.to_json())

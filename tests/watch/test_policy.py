@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from ibkeys.partitions.reader import read_policy
-from ibkeys.watch.event import End, Event
-from ibkeys.watch.policy import Partitions
+from ibkeys.watch.event import Event, EventEnd
+from ibkeys.watch.policy import PartitionNames
 
-EVENT = Event("2026-11-22T09:30:00Z", "report", "bad-p_key", 257, End(lid=3), p_key=0x8012)
+EVENT = Event("2026-11-22T09:30:00Z", "report", "bad-p_key", 257, EventEnd(lid=3), p_key=0x8012)
 
 
 def test_partitions_are_named_by_either_membership(tmp_path: Path) -> None:
     path = tmp_path / "partitions.conf"
     path.write_text("Default=0x7fff : ALL=full ;\n\nBlue=0x12 : ALL_CAS=full ;\n")
-    partitions = Partitions(read_policy(path))
+    partitions = PartitionNames(read_policy(path))
     named = partitions.named(EVENT)
     assert (named.partition_name, named.policy_line) == ("Blue", 3)
     assert partitions.read_again() == ""
@@ -26,7 +26,7 @@ def test_partitions_are_named_by_either_membership(tmp_path: Path) -> None:
 def test_a_policy_that_cannot_be_used_leaves_the_former_one(tmp_path: Path) -> None:
     path = tmp_path / "partitions.conf"
     path.write_text("Blue=0x12 : ALL=full ;\n")
-    partitions = Partitions(read_policy(path))
+    partitions = PartitionNames(read_policy(path))
     path.write_text("Blue=0x12 : what is this ;;\n")
     problem = partitions.read_again()
     assert "named as before" in problem
@@ -42,5 +42,5 @@ def test_a_policy_that_cannot_be_used_leaves_the_former_one(tmp_path: Path) -> N
 def test_a_p_key_that_is_in_no_partition_is_said_to_be(tmp_path: Path) -> None:
     path = tmp_path / "partitions.conf"
     path.write_text("Red=0x13 : ALL=full ;\n")
-    named = Partitions(read_policy(path)).named(EVENT)
+    named = PartitionNames(read_policy(path)).named(EVENT)
     assert (named.partition_name, named.not_in_policy) == (None, True)

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import ibkeys
-from ibkeys.client.report_port import Report
+from ibkeys.client.report_port import TrapReport
 from ibkeys.errors import NoReply
-from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.live import LiveFabric
 from ibkeys.mad.const import Method
 from ibkeys.mad.notice import BadPKeyDetails, Notice
 from ibkeys.mad.sa import build_sa
@@ -21,8 +21,8 @@ from ibkeys.sim.deliveries import Delivery
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Topology
 from ibkeys.watch.following import FollowedFile
-from ibkeys.watch.saying import LIMITED
-from ibkeys.watch.watching import NAMES_AGAIN, Settings, Watch
+from ibkeys.watch.own_messages import LIMITED
+from ibkeys.watch.watching import NAMES_AGAIN, Watch, WatchSettings
 from tests.watch.loglines import M_KEY, Q_KEY
 from tests.watch.watched import (
     OFFERED,
@@ -49,7 +49,7 @@ def test_one_event_for_each_wrong_key_with_both_ends() -> None:
     assert out is not None
     route = (1, out.number)
     told = Told(script(net, lambda: wrong_p_key(net), lambda: wrong_q_key(net), lambda: wrong_m_key(net, route=route)))
-    watching = watch(net, told, Settings(interval=0, seconds=60))
+    watching = watch(net, told, WatchSettings(interval=0, seconds=60))
     assert [(event.kind, event.sender and event.sender.node_desc, event.at.node_desc) for event in told.events] == [
         ("bad-p_key", "node02 mlx4_0", "node03 mlx4_0"),
         ("bad-q_key", "node02 mlx4_0", "node03 mlx4_0"),
@@ -63,7 +63,7 @@ def test_one_event_for_each_wrong_key_with_both_ends() -> None:
 def test_a_violation_that_a_trap_told_of_is_not_told_by_its_counter() -> None:
     net = watched_subnet()
     told = Told(script(net, lambda: wrong_p_key(net)))
-    watching = watch(net, told, Settings(interval=10, seconds=60))
+    watching = watch(net, told, WatchSettings(interval=10, seconds=60))
     assert [event.source for event in told.events] == ["report"]
     assert watching.summary.sweeps > 3
 
@@ -71,7 +71,7 @@ def test_a_violation_that_a_trap_told_of_is_not_told_by_its_counter() -> None:
 def test_a_device_that_sends_no_trap_is_seen_by_its_counter() -> None:
     net = watched_subnet()
     told = Told({3: lambda: setattr(host(net, 3), "p_key_violations", 2)})
-    watch(net, told, Settings(interval=10, seconds=60))
+    watch(net, told, WatchSettings(interval=10, seconds=60))
     ((kind, count),) = [(event.kind, event.count) for event in told.events]
     assert (kind, count) == ("p_key-violations", 2)
 
@@ -79,7 +79,7 @@ def test_a_device_that_sends_no_trap_is_seen_by_its_counter() -> None:
 def test_repeats_are_a_count_and_the_rest_is_told_at_the_end() -> None:
     net = watched_subnet()
     told = Told({turn: lambda: wrong_p_key(net) for turn in range(2, 12)})
-    watching = watch(net, told, Settings(interval=0, again=1e6, seconds=120))
+    watching = watch(net, told, WatchSettings(interval=0, again=1e6, seconds=120))
     assert [event.count for event in told.events] == [1, 10]
     assert watching.summary.folded == 9
 
@@ -88,7 +88,7 @@ def test_names_are_looked_up_again_where_a_lid_is_not_known_but_not_all_the_time
     net = watched_subnet()
     with subscribed(net) as (fabric, subscriber):
         told = Told()
-        watching = Watch(fabric, told, Settings(interval=0, seconds=400), subscriber)
+        watching = Watch(fabric, told, WatchSettings(interval=0, seconds=400), subscriber)
         watching.start()
         watching.names.learn(Topology())
         watching.take_reports([_report(net, 3)])
@@ -99,28 +99,28 @@ def test_names_are_looked_up_again_where_a_lid_is_not_known_but_not_all_the_time
     assert [event.at.node_desc for event in told.events] == [None, "node05 mlx4_0"]
 
 
-def _report(net: Subnet, receiver: int, p_key: int = 0x8123, sender: int = 2) -> Report:
+def _report(net: Subnet, receiver: int, p_key: int = 0x8123, sender: int = 2) -> TrapReport:
     at, by = host(net, receiver), host(net, sender)
     notice = Notice.new(is_generic=1, type=2, producer_type=1, trap_number=257, issuer_lid=at.lid)
     details = BadPKeyDetails.new(lid_addr1=by.lid, lid_addr2=at.lid, key=p_key)
-    return Report(notice.with_details(details), 0xFE80 << 112 | at.guid, 1, 0.0)
+    return TrapReport(notice.with_details(details), 0xFE80 << 112 | at.guid, 1, 0.0)
 
 
 def test_a_sweep_that_fails_is_said_once_and_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     net = watched_subnet()
-    real, failing = Fabric.sweep, [False]
+    real, failing = LiveFabric.sweep, [False]
 
-    def sweep(self: Fabric, **values: object) -> object:
+    def sweep(self: LiveFabric, **values: object) -> object:
         if failing[0]:
             raise NoReply("SubnGet(NodeInfo) to route 0: no reply", 3, 1.0)
         return real(self, **values)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Fabric, "sweep", sweep)
+    monkeypatch.setattr(LiveFabric, "sweep", sweep)
     told = Told(
         {3: lambda: failing.append(failing.pop() or True), 40: lambda: (failing.clear(), failing.append(False))}
     )
     told.script[90] = lambda: wrong_p_key(net)
-    watching = watch(net, told, Settings(interval=5, seconds=120))
+    watching = watch(net, told, WatchSettings(interval=5, seconds=120))
     assert watching.summary.failed_sweeps > 1
     assert [text.partition(";")[0] for text in told.said] == ["the sweep failed", "the last sweep read everything"]
     assert [event.kind for event in told.events] == ["bad-p_key"]
@@ -131,7 +131,7 @@ def test_keys_are_read_again_before_each_sweep_but_the_first() -> None:
     read = []
     with subscribed(net) as (fabric, subscriber):
         fabric.reload_keys = lambda: read.append(watching.summary.sweeps)
-        watching = Watch(fabric, Told(), Settings(interval=10, seconds=35), subscriber)
+        watching = Watch(fabric, Told(), WatchSettings(interval=10, seconds=35), subscriber)
         watching.start()
         watching.run()
     assert read == [1, 2, 3]
@@ -139,10 +139,10 @@ def test_keys_are_read_again_before_each_sweep_but_the_first() -> None:
 
 def test_what_happens_during_a_sweep_is_told_before_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     net = watched_subnet()
-    real, told_in_sweep = Fabric.sweep, []
+    real, told_in_sweep = LiveFabric.sweep, []
     told = Told()
 
-    def sweep(self: Fabric, **values: Any) -> object:
+    def sweep(self: LiveFabric, **values: Any) -> object:
         if told.turns:
             wrong_p_key(net)
             self.umad.recv(0.1)
@@ -150,8 +150,8 @@ def test_what_happens_during_a_sweep_is_told_before_its_end(monkeypatch: pytest.
             told_in_sweep.append(len(told.events))
         return real(self, **values)
 
-    monkeypatch.setattr(Fabric, "sweep", sweep)
-    watch(net, told, Settings(interval=10, seconds=15))
+    monkeypatch.setattr(LiveFabric, "sweep", sweep)
+    watch(net, told, WatchSettings(interval=10, seconds=15))
     assert told_in_sweep == [1]
     assert told.events[0].sender is not None
     assert told.events[0].sender.node_desc == "node02 mlx4_0"
@@ -159,15 +159,15 @@ def test_what_happens_during_a_sweep_is_told_before_its_end(monkeypatch: pytest.
 
 def test_a_sweep_that_takes_long_is_not_followed_by_the_next_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     net = watched_subnet()
-    real, began = Fabric.sweep, []
+    real, began = LiveFabric.sweep, []
 
-    def sweep(self: Fabric, **values: object) -> object:
+    def sweep(self: LiveFabric, **values: object) -> object:
         began.append(self.umad.now())
         net.advance(30)
         return real(self, **values)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Fabric, "sweep", sweep)
-    watch(net, Told(), Settings(interval=10, seconds=300))
+    monkeypatch.setattr(LiveFabric, "sweep", sweep)
+    watch(net, Told(), WatchSettings(interval=10, seconds=300))
     assert all(later - earlier >= 60 for earlier, later in pairwise(began))
     assert len(began) > 3
 
@@ -177,14 +177,14 @@ def test_while_another_command_changes_keys_nobody_is_asked(monkeypatch: pytest.
     held = ["mkey-rotate, pid 4711"]
     monkeypatch.setattr("ibkeys.watch.watching.holder_of", lambda *_: held[0])
     asked = []
-    monkeypatch.setattr(Fabric, "reload_keys", lambda _: asked.append(net.now), raising=False)
+    monkeypatch.setattr(LiveFabric, "reload_keys", lambda _: asked.append(net.now), raising=False)
 
     def ends() -> None:
         asked.append(net.now)
         held[0] = ""
 
     told = Told({4: lambda: wrong_p_key(net), 100: ends})
-    watching = watch(net, told, Settings(interval=10, seconds=120))
+    watching = watch(net, told, WatchSettings(interval=10, seconds=120))
     assert [event.kind for event in told.events] == ["bad-p_key"], "traps are told meanwhile"
     assert told.said == [
         "no names and no counters are read while another command may change keys (mkey-rotate, pid 4711)",
@@ -197,7 +197,7 @@ def test_a_port_that_is_no_full_member_is_told_what_it_does_not_hear() -> None:
     net = watched_subnet()
     host(net, 4).p_keys = [0x7FFF]
     told = Told({4: lambda: wrong_p_key(net)})
-    watch(net, told, Settings(interval=0, seconds=10))
+    watch(net, told, WatchSettings(interval=0, seconds=10))
     assert told.said == [LIMITED]
 
 
@@ -209,7 +209,7 @@ def test_a_report_of_somebody_else_than_the_sa_is_said_once_and_not_told() -> No
         net.receivers.deliver(net.attach_port(net.node("node04 mlx4_0")), Delivery(0.0, forged, 5))
 
     told = Told({3: forge, 5: forge})
-    watch(net, told, Settings(interval=0, seconds=20))
+    watch(net, told, WatchSettings(interval=0, seconds=20))
     assert told.events == []
     assert told.said == ["Reports arrive from a port that is not the SA's: they are ignored"]
 
@@ -223,7 +223,7 @@ def test_an_sm_that_goes_and_comes_back_is_said_and_still_heard() -> None:
         net.sa_of(net.nodes[0]).sa_key = key
 
     told = Told({3: lambda: net.set_sm(net.nodes[0], None), 80: back, 160: lambda: wrong_p_key(net)})
-    watch(net, told, Settings(interval=0, seconds=200))
+    watch(net, told, WatchSettings(interval=0, seconds=200))
     assert [event.kind for event in told.events] == ["bad-p_key"]
     assert [text.partition(":")[0] for text in told.said] == [
         "traps may be missed",
@@ -234,7 +234,7 @@ def test_an_sm_that_goes_and_comes_back_is_said_and_still_heard() -> None:
 def test_it_ends_after_so_many_lines() -> None:
     net = watched_subnet()
     told = Told({turn: lambda turn=turn: wrong_p_key(net, 0x8100 + turn) for turn in range(2, 30)})  # type: ignore[misc]
-    watching = watch(net, told, Settings(interval=0, most_events=3, seconds=1000))
+    watching = watch(net, told, WatchSettings(interval=0, most_events=3, seconds=1000))
     assert len(told.events) == 3
     assert watching.summary.told == 3
 
@@ -250,7 +250,7 @@ def test_opensm_s_log_needs_no_sm_key(tmp_path: Path) -> None:
 
     told = Told({3: write})
     with ibkeys.open(net) as fabric, FollowedFile(path) as log:
-        watching = Watch(fabric, told, Settings(interval=0, seconds=20), log=log, clock=lambda: START)
+        watching = Watch(fabric, told, WatchSettings(interval=0, seconds=20), log=log, clock=lambda: START)
         watching.start()
         watching.run()
         watching.finish()
@@ -265,7 +265,7 @@ def test_a_log_that_goes_away_is_said(tmp_path: Path) -> None:
     path = tmp_path / "opensm.log"
     told = Told({5: lambda: path.write_text("x\n")})
     with ibkeys.open(net) as fabric, FollowedFile(path) as log:
-        watching = Watch(fabric, told, Settings(interval=0, seconds=20), log=log)
+        watching = Watch(fabric, told, WatchSettings(interval=0, seconds=20), log=log)
         watching.start()
         watching.run()
     assert [text.replace(str(path), "LOG") for text in told.said] == [
@@ -277,7 +277,7 @@ def test_a_log_that_goes_away_is_said(tmp_path: Path) -> None:
 def test_the_offered_m_key_stays_in_no_object(tmp_path: Path) -> None:
     net = watched_subnet()
     told = Told({2: lambda: wrong_m_key(net)})
-    watching = watch(net, told, Settings(interval=10, seconds=30))
+    watching = watch(net, told, WatchSettings(interval=10, seconds=30))
     assert [event.kind for event in told.events] == ["bad-m_key"]
     everything = repr(told.events) + repr(vars(watching)) + repr(vars(watching.folder)) + repr(vars(watching.counters))
     assert f"{OFFERED:x}" not in everything
@@ -289,7 +289,7 @@ def test_a_burst_is_folded_and_memory_stays_flat(number: int) -> None:
     net = watched_subnet()
     told = Told()
     with subscribed(net) as (fabric, subscriber):
-        watching = Watch(fabric, told, Settings(interval=0), subscriber)
+        watching = Watch(fabric, told, WatchSettings(interval=0), subscriber)
         watching.start()
         hosts = [2, 3, 5, 6]
 

@@ -9,19 +9,19 @@ from datetime import UTC, datetime
 from typing import Any
 
 import ibkeys
-from ibkeys.client.report_port import Report
+from ibkeys.client.report_port import TrapReport
 from ibkeys.client.reports import Subscriber
 from ibkeys.keys.smkey import SMKey
 from ibkeys.mad.const import SECURITY_TRAPS, Method
 from ibkeys.mad.smp import build_smp
 from ibkeys.scripting import Fabric
 from ibkeys.sim.deliveries import Drop
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.notices import Packet
 from ibkeys.sim.subnet import Subnet
 from ibkeys.watch.event import Event
 from ibkeys.watch.names import Names
-from ibkeys.watch.watching import Settings, Watch
+from ibkeys.watch.watching import Watch, WatchSettings
 from tests.client.sasim import SA_KEY
 from tests.fabricsim import subnet
 
@@ -38,7 +38,7 @@ def watched_subnet() -> Subnet:
     return net
 
 
-def host(net: Subnet, number: int) -> Port:
+def host(net: Subnet, number: int) -> SimPort:
     """The port of ``node0N mlx4_0``, whatever that is called now."""
     return net.port(f"H-0002c903000a10{number}0", 1)
 
@@ -87,7 +87,7 @@ def names_of(net: Subnet) -> Names:
     return names
 
 
-def reports(net: Subnet, act: Callable[[], None], traps: tuple[int, ...] = SECURITY_TRAPS) -> list[Report]:
+def reports(net: Subnet, act: Callable[[], None], traps: tuple[int, ...] = SECURITY_TRAPS) -> list[TrapReport]:
     """The Reports that come of what *act* does."""
     with subscribed(net, traps) as (_, subscriber):
         act()
@@ -114,7 +114,7 @@ class Told:
         self.script.pop(self.turns, lambda: None)()
 
 
-def watch(net: Subnet, told: Told, settings: Settings, **more: Any) -> Watch:
+def watch(net: Subnet, told: Told, settings: WatchSettings, **more: Any) -> Watch:
     """Run a watch with a subscription until its settings say that it is over, and finish it."""
     with subscribed(net) as (fabric, subscriber):
         watching = Watch(fabric, told, settings, subscriber, clock=lambda: START, **more)

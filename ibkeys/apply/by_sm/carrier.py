@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Generic, TypeVar
 
-from ibkeys.apply.by_sm.course import Settings, TablesCourse
+from ibkeys.apply.by_sm.course import CarrierSettings, TablesCourse
 from ibkeys.apply.by_sm.run import TablesSteps
 from ibkeys.apply.by_sm.steps import Prediction, phases_of
 from ibkeys.apply.carrier import Assignment, Carrier
@@ -14,11 +14,11 @@ from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey, look_at_all
 from ibkeys.change.clock import Clock
 from ibkeys.change.consent import Objection
-from ibkeys.change.runner import Kind, Runner
-from ibkeys.change.writer import Writer
+from ibkeys.change.runner import Runner, StepKind
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.plan.model import Break, PartitionPlan
 from ibkeys.plan.order import Phase
-from ibkeys.store.journal import Operation
+from ibkeys.store.journal import RunningOperation
 from ibkeys.topology.port_id import PortKey
 
 CourseOf = TypeVar("CourseOf", bound=TablesCourse[Any])
@@ -29,9 +29,9 @@ class CarrierBySm(Carrier, Generic[CourseOf]):
 
     way_back = "in one step, which may briefly disconnect or connect pairs"
 
-    def __init__(self, writer: Writer, course: CourseOf, settings: Settings | None, clock: Clock) -> None:
+    def __init__(self, writer: ChangeWriter, course: CourseOf, settings: CarrierSettings | None, clock: Clock) -> None:
         self._writer, self._course = writer, course
-        self._settings, self._clock = settings or Settings(), clock
+        self._settings, self._clock = settings or CarrierSettings(), clock
         self._prediction: Prediction
 
     def survey(self, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
@@ -58,10 +58,10 @@ class CarrierBySm(Carrier, Generic[CourseOf]):
         remaining.enforcement += self._course.enforcement
         return remaining
 
-    def _steps(self, assignment: Assignment, kind: Kind[Any], in_vain: str) -> TablesSteps[Any]:
+    def _steps(self, assignment: Assignment, kind: StepKind[Any], in_vain: str) -> TablesSteps[Any]:
         """Return the steps of the course; *in_vain*: as `TablesSteps` has it."""
         runner = self._runner(assignment.operation)
         return TablesSteps(self._course, self._prediction, assignment, runner, kind, self._writer, in_vain)
 
-    def _runner(self, operation: Operation) -> Runner:
+    def _runner(self, operation: RunningOperation) -> Runner:
         return Runner(operation, self._clock, self._settings.wait)

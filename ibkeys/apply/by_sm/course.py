@@ -21,7 +21,7 @@ Contents = TypeVar("Contents")
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class CarrierSettings:
     """What the user asks of the carrier. ``wait``: see `WAIT`; ``gaps``: pairs may temporarily lose connectivity;
     ``rewrite``: OpenSM writes every table again first; ``at_once``: an undo rolls back in one step. ``had_gaps``: what
     is undone was made with ``gaps``."""

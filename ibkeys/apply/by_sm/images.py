@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from ibkeys.change.images import P_KEY_BLOCK, image_of
 from ibkeys.change.portinfo import without_key
-from ibkeys.change.target import Target
+from ibkeys.change.target import PortTarget
 from ibkeys.change.wanted import Entries, differing
 from ibkeys.discovery.tables import p_key_modifier
 from ibkeys.keys.pkey import PARTITION_MASK
@@ -22,7 +22,7 @@ from ibkeys.topology.port_id import PortKey
 
 def images_of(
     phase: Phase,
-    targets: Mapping[PortKey, Target],
+    targets: Mapping[PortKey, PortTarget],
     before: Mapping[PortKey, Entries],
     after: Mapping[PortKey, Entries],
 ) -> Iterator[Image]:
@@ -37,7 +37,7 @@ def images_of(
 
 
 def images_as_found(
-    tables: Mapping[PortKey, Entries], before: Mapping[PortKey, Entries], targets: Mapping[PortKey, Target]
+    tables: Mapping[PortKey, Entries], before: Mapping[PortKey, Entries], targets: Mapping[PortKey, PortTarget]
 ) -> Iterator[Image]:
     """Yield the blocks that came out otherwise than *tables* say, as they are: a P_Key may get another index."""
     for key, after in tables.items():
@@ -47,7 +47,7 @@ def images_as_found(
             yield from (table_image(targets[key], block, before[key], now) for block in sorted(blocks))
 
 
-def table_image(target: Target, block: int, before: Entries, after: Entries) -> Image:
+def table_image(target: PortTarget, block: int, before: Entries, after: Entries) -> Image:
     """Return one block of a table before and after. Entries without a partition are as they were read."""
     read = target.values
     start = block * P_KEYS_PER_BLOCK
@@ -60,7 +60,7 @@ def table_image(target: Target, block: int, before: Entries, after: Entries) -> 
     return image_of(target.port, "P_KeyTable", modifier, P_KEY_BLOCK.pack(*old), P_KEY_BLOCK.pack(*new))
 
 
-def _of_enforcement(target: Target, step: EnforcementStep) -> Image:
+def _of_enforcement(target: PortTarget, step: EnforcementStep) -> Image:
     info = target.port.port_info
     assert info is not None
     wanted = zip(ENFORCEMENT_BITS, (step.inbound, step.outbound), strict=True)

@@ -12,15 +12,15 @@ from ibkeys.apply.by_sm.course import TablesCourse
 from ibkeys.apply.by_sm.images import images_as_found, images_of
 from ibkeys.apply.by_sm.steps import Prediction, expectations
 from ibkeys.apply.by_sm.watch import PortsProof, Watched
-from ibkeys.apply.carrier import Assignment, Carried, Written
+from ibkeys.apply.carrier import Assignment, Carried, WrittenPort
 from ibkeys.change.course import Course
-from ibkeys.change.runner import Kind, Runner, Step, Verdict
+from ibkeys.change.runner import Runner, Step, StepKind, Verdict
 from ibkeys.change.wanted import Entries
-from ibkeys.change.writer import Writer, left_open
+from ibkeys.change.writer import ChangeWriter, left_open
 from ibkeys.errors import FileChanged, IbkeysError, NotStored, Refused
+from ibkeys.managers.site import stale_for_good
 from ibkeys.printable import named
-from ibkeys.sm.site import stale_for_good
-from ibkeys.store.journal import Operation
+from ibkeys.store.journal import RunningOperation
 from ibkeys.topology.enforcement import ENFORCEMENT_BITS
 from ibkeys.topology.port_id import PortKey
 
@@ -48,8 +48,8 @@ class TablesSteps(Generic[Contents]):
     prediction: Prediction
     assignment: Assignment
     runner: Runner
-    kind: Kind[Contents]
-    writer: Writer
+    kind: StepKind[Contents]
+    writer: ChangeWriter
     in_vain: str
     undoes_fallback: bool = False
     unread: bool = False
@@ -75,7 +75,7 @@ class TablesSteps(Generic[Contents]):
         for key in (each.port.key for phase in self.assignment.phases for each in phase.steps):
             if key not in self.carried.failed:
                 bits = dict(zip(ENFORCEMENT_BITS, map(int, after[key].bits), strict=True)) if key in after else {}
-                self.carried.written[key] = Written(targets[key], dict(targets[key].table), bits)
+                self.carried.written[key] = WrittenPort(targets[key], dict(targets[key].table), bits)
 
     # --- one step ----------------------------------------------------------------------------------------------------
 
@@ -122,7 +122,7 @@ class TablesSteps(Generic[Contents]):
 
 
 @contextmanager
-def stopped_by(carried: Carried, operation: Operation) -> Iterator[None]:
+def stopped_by(carried: Carried, operation: RunningOperation) -> Iterator[None]:
     """Keep in *carried* what stops the steps: an interrupt, or an error that then says that *operation* is open."""
     try:
         yield

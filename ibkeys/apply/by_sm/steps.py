@@ -22,7 +22,7 @@ from ibkeys.partitions.opensm_tables import Placement, place_leaf
 from ibkeys.partitions.sweeps import Sweeps
 from ibkeys.plan.courses import WaitCycle
 from ibkeys.plan.model import Break, BreakKind, SmOptions
-from ibkeys.plan.order import EnforcementStep, Phase, Step, TableStep
+from ibkeys.plan.order import EnforcementStep, Phase, PlanStep, TableStep
 from ibkeys.topology.port_id import PortId, PortKey
 
 _REWRITING: Final = range(0x7001, 0x7FFF)
@@ -182,7 +182,7 @@ def phases_of(course: TablesCourse[Any], survey: Survey) -> list[Phase]:
     phases = []
     for number, step in enumerate(course.steps):
         before = course.before(number)
-        steps: list[Step] = [
+        steps: list[PlanStep] = [
             TableStep(survey.targets[key].id, {index: after.get(index, EMPTY) for index in indexes})
             for key, after in step.tables.items()
             if (indexes := differing(before[key], after))

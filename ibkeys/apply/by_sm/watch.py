@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ibkeys.apply.survey import read_again
-from ibkeys.change.runner import Seen
-from ibkeys.change.target import Target
+from ibkeys.change.runner import PortReadings
+from ibkeys.change.target import PortTarget
 from ibkeys.change.wanted import Entries, differences, same_partition
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.keys.pkey import DEFAULT_FULL
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortKey
@@ -33,7 +33,7 @@ class Expected:
     enforcement: Enforcement | None = None
     indexes: KnownIndexes = "kept"
 
-    def difference(self, target: Target) -> str:
+    def difference(self, target: PortTarget) -> str:
         """Return how a port that was read differs, "" where it does not."""
         wrong = self._of_table(target.table)
         if not wrong and self.enforcement not in (None, target.enforcement):
@@ -64,7 +64,7 @@ def is_open(table: Entries) -> bool:
 
 
 @dataclass(slots=True)
-class Watched(Seen[PortKey]):
+class Watched(PortReadings[PortKey]):
     """One look at ports. ``fell_back``: most end ports have become full members of the default partition and of no
     other, against the policy: OpenSM found none that it takes. Most and not all: a port that refuses Sets, or that
     OpenSM has not come to, must not keep the others in one partition."""
@@ -82,8 +82,8 @@ class PortsProof:
     """Reads the ports *changing* until they are as *expected*, and then all ports, until all are. ``report``: called
     with the number of changing ports that are right, and the number of all changing ports."""
 
-    writer: Writer
-    targets: Mapping[PortKey, Target]
+    writer: ChangeWriter
+    targets: Mapping[PortKey, PortTarget]
     expected: Mapping[PortKey, Expected]
     changing: Sequence[PortKey]
     report: Callable[[int, int], None] = lambda done, whole: None

@@ -13,19 +13,19 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ibkeys.apply.by_sm.carrier import CarrierBySm
-from ibkeys.apply.by_sm.course import Settings
+from ibkeys.apply.by_sm.course import CarrierSettings
 from ibkeys.apply.by_sm.run import stale_file, stopped_by
 from ibkeys.apply.by_sm.steps import Prediction, expectations
 from ibkeys.apply.by_sm.wanted import foreign_ports, overwriting
 from ibkeys.apply.by_sm.watch import PortsProof, Watched
 from ibkeys.apply.carrier import Assignment, Carried, Failed, WentBack
 from ibkeys.apply.former import KEPT_DRIFT, KEPT_FILES, Former, former_in
-from ibkeys.apply.opensm.course import Planning, PolicyCourse, parsed
+from ibkeys.apply.opensm.course import OpensmPlanning, PolicyCourse, parsed
 from ibkeys.apply.opensm.former_managers import KEPT_MANAGERS
 from ibkeys.apply.opensm.guards import KEPT_GUARDS, Guards, end_guards
 from ibkeys.apply.opensm.interlocks import set_aside
 from ibkeys.apply.opensm.policy_files import FormerFiles, Way, digest_of, distinct, ways_in, where_it_is
-from ibkeys.apply.opensm.site import Site, find_site
+from ibkeys.apply.opensm.site import OpensmSite, find_site
 from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey, read_again
 from ibkeys.arguments import given
@@ -33,16 +33,16 @@ from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.course import Course
 from ibkeys.change.next_commands import KEEPS_IT
 from ibkeys.change.runner import Step, Verdict
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import FileChanged, FileError, IbkeysError, Refused, UsageError
+from ibkeys.managers.files.journaled import clean_up
+from ibkeys.managers.files.opensm_file import FileKey, OpensmFile
+from ibkeys.managers.site import KEPT_HOSTS, ReachedHost, to_json
 from ibkeys.partitions.model import Policy
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.port_text import PortText
 from ibkeys.printable import named
-from ibkeys.sm.files.journaled import clean_up
-from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
-from ibkeys.sm.site import KEPT_HOSTS, Reached, to_json
-from ibkeys.store.journal import Operation
+from ibkeys.store.journal import RunningOperation
 from ibkeys.topology.port_id import PortKey
 
 
@@ -53,13 +53,17 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
     rewrites_tables = True
 
     def __init__(
-        self, writer: Writer, reached: Sequence[Reached], settings: Settings | None = None, clock: Clock = REAL_TIME
+        self,
+        writer: ChangeWriter,
+        reached: Sequence[ReachedHost],
+        settings: CarrierSettings | None = None,
+        clock: Clock = REAL_TIME,
     ) -> None:
         super().__init__(writer, PolicyCourse(), settings, clock)
         self._reached = reached
         self._guards = Guards()
         self._problems = list[str]()
-        self._site: Site
+        self._site: OpensmSite
 
     @property
     def way(self) -> str:
@@ -83,7 +87,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         files = distinct(site.policy_files())
         self._refuse_hindered(files)
         self._prediction = Prediction(survey, site.options, site.manager.guid)
-        planning = Planning(site, files, self._prediction, self._settings)
+        planning = OpensmPlanning(site, files, self._prediction, self._settings)
         self._course = planning.back(wanted) if isinstance(wanted, Former) else planning.forth(wanted, former)
         survey.notes += site.notes
         return self._remaining()
@@ -110,7 +114,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
 
     # --- making it ---------------------------------------------------------------------------------------------------
 
-    def arm(self, operation: Operation, seconds: float) -> None:
+    def arm(self, operation: RunningOperation, seconds: float) -> None:
         """Start a guard on each other host, and note in the journal how it is reached."""
         self._end_earlier_guards(operation)
         try:
@@ -119,7 +123,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
             if operation.id is not None and self._guards.tokens:
                 operation.journal.add_options(operation.id, {KEPT_GUARDS: self._guards.tokens})
 
-    def _end_earlier_guards(self, operation: Operation) -> None:
+    def _end_earlier_guards(self, operation: RunningOperation) -> None:
         """End the guards of an earlier start of *operation*, whose process may have been killed: it goes on now."""
         if operation.id is not None:
             self._problems += end_guards(operation.journal.options_of(operation.id))
@@ -148,7 +152,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
                 self._go_back_from_fallback(assignment.operation, steps.carried)
         return steps.carried
 
-    def _clean_up(self, operation: Operation) -> Iterator[str]:
+    def _clean_up(self, operation: RunningOperation) -> Iterator[str]:
         """Remove what runs that were killed left beside the files; yield notes on what is none of theirs."""
         for _, left in clean_up(operation.journal, self._course.files):
             if isinstance(left, FileError):
@@ -156,7 +160,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
             elif left.foreign:
                 yield f"unknown files beside a policy were left in place: {named(left.foreign)}"
 
-    def _go_back_from_fallback(self, operation: Operation, carried: Carried) -> None:
+    def _go_back_from_fallback(self, operation: RunningOperation, carried: Carried) -> None:
         """Everybody is a full member of everything: the former policy is restored in one step, and nobody is asked."""
         went_back = self._go_back(operation, read=None)  # OpenSM has read no policy
         carried.not_given_back, carried.is_refused = went_back.failed, went_back.is_refused
@@ -171,7 +175,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
             f"finds no policy that it accepts; {result}; check its log"
         )
 
-    def go_back(self, operation: Operation) -> WentBack:
+    def go_back(self, operation: RunningOperation) -> WentBack:
         """Put the former files back in one step, tell OpenSM, and prove it. Nothing is done where a file or a port
         holds what somebody else wrote; a port that does not answer hinders nothing."""
         assert operation.id is not None
@@ -184,7 +188,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
             return WentBack([(None, refused.message), *problems], is_refused=True)
         return self._go_back(operation, read=parsed(self._course.files[-1].seen.data))
 
-    def _go_back(self, operation: Operation, read: Policy | None) -> WentBack:
+    def _go_back(self, operation: RunningOperation, read: Policy | None) -> WentBack:
         """As `go_back`; *read*: the policy that OpenSM has read."""
         assert operation.id is not None
         ways = ways_in(each.image for each in operation.journal.files(operation.id) if each.status != "failed")

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from ibkeys.apply.by_sm.course import Settings, TablesCourse, TablesStep
+from ibkeys.apply.by_sm.course import CarrierSettings, TablesCourse, TablesStep
 from ibkeys.apply.by_sm.run import stale_file
 from ibkeys.apply.by_sm.steps import Prediction, breaks_of, partitions_in, unused_partition
 from ibkeys.apply.by_sm.wanted import (
@@ -30,24 +30,24 @@ from ibkeys.apply.opensm.interlocks import (
     set_aside,
 )
 from ibkeys.apply.opensm.policy_files import Way, digest_of, steps_back, ways_in
-from ibkeys.apply.opensm.site import Site, policy_for
+from ibkeys.apply.opensm.site import OpensmSite, policy_for
 from ibkeys.arguments import given
 from ibkeys.change.consent import Objection
 from ibkeys.change.interlocks.container_layer import objections_to_layers
 from ibkeys.change.interlocks.file_owners import objections_to_owners
 from ibkeys.change.opensm_files import NewFiles
-from ibkeys.change.target import Target
+from ibkeys.change.target import PortTarget
 from ibkeys.change.wanted import Entries
 from ibkeys.errors import FileChanged, UsageError
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
+from ibkeys.managers.files.opensm_file import FileKey, OpensmFile
+from ibkeys.managers.site import stale_for_good
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.plan.digest import plan_digest
 from ibkeys.plan.model import Break, PartitionPlan
 from ibkeys.plan.sm_policies import SmPolicies, groups_that_move, policies_between
 from ibkeys.printable import counted, named
-from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
-from ibkeys.sm.site import stale_for_good
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortKey
 
@@ -65,13 +65,13 @@ _AGAIN: Final = (
 
 
 @dataclass(slots=True)
-class Planning:
+class OpensmPlanning:
     """Works out the course of one change. *files*: the policy files of the site, that of the master last."""
 
-    site: Site
+    site: OpensmSite
     files: list[OpensmFile]
     prediction: Prediction
-    settings: Settings
+    settings: CarrierSettings
 
     def forth(self, plan: PartitionPlan, former: Former | None) -> PolicyCourse:
         """Return the course of a plan; *former*: what an earlier run of it wrote.
@@ -295,7 +295,7 @@ class Planning:
                 texts = [named(sorted(keys)) or "none" for keys in (had, gets)]
                 yield f"{target.id}: {when} {texts[0]}, and it would get {texts[1]}"
 
-    def _is_given(self, target: Target, former: Former) -> bool:
+    def _is_given(self, target: PortTarget, former: Former) -> bool:
         """Whether a port has what it has by the present policy, not by hand before the operation."""
         end = end_of(target, self.prediction)
         if end is None or former.drifted is None:

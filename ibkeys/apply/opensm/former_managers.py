@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from ibkeys.managers.document import guid_text
+from ibkeys.managers.policy_checks import NAME
+from ibkeys.managers.report import HostReport
 from ibkeys.printable import named
-from ibkeys.sm.document import guid_text
-from ibkeys.sm.policy_checks import NAME
-from ibkeys.sm.report import HostReport
 from ibkeys.store.journal import Journal
-from ibkeys.umad.probe import Check
+from ibkeys.umad.probe import ProbeResult
 
 KEPT_MANAGERS: Final = "managers"
 """Under this name the journal keeps the SMs of the subnet when an operation began: port GUID and port."""
@@ -37,7 +37,7 @@ def managers_away(journal: Journal, present: Mapping[str, str]) -> Iterator[str]
     yield from (text for guid, text in away.items() if guid not in present)
 
 
-def check_managers_elsewhere(host: HostReport, journal: Journal) -> Iterator[Check]:
+def check_managers_elsewhere(host: HostReport, journal: Journal) -> Iterator[ProbeResult]:
     """Yield a note for each SM that the last change through OpenSM found and that does not run on this *host*: its
     policy is not known here, and it applies that one when it takes over."""
     here = {guid_text(each.port_guid) for each in host.instances}
@@ -46,7 +46,7 @@ def check_managers_elsewhere(host: HostReport, journal: Journal) -> Iterator[Che
     *_, names = ({}, *(names for _, names, _ in _kept_managers(journal)))
     for guid, port in names.items():
         if guid not in here:
-            yield Check(
+            yield ProbeResult(
                 NAME,
                 None,
                 f"the SM at {port} (port GUID {guid}), known from the journal, {where}: which policy it has is not "

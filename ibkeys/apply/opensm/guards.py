@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ibkeys.errors import IbkeysError, StoreError
-from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
-from ibkeys.sm.machines.opening import open_machine
-from ibkeys.sm.machines.remote_guard import RemoteGuard
-from ibkeys.sm.site import hosts_in
+from ibkeys.managers.files.opensm_file import FileKey, OpensmFile
+from ibkeys.managers.machines.opening import open_machine
+from ibkeys.managers.machines.remote_guard import RemoteGuard
+from ibkeys.managers.site import hosts_in
 
 KEPT_GUARDS: Final = "guards"
 """Under this name the journal keeps how the guards of an operation are reached."""

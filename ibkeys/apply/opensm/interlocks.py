@@ -8,23 +8,23 @@ from datetime import UTC, datetime
 
 from ibkeys.apply.by_sm.steps import Prediction
 from ibkeys.apply.opensm.policy_files import digest_of
-from ibkeys.apply.opensm.site import Site
+from ibkeys.apply.opensm.site import OpensmSite
 from ibkeys.arguments import given
 from ibkeys.change.consent import Objection
 from ibkeys.change.interlocks.unread_policy import objection_to_edits
 from ibkeys.change.next_commands import KEEPS_IT
-from ibkeys.change.target import Target
+from ibkeys.change.target import PortTarget
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, difference
 from ibkeys.keys.pkey import PKey
+from ibkeys.managers.files.opensm_file import OpensmFile
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.opensm_tables import packed
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.printable import counted, named
-from ibkeys.sm.files.opensm_file import OpensmFile
 from ibkeys.topology.port_id import PortKey
 
 
-def objections_to_edits(site: Site, prediction: Prediction, is_ours: bool) -> Iterator[Objection]:
+def objections_to_edits(site: OpensmSite, prediction: Prediction, is_ours: bool) -> Iterator[Objection]:
     """``stale``: an edit that nobody has read would come into force with the change.
 
     *is_ours*: the policy is what an earlier run of this change wrote. One that has a new mode or owner, and makes the
@@ -79,7 +79,7 @@ def _since(file: OpensmFile) -> str:
 
 
 def objections_to_standbys(
-    site: Site, files: Sequence[OpensmFile], ours: Collection[bytes | None] = ()
+    site: OpensmSite, files: Sequence[OpensmFile], ours: Collection[bytes | None] = ()
 ) -> Iterator[Objection]:
     """``standby-differs``: an SM that would take over has, or may have, another policy than the master.
 
@@ -107,7 +107,7 @@ def objections_to_standbys(
         )
 
 
-def objections_to_self(site: Site, new: Policy, present: Policy | None) -> Iterator[Objection]:
+def objections_to_self(site: OpensmSite, new: Policy, present: Policy | None) -> Iterator[Objection]:
     """``self-takeover``: SELF is the port of the master of the moment. *present*: the policy before the change began;
     those on the way name every port by its GUID."""
     wanted, there = _named_self(new), _named_self(present)
@@ -218,7 +218,7 @@ def set_aside(prediction: Prediction, old: Policy | None, new: Policy | None, to
     return drift
 
 
-def end_of(target: Target, prediction: Prediction) -> Target | None:
+def end_of(target: PortTarget, prediction: Prediction) -> PortTarget | None:
     """Return the end port that a table belongs to: of a leaf port the one behind it, where that was read."""
     if not target.port.is_external:
         return target
@@ -228,7 +228,7 @@ def end_of(target: Target, prediction: Prediction) -> Target | None:
     return prediction.survey.targets.get(target.peer) if target.peer is not None else None
 
 
-def _compared(target: Target, given: frozenset[PKey]) -> tuple[frozenset[PKey], frozenset[PKey]]:
+def _compared(target: PortTarget, given: frozenset[PKey]) -> tuple[frozenset[PKey], frozenset[PKey]]:
     """Return the P_Keys that a port shows and those that OpenSM gave it. *given*: what it gave the end port."""
     capacity = target.port.capacity or 0
     if target.port.is_external:

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from ibkeys.apply.carrier import Failed
 from ibkeys.apply.opensm.guards import Guards
 from ibkeys.change.opensm_files import NewFiles, OpensmFiles
-from ibkeys.change.runner import Kind
+from ibkeys.change.runner import StepKind
 from ibkeys.errors import FileChanged, IbkeysError
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, difference
-from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
-from ibkeys.sm.site import Running
-from ibkeys.store.journal import FileEntry, FileImage, Operation
+from ibkeys.managers.files.opensm_file import FileKey, OpensmFile
+from ibkeys.managers.site import Running
+from ibkeys.store.journal import FileEntry, FileImage, RunningOperation
 
 Way = tuple[bytes | None, ...]
 """What a file held before a change, and after each step of it; None: no file."""
@@ -30,14 +30,14 @@ class PolicyFiles(OpensmFiles):
 
     guards: Guards = field(default_factory=Guards)
 
-    def write(self, contents: NewFiles, operation: Operation) -> list[FileEntry]:
+    def write(self, contents: NewFiles, operation: RunningOperation) -> list[FileEntry]:
         """Tell the guards the new contents, then write them as `OpensmFiles.write` does."""
         self.guards.written({file.key: new for file, new in contents})
         return OpensmFiles.write(self, contents, operation)
 
 
 @dataclass(frozen=True, slots=True)
-class FormerFiles(Kind[Sequence[OpensmFile]]):
+class FormerFiles(StepKind[Sequence[OpensmFile]]):
     """Restores the former policy files, when nobody confirmed the new ones or OpenSM does not accept them.
 
     Where one file cannot be restored, the others still are; ``failed`` gets the reason. Neither the user nor a changed
@@ -51,7 +51,7 @@ class FormerFiles(Kind[Sequence[OpensmFile]]):
     ways: Mapping[FileKey, Way]
     failed: list[Failed]
 
-    def write(self, contents: Sequence[OpensmFile], operation: Operation) -> list[FileEntry]:
+    def write(self, contents: Sequence[OpensmFile], operation: RunningOperation) -> list[FileEntry]:
         """Restore what can be restored, and return the entries of the files that held something else. Raises what
         hinders the last one, which is the master's."""
         entries: list[FileEntry | None] = []

@@ -16,18 +16,18 @@ from ibkeys.apply.opensm.guards import Guards
 from ibkeys.apply.opensm.policy_files import PolicyFiles
 from ibkeys.arguments import given
 from ibkeys.change.through_sm import sms_for
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import FileError, UsageError
+from ibkeys.managers.files.opensm_file import OpensmFile
+from ibkeys.managers.files.options_files import where_it_may_be
+from ibkeys.managers.instance import Instance, Role
+from ibkeys.managers.opensm.effective_options import EffectiveOption
+from ibkeys.managers.reading import WORDS
+from ibkeys.managers.site import FoundSms, ReachedHost, Running
+from ibkeys.managers.subnet_managers import Manager, managers_of
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.plan.model import Enforce, PartitionPlan, SmOptions
-from ibkeys.sm.files.opensm_file import OpensmFile
-from ibkeys.sm.files.options_files import where_it_may_be
-from ibkeys.sm.instance import Instance, Role
-from ibkeys.sm.managers import Manager, managers_of
-from ibkeys.sm.options import Setting
-from ibkeys.sm.reading import WORDS
-from ibkeys.sm.site import FoundSms, Reached, Running
 from ibkeys.store.journal import Journal
 from ibkeys.topology.model import Topology
 
@@ -36,13 +36,13 @@ OPTIONS: Final = ("allow_both_pkeys", "part_enforce", "no_partition_enforcement"
 
 
 @dataclass(slots=True)
-class Site:
+class OpensmSite:
     """The master OpenSM and its surroundings. ``standbys``: the other SMs, as far as their policy files are reached and
     are other files; ``out_of_reach``: the other SMs whose file is not; ``options``: what the master works
     with; ``managers``: all SMs that are there now, port GUID → port; ``notes``: what is not certain."""
 
-    writer: Writer
-    reached: Sequence[Reached]
+    writer: ChangeWriter
+    reached: Sequence[ReachedHost]
     manager: Manager
     master: Running
     options: SmOptions
@@ -87,7 +87,7 @@ class Site:
         return PolicyFiles(self.writer, self.manager, master, [master], files, verify, asked_to_stop, guards=guards)
 
 
-def find_site(writer: Writer, reached: Sequence[Reached], found: Topology) -> Site:
+def find_site(writer: ChangeWriter, reached: Sequence[ReachedHost], found: Topology) -> OpensmSite:
     """Return the site of the one master that the sweep *found*, whose OpenSM has to run on one of the hosts *reached*.
 
     Raises Refused where there is no master or more than one, its OpenSM is not seen, or (``unknown-sm``) is of an
@@ -98,16 +98,16 @@ def find_site(writer: Writer, reached: Sequence[Reached], found: Topology) -> Si
     return site_of(writer, reached, sms_for(writer, managers_of(found), reached))
 
 
-def site_of(writer: Writer, reached: Sequence[Reached], seen: FoundSms) -> Site:
+def site_of(writer: ChangeWriter, reached: Sequence[ReachedHost], seen: FoundSms) -> OpensmSite:
     """Return the site of the master that was *seen* on the hosts *reached*; raises what `find_site` raises then."""
     settings, notes = seen.master.settings(OPTIONS, "what it makes of a policy")
     options = _options(seen.master.instance, settings)
-    site = Site(writer, reached, seen.manager, seen.master, options, notes=notes)
+    site = OpensmSite(writer, reached, seen.manager, seen.master, options, notes=notes)
     _find_others(site, seen)
     return site
 
 
-def _options(instance: Instance, settings: Mapping[str, Setting]) -> SmOptions:
+def _options(instance: Instance, settings: Mapping[str, EffectiveOption]) -> SmOptions:
     enforce = str(settings["part_enforce"].value)
     if enforce not in ("both", "in", "out", "off"):
         raise UsageError(f"{instance.name}: part_enforce is {enforce!r}, which is not one of both, in, out, off")
@@ -128,7 +128,7 @@ def _place_of_policy(running: Running) -> tuple[str, Path]:
     return running.machine.name, running.place_of("policy")[0]
 
 
-def _find_others(site: Site, seen: FoundSms) -> None:
+def _find_others(site: OpensmSite, seen: FoundSms) -> None:
     """Note the other SMs: those whose policy file can be reached, and those whose file cannot."""
     untold = [each.name for each in seen.report.instances() if each.port_guid is None]
     missing = where_it_may_be(untold)
@@ -155,7 +155,7 @@ def _find_others(site: Site, seen: FoundSms) -> None:
     site.standbys, site.out_of_reach = tuple(standbys), tuple(unreached)
 
 
-def policy_for(plan: PartitionPlan, site: Site) -> Policy:
+def policy_for(plan: PartitionPlan, site: OpensmSite) -> Policy:
     """Return the policy of a plan. Raises UsageError where the plan was made for another OpenSM than that of *site*,
     FileFormatError for a policy that OpenSM would refuse."""
     if plan.options.disconnect_unconfigured:

@@ -9,22 +9,22 @@ from typing import Final
 from ibkeys.apply.by_sm.run import PortsNotStored
 from ibkeys.apply.ufm.stored import Stored, Words, WordsByBase
 from ibkeys.change.clock import look_until
-from ibkeys.change.runner import Kind, Runner
+from ibkeys.change.runner import Runner, StepKind
 from ibkeys.change.wanted import differing
 from ibkeys.errors import NotStored, UfmRefused
+from ibkeys.managers.site import stale_for_good
+from ibkeys.managers.ufm.answers import UfmPartition
+from ibkeys.managers.ufm.rest import Call, Ufm, resource
 from ibkeys.printable import named
-from ibkeys.sm.site import stale_for_good
-from ibkeys.store.journal import FileEntry, Operation
+from ibkeys.store.journal import FileEntry, RunningOperation
 from ibkeys.topology.port_id import PortKey
-from ibkeys.ufm.answers import UfmPartition
-from ibkeys.ufm.rest import Call, Ufm, resource
 
 _SHOWS_WITHIN: Final = 10.0
 """Seconds in which UFM has to show what it stored."""
 
 
 @dataclass(slots=True)
-class UfmCalls(Kind[WordsByBase]):
+class UfmCalls(StepKind[WordsByBase]):
     """The calls of one change. ``stored``: the partitions as UFM has them; ``ports``: end ports by port GUID;
     ``check``: raises when the user asked to stop; ``notes``: what UFM lost besides members. A call that was made is
     never made once more, each partition is read again right before its calls, and UFM tells its SM itself."""
@@ -38,7 +38,7 @@ class UfmCalls(Kind[WordsByBase]):
     check: Callable[[], None]
     notes: list[str] = field(default_factory=list)
 
-    def write(self, contents: WordsByBase, operation: Operation) -> list[FileEntry]:
+    def write(self, contents: WordsByBase, operation: RunningOperation) -> list[FileEntry]:
         """Change partitions, and return what the journal keeps of those that were changed. Raises Refused (``stale``),
         UfmRefused, UfmNotReached; NotStored if UFM does not show a change."""
         written: list[FileEntry] = []

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ibkeys.apply.by_sm.carrier import CarrierBySm
-from ibkeys.apply.by_sm.course import Settings
+from ibkeys.apply.by_sm.course import CarrierSettings
 from ibkeys.apply.by_sm.run import stopped_by
 from ibkeys.apply.by_sm.steps import Prediction
 from ibkeys.apply.by_sm.watch import Watched
@@ -23,15 +23,15 @@ from ibkeys.apply.going_back import go_back_by_plan
 from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey
 from ibkeys.apply.ufm.calls import UfmCalls
-from ibkeys.apply.ufm.course import Planning, UfmCourse
+from ibkeys.apply.ufm.course import UfmCourse, UfmPlanning
 from ibkeys.change.clock import REAL_TIME, Clock
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
+from ibkeys.managers.ufm.answers import QOS
+from ibkeys.managers.ufm.rest import Ufm
 from ibkeys.plan.model import PartitionPlan, SmOptions
 from ibkeys.plan.tables.leaf_ports import enforcement_as_is
 from ibkeys.printable import counted, named
-from ibkeys.store.journal import Operation
-from ibkeys.ufm.answers import QOS
-from ibkeys.ufm.rest import Ufm
+from ibkeys.store.journal import RunningOperation
 
 KEPT_URL: Final = "ufm_url"
 """Under this name the journal keeps which UFM an operation went through."""
@@ -43,7 +43,9 @@ class UfmCarrier(CarrierBySm[UfmCourse]):
 
     name = "ufm"
 
-    def __init__(self, writer: Writer, ufm: Ufm, settings: Settings | None = None, clock: Clock = REAL_TIME) -> None:
+    def __init__(
+        self, writer: ChangeWriter, ufm: Ufm, settings: CarrierSettings | None = None, clock: Clock = REAL_TIME
+    ) -> None:
         super().__init__(writer, UfmCourse(), settings, clock)
         self._ufm = ufm
 
@@ -68,7 +70,7 @@ class UfmCarrier(CarrierBySm[UfmCourse]):
         # At which index its SM puts a P_Key is not known.
         self._prediction.drifted = {port.guid for port in survey.end_ports}
         may_drift = self._writer.consent.covers("drift")
-        planning = Planning(self._ufm.url, self._ufm.partitions(), self._prediction, self._settings, may_drift)
+        planning = UfmPlanning(self._ufm.url, self._ufm.partitions(), self._prediction, self._settings, may_drift)
         self._course = planning.back(wanted) if isinstance(wanted, Former) else planning.forth(wanted, former)
         self._prepare_overwriting()
         survey.notes += self._course.notes
@@ -113,7 +115,7 @@ class UfmCarrier(CarrierBySm[UfmCourse]):
                 steps.carried.notes.append(self._in_vain(steps.last, assignment.operation))
         return steps.carried
 
-    def _in_vain(self, seen: Watched, operation: Operation) -> str:
+    def _in_vain(self, seen: Watched, operation: RunningOperation) -> str:
         """Say what to check where UFM has stored the change, and the ports do not show it."""
         if seen.fell_back:
             return (
@@ -125,7 +127,7 @@ class UfmCarrier(CarrierBySm[UfmCourse]):
             "whether UFM's SM runs, is master, and has read the partitions"
         )
 
-    def go_back(self, operation: Operation) -> WentBack:
+    def go_back(self, operation: RunningOperation) -> WentBack:
         """Restore the members that *operation* changed, in one step, and verify it."""
         kept = self._settings
         self._settings = replace(kept, at_once=True)

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from ibkeys.apply.by_sm.course import Settings, TablesCourse, TablesStep
+from ibkeys.apply.by_sm.course import CarrierSettings, TablesCourse, TablesStep
 from ibkeys.apply.by_sm.steps import Prediction, breaks_of
 from ibkeys.apply.by_sm.wanted import enforcement_of, goal_of
 from ibkeys.apply.former import Former
@@ -29,6 +29,8 @@ from ibkeys.change.consent import Objection
 from ibkeys.change.wanted import Entries, differing
 from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import FULL_BIT, PKey
+from ibkeys.managers.ufm.answers import UfmMembership, UfmPartition, word_of
+from ibkeys.managers.ufm.limits import refuse_impossible, without_room
 from ibkeys.partitions.explicit import explicit_policy
 from ibkeys.partitions.model import Policy
 from ibkeys.plan.model import PartitionPlan
@@ -36,10 +38,8 @@ from ibkeys.plan.order import PhaseName
 from ibkeys.plan.steps import one_partition_at_a_time, steps_between
 from ibkeys.printable import counted, named
 from ibkeys.topology.port_id import PortKey
-from ibkeys.ufm.answers import UfmPartition, Word, word_of
-from ibkeys.ufm.limits import refuse_impossible, without_room
 
-State = Mapping[int, frozenset[PKey]]
+TableState = Mapping[int, frozenset[PKey]]
 """Port GUID → P_Keys."""
 
 
@@ -65,7 +65,7 @@ class UfmCourse(TablesCourse[WordsByBase]):
 
 
 @dataclass(slots=True)
-class Planning:
+class UfmPlanning:
     """Works out the course of one change. *url*: of the UFM; *partitions*: what it stores, by number.
 
     ``had``: the P_Keys of each end port, by its GUID; ``earlier``: partition and GUID of each membership that the
@@ -75,14 +75,14 @@ class Planning:
     url: str
     partitions: Mapping[int, UfmPartition]
     prediction: Prediction
-    settings: Settings
+    settings: CarrierSettings
     may_drift: bool
     policy: Policy | None = None
     had_flags: Mapping[int, Flags] = field(default_factory=dict)
-    extra: dict[int, dict[int, Word | None]] = field(default_factory=dict)
+    extra: dict[int, dict[int, UfmMembership | None]] = field(default_factory=dict)
     earlier: set[tuple[int, int]] = field(default_factory=set)
     course: UfmCourse = field(init=False)
-    had: State = field(init=False)
+    had: TableState = field(init=False)
 
     def __post_init__(self) -> None:
         self.course = UfmCourse(dict(self.prediction.now))
@@ -170,7 +170,7 @@ class Planning:
 
     # --- the steps ---------------------------------------------------------------------------------------------------
 
-    def _lay_out(self, gets: State) -> None:
+    def _lay_out(self, gets: TableState) -> None:
         course, had, earlier = self.course, self.had, self.earlier
         refuse_impossible(had, gets, self._names)
         changed = {guid: {key.partition for key in had[guid] ^ gets[guid]} for guid in had if had[guid] != gets[guid]}
@@ -200,12 +200,12 @@ class Planning:
         course.overwritten()  # that it can be asked for is known before anything is sent
 
     def _changes(
-        self, base: int, state: State, pairs: Collection[tuple[int, int]], is_last: bool
-    ) -> dict[int, Word | None]:
+        self, base: int, state: TableState, pairs: Collection[tuple[int, int]], is_last: bool
+    ) -> dict[int, UfmMembership | None]:
         found = {guid: word_of(state[guid], base) for each, guid in pairs if each == base and guid in state}
         return found | (self.extra.get(base, {}) if is_last else {})
 
-    def _states_between(self, gets: State) -> list[tuple[PhaseName, State]]:
+    def _states_between(self, gets: TableState) -> list[tuple[PhaseName, TableState]]:
         """Return the states on the way, each with the name of its step. Raises UsageError without room."""
         course, had, rooms = self.course, self.had, self._rooms()
         found = steps_between(had, gets, rooms, gaps=self.settings.gaps)
@@ -213,7 +213,7 @@ class Planning:
         if self.settings.at_once:
             course.breaks = ()
             return [("members-set", gets)] if had != gets else []
-        states: list[tuple[PhaseName, State]] = []
+        states: list[tuple[PhaseName, TableState]] = []
         before = had
         for is_adding, state in one_partition_at_a_time(had, found.states):
             tight = without_room(before, state, rooms)
@@ -226,7 +226,7 @@ class Planning:
             before = state
         return states
 
-    def _find_drift(self, gets: State, changed: Mapping[int, Collection[int]]) -> None:
+    def _find_drift(self, gets: TableState, changed: Mapping[int, Collection[int]]) -> None:
         """Object where UFM has stored what the ports do not show. Of such ports that are none of the change's nothing
         is expected: they may become what UFM has."""
         foreign, drifted = [], dict[int, list[str]]()
@@ -289,5 +289,5 @@ class Planning:
         return [str(port) for port in self.prediction.survey.end_ports if port.guid in wanted]
 
 
-def _keys(base: int, word: Word | None) -> set[PKey]:
+def _keys(base: int, word: UfmMembership | None) -> set[PKey]:
     return set() if word is None else {PKey(base | (FULL_BIT if word == "full" else 0))}

@@ -1,6 +1,6 @@
 """One partition as UFM stores it, the calls that change its members, and what the journal keeps of it.
 
-Source: NVIDIA UFM REST guide. Which call is taken and why: `ibkeys.ufm.rest`.
+Source: NVIDIA UFM REST guide. Which call is taken and why: `ibkeys.managers.ufm.rest`.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any, Final, cast
 
 from ibkeys import jsonfile
 from ibkeys.errors import FileFormatError, StoreError, UsageError
+from ibkeys.managers.ufm.access import PREFIX
+from ibkeys.managers.ufm.answers import UfmMembership, UfmPartition, p_key_base
+from ibkeys.managers.ufm.rest import Call, changing, resource
 from ibkeys.partitions.model import Policy
 from ibkeys.store.journal import FileImage
-from ibkeys.ufm.access import PREFIX
-from ibkeys.ufm.answers import UfmPartition, Word, p_key_base
-from ibkeys.ufm.rest import Call, changing, resource
 
-Words = Mapping[int, Word]
+Words = Mapping[int, UfmMembership]
 """GUID → membership."""
 WordsByBase = Mapping[int, Words]
 """Number of a partition → its members."""
-MembersChange = Mapping[int, tuple[Word | None, frozenset[Word | None]]]
+MembersChange = Mapping[int, tuple[UfmMembership | None, frozenset[UfmMembership | None]]]
 """GUID → its membership before an operation, and all that the operation may have left; None: no member."""
 _MEMBERS: Final = "members"
 _FLAGS: Final = "flags"
@@ -152,7 +152,7 @@ def changes_in(images: list[FileImage], url: str) -> dict[int, MembersChange]:
 
     Raises StoreError for an image that cannot be read.
     """
-    found: dict[int, dict[int, tuple[Word | None, frozenset[Word | None]]]] = {}
+    found: dict[int, dict[int, tuple[UfmMembership | None, frozenset[UfmMembership | None]]]] = {}
     for image in images:
         if image.host != host_of(url):
             continue
@@ -165,9 +165,9 @@ def changes_in(images: list[FileImage], url: str) -> dict[int, MembersChange]:
     return {base: pairs for base, pairs in found.items() if pairs}
 
 
-def with_changes(words: Words, changes: Mapping[int, Word | None]) -> dict[int, Word]:
+def with_changes(words: Words, changes: Mapping[int, UfmMembership | None]) -> dict[int, UfmMembership]:
     """Return *words* with other memberships; None removes one."""
-    merged: dict[int, Word | None] = {**words, **changes}
+    merged: dict[int, UfmMembership | None] = {**words, **changes}
     return {guid: word for guid, word in merged.items() if word is not None}
 
 
@@ -193,11 +193,11 @@ def _text(words: Words, more: Mapping[str, object] | None = None) -> bytes:
     return json.dumps({_MEMBERS: {f"{guid:016x}": words[guid] for guid in sorted(words)}, **(more or {})}).encode()
 
 
-def _words_in(text: bytes | None) -> dict[int, Word]:
+def _words_in(text: bytes | None) -> dict[int, UfmMembership]:
     if text is None:
         return {}
     try:
-        return {int(guid, 16): cast(Word, str(word)) for guid, word in _read(text)[_MEMBERS].items()}
+        return {int(guid, 16): cast(UfmMembership, str(word)) for guid, word in _read(text)[_MEMBERS].items()}
     except (LookupError, TypeError, ValueError, AttributeError):
         raise StoreError(_DAMAGED) from None
 

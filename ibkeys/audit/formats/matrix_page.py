@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ibkeys.audit.formats.page import markup, render_page, within
 from ibkeys.audit.formats.words import count
-from ibkeys.audit.pictures.columns import Column, Matrix, Row
+from ibkeys.audit.pictures.columns import Matrix, MatrixColumn, MatrixRow
 from ibkeys.audit.pictures.fabric_map import Colouring, FabricMap
 from ibkeys.audit.pictures.map_svg import class_of, map_part, map_style
 from ibkeys.audit.pictures.matrix import CELL, STYLE, matrix_parts
@@ -64,7 +64,7 @@ def _colouring(made: FabricMap, colouring: Colouring) -> dict[str, Any]:
     }
 
 
-def _column(column: Column, room: int) -> dict[str, Any]:
+def _column(column: MatrixColumn, room: int) -> dict[str, Any]:
     passing = column.traffic or {}
     return {
         "count": len(column.ports),
@@ -86,7 +86,7 @@ def _line(port: Port) -> str:
     return f"0x{port.port_guid:016x} port {port.num} {port.node.description or ''}".rstrip()
 
 
-def _row(row: Row, matrix: Matrix) -> dict[str, Any]:
+def _row(row: MatrixRow, matrix: Matrix) -> dict[str, Any]:
     return {
         "partition": f"0x{row.partition:04x}",
         "number": row.partition,

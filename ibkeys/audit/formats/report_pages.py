@@ -15,7 +15,7 @@ MOST: Final = 5000
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ReportTable:
     """A table of texts. ``more``: the command that shows all lines where there are more than `MOST`."""
 
     title: str
@@ -39,7 +39,7 @@ class Text:
 
 
 def render_text(
-    text: Text, tables: Sequence[Table] = (), links: Sequence[tuple[str, str, str]] = (), *, version: str = ""
+    text: Text, tables: Sequence[ReportTable] = (), links: Sequence[tuple[str, str, str]] = (), *, version: str = ""
 ) -> str:
     """Return a page. *tables*: shown below the text; *links*: file, title and contents of each further page.
 

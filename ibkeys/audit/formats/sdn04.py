@@ -27,7 +27,7 @@ _NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class DocumentSite:
     """What a document says about itself: ``platform`` and ``site_id`` as the reader calls them."""
 
     platform: str
@@ -37,7 +37,7 @@ class Site:
 # --- SDN04-04 ---------------------------------------------------------------------------------------------------------
 
 
-def partitions_document(data: AuditInput, site: Site, tenancies: Sequence[Tenancy]) -> dict[str, Any]:
+def partitions_document(data: AuditInput, site: DocumentSite, tenancies: Sequence[Tenancy]) -> dict[str, Any]:
     """Return the document of SDN04-04: one entry for each partition and tenant.
 
     The partitions are those of *tenancies* and all others that are on some port, but for the default one, which every
@@ -87,7 +87,7 @@ def _unread_tables(data: AuditInput) -> int:
 # --- SDN04-05 ---------------------------------------------------------------------------------------------------------
 
 
-def keys_document(data: AuditInput, site: Site) -> dict[str, Any]:
+def keys_document(data: AuditInput, site: DocumentSite) -> dict[str, Any]:
     """Return the document of SDN04-05: for each kind of key whether it is configured, where that was seen, and how."""
     partitions = [each for each in _members(data) if each != DEFAULT_PARTITION]
     return {
@@ -186,7 +186,7 @@ def _how_set(readings: Sequence[ClassKeyReading]) -> str:
 # --- both -------------------------------------------------------------------------------------------------------------
 
 
-def _head(data: AuditInput, site: Site) -> dict[str, Any]:
+def _head(data: AuditInput, site: DocumentSite) -> dict[str, Any]:
     """Return the first part of both documents. ``success``: the whole fabric was read; otherwise ``error`` says what
     was not."""
     missing = len(data.fabric.troubles)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK
-from ibkeys.reach.forms import FULL, LIMITED, Standing, Traffic, forms_in, traffic
+from ibkeys.reach.forms import FULL, LIMITED, PortForms, Standing, forms_in, traffic
 from ibkeys.reach.reach import Reach
 from ibkeys.topology.names.folded import FoldedNames
 from ibkeys.topology.nodes import Port
@@ -22,25 +22,25 @@ MOST: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class MatrixColumn:
     """End ports with the same P_Keys whose switch ports also let the same packets through.
 
     ``keys``: (partition, ``full``, ``limited`` or ``both``). ``names``: all the ports in few words. ``traffic``: what
     leaves them and arrives in each partition; None if what decides was not read. ``stopped``: the partitions of which
     their switch ports stop some packets, or all. ``places``: where their switches are in each partition; between two
-    places, ports on links between switches may stop packets (`ibkeys.reach.between.Places`; 0: nowhere).
+    places, ports on links between switches may stop packets (`ibkeys.reach.between.SwitchGroups`; 0: nowhere).
     """
 
     keys: tuple[tuple[int, str], ...]
     ports: tuple[Port, ...]
     names: tuple[str, ...]
-    traffic: Mapping[int, Traffic] | None
+    traffic: Mapping[int, PortForms] | None
     stopped: tuple[int, ...] = ()
     places: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class MatrixRow:
     """A partition, its name or None, and how many full and limited members it has; who is both counts in both."""
 
     partition: int
@@ -54,8 +54,8 @@ class Matrix:
     """What a picture shows. ``ports``: how many are in some partition; ``unread``: those of which it cannot be said who
     they talk to, in few words; ``left_out``: in words what the picture has no room for."""
 
-    columns: Sequence[Column]
-    rows: Sequence[Row]
+    columns: Sequence[MatrixColumn]
+    rows: Sequence[MatrixRow]
     ports: int
     unread: Sequence[str]
     left_out: str
@@ -69,7 +69,7 @@ def lay_out(reach: Reach, names: Mapping[int, str] | None = None, chosen: Collec
     """
     called = FoldedNames(port.identity() for port in (*reach.ports, *reach.unread))
     every_row = [
-        Row(each.partition, (names or {}).get(each.partition), len(each.full), len(each.limited))
+        MatrixRow(each.partition, (names or {}).get(each.partition), len(each.full), len(each.limited))
         for each in reach.memberships()
         if not chosen or each.partition in chosen
     ]
@@ -90,9 +90,9 @@ def lay_out(reach: Reach, names: Mapping[int, str] | None = None, chosen: Collec
     return Matrix(columns, rows, ports, unread, left_out)
 
 
-def _columns(reach: Reach, called: FoldedNames, chosen: Collection[int]) -> Iterator[Column]:
+def _columns(reach: Reach, called: FoldedNames, chosen: Collection[int]) -> Iterator[MatrixColumn]:
     """Yield the groups of ports that are in some partition of those *chosen*; such as differ in others only are one."""
-    found: dict[tuple[tuple[tuple[int, str], ...], tuple[tuple[int, Traffic, int], ...] | None], list[Port]] = {}
+    found: dict[tuple[tuple[tuple[int, str], ...], tuple[tuple[int, PortForms, int], ...] | None], list[Port]] = {}
     for group in reach.groups:
         decides = sorted(
             (partition, traffic(standing, reach.inbound_check), standing.place)
@@ -107,15 +107,15 @@ def _columns(reach: Reach, called: FoldedNames, chosen: Collection[int]) -> Iter
             continue
         names = tuple(called.words(port.identity() for port in ports))
         if passing is None:
-            yield Column(keys, tuple(ports), names, None)
+            yield MatrixColumn(keys, tuple(ports), names, None)
         else:
             stopped = tuple(partition for partition, each, _ in passing if each != _unchecked(ports[0], partition))
             traffics = {partition: each for partition, each, _ in passing}
             places = {partition: place for partition, _, place in passing}
-            yield Column(keys, tuple(ports), names, traffics, stopped, places)
+            yield MatrixColumn(keys, tuple(ports), names, traffics, stopped, places)
 
 
-def _unchecked(port: Port, partition: int) -> Traffic:
+def _unchecked(port: Port, partition: int) -> PortForms:
     """Return what would leave a port and arrive at it if no switch port checked anything."""
     return traffic(Standing(forms_in(port)[partition], None, None), DEFAULT_INBOUND_CHECK)
 

@@ -6,13 +6,13 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ibkeys.audit.pictures.key_sets import Keys, by_use, key_text, letter
+from ibkeys.audit.pictures.key_sets import KeySet, by_use, key_text, letter
 from ibkeys.audit.pictures.svg import listed
 from ibkeys.printable import clean, counted
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Node, Port
 
-Looks = Mapping[Keys, tuple[str, str]]
+DotColours = Mapping[KeySet, tuple[str, str]]
 """Set of P_Keys → its letter, and the attributes of a node that has it; those of most nodes first."""
 
 PALETTE: Final = ("#56b4e9", "#e69f00", "#009e73", "#f0e442", "#cc79a7", "#d55e00", "#0072b2")
@@ -52,7 +52,7 @@ def fabric_dot(fabric: Topology, names: Mapping[int, str] | None = None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _keys(node: Node) -> Keys | None:
+def _keys(node: Node) -> KeySet | None:
     """Return the P_Keys of a node's end ports; None when one that was reached was not read."""
     found: set[int] = set()
     for port in node.ports.values():
@@ -64,7 +64,7 @@ def _keys(node: Node) -> Keys | None:
     return tuple(sorted(found))
 
 
-def _node(node: Node, keys: Keys | None, looks: Looks) -> str:
+def _node(node: Node, keys: KeySet | None, looks: DotColours) -> str:
     name = node.description or f"0x{node.guid:016x}"
     shape = _SHAPES.get(node.type_name, "hexagon")
     tag, look = _UNREAD if keys is None else looks.get(keys, _NO_KEY)
@@ -84,7 +84,7 @@ def _edges(fabric: Topology, ids: Mapping[Node, str]) -> Iterator[str]:
             yield f'  {ids[node]} -- {ids[peer.node]} [taillabel="{port.num}", headlabel="{peer.num}"];'
 
 
-def _legend(usage: Mapping[Keys, int], looks: Looks, names: Mapping[int, str], unread: bool) -> Iterator[str]:
+def _legend(usage: Mapping[KeySet, int], looks: DotColours, names: Mapping[int, str], unread: bool) -> Iterator[str]:
     yield "  subgraph cluster_legend {"
     yield '    label="P_Keys"; fontsize=11; color="#a0a0a0";'
     for index, (keys, (tag, look)) in enumerate(itertools.islice(looks.items(), _MOST_SETS)):

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final, Literal, get_args
 
 from ibkeys.audit.findings import SEVERITIES, Report, Severity
-from ibkeys.audit.pictures.key_sets import Keys, by_use, key_text, letter
+from ibkeys.audit.pictures.key_sets import KeySet, by_use, key_text, letter
 from ibkeys.grouping import grouped
 from ibkeys.keys.pkey import PARTITION_MASK
 from ibkeys.topology.model import Topology
@@ -32,7 +32,7 @@ _FEW: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Looks:
+class BoxColours:
     """What a box is coloured by, and the text in it, for each `Colouring`: a letter for a set of P_Keys, the level
     (ProtectBits), the worst severity that fails. ``?``: not read. Equal looks are one box."""
 
@@ -46,7 +46,7 @@ class Looks:
         return shown
 
 
-LooksOf = Callable[[Port, Iterable[Port]], Looks]
+LooksOf = Callable[[Port, Iterable[Port]], BoxColours]
 """Returns the looks of a port; its findings are those of all ports that stand for it."""
 
 
@@ -56,7 +56,7 @@ class Box:
 
     names: Sequence[str]
     count: int
-    looks: Looks
+    looks: BoxColours
     level: int | None
 
 
@@ -119,7 +119,7 @@ def _switch_name(node: Node, usage: Mapping[str | None, int]) -> str:
 def _add_hosts(made: FabricMap, fabric: Topology, places: Mapping[Node, int], looks_of: LooksOf) -> None:
     called = FoldedNames(port.identity() for port in fabric.end_ports())
 
-    def place_and_looks(port: Port) -> tuple[int, Looks]:
+    def place_and_looks(port: Port) -> tuple[int, BoxColours]:
         place = places.get(port.peer.node, len(places)) if port.peer is not None else len(places)
         return place, looks_of(port, (port,))
 
@@ -142,7 +142,7 @@ def _add_silent(made: FabricMap, places: Mapping[Node, int]) -> None:
         if silent:
             made.links[place, len(made.boxes)] += len(silent)
             name = f"did not answer, behind port {ranges([port.num for port in silent])}"
-            made.boxes.append(Box([name], len(silent), Looks(UNREAD, UNREAD, CLEAN), None))
+            made.boxes.append(Box([name], len(silent), BoxColours(UNREAD, UNREAD, CLEAN), None))
 
 
 def _silent(node: Node) -> list[Port]:
@@ -175,18 +175,18 @@ def _levels(fabric: Topology) -> dict[Node, int]:
 # --- what a box looks like -------------------------------------------------------------------------------------------
 
 
-def _looks(port: Port, all_ports: Iterable[Port], letters: Mapping[Keys, str], findings: Findings) -> Looks:
+def _looks(port: Port, all_ports: Iterable[Port], letters: Mapping[KeySet, str], findings: Findings) -> BoxColours:
     keys = _keys(port)
     guid = f"0x{port.node.guid:016x}"
     found = [severity for each in all_ports if (severity := findings.get((guid, each.num))) is not None]
-    return Looks(
+    return BoxColours(
         UNREAD if keys is None else letters.get(keys, CLEAN),
         _level(port),
         min(found, key=SEVERITIES.index) if found else CLEAN,
     )
 
 
-def _keys(port: Port) -> Keys | None:
+def _keys(port: Port) -> KeySet | None:
     entries = port.occupied
     return None if entries is None else tuple(sorted({int(key) for _, key in entries}))
 
@@ -199,7 +199,7 @@ def _level(port: Port) -> str:
 
 
 def _legend(
-    fabric: Topology, letters: Mapping[Keys, str], names: Mapping[int, str], has_findings: bool
+    fabric: Topology, letters: Mapping[KeySet, str], names: Mapping[int, str], has_findings: bool
 ) -> dict[Colouring, list[tuple[str, str]]]:
     tables = [_keys(port) for port in fabric.end_ports()]
     legend: dict[Colouring, list[tuple[str, str]]] = {

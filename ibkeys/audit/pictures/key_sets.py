@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-Keys = tuple[int, ...]
+KeySet = tuple[int, ...]
 """The P_Keys of a node's end ports, or of one port, each once, by number."""
 
 
@@ -16,7 +16,7 @@ def key_text(key: int, names: Mapping[int, str]) -> str:
     return f"0x{key & 0x7FFF:04x}{f' {name}' if name else ''} {membership}"
 
 
-def by_use(sets: Iterable[Keys | None]) -> dict[Keys, int]:
+def by_use(sets: Iterable[KeySet | None]) -> dict[KeySet, int]:
     """Return how often each set of P_Keys is there, the most frequent first: they get the clearest colours."""
     usage = Counter(keys for keys in sets if keys)
     return dict(sorted(usage.items(), key=lambda each: (-each[1], each[0])))

@@ -27,7 +27,7 @@ class Rail:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class MapLine:
     """One or several cables (``trunk``) between two boxes, the one of the higher level first."""
 
     one: int
@@ -35,7 +35,7 @@ class Line:
     trunk: bool
 
 
-def rails_and_lines(made: FabricMap) -> tuple[list[Rail], list[Line]]:
+def rails_and_lines(made: FabricMap) -> tuple[list[Rail], list[MapLine]]:
     """Return all links of *made*, each once; boxes by their place in it."""
     above: dict[tuple[int, bool], set[int]] = defaultdict(set)
     lines = []
@@ -47,7 +47,7 @@ def rails_and_lines(made: FabricMap) -> tuple[list[Rail], list[Line]]:
         if near is not None and far is not None and near == far + 1:
             above[other, trunk].add(one)
         else:
-            lines.append(Line(one, other, trunk))
+            lines.append(MapLine(one, other, trunk))
     below: dict[tuple[int | None, tuple[int, ...], bool], list[int]] = defaultdict(list)
     for (box, trunk), linked in above.items():
         below[made.boxes[box].level, tuple(sorted(linked)), trunk].append(box)
@@ -58,5 +58,5 @@ def rails_and_lines(made: FabricMap) -> tuple[list[Rail], list[Line]]:
             rails.append(Rail(linked_to, tuple(boxes), trunk))
             drawn[level] += 1
         else:
-            lines += [Line(one, other, trunk) for other in boxes for one in linked_to]
+            lines += [MapLine(one, other, trunk) for other in boxes for one in linked_to]
     return rails, lines

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ibkeys.audit.pictures.fabric_map import Box, Colouring, FabricMap
-from ibkeys.audit.pictures.map_links import Line, Rail, rails_and_lines
+from ibkeys.audit.pictures.map_links import MapLine, Rail, rails_and_lines
 from ibkeys.audit.pictures.svg import text_width
 from ibkeys.grouping import gathered
 
@@ -25,7 +25,7 @@ _HOSTS: Final = (160, 420)
 """Least and most width of a box; names that need more are cut."""
 
 
-class Plan:
+class MapLayout:
     """The leaves stand beside their hosts, switches above them by those they are linked to. Every box begins on a
     line of `ROW` pixels, the first at *top*."""
 
@@ -128,7 +128,7 @@ class Plan:
     def _middle(self, index: int) -> int:
         return self.top_of(self._row[index]) + BOX // 2
 
-    def _line(self, line: Line) -> str:
+    def _line(self, line: MapLine) -> str:
         near, far = self._made.boxes[line.one].level, self._made.boxes[line.other].level
         y, there = self._middle(line.one), self._middle(line.other)
         x = self._left[near]

@@ -12,7 +12,7 @@ from typing import Final
 from ibkeys.audit.findings import SEVERITIES
 from ibkeys.audit.pictures.fabric_map import CLEAN, NO_KEY, UNREAD, Colouring, FabricMap
 from ibkeys.audit.pictures.key_sets import letter
-from ibkeys.audit.pictures.map_plan import BOX, EDGE, ROW, Plan, caption
+from ibkeys.audit.pictures.map_plan import BOX, EDGE, ROW, MapLayout, caption
 from ibkeys.audit.pictures.svg import broken, element, file_of, fitting, picture, text
 
 FILLS: Final = ("#9fd3f5", "#f5c66b", "#7fd1b0", "#f3ec8f", "#e3b3cd", "#f0a27a", "#b7b7f0")
@@ -46,11 +46,11 @@ def map_svg(made: FabricMap, colouring: Colouring) -> str:
     used = {box.looks.by(colouring) for box in made.boxes}
     entries = [entry for entry in made.legend[colouring] if entry[0] in used]
     entries += [("", made.left_out)] if made.left_out else []
-    width = Plan(made, [colouring]).width - 100
+    width = MapLayout(made, [colouring]).width - 100
     shown = [
         (word if at == 0 else "", line) for word, meaning in entries for at, line in enumerate(broken(meaning, width))
     ]
-    plan = Plan(made, [colouring], 2 * EDGE + ROW * len(shown))
+    plan = MapLayout(made, [colouring], 2 * EDGE + ROW * len(shown))
     parts = [
         element("style", _BASE + fill_style(made, colouring, ".map")),
         element("rect", class_="page", width=plan.width, height=plan.height),
@@ -64,13 +64,13 @@ def map_part(made: FabricMap) -> str:
     """Return the map for a page that has `map_style`, with all colourings in it: one SVG below the other, each as high
     as a sheet of paper, so that no box is cut in two there."""
     colourings = list(made.legend)
-    plan = Plan(made, colourings)
+    plan = MapLayout(made, colourings)
     sheet = int(plan.width * _SHEET) // ROW
     starts = range(0, plan.rows, sheet)
     return "".join(_sheet(made, plan, range(first, min(first + sheet, plan.rows))) for first in starts)
 
 
-def _sheet(made: FabricMap, plan: Plan, rows: range) -> str:
+def _sheet(made: FabricMap, plan: MapLayout, rows: range) -> str:
     first, last = rows[0] == 0, rows[-1] == plan.rows - 1
     top = 0 if first else plan.top_of(rows[0]) - (ROW - BOX) // 2
     foot = plan.height if last else plan.top_of(rows[-1] + 1) - (ROW - BOX) // 2
@@ -105,7 +105,7 @@ def fill_style(made: FabricMap, colouring: Colouring, scope: str) -> str:
     return f"{scope} .{class_of(colouring, UNREAD)} {{ fill: #ffffff; stroke-dasharray: 2 3; }}\n" + "".join(rules)
 
 
-def _drawing(made: FabricMap, plan: Plan, colourings: Sequence[Colouring], rows: Container[int]) -> Iterator[str]:
+def _drawing(made: FabricMap, plan: MapLayout, colourings: Sequence[Colouring], rows: Container[int]) -> Iterator[str]:
     """Yield the cables, and the boxes in some *rows* with their names; a box has the class and the word of each of
     *colourings*."""
     for name, path in plan.links():

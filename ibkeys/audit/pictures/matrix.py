@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from ibkeys.audit.pictures.columns import Column, Matrix, Row
+from ibkeys.audit.pictures.columns import Matrix, MatrixColumn, MatrixRow
 from ibkeys.audit.pictures.svg import element, file_of, fitting, picture, text, text_width
 
 CELL: Final = 16
@@ -132,7 +132,7 @@ def _lines(columns: int, rows: int, top: int) -> str:
     return element("path", class_="line", d=down + across, fill="none")
 
 
-def _cells(columns: Sequence[Column], rows: Sequence[Row], top: int) -> Iterator[str]:
+def _cells(columns: Sequence[MatrixColumn], rows: Sequence[MatrixRow], top: int) -> Iterator[str]:
     place = {row.partition: index for index, row in enumerate(rows)}
     by_row: dict[int, list[tuple[int, str]]] = {}
     for index, column in enumerate(columns):
@@ -163,14 +163,14 @@ def _legend(y: int) -> Iterator[str]:
         yield element("text", text(words), x=x + 18, y=y + 11)
 
 
-def _label(row: Row) -> str:
+def _label(row: MatrixRow) -> str:
     return f"0x{row.partition:04x}" + (f" {row.name}" if row.name else "")
 
 
-def _counts(row: Row) -> str:
+def _counts(row: MatrixRow) -> str:
     return f"{row.full:,} full, {row.limited:,} lim."
 
 
-def _head(index: int, column: Column) -> str:
+def _head(index: int, column: MatrixColumn) -> str:
     ports = f"{len(column.ports):,} ports " if len(column.ports) > 1 else ""
     return fitting(f"{index + 1}: {ports}{', '.join(column.names)}", _HEAD)

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from ibkeys.audit.inputs import AuditInput, protect_bits
-from ibkeys.audit.rule import Verdict, rule
+from ibkeys.audit.rule import RuleVerdict, rule
 from ibkeys.keys.pkey import DEFAULT_FULL
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.port_text import PortText
 from ibkeys.topology.enforcement import leaf_of
-from ibkeys.topology.moves import Moved, place_of
+from ibkeys.topology.moves import Move, place_of
 from ibkeys.topology.nodes import Port
 from ibkeys.topology.recabling import WHETHER_MOVED
 
@@ -35,7 +35,7 @@ from ibkeys.topology.recabling import WHETHER_MOVED
     false_positives="Planned work on cables. A switch that was replaced moves every port behind it.",
     needs="baseline",
 )
-def recabled(data: AuditInput, verdict: Verdict) -> None:
+def recabled(data: AuditInput, verdict: RuleVerdict) -> None:
     """HY004: protected or partitioned port recabled."""
     for port in data.external_ports:
         if port.info is None:
@@ -55,7 +55,7 @@ def recabled(data: AuditInput, verdict: Verdict) -> None:
             verdict.passed += 1
 
 
-def _say(verdict: Verdict, port: Port, move: Moved, old: Port, guarded: str | bool | None) -> None:
+def _say(verdict: RuleVerdict, port: Port, move: Move, old: Port, guarded: str | bool | None) -> None:
     places = PortText.of("at {} now, at {} in the baseline", place_of(port), place_of(old))
     evidence = {"link": {"baseline": _end(place_of(old)), "now": _end(place_of(port))}}
     if guarded is None:

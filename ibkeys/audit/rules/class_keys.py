@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ibkeys.audit.inputs import AuditInput
-from ibkeys.audit.rule import Verdict, rule
+from ibkeys.audit.rule import RuleVerdict, rule
 from ibkeys.classkeys.reading import ANSWERED, ClassKeyReading
 from ibkeys.mad.classes.gmp import KEY_CLASSES
 from ibkeys.mad.classes.key_info import KeySettings, N2NKeyInfo
@@ -15,7 +15,7 @@ from ibkeys.printable import counted
 NOT_QUERIED: Final = "keys of other classes were not queried (--class-keys queries them)"
 
 
-def _judged(verdict: Verdict, fault_of: Callable[[ClassKeyReading, KeySettings], str | None]) -> Verdict:
+def _judged(verdict: RuleVerdict, fault_of: Callable[[ClassKeyReading, KeySettings], str | None]) -> RuleVerdict:
     """Return what *fault_of* says of each port that has a class and said something of its key.
 
     It returns what is wrong, "" if nothing is, None for a port that is no subject. A port without a class is none
@@ -23,7 +23,7 @@ def _judged(verdict: Verdict, fault_of: Callable[[ClassKeyReading, KeySettings],
     """
     readings = verdict.data.snapshot.class_keys
     if readings is None:
-        return Verdict.without(verdict.data, NOT_QUERIED)
+        return RuleVerdict.without(verdict.data, NOT_QUERIED)
     for reading in readings:
         name, settings = KEY_CLASSES[reading.of].key_name, reading.settings
         if reading.state in ANSWERED and settings is not None:
@@ -59,7 +59,7 @@ def _evidence(reading: ClassKeyReading) -> dict[str, Mapping[str, Any]]:
     false_positives="The class is not used, and no untrusted host can send MADs on this fabric.",
     lower_in_cloud=True,
 )
-def unset(data: AuditInput, verdict: Verdict) -> Verdict:
+def unset(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     """CK001: key of another class unset."""
     return _judged(verdict, lambda reading, settings: "is 0: not set" if reading.state == "zero" else "")
 
@@ -76,7 +76,7 @@ def unset(data: AuditInput, verdict: Verdict) -> Verdict:
     false_positives="A lease that has just run out: the subnet manager sets the bit again.",
     lower_in_cloud=True,
 )
-def readable(data: AuditInput, verdict: Verdict) -> Verdict:
+def readable(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     """CK002: key of another class readable."""
 
     def fault(reading: ClassKeyReading, settings: KeySettings) -> str | None:
@@ -101,7 +101,7 @@ def readable(data: AuditInput, verdict: Verdict) -> Verdict:
     false_positives="Keys of which a copy is kept in a safe place.",
     lower_in_cloud=True,
 )
-def no_lease(data: AuditInput, verdict: Verdict) -> Verdict:
+def no_lease(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     """CK003: key of another class without a lease."""
 
     def fault(reading: ClassKeyReading, settings: KeySettings) -> str | None:
@@ -124,7 +124,7 @@ def no_lease(data: AuditInput, verdict: Verdict) -> Verdict:
     false_positives="Queries without the key by diagnostic programs, including ibkeys --ask-unkeyed.",
     lower_in_cloud=True,
 )
-def violations(data: AuditInput, verdict: Verdict) -> Verdict:
+def violations(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     """CK004: violations of a key of another class."""
 
     def fault(reading: ClassKeyReading, settings: KeySettings) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ibkeys.audit.inputs import number
-from ibkeys.audit.rule import Verdict
+from ibkeys.audit.rule import RuleVerdict
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.fields import NumberRow
 from ibkeys.topology.nodes import Port
@@ -15,7 +15,7 @@ SATURATED: Final = 0xFFFF
 """Where the violation counters of PortInfo stop."""
 
 
-def judge_counters(verdict: Verdict, port: Port, rows: Sequence[NumberRow]) -> None:
+def judge_counters(verdict: RuleVerdict, port: Port, rows: Sequence[NumberRow]) -> None:
     """Compare violation counters of a port, whose PortInfo was read, with the baseline's.
 
     0 passes with and without one. A counter that is lower than before was cleared, so all of it is new.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ibkeys.audit.inputs import AuditInput, number
-from ibkeys.audit.rule import Verdict, port_info, rule
+from ibkeys.audit.rule import RuleVerdict, port_info, rule
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.port_text import PortText
 from ibkeys.printable import counted
@@ -36,7 +36,7 @@ def enforces(port: Port) -> bool:
     false_positives="Gateways; sites that chose part_enforce in or out.",
     if_empty="no leaf port of a switch that can enforce",
 )
-def off(data: AuditInput, verdict: Verdict) -> None:
+def off(data: AuditInput, verdict: RuleVerdict) -> None:
     """SE001: leaf enforcement off or one-way."""
     for leaf, port in data.leaf_links:
         info = leaf.node.switch_info
@@ -64,7 +64,7 @@ def off(data: AuditInput, verdict: Verdict) -> None:
         )
 
 
-def enforcing_leaves(verdict: Verdict) -> Iterator[tuple[Port, Port]]:
+def enforcing_leaves(verdict: RuleVerdict) -> Iterator[tuple[Port, Port]]:
     """Yield the leaf ports that enforce, each with its end port; those not read are unknown."""
     for leaf, port in verdict.data.leaf_links:
         if leaf.info is None:
@@ -87,7 +87,7 @@ def enforcing_leaves(verdict: Verdict) -> Iterator[tuple[Port, Port]]:
     false_positives="None known: order and gaps are ignored.",
     if_empty="no leaf port enforces, so no leaf table has an effect",
 )
-def tables_differ(data: AuditInput, verdict: Verdict) -> None:
+def tables_differ(data: AuditInput, verdict: RuleVerdict) -> None:
     """SE002: leaf table differs from node table."""
     for leaf, port in list(enforcing_leaves(verdict)):  # those not read are told of first
         mine, theirs = data.table(leaf), data.table(port)
@@ -124,7 +124,7 @@ def _p_keys(keys: frozenset[int]) -> list[str]:
     false_positives="Sites that fill these tables on purpose.",
     if_empty="no link between switches",
 )
-def between_switches(data: AuditInput, verdict: Verdict) -> None:
+def between_switches(data: AuditInput, verdict: RuleVerdict) -> None:
     """SE003: enforcement on a link between switches."""
     between = (port for port in data.external_ports if port.peer is not None and port.peer.node.is_switch)
     for port in verdict.with_port_info(between):
@@ -147,7 +147,7 @@ def between_switches(data: AuditInput, verdict: Verdict) -> None:
     false_positives="None known.",
     if_empty="no leaf port with a P_Key table",
 )
-def too_small(data: AuditInput, verdict: Verdict) -> None:
+def too_small(data: AuditInput, verdict: RuleVerdict) -> None:
     """SE004: leaf table too small."""
     for leaf, port in data.leaf_links:
         capacity = leaf.capacity

@@ -15,14 +15,14 @@ from typing import Final
 
 from ibkeys.audit.inputs import AuditInput
 from ibkeys.keys.pkey import FULL_BIT
-from ibkeys.reach.count import Members
+from ibkeys.reach.count import MemberSets
 from ibkeys.reach.forms import keys_of
-from ibkeys.reach.reach import Profile, Reached
+from ibkeys.reach.reach import ReachedPorts, StandingSet
 from ibkeys.reach.routes import numbers_in
 from ibkeys.topology.nodes import Port
 
 _NOTHING: Final[frozenset[int]] = frozenset()
-_NOBODY: Final = Reached(0, 0, 0, 0)
+_NOBODY: Final = ReachedPorts(0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,10 @@ class Deviating:
     places; all are sets of places.
     """
 
-    profile: Profile
+    profile: StandingSet
     wanted: frozenset[int]
     ports: int = 0
-    found: Reached = _NOBODY
+    found: ReachedPorts = _NOBODY
 
     @property
     def deviates(self) -> bool:
@@ -69,13 +69,13 @@ def deviating_classes(data: AuditInput) -> list[Deviating]:
     A pair of which both deviate is found from both sides.
     """
     reach = data.reach
-    classes: dict[tuple[Profile, frozenset[int]], Deviating] = {}
+    classes: dict[tuple[StandingSet, frozenset[int]], Deviating] = {}
     for at, port in enumerate(reach.ports):
         wanted = data.wanted.get(port.guid, _NOTHING)
         profile = reach.profile(port)
         assert profile is not None
         classes.setdefault((profile, wanted), Deviating(profile, wanted)).ports |= 1 << at
-    allowed = Members((each.wanted, each.ports) for each in classes.values())
+    allowed = MemberSets((each.wanted, each.ports) for each in classes.values())
     found = []
     for each in classes.values():
         if not each.deviates:
@@ -83,7 +83,7 @@ def deviating_classes(data: AuditInput) -> list[Deviating]:
         others = ~allowed.reached_by(each.wanted)
         if each.ports.bit_count() == 1:
             others &= ~each.ports
-        each.found = Reached(*(ports & others for ports in reach.reached(each.profile)))
+        each.found = ReachedPorts(*(ports & others for ports in reach.reached(each.profile)))
         if each.partners:
             found.append(each)
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ibkeys.audit.inputs import AuditInput
-from ibkeys.audit.rule import Verdict, rule
+from ibkeys.audit.rule import RuleVerdict, rule
 from ibkeys.grouping import gathered
 from ibkeys.port_text import PortText
 
@@ -20,7 +20,7 @@ from ibkeys.port_text import PortText
     needs="host",
     over_fabric=False,
 )
-def devices(data: AuditInput, verdict: Verdict) -> None:
+def devices(data: AuditInput, verdict: RuleVerdict) -> None:
     """HY001: umad or issm device open."""
     assert data.host is not None
     for device in data.host.facts.devices:
@@ -44,7 +44,7 @@ def devices(data: AuditInput, verdict: Verdict) -> None:
     remedy="Find the cable: the finding shows the routes of both.",
     false_positives="An HCA that was swapped. Planes of one XDR port share one GUID and are left out.",
 )
-def guids(data: AuditInput, verdict: Verdict) -> Verdict:
+def guids(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     """HY002: duplicate or unknown GUID."""
     places = gathered((port.guid, port) for port in data.end_ports if port.guid)
     doubled = {node.guid for node in data.fabric.nodes if node.twin}
@@ -64,7 +64,7 @@ def guids(data: AuditInput, verdict: Verdict) -> Verdict:
         else:
             verdict.passed += 1
     if known is None and not verdict.findings:
-        return Verdict.without(
+        return RuleVerdict.without(
             data, "no GUID is used twice; an inventory (--inventory) would show whether all belong here"
         )
     return verdict
@@ -81,7 +81,7 @@ def guids(data: AuditInput, verdict: Verdict) -> Verdict:
     false_positives="None.",
     over_fabric=False,
 )
-def incomplete(data: AuditInput, verdict: Verdict) -> None:
+def incomplete(data: AuditInput, verdict: RuleVerdict) -> None:
     """HY003: audit incomplete."""
     for trouble in data.fabric.troubles:
         if trouble.reading in ("not-asked", "not-in-file"):
@@ -105,7 +105,7 @@ def incomplete(data: AuditInput, verdict: Verdict) -> None:
     remedy="Look at the P_Keys of the virtual functions on their hosts (sysfs), or in ibdiagnet2.vports_pkey.",
     false_positives="None: such a port is only partly known.",
 )
-def virtual_ports(data: AuditInput, verdict: Verdict) -> None:
+def virtual_ports(data: AuditInput, verdict: RuleVerdict) -> None:
     """HY005: virtual ports not read."""
     for port in verdict.with_port_info(data.end_ports):
         state, info = port.virtual_ports, port.virtualization_info

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ibkeys.audit.inputs import AuditInput
-from ibkeys.audit.rule import Verdict, rule
-from ibkeys.host.facts import KeyFile
+from ibkeys.audit.rule import RuleVerdict, rule
+from ibkeys.managers.host_facts import KeyFile
 
 
 @rule(
@@ -28,7 +28,7 @@ from ibkeys.host.facts import KeyFile
     over_fabric=False,
     if_empty="no file with a key on this host",
 )
-def readable(data: AuditInput, verdict: Verdict) -> None:
+def readable(data: AuditInput, verdict: RuleVerdict) -> None:
     """KF001: key file readable."""
     assert data.host is not None
     for each in data.host.facts.key_files:
@@ -72,11 +72,11 @@ def _file(each: KeyFile) -> dict[str, Mapping[str, Any]]:
     lower_in_cloud=True,
     needs="host",
 )
-def out_of_date(data: AuditInput, verdict: Verdict) -> Verdict:
+def out_of_date(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     """KF002: key file out of date."""
     assert data.host is not None
     if not data.host.guid2mkey:
-        return Verdict(data, note="no guid2mkey on this host")
+        return RuleVerdict(data, note="no guid2mkey on this host")
     on_fabric = {port.guid for port in data.end_ports if port.guid}
     for path, guids in data.host.guid2mkey.items():
         label = (str(path),)

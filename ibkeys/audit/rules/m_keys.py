@@ -13,7 +13,7 @@ from typing import Final
 from ibkeys.audit.findings import Severity
 from ibkeys.audit.inputs import AuditInput, key_number, protect_bits
 from ibkeys.audit.inputs import number as field_of
-from ibkeys.audit.rule import Verdict, port_info, rule
+from ibkeys.audit.rule import RuleVerdict, port_info, rule
 from ibkeys.keys.guessable import CLEAR_HOLES, TRAIT_TEXT
 from ibkeys.keys.key_setting import SWEEPS_OF_A_LEASE, least_lease
 from ibkeys.keys.mkey import MKey
@@ -24,7 +24,7 @@ _KEY: Final = (PortInfo.m_key, PortInfo.m_key_protect_bits)
 HIDDEN: Final = "ProtectBits 1 hides the M_Key from requests without the key: give the key to see it"
 
 
-def _with_key(verdict: Verdict) -> Iterator[Port]:
+def _with_key(verdict: RuleVerdict) -> Iterator[Port]:
     """Yield the end ports that showed what their M_Key is, 0 included; the others are unknown."""
     for port in verdict.with_port_info(verdict.data.end_ports):
         if port.m_key_state == "hidden":
@@ -46,7 +46,7 @@ def _with_key(verdict: Verdict) -> Iterator[Port]:
     remedy="Set m_key in the subnet manager's configuration; where no SM runs, ibkeys mkey-deploy.",
     false_positives="A lab without tenants.",
 )
-def unset(data: AuditInput, verdict: Verdict) -> None:
+def unset(data: AuditInput, verdict: RuleVerdict) -> None:
     """MK001: M_Key unset."""
     for port in _with_key(verdict):
         if port.m_key_state == "set":
@@ -68,7 +68,7 @@ def unset(data: AuditInput, verdict: Verdict) -> None:
     false_positives="A recovery under way: the lease ran out so that the key could be read.",
     if_empty="no port has an M_Key to show",
 )
-def readable(data: AuditInput, verdict: Verdict) -> None:
+def readable(data: AuditInput, verdict: RuleVerdict) -> None:
     """MK002: M_Key readable by all."""
     for port in verdict.with_port_info(data.end_ports):
         if port.m_key_state == "set" and protect_bits(port) == 0:
@@ -89,7 +89,7 @@ def readable(data: AuditInput, verdict: Verdict) -> None:
     lower_in_cloud=True,
     if_empty="no port is protected at all: see MK001 and MK002",
 )
-def reads_open(data: AuditInput, verdict: Verdict) -> None:
+def reads_open(data: AuditInput, verdict: RuleVerdict) -> None:
     """MK003: reads open."""
     for port in verdict.with_port_info(data.end_ports):
         bits = protect_bits(port)
@@ -111,7 +111,7 @@ def reads_open(data: AuditInput, verdict: Verdict) -> None:
     false_positives="Upstream OpenSM knows one key for the whole subnet: medium where it runs on this host.",
     lower_in_cloud=True,
 )
-def shared(data: AuditInput, verdict: Verdict) -> None:
+def shared(data: AuditInput, verdict: RuleVerdict) -> None:
     """MK004: one M_Key on many nodes."""
     nodes: dict[int, set[int]] = {}
     ports = [port for port in _with_key(verdict) if port.m_key_state == "set"]
@@ -149,7 +149,7 @@ def _sm_cannot_do_better(data: AuditInput) -> bool:
     ),
     if_empty="no port is protected, so no lease has an effect",
 )
-def lease(data: AuditInput, verdict: Verdict) -> None:
+def lease(data: AuditInput, verdict: RuleVerdict) -> None:
     """MK005: lease absent or out of range."""
     sweep, most = sweep_interval(data), data.thresholds.lease_limit
     for port in verdict.with_port_info(data.end_ports):
@@ -201,7 +201,7 @@ def sweep_interval(data: AuditInput) -> int | None:
         "more than chance explains."
     ),
 )
-def guessable(data: AuditInput, verdict: Verdict) -> None:
+def guessable(data: AuditInput, verdict: RuleVerdict) -> None:
     """MK007: guessable M_Key."""
     ports = [port for port in _with_key(verdict) if port.m_key_state == "set"]
     seen = {port: data.snapshot.m_key_traits.get(port, ()) for port in ports}
@@ -254,7 +254,7 @@ def _keys_of_configurations(data: AuditInput, ports: list[Port]) -> set[int]:
     remedy="Let the SM sweep again (ibkeys policy-check, then SIGHUP to OpenSM), or set the port with ibkeys mkey-set.",
     false_positives="A staged rotation under way: where the key store has one, the finding says so.",
 )
-def differing(data: AuditInput, verdict: Verdict) -> None:
+def differing(data: AuditInput, verdict: RuleVerdict) -> None:
     """MK008: ProtectBits or lease differ."""
     ports = list(verdict.with_port_info(data.end_ports))
     rows = (PortInfo.m_key_protect_bits, PortInfo.m_key_lease_period)

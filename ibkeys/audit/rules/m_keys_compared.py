@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.audit.inputs import AuditInput, StoredPort, key_number, number, protect_bits
-from ibkeys.audit.rule import Verdict, m_key_text, port_info, rule
+from ibkeys.audit.rule import RuleVerdict, m_key_text, port_info, rule
 from ibkeys.audit.rules.counters import judge_counters
 from ibkeys.audit.rules.m_keys import HIDDEN
 from ibkeys.mad.attributes import PortInfo
@@ -24,7 +24,7 @@ _KEY: Final = (PortInfo.m_key, PortInfo.m_key_protect_bits)
     remedy="Trap 256 in the SM's log names the LID that sent it; find that host.",
     false_positives="Your own tools, run without the key; a counter that stays at 65535.",
 )
-def violations(data: AuditInput, verdict: Verdict) -> None:
+def violations(data: AuditInput, verdict: RuleVerdict) -> None:
     """MK006: M_Key violations."""
     for port in verdict.with_port_info(data.end_ports):
         judge_counters(verdict, port, (PortInfo.m_key_violations,))
@@ -48,7 +48,7 @@ def violations(data: AuditInput, verdict: Verdict) -> None:
     needs="store",
     if_empty="the key store has none of these ports as protected",
 )
-def dropped(data: AuditInput, verdict: Verdict) -> None:
+def dropped(data: AuditInput, verdict: RuleVerdict) -> None:
     """MK009: protection dropped."""
     assert data.store is not None
     for port in verdict.with_port_info(data.end_ports):
@@ -83,7 +83,7 @@ def _how_it_fell(port: Port) -> str:
     needs="store",
     if_empty="the key store has no key of these ports",
 )
-def store_is_wrong(data: AuditInput, verdict: Verdict) -> None:
+def store_is_wrong(data: AuditInput, verdict: RuleVerdict) -> None:
     """MK010: key in store is wrong."""
     assert data.store is not None
     for port in verdict.with_port_info(data.end_ports):
@@ -92,7 +92,7 @@ def store_is_wrong(data: AuditInput, verdict: Verdict) -> None:
             _compare_with_store(verdict, port, stored)
 
 
-def _compare_with_store(verdict: Verdict, port: Port, stored: StoredPort) -> None:
+def _compare_with_store(verdict: RuleVerdict, port: Port, stored: StoredPort) -> None:
     data = verdict.data
     evidence = port_info(data, port, *_KEY)
     newest = stored.keys[0][0]
@@ -129,7 +129,7 @@ def _compare_with_store(verdict: Verdict, port: Port, stored: StoredPort) -> Non
     false_positives="A node that is dead or booting while its link is up.",
     over_fabric=False,
 )
-def not_auditable(data: AuditInput, verdict: Verdict) -> None:
+def not_auditable(data: AuditInput, verdict: RuleVerdict) -> None:
     """MK011: port not auditable."""
     for trouble in data.fabric.troubles:
         if trouble.attribute not in ("NodeInfo", "PortInfo"):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.audit.inputs import AuditInput, Table
-from ibkeys.audit.rule import VIRTUAL_TABLES, Evidence, Verdict, p_keys, rule
+from ibkeys.audit.inputs import AuditInput, PKeyTableFacts
+from ibkeys.audit.rule import VIRTUAL_TABLES, Evidence, RuleVerdict, p_keys, rule
 from ibkeys.audit.rules import p_keys_policy as pk_policy
 from ibkeys.grouping import gathered
 from ibkeys.keys.pkey import FULL_BIT
 from ibkeys.partitions.model import DEFAULT_PARTITION
 from ibkeys.printable import counted
 from ibkeys.reach.forms import LIMITED
-from ibkeys.reach.reach import Membership
+from ibkeys.reach.reach import PartitionPorts
 from ibkeys.topology.enforcement import leaf_of
 from ibkeys.topology.nodes import Port
 
@@ -37,7 +37,7 @@ _EMPTY: Final[frozenset[int]] = frozenset()
     ),
     if_empty="no port but those of subnet managers, switches, routers",
 )
-def full_default(data: AuditInput, verdict: Verdict) -> None:
+def full_default(data: AuditInput, verdict: RuleVerdict) -> None:
     """PK001: full member of default."""
     named = pk_policy.named_full_in_default(data)
     exempt = (data.sm_guids or _EMPTY) | named
@@ -81,7 +81,7 @@ def _what_default_reaches(data: AuditInput, port: Port) -> str:
     remedy="Choose one in the policy and apply it.",
     false_positives="Sites with virtual functions that need both (--allow-both-pkeys with a policy that says so).",
 )
-def both_forms(data: AuditInput, verdict: Verdict) -> None:
+def both_forms(data: AuditInput, verdict: RuleVerdict) -> None:
     """PK006: full and limited P_Key of one partition."""
     for port, table in verdict.end_port_tables():
         wanted = data.wanted.get(port.guid, _EMPTY) if data.policy is not None else _EMPTY
@@ -104,7 +104,7 @@ def both_forms(data: AuditInput, verdict: Verdict) -> None:
     remedy="Clear it: ibkeys pkey-set ADDR INDEX=.",
     false_positives="None known.",
 )
-def odd_entries(data: AuditInput, verdict: Verdict) -> None:
+def odd_entries(data: AuditInput, verdict: RuleVerdict) -> None:
     """PK007: invalid or duplicate entry."""
     for port in verdict.with_tables([*data.end_ports, *data.external_ports]):
         table = data.table(port)
@@ -130,7 +130,7 @@ def odd_entries(data: AuditInput, verdict: Verdict) -> None:
     remedy="Move it with a plan, in a maintenance window: running QPs keep their index.",
     false_positives="Hosts whose driver needs the tenant's P_Key at index 0 (WinOF): indx0 in the policy says so.",
 )
-def index_0(data: AuditInput, verdict: Verdict) -> None:
+def index_0(data: AuditInput, verdict: RuleVerdict) -> None:
     """PK008: unexpected P_Key at index 0."""
     for port, table in verdict.end_port_tables():
         if not port.capacity:
@@ -162,7 +162,7 @@ def index_0(data: AuditInput, verdict: Verdict) -> None:
     remedy="Remove P_Keys that nobody needs.",
     false_positives="Old HCAs and switch ports 0 with very small tables.",
 )
-def nearly_full(data: AuditInput, verdict: Verdict) -> None:
+def nearly_full(data: AuditInput, verdict: RuleVerdict) -> None:
     """PK009: table nearly full."""
     for port, table in verdict.end_port_tables():
         capacity, used = port.capacity, len(table.entries)
@@ -186,7 +186,7 @@ def nearly_full(data: AuditInput, verdict: Verdict) -> None:
     false_positives="OpenSM with keep_pkey_indexes FALSE after a reboot of the node.",
     needs="baseline",
 )
-def index_moved(data: AuditInput, verdict: Verdict) -> None:
+def index_moved(data: AuditInput, verdict: RuleVerdict) -> None:
     """PK010: index moved."""
     assert data.baseline is not None
     for port, table in verdict.end_port_tables():
@@ -199,7 +199,7 @@ def index_moved(data: AuditInput, verdict: Verdict) -> None:
         if before.p_key_raw == port.p_key_raw:
             verdict.passed += 1
             continue
-        moved = _moved(Table.of(before.p_key_raw), table)
+        moved = _moved(PKeyTableFacts.of(before.p_key_raw), table)
         if moved:
             listed = ", ".join(f"0x{key:04x} from index {old} to {new}" for key, old, new in moved)
             entries = p_keys(*((new, key) for key, _, new in moved))
@@ -208,7 +208,7 @@ def index_moved(data: AuditInput, verdict: Verdict) -> None:
             verdict.passed += 1
 
 
-def _moved(before: Table, now: Table) -> list[tuple[int, int, int]]:
+def _moved(before: PKeyTableFacts, now: PKeyTableFacts) -> list[tuple[int, int, int]]:
     """Return (P_Key, old index, new index) of the P_Keys that are at none of their old indexes any more."""
     was = gathered((key, index) for index, key in before.entries.items())
     current = set(now.entries.values())
@@ -230,7 +230,7 @@ def _moved(before: Table, now: Table) -> list[tuple[int, int, int]]:
     remedy="Make a member full, or add the missing one.",
     false_positives="A partition that is still being set up.",
 )
-def connects_no_ports(data: AuditInput, verdict: Verdict) -> None:
+def connects_no_ports(data: AuditInput, verdict: RuleVerdict) -> None:
     """PK011: partition connects no ports."""
     unread = [port for port in data.end_ports if port.p_key_raw is None]
     for port in unread:
@@ -253,7 +253,7 @@ def connects_no_ports(data: AuditInput, verdict: Verdict) -> None:
             verdict.unknown(members[0], f"{problem}, as far as tables were read", _members(each), labels=(name,))
 
 
-def _members(each: Membership) -> Evidence:
+def _members(each: PartitionPorts) -> Evidence:
     return {"partition": {"number": f"0x{each.partition:04x}", "full": len(each.full), "limited": len(each.limited)}}
 
 
@@ -267,10 +267,10 @@ def _members(each: Membership) -> Evidence:
     remedy="Add its owner to the registry, or remove it with a plan.",
     false_positives="P_Keys of SHARP and of gateways, which other software creates.",
 )
-def without_owner(data: AuditInput, verdict: Verdict) -> Verdict:
+def without_owner(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     """PK012: P_Key without owner."""
     if data.policy is None and data.registry is None:
-        return Verdict.without(data, "no policy or registry to compare with (--policy, --registry)")
+        return RuleVerdict.without(data, "no policy or registry to compare with (--policy, --registry)")
     owned = {DEFAULT_PARTITION} | set(data.registry or ())
     owned |= {partition.base for partition in data.policy.partitions} if data.policy is not None else set()
     for port in data.end_ports:
@@ -300,7 +300,7 @@ def without_owner(data: AuditInput, verdict: Verdict) -> Verdict:
     false_positives="A snapshot that was taken while the SM was writing the tables.",
     if_empty="no CA has several ports with one port GUID (planes)",
 )
-def planes_differ(data: AuditInput, verdict: Verdict) -> None:
+def planes_differ(data: AuditInput, verdict: RuleVerdict) -> None:
     """PK013: planes differ."""
     for planes in data.planes:
         first, *others = planes
@@ -309,12 +309,12 @@ def planes_differ(data: AuditInput, verdict: Verdict) -> None:
             verdict.unread(port, "P_KeyTable")
         if missing:
             continue
-        keys = {port: frozenset((data.table(port) or Table.of(b"")).entries.values()) for port in planes}
+        keys = {port: frozenset((data.table(port) or PKeyTableFacts.of(b"")).entries.values()) for port in planes}
         odd = [port for port in others if keys[port] != keys[first]]
         for port in odd:
             listed = ", ".join(f"0x{key:04x}" for key in sorted(keys[port] ^ keys[first]))
             message = f"its P_Keys are not those of plane {first.num} of the same port: {listed} on one of the two only"
-            verdict.fail(port, message, p_keys(*(data.table(port) or Table.of(b"")).entries.items()))
+            verdict.fail(port, message, p_keys(*(data.table(port) or PKeyTableFacts.of(b"")).entries.items()))
         if odd:
             continue
         hiding = [port for port in planes if port.hides_p_keys]  # what they hide is spread over the planes too

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, get_args
 
-from ibkeys.audit.inputs import BETWEEN_SWITCHES, AuditInput, Table
-from ibkeys.audit.rule import VIRTUAL_TABLES, Evidence, Verdict, p_keys, rule
+from ibkeys.audit.inputs import BETWEEN_SWITCHES, AuditInput, PKeyTableFacts
+from ibkeys.audit.rule import VIRTUAL_TABLES, Evidence, RuleVerdict, p_keys, rule
 from ibkeys.audit.rules.forbidden import Deviating, Partners, deviating_classes
 from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
 from ibkeys.partitions.model import DEFAULT_PARTITION
@@ -36,14 +36,14 @@ def named_full_in_default(data: AuditInput) -> frozenset[int]:
     return frozenset(rule.guid for rule in rules if rule.who == "GUID" and rule.membership != "limited")
 
 
-def _wanted(verdict: Verdict) -> Iterator[tuple[Port, Table, frozenset[int]]]:
+def _wanted(verdict: RuleVerdict) -> Iterator[tuple[Port, PKeyTableFacts, frozenset[int]]]:
     """Yield the end ports with their table and what the policy gives them; those not read are unknown."""
     for port, table in verdict.end_port_tables():
         yield port, table, verdict.data.wanted.get(port.guid, frozenset())
 
 
 def _fail(
-    verdict: Verdict,
+    verdict: RuleVerdict,
     port: Port,
     keys: Collection[int],
     message: str,
@@ -61,7 +61,7 @@ def _fail(
 
 
 def _judge(
-    verdict: Verdict, port: Port, wrong: list[tuple[int, int]], message: str, *, in_policy: bool = False
+    verdict: RuleVerdict, port: Port, wrong: list[tuple[int, int]], message: str, *, in_policy: bool = False
 ) -> None:
     """Fail a port because of (index, P_Key) entries whose partitions have known members. If it has other entries only,
     the result is unknown.
@@ -98,7 +98,7 @@ def _line_of(data: AuditInput, key: int) -> dict[str, Any]:
     false_positives="A policy that is older than the fabric.",
     needs="policy",
 )
-def not_in_policy(data: AuditInput, verdict: Verdict) -> None:
+def not_in_policy(data: AuditInput, verdict: RuleVerdict) -> None:
     """PK002: P_Key not in policy."""
     for port, table, wanted in _wanted(verdict):
         bases = {key & PARTITION_MASK for key in wanted}
@@ -119,7 +119,7 @@ def not_in_policy(data: AuditInput, verdict: Verdict) -> None:
     ),
     needs="policy",
 )
-def missing(data: AuditInput, verdict: Verdict) -> None:
+def missing(data: AuditInput, verdict: RuleVerdict) -> None:
     """PK003: P_Key missing."""
     for port, table, wanted in _wanted(verdict):
         gone = [key for key in sorted(wanted) if not table.bases.get(key & PARTITION_MASK, frozenset()) & _serves(key)]
@@ -147,7 +147,7 @@ def _serves(key: int) -> frozenset[int]:
     false_positives="Policies that say both (--allow-both-pkeys).",
     needs="policy",
 )
-def raised(data: AuditInput, verdict: Verdict) -> None:
+def raised(data: AuditInput, verdict: RuleVerdict) -> None:
     """PK004: membership raised."""
     for port, table, wanted in _wanted(verdict):
         wrong = [
@@ -172,7 +172,7 @@ def raised(data: AuditInput, verdict: Verdict) -> None:
     false_positives="Services that all tenants share: waive them by pair.",
     needs="policy",
 )
-def forbidden(data: AuditInput, verdict: Verdict) -> None:
+def forbidden(data: AuditInput, verdict: RuleVerdict) -> None:
     """PK005: forbidden pair can talk."""
     for port in data.reach.unread:
         verdict.unknown(port, "its P_Key table, or enforcement and table of its switch port, was not read")
@@ -202,7 +202,7 @@ def _by_port(found: Iterable[Deviating]) -> Iterator[tuple[Deviating, int, Reach
                     yield each, at, way, others
 
 
-def _say_pairs(verdict: Verdict, found: Sequence[Deviating], accused: int) -> None:
+def _say_pairs(verdict: RuleVerdict, found: Sequence[Deviating], accused: int) -> None:
     """Say each pair by itself, once: where both ports are accused by the first of them, one way by the sender."""
     reach = verdict.data.reach
     for each, at, way, others in _by_port(found):
@@ -212,7 +212,7 @@ def _say_pairs(verdict: Verdict, found: Sequence[Deviating], accused: int) -> No
                 _say(verdict, each, reach.ports[at], Partners(reach.ports, 1 << other), way)
 
 
-def _say(verdict: Verdict, each: Deviating, port: Port, partners: Partners, way: ReachedField) -> None:
+def _say(verdict: RuleVerdict, each: Deviating, port: Port, partners: Partners, way: ReachedField) -> None:
     """Say that *port*, of the class *each*, reaches *partners* that way, and in which partitions."""
     data = verdict.data
     bases = data.reach.meeting(each.profile, partners.places, way)
@@ -279,10 +279,10 @@ def _what_stops_answers(data: AuditInput, sender: Port, receiver: Port, bases: C
     false_positives="A site with one tenant.",
     over_fabric=False,
 )
-def tenant_on_default(data: AuditInput, verdict: Verdict) -> Verdict:
+def tenant_on_default(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     """PK014: tenant in the default partition."""
     if data.policy is None and data.registry is None:
-        return Verdict.without(data, "no policy or registry was given (--policy, --registry)")
+        return RuleVerdict.without(data, "no policy or registry was given (--policy, --registry)")
     owner = (data.registry or {}).get(DEFAULT_PARTITION, NO_TENANT)
     if owner != NO_TENANT:
         message = f"the registry gives the default partition 0x7fff to {owner!r}"

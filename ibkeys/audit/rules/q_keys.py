@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.audit.inputs import AuditInput
-from ibkeys.audit.rule import Verdict, rule
+from ibkeys.audit.rule import RuleVerdict, rule
 from ibkeys.audit.rules.counters import judge_counters
 from ibkeys.audit.rules.enforcement import enforcing_leaves
 from ibkeys.mad.attributes import PortInfo
@@ -26,7 +26,7 @@ _COUNTERS: Final = (PortInfo.p_key_violations, PortInfo.q_key_violations)
     remedy="Traps 257, 258 and 259 in the SM's log name both sides. Then ibkeys counters-clear.",
     false_positives="Applications that start before their P_Key is in the table; IPoIB; a counter that stays at 65535.",
 )
-def violations(data: AuditInput, verdict: Verdict) -> None:
+def violations(data: AuditInput, verdict: RuleVerdict) -> None:
     """QK001: P_Key or Q_Key violations rise."""
     for port in verdict.with_port_info(data.end_ports):
         judge_counters(verdict, port, _COUNTERS)
@@ -45,7 +45,7 @@ def violations(data: AuditInput, verdict: Verdict) -> None:
     false_positives="Raw packet filters count here too.",
     if_empty="no leaf port enforces",
 )
-def constraint_errors(data: AuditInput, verdict: Verdict) -> None:
+def constraint_errors(data: AuditInput, verdict: RuleVerdict) -> None:
     """QK002: switch drops by enforcement."""
     for leaf, port in enforcing_leaves(verdict):
         errors = data.snapshot.constraint_errors.get(leaf)
@@ -84,7 +84,7 @@ def constraint_errors(data: AuditInput, verdict: Verdict) -> None:
     needs="host",
     over_fabric=False,
 )
-def privileged_q_keys(data: AuditInput, verdict: Verdict) -> None:
+def privileged_q_keys(data: AuditInput, verdict: RuleVerdict) -> None:
     """QK003: users may use controlled Q_Keys."""
     assert data.host is not None
     allowed = data.host.facts.privileged_qkey

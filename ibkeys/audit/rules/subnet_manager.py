@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.audit.inputs import AuditInput
-from ibkeys.audit.rule import Evidence, Verdict, rule
+from ibkeys.audit.rule import Evidence, RuleVerdict, rule
 from ibkeys.fabric.probes import BULK, WILDCARD, WITH_DEFAULT_KEY, WITHOUT_KEY
 from ibkeys.mad.attributes import SMInfo
 from ibkeys.mad.const import SMState
@@ -26,7 +26,7 @@ _NOT_ASKED: Final = "the SA was not queried (--probe-sa)"
     false_positives="A standby that was just added.",
     if_empty="no port says that a subnet manager runs there",
 )
-def masters(data: AuditInput, verdict: Verdict) -> None:
+def masters(data: AuditInput, verdict: RuleVerdict) -> None:
     """SM001: subnet manager not on the list, or two masters."""
     found: list[tuple[Port, SMInfo]] = []
     for port in verdict.with_port_info(data.end_ports):
@@ -66,7 +66,7 @@ def masters(data: AuditInput, verdict: Verdict) -> None:
     false_positives="OpenSM does not answer a wrong key: if SM_Key 0 is answered and 1 is not, the rule passes.",
     over_fabric=False,
 )
-def default_keys(data: AuditInput, verdict: Verdict) -> Verdict:
+def default_keys(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     """SM002: default SM_Key or SA_Key."""
     for config in data.running_configs or ():
         defaults = ["sm_key"] if config.sm_key_default else []
@@ -80,7 +80,7 @@ def default_keys(data: AuditInput, verdict: Verdict) -> Verdict:
     _judge_ufm(verdict)
     asked = data.snapshot.sa_probes.get(WITH_DEFAULT_KEY)
     if asked is None:
-        return verdict if verdict.findings or verdict.passed else Verdict.without(data, _NOT_ASKED)
+        return verdict if verdict.findings or verdict.passed else RuleVerdict.without(data, _NOT_ASKED)
     plain = data.snapshot.sa_probes.get(WITHOUT_KEY)
     unkeyed = plain.answer if plain is not None else None
     answers: Evidence = {"SA": {WITH_DEFAULT_KEY: asked.answer, WITHOUT_KEY: unkeyed}}
@@ -96,7 +96,7 @@ def default_keys(data: AuditInput, verdict: Verdict) -> Verdict:
     return verdict
 
 
-def _judge_ufm(verdict: Verdict) -> None:
+def _judge_ufm(verdict: RuleVerdict) -> None:
     """Judge the keys that UFM gives its SM, where it was asked."""
     ufm = verdict.data.ufm
     if ufm is None:
@@ -127,7 +127,7 @@ def _judge_ufm(verdict: Verdict) -> None:
     false_positives="Old tools that need it.",
     lower_in_cloud=True,
 )
-def bulk(data: AuditInput, verdict: Verdict) -> Verdict:
+def bulk(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     """SM003: SA answers bulk queries of untrusted requesters."""
     return _stranger_gets(verdict, BULK, "the SA gives the list of all nodes to anyone, without an SM_Key")
 
@@ -149,7 +149,7 @@ def bulk(data: AuditInput, verdict: Verdict) -> Verdict:
     ),
     false_positives="An SM that accepts the subscription and sends such a subscriber no security notice.",
 )
-def wildcard(data: AuditInput, verdict: Verdict) -> Verdict:
+def wildcard(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     """SM004: SA accepts wildcard subscriptions of untrusted requesters."""
     return _stranger_gets(
         verdict,
@@ -159,12 +159,12 @@ def wildcard(data: AuditInput, verdict: Verdict) -> Verdict:
     )
 
 
-def _stranger_gets(verdict: Verdict, question: str, what: str) -> Verdict:
+def _stranger_gets(verdict: RuleVerdict, question: str, what: str) -> RuleVerdict:
     """Fail with *what* where the SA answered *question* of a requester without an SM_Key."""
     data = verdict.data
     asked = data.snapshot.sa_probes.get(question)
     if asked is None:
-        return Verdict.without(data, _NOT_ASKED)
+        return RuleVerdict.without(data, _NOT_ASKED)
     evidence = {"SA": {question: asked.answer}}
     if asked.answer == "answered":
         verdict.fail(data.master, f"{what} ({asked.detail})", evidence)

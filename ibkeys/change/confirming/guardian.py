@@ -146,7 +146,7 @@ def _live(
         null = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(null, descriptor)
-        watch = Watch(is_unconfirmed, seconds_since_boot, time.sleep, partial(_continue_later, parent))
+        watch = GuardianWatch(is_unconfirmed, seconds_since_boot, time.sleep, partial(_continue_later, parent))
         with os.fdopen(reader, "r", encoding="ascii") as lines:
             guarded = watch.listen(lines, seconds)
         if guarded is not None:
@@ -168,7 +168,7 @@ def _continue_later(parent: int, seconds: float) -> None:
     signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
-class Watch:
+class GuardianWatch:
     """What the child knows: reads the pipe to its end, and lets the time run out. ``key``: the M_Key that came.
     ``options``: those that name the port that its parent opened. *ends_in*: told how long the parent waits from now on.
     """

@@ -10,10 +10,10 @@ from typing import Final
 from ibkeys.change.engine.port_steps import FRESH, PortSteps, was_not_asked
 from ibkeys.change.images import image_of
 from ibkeys.change.pending_set import PendingSet, SetProof
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.client.smp import Task
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply, StoreError
-from ibkeys.store.journal import Entry, Image, Operation
+from ibkeys.store.journal import Image, JournalEntry, RunningOperation
 
 IN_CHANGE: Final = 256
 """Most Sets that are begun and not ended, unless the command says otherwise."""
@@ -52,8 +52,8 @@ class Engine:
 
     def __init__(
         self,
-        writer: Writer,
-        operation: Operation,
+        writer: ChangeWriter,
+        operation: RunningOperation,
         hooks: EngineHooks | None = None,
         *,
         in_change: int = IN_CHANGE,
@@ -208,8 +208,8 @@ class Engine:
             self._client.start(self._change(each))
 
     def _record(self, ended: Sequence[PendingSet], ready: Sequence[PendingSet]) -> None:
-        done: list[Entry] = []
-        failed: list[Entry] = []
+        done: list[JournalEntry] = []
+        failed: list[JournalEntry] = []
         for each in ended:
             failed += each.entries[:-1]
             (failed if each.error is not None else done).extend(each.entries[-1:])

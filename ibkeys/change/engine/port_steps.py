@@ -7,8 +7,8 @@ from typing import Final
 
 from ibkeys.change.consent import Objection
 from ibkeys.change.pending_set import PendingSet, SetProof
-from ibkeys.change.target import Target
-from ibkeys.change.writer import Writer
+from ibkeys.change.target import PortTarget
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.client.request import Request
 from ibkeys.client.smp import Task
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply, SendRefused, Unreachable
@@ -23,7 +23,7 @@ FRESH: Final = 1.0
 class PortSteps:
     """The steps of one port. *checks_arrival*: `read` asks for NodeInfo too, and judges who answers."""
 
-    def __init__(self, writer: Writer, checks_arrival: bool) -> None:
+    def __init__(self, writer: ChangeWriter, checks_arrival: bool) -> None:
         self._writer = writer
         self._client = writer.fabric.client
         self._checks_arrival = checks_arrival
@@ -45,7 +45,7 @@ class PortSteps:
             each.read_at = self._now()
             each.after = each.edit.build(each.before)
 
-    def look(self, target: Target) -> Task:
+    def look(self, target: PortTarget) -> Task:
         """Task: look at the links to a port again where that is a second ago: M_Keys go over them.
 
         Raises Unreachable if one changed, NoReply if it could not be examined.

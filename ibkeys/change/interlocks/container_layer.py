@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ibkeys.change.consent import Objection
-from ibkeys.sm.files.opensm_file import OpensmFile
+from ibkeys.managers.files.opensm_file import OpensmFile
 
 
 def objections_to_layers(files: Iterable[OpensmFile], otherwise: str) -> Iterator[Objection]:

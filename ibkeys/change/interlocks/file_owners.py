@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ibkeys.change.consent import Objection
-from ibkeys.sm.files.opensm_file import OpensmFile
-from ibkeys.sm.managed_files import manager_of
+from ibkeys.managers.files.opensm_file import OpensmFile
+from ibkeys.managers.managed_files import manager_of
 
 
 def objections_to_owners(files: Iterable[OpensmFile], otherwise: str = "") -> Iterator[Objection]:

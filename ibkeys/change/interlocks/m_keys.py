@@ -7,18 +7,18 @@ from pathlib import Path
 
 from ibkeys.arguments import given
 from ibkeys.change.consent import Objection, Question
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError
 from ibkeys.fabric.handle import PortHandle
-from ibkeys.fabric.live import Fabric
-from ibkeys.host.opensm_conf import KeyLines, problems, read_conf
-from ibkeys.host.opensm_here import configs_here
-from ibkeys.host.opensm_process import read_opensm_config
+from ibkeys.fabric.live import LiveFabric
 from ibkeys.keys.guessable import CLEAR_HOLES, TRAIT_TEXT, traits
 from ibkeys.keys.key_setting import SWEEPS_OF_A_LEASE, KeySetting, least_lease
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import PortState
+from ibkeys.managers.opensm.m_key_lines import KeyLines, problems, read_conf
+from ibkeys.managers.opensm.on_this_host import configs_here
+from ibkeys.managers.opensm.process import read_opensm_config
 from ibkeys.topology.nodes import Port
 from ibkeys.topology.subnet_manager import SubnetManager
 
@@ -27,7 +27,7 @@ _LET_OPENSM = "let OpenSM give all ports one key (`ibkeys mkey-deploy --via open
 _ONLY_AT_START = "OpenSM reads its key files only when it starts."
 
 
-def objections_to_key_under_sm(writer: Writer, port: PortHandle) -> list[Objection]:
+def objections_to_key_under_sm(writer: ChangeWriter, port: PortHandle) -> list[Objection]:
     """Return what ``mkey-under-sm`` says about a new key for one port, as a list of none or one."""
     return _under_sm(
         writer.ask_subnet_manager(),
@@ -37,7 +37,7 @@ def objections_to_key_under_sm(writer: Writer, port: PortHandle) -> list[Objecti
     )
 
 
-def objections_to_keys_under_sm(writer: Writer, managers: Sequence[Port]) -> list[Objection]:
+def objections_to_keys_under_sm(writer: ChangeWriter, managers: Sequence[Port]) -> list[Objection]:
     """Return what ``mkey-under-sm`` says about new keys for a fabric. *managers*: the ports with IsSM."""
     return _under_sm(
         writer.ask_subnet_manager(),
@@ -48,7 +48,7 @@ def objections_to_keys_under_sm(writer: Writer, managers: Sequence[Port]) -> lis
     )
 
 
-def objections_to_removal_under_sm(writer: Writer, managers: Sequence[Port]) -> list[Objection]:
+def objections_to_removal_under_sm(writer: ChangeWriter, managers: Sequence[Port]) -> list[Objection]:
     """Return what ``mkey-under-sm`` says about taking the keys of a fabric away. *managers*: the ports with IsSM."""
     return _under_sm(
         writer.ask_subnet_manager(),
@@ -67,7 +67,7 @@ def _is_sm_on(managers: Sequence[Port]) -> str:
     return f"IsSM is set on {seen or 'no port that could be read'}"
 
 
-def objections_to_leases_under_sm(writer: Writer, managers: Sequence[Port]) -> list[Objection]:
+def objections_to_leases_under_sm(writer: ChangeWriter, managers: Sequence[Port]) -> list[Objection]:
     """Return what ``mkey-under-sm`` says about waiting for leases. *managers*: the ports with IsSM."""
     names = ", ".join(map(str, managers))
     return _under_sm(
@@ -114,7 +114,7 @@ def objections_to_lease(who: str, wanted: KeySetting, sweep_interval: int | None
     return [Objection("lease-0", text) for text in texts]
 
 
-def objections_to_key(writer: Writer, key: MKey, guids: Collection[int]) -> list[Objection]:
+def objections_to_key(writer: ChangeWriter, key: MKey, guids: Collection[int]) -> list[Objection]:
     """Return what ``weak-key`` says about a key that the user gave: what audit rule MK007 would say of it.
 
     *guids*: those of the fabric's nodes and ports, as far as they are known.
@@ -134,14 +134,14 @@ def objections_to_key(writer: Writer, key: MKey, guids: Collection[int]) -> list
     return [Objection("weak-key", text)]
 
 
-def known_guids(fabric: Fabric) -> set[int]:
+def known_guids(fabric: LiveFabric) -> set[int]:
     """Return the GUIDs of nodes and ports that key store and key files name, and the local port's."""
     ring = fabric.ring
     ends = {guid for near, far in ring.neighbors.items() for guid in (near[0], far[0])}
     return ends | ring.by_guid.keys() | ring.lids.keys() | {fabric.own_guid}
 
 
-def objections_to_opensm(fabric: Fabric, key: MKey | None, named: Path | None, generated: bool) -> list[Objection]:
+def objections_to_opensm(fabric: LiveFabric, key: MKey | None, named: Path | None, generated: bool) -> list[Objection]:
     """Return what ``sm-wipes-keys`` says: an opensm.conf, *named* by the user or found on this host, lacks the new key.
 
     *key* None: each port gets a key of its own. *generated*: nobody has seen the key yet. Raises FileFormatError,

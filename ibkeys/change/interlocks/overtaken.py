@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from ibkeys.errors import Refused
+from ibkeys.managers.files.opensm_file import FileKey, OpensmFile
 from ibkeys.printable import named
-from ibkeys.sm.files.opensm_file import FileKey, OpensmFile
 
 OVERTAKEN: Final = "overtaken"
 """What `Refused.interlock` is where somebody else has changed what an operation set; nothing overrides that."""

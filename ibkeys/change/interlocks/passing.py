@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.keys.pkey import PKey
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.nodes import Port
@@ -68,7 +68,7 @@ def enables(before: Enforcement, after: Enforcement) -> bool:
     return (after.inbound and not before.inbound) or (after.outbound and not before.outbound)
 
 
-def far_end(writer: Writer, port: Port) -> FarEnd:
+def far_end(writer: ChangeWriter, port: Port) -> FarEnd:
     """Return what *port*, an external port of a switch that a sweep found, is linked to."""
     peer = port.peer
     if peer is None:
@@ -80,14 +80,14 @@ def far_end(writer: Writer, port: Port) -> FarEnd:
     return "SM" if writer.holds_sm(peer) else "end port"
 
 
-def far_end_by_sweep(writer: Writer, port: Port) -> FarEnd:
+def far_end_by_sweep(writer: ChangeWriter, port: Port) -> FarEnd:
     """As `far_end`, of a port that was read alone: sweeps the fabric, so that the far end is asked with its own key.
     Raises what `Fabric.sweep` raises."""
     found = port_in_sweep(writer, port)
     return "unknown" if found is None else far_end(writer, found)
 
 
-def port_in_sweep(writer: Writer, port: Port) -> Port | None:
+def port_in_sweep(writer: ChangeWriter, port: Port) -> Port | None:
     """Return *port* as a sweep finds it, with its peer; None if no node, or more than one, has its GUID."""
     same = [node for node in writer.fabric.sweep().nodes if node.guid == port.node.guid]
     return same[0].ports.get(port.num) if len(same) == 1 else None

@@ -11,10 +11,10 @@ from pathlib import Path
 from ibkeys.change.consent import Objection
 from ibkeys.host.file_access import is_same_file
 from ibkeys.host.host_files import THIS_HOST, HostFiles
-from ibkeys.host.opensm_here import own_socket
-from ibkeys.sm.instance import NOTHING_NAMED, Named
-from ibkeys.sm.managed_files import manager_of
-from ibkeys.sm.report import look_at_host
+from ibkeys.managers.instance import NOTHING_NAMED, Named
+from ibkeys.managers.managed_files import manager_of
+from ibkeys.managers.opensm.on_this_host import own_socket
+from ibkeys.managers.report import look_at_host
 
 
 def objections_to_edit(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ibkeys.change.consent import Objection
+from ibkeys.managers.files.listeners import shown_in
+from ibkeys.managers.site import Running
 from ibkeys.printable import named
-from ibkeys.sm.files.listeners import shown_in
-from ibkeys.sm.site import Running
 
 
 def objections_to_listeners(opensms: Iterable[Running]) -> list[Objection]:

@@ -22,9 +22,9 @@ from ibkeys.change.interlocks.passing import (
     far_end_by_sweep,
     port_in_sweep,
 )
-from ibkeys.change.target import Target
+from ibkeys.change.target import PortTarget
 from ibkeys.change.wanted import EnforcementChange, Entries, TableChange, moves
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.client.address import DirectedAddress
 from ibkeys.errors import IbkeysError
 from ibkeys.fabric.handle import PortHandle
@@ -39,7 +39,7 @@ from ibkeys.topology.port_id import PortId, PortKey
 # --- one port ---------------------------------------------------------------------------------------------------------
 
 
-def objections_to_table(writer: Writer, port: Port, before: Entries, after: Entries) -> list[Objection]:
+def objections_to_table(writer: ChangeWriter, port: Port, before: Entries, after: Entries) -> list[Objection]:
     """Return the interlocks that a change of one P_Key table triggers."""
     found = []
     if 0 in before and before[0] != after.get(0):
@@ -61,7 +61,7 @@ def objections_to_table(writer: Writer, port: Port, before: Entries, after: Entr
     return found + of_default(writer, port, before, after)
 
 
-def _default_pkey(writer: Writer, port: Port, before: Entries, after: Entries) -> list[Objection]:
+def _default_pkey(writer: ChangeWriter, port: Port, before: Entries, after: Entries) -> list[Objection]:
     loss = _loss_of_default(before, after, writer.holds_sm(port))
     if loss == "last":
         text = f"{port} loses its last default P_Key (0x7fff or 0xffff): it can no longer reach the SA"
@@ -73,7 +73,7 @@ def _default_pkey(writer: Writer, port: Port, before: Entries, after: Entries) -
     return [Objection("default-pkey", text)] if loss else []
 
 
-def _no_longer_passed(writer: Writer, port: Port, before: Entries, after: Entries) -> list[Objection]:
+def _no_longer_passed(writer: ChangeWriter, port: Port, before: Entries, after: Entries) -> list[Objection]:
     """What a switch port that enforces partitions no longer lets through to the SA."""
     info = port.port_info
     if info is None:
@@ -88,7 +88,7 @@ def _about_cut(cut: Cut, port: Port | PortHandle) -> Objection:
 
 
 def objections_to_enforcement(
-    writer: Writer, port: PortHandle, shown: PortInfo, switch: SwitchInfo | None, changes: dict[str, int]
+    writer: ChangeWriter, port: PortHandle, shown: PortInfo, switch: SwitchInfo | None, changes: dict[str, int]
 ) -> list[Objection]:
     """Return the interlocks that enforcement, where it is switched on, triggers at one port. Reads its table.
 
@@ -116,7 +116,7 @@ def objections_to_enforcement(
     return [*(Objection("enforce-blind", text) for text in blind), *limited]
 
 
-def _blind_at_peer(writer: Writer, port: PortHandle) -> str:
+def _blind_at_peer(writer: ChangeWriter, port: PortHandle) -> str:
     """Return what enforcement does at this link, "" where it belongs: between a switch and an end port. A peer that
     cannot be asked may be a switch."""
     ring = port.fabric.ring
@@ -148,10 +148,10 @@ def _blind_at_peer(writer: Writer, port: PortHandle) -> str:
 
 
 def objections_to_tables(
-    writer: Writer,
+    writer: ChangeWriter,
     tables: Sequence[TableChange],
     enforcement: Sequence[EnforcementChange],
-    targets: Mapping[PortKey, Target],
+    targets: Mapping[PortKey, PortTarget],
     disconnecting: bool = False,
 ) -> list[Objection]:
     """Return the interlocks that the change triggers. *disconnecting*: that ports end with an empty table is wanted."""
@@ -190,7 +190,7 @@ def _index_moves(ends: Iterable[TableChange]) -> list[Objection]:
 
 
 def _default_pkeys(
-    writer: Writer, ends: Iterable[TableChange], targets: Mapping[PortKey, Target], disconnecting: bool
+    writer: ChangeWriter, ends: Iterable[TableChange], targets: Mapping[PortKey, PortTarget], disconnecting: bool
 ) -> list[Objection]:
     lost, sm = [], []
     for table in ends:
@@ -217,10 +217,10 @@ def _loss_of_default(before: Entries, after: Entries, is_sm: bool) -> Literal["l
 
 
 def _enforcing(
-    writer: Writer,
+    writer: ChangeWriter,
     tables: Sequence[TableChange],
     enforcement: Sequence[EnforcementChange],
-    targets: Mapping[PortKey, Target],
+    targets: Mapping[PortKey, PortTarget],
 ) -> list[Objection]:
     """What enforcing switch ports no longer let through to the SA, and enforcement between switches."""
     planned = {table.port.key: table for table in tables}

@@ -6,19 +6,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from ibkeys.change.consent import Objection
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.tables import AT_ONCE, gets_to, read_p_key_table
 from ibkeys.keys.pkey import DEFAULT_FULL
-from ibkeys.sm.files.journaled import is_as_left
-from ibkeys.sm.files.opensm_file import OpensmFile
-from ibkeys.sm.instance import CHECK_FIRST, HOW_TO_MEND, Instance
-from ibkeys.sm.reading import WORDS
+from ibkeys.managers.files.journaled import is_as_left
+from ibkeys.managers.files.opensm_file import OpensmFile
+from ibkeys.managers.instance import CHECK_FIRST, HOW_TO_MEND, Instance
+from ibkeys.managers.reading import WORDS
 from ibkeys.store.journal import Journal
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
 
 
-def objections_to_unread_policy(writer: Writer, master: Instance, found: Topology) -> Iterator[Objection]:
+def objections_to_unread_policy(writer: ChangeWriter, master: Instance, found: Topology) -> Iterator[Objection]:
     """Yield one if somebody edited the policy of this OpenSM, and it has not read that; or if the policy is not there,
     and a port of *found* has other P_Keys than OpenSM gives without one, so that it was there at the last sweep.
 
@@ -51,7 +51,7 @@ def objections_to_unread_options(
         yield objection_to_edits(edits)
 
 
-def is_written_here(writer: Writer, file: OpensmFile) -> bool:
+def is_written_here(writer: ChangeWriter, file: OpensmFile) -> bool:
     """Return whether ibkeys wrote a file as it is now, with this journal. Where that was interrupted, OpenSM may not
     have read it, and the change still goes on or back. Raises FileFormatError, StoreError."""
     with Journal.read(writer.fabric.stores.journal) as journal:
@@ -67,7 +67,7 @@ def objection_to_edits(edits: Iterable[str], faulty: str = "") -> Objection:
     return Objection("stale", text, "The SIGHUP for this change would also activate that edit.")
 
 
-def _port_of_a_policy(writer: Writer, found: Topology) -> Port | None:
+def _port_of_a_policy(writer: ChangeWriter, found: Topology) -> Port | None:
     """Return a host's port whose P_Key table is not the one that OpenSM gives everybody where it has no policy. Source:
     opensm osm_prtn.c (osm_prtn_make_partitions)."""
     client = writer.fabric.client

@@ -35,7 +35,7 @@ from ibkeys.printable import NAMED
 from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
-    from ibkeys.audit.engine import Part
+    from ibkeys.audit.engine import FabricPart
     from ibkeys.audit.findings import Report
     from ibkeys.audit.inputs import AuditInput
 
@@ -43,7 +43,7 @@ FORMATS: Final = ("table", "json", "csv", *FOR_OTHERS, *FOR_CHECKS)
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class RuleChoice:
     """Which rules run, their severities, and which results are shown; what else is asked, or written in place of the
     rules' results. ``explain``: the rule that is explained, None for an audit."""
 
@@ -73,11 +73,11 @@ class Choice:
 
 @command("audit")
 @compare
-@options.group("choice", Choice)
+@options.group("choice", RuleChoice)
 @options.format_of(FORMATS, "Format of the report.  [default: table]")
 @options.listing
 @options.reading
-def audit(where: Where, compared: Compare, choice: Choice, listing: Listing, format: str) -> int:
+def audit(where: Where, compared: Compare, choice: RuleChoice, listing: Listing, format: str) -> int:
     """Check all keys of a fabric, or of a snapshot, by rules.
 
     Each rule passes, fails, is unknown, does not apply or is waived. Unknown never counts as a pass: data that
@@ -130,17 +130,17 @@ def _write_next(report: Report, data: AuditInput, policy: str | None, recorded: 
         write(f"next: {step}")
 
 
-def _part_of(data: AuditInput, chosen: PortFilter) -> Part | None:
+def _part_of(data: AuditInput, chosen: PortFilter) -> FabricPart | None:
     """Return the part of the fabric that the filters choose; None without filters. Raises AddressError, and what `load`
     raises."""
-    from ibkeys.audit.engine import Part
+    from ibkeys.audit.engine import FabricPart
 
     if not chosen.is_given:
         return None
     chosen.look_up(data.fabric)
     if chosen.since is not None:
         chosen.compare(load(chosen.since), data.snapshot)
-    return Part(chosen.keeps, chosen.is_about, chosen.concerns)
+    return FabricPart(chosen.keeps, chosen.is_about, chosen.concerns)
 
 
 def _say_unmatched(data: AuditInput) -> None:

@@ -20,13 +20,13 @@ from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK
 
 if TYPE_CHECKING:
-    from ibkeys.audit.inputs import AuditInput, HostView
+    from ibkeys.audit.inputs import AuditedHost, AuditInput
     from ibkeys.audit.waivers import Waivers
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.keys.pkey import InboundCheck
+    from ibkeys.managers.ufm.sm_settings import UfmSmSettings
     from ibkeys.partitions.model import Policy
     from ibkeys.scripting import Fabric
-    from ibkeys.ufm.sm_settings import SmSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +99,10 @@ def read_given(compare: Compare) -> dict[str, Any]:
     }
 
 
-def _ufm_settings(compare: Compare) -> SmSettings | None:
+def _ufm_settings(compare: Compare) -> UfmSmSettings | None:
     if compare.ufm_smconf is None or compare.ufm is None:
         return None
-    from ibkeys.ufm.sm_settings import read_sm_settings
+    from ibkeys.managers.ufm.sm_settings import read_sm_settings
 
     return read_sm_settings(open_ufm(compare.ufm_smconf, compare.ufm))
 
@@ -166,7 +166,7 @@ def input_of(fabric: Fabric, where: Where, given: dict[str, Any], compare: Compa
     return AuditInput(snapshot, store=store, host=host, **given), f"{about.ca_name} port {about.port} of {about.host}"
 
 
-def host_of(keystore: Path | None, where: Where) -> HostView:
+def host_of(keystore: Path | None, where: Where) -> AuditedHost:
     """Return the facts about key files and devices of this host."""
     from ibkeys.audit.gather import look_at_host
 
@@ -177,7 +177,7 @@ def recorded_input(where: Where, given: dict[str, Any]) -> AuditInput:
     """Return the input made of a snapshot. This host counts where the snapshot is of its own fabric."""
     from ibkeys.audit.gather import look_at_store
     from ibkeys.audit.inputs import AuditInput
-    from ibkeys.store.keys.sealing import Passphrase
+    from ibkeys.store.keystore.sealing import Passphrase
     from ibkeys.store.paths import StorePaths, store_paths
 
     snapshot = open_recorded(where).snapshot

@@ -17,7 +17,7 @@ from ibkeys.cli.sm.asked import FilesRequest, ended_error
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
-    from ibkeys.change.writer import Writer
+    from ibkeys.change.writer import ChangeWriter
     from ibkeys.harden.enforcement_run import EnforcementPlan
     from ibkeys.harden.step import HardenRequest
 
@@ -56,7 +56,7 @@ class EnforcementRequest(FilesRequest):
             why = why_it_may_end(writer, self._asked())
             return end_overtaken(self.consent, why, partial(self._close, writer), otherwise)
 
-    def _close(self, writer: Writer) -> str:
+    def _close(self, writer: ChangeWriter) -> str:
         from ibkeys.harden.overtaken import close_overtaken
 
         name = close_overtaken(writer, self.record.id)
@@ -75,12 +75,12 @@ class EnforcementRequest(FilesRequest):
             is_dry=self.consent.dry_run,
         )
 
-    def _writer(self, command: str) -> AbstractContextManager[Writer]:
+    def _writer(self, command: str) -> AbstractContextManager[ChangeWriter]:
         if is_simulated(self.where):
             raise UsageError("a simulated subnet has no OpenSM on any host")
         return self.open_writer(command)
 
-    def _carry_out(self, writer: Writer, plan: EnforcementPlan) -> int:
+    def _carry_out(self, writer: ChangeWriter, plan: EnforcementPlan) -> int:
         return _ShownEnforcement(writer, plan, self.consent, self.format).carry_out()
 
 

@@ -34,7 +34,7 @@ _LEAST_PAUSE: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ExportTarget:
     """Where the metrics go, how often, who may see them, and which there are of each port."""
 
     textfile: str | None = options.field(
@@ -69,12 +69,12 @@ class Target:
 
 
 @command("export")
-@options.group("target", Target)
+@options.group("target", ExportTarget)
 @compare
 @PROFILE
 @WAIVERS
 @options.reading
-def export(where: Where, target: Target, compared: Compare, profile: Profile, waivers: str | None) -> int:
+def export(where: Where, target: ExportTarget, compared: Compare, profile: Profile, waivers: str | None) -> int:
     """Write metrics of the fabric's keys for Prometheus.
 
     The metrics come from one sweep and one audit. They go to standard output, with --textfile to a file, or with
@@ -83,10 +83,10 @@ def export(where: Where, target: Target, compared: Compare, profile: Profile, wa
     """
     from ibkeys.cli.audit.exporting import Publisher, Reader
     from ibkeys.export.latest import Latest
-    from ibkeys.export.page import Choice
+    from ibkeys.export.page import MetricChoice
 
     _check(where, target, compared)
-    reader = Reader(where, compared, profile, waivers, Choice(target.all_ports, target.port_info), target.max_age)
+    reader = Reader(where, compared, profile, waivers, MetricChoice(target.all_ports, target.port_info), target.max_age)
     latest = Latest(target.period * _PATIENCE if target.period is not None else None)
     textfile = Path(target.textfile) if target.textfile is not None else None
     publisher = Publisher(latest, textfile, to_stdout=target.listen is None)
@@ -101,7 +101,7 @@ def export(where: Where, target: Target, compared: Compare, profile: Profile, wa
     return exits.DONE
 
 
-def _check(where: Where, target: Target, compared: Compare) -> None:
+def _check(where: Where, target: ExportTarget, compared: Compare) -> None:
     """Raise UsageError or FileError for what cannot work, before anything is asked."""
     from ibkeys.export.textfile import check_textfile
 
@@ -147,7 +147,7 @@ def _run(reader: Reader, publisher: Publisher, period: float | None) -> int:
 
 
 @contextmanager
-def _endpoint(target: Target, listen: str, latest: Latest) -> Iterator[None]:
+def _endpoint(target: ExportTarget, listen: str, latest: Latest) -> Iterator[None]:
     from ibkeys.export.endpoint import PATH, Guard, make_tls, parse_listen, serving
 
     place = parse_listen(listen)

@@ -15,9 +15,9 @@ from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Where
 from ibkeys.cli.showing import errors_of, finish
 from ibkeys.errors import IbkeysError, StoreError
-from ibkeys.export.latest import Latest, Page
-from ibkeys.export.of_sweep import Sweep
-from ibkeys.export.page import Choice, fabric_families
+from ibkeys.export.latest import Latest, MetricsPage
+from ibkeys.export.of_sweep import SweepAttempt
+from ibkeys.export.page import MetricChoice, fabric_families
 from ibkeys.export.textfile import write_textfile
 from ibkeys.fabric.snapshot_folder import newest_snapshot
 
@@ -31,11 +31,11 @@ _CLOCKS_APART: Final = 300.0
 
 
 @dataclass(slots=True)
-class Reading:
+class MetricsReading:
     """One reading: the metrics, about itself and about the fabric, and what could not be read. ``failure``: why there
     is nothing of the fabric."""
 
-    sweep: Sweep
+    sweep: SweepAttempt
     families: list[Family] = field(default_factory=list)
     errors: list[dict[str, Any]] = field(default_factory=list)
     failure: Exception | None = None
@@ -49,18 +49,18 @@ class Reader:
     compared: Compare
     profile: Profile
     waivers: str | None
-    choice: Choice
+    choice: MetricChoice
     max_age: timedelta | None
     last_success: float | None = None
 
-    def read(self) -> Reading:
+    def read(self) -> MetricsReading:
         """Return the metrics of now. A failure is a reading too: it says so, and has no number of the fabric."""
         try:
             return self._read()
         except (IbkeysError, OSError) as error:
-            return Reading(Sweep(time.time(), False, self.last_success), failure=error)
+            return MetricsReading(SweepAttempt(time.time(), False, self.last_success), failure=error)
 
-    def _read(self) -> Reading:
+    def _read(self) -> MetricsReading:
         from ibkeys.audit.engine import audit
 
         given = read_given(self.compared)
@@ -71,19 +71,19 @@ class Reader:
         if complete:
             self.last_success = sweep.run
         sweep = replace(sweep, success=complete, last_success=self.last_success)
-        return Reading(sweep, fabric_families(data, report, self.choice), errors_of(data.fabric))
+        return MetricsReading(sweep, fabric_families(data, report, self.choice), errors_of(data.fabric))
 
-    def _live(self, given: dict[str, Any]) -> tuple[AuditInput, str, Sweep]:
+    def _live(self, given: dict[str, Any]) -> tuple[AuditInput, str, SweepAttempt]:
         """Sweep; the fabric is opened again each time, so that a device that went away and came back is found."""
         begun = time.monotonic()
         with open_fabric(self.where) as fabric:
             data, source = input_of(fabric, self.where, given, self.compared)
             counts = fabric.client.statistics
         duration = time.monotonic() - begun
-        sweep = Sweep(time.time(), False, duration=duration, answered=counts.replies, lost=counts.timeouts)
+        sweep = SweepAttempt(time.time(), False, duration=duration, answered=counts.replies, lost=counts.timeouts)
         return data, source, sweep
 
-    def _recorded(self, given: dict[str, Any]) -> tuple[AuditInput, str, Sweep]:
+    def _recorded(self, given: dict[str, Any]) -> tuple[AuditInput, str, SweepAttempt]:
         assert self.where.snapshot is not None
         path = newest_snapshot(Path(self.where.snapshot))
         data = recorded_input(replace(self.where, snapshot=str(path)), given)
@@ -99,7 +99,7 @@ class Reader:
                 f"{path}: was taken {age / 3600:.1f} hours ago, at {about.finished}, and --max-age is "
                 f"{self.max_age.total_seconds() / 3600:.1f} hours: the job that takes the snapshots has stopped"
             )
-        return data, str(path), Sweep(finished, False, duration=finished - started)
+        return data, str(path), SweepAttempt(finished, False, duration=finished - started)
 
 
 @dataclass(slots=True)
@@ -114,9 +114,9 @@ class Publisher:
     to_stdout: bool
     said: object = None
 
-    def publish(self, reading: Reading) -> int:
+    def publish(self, reading: MetricsReading) -> int:
         """Hand a reading on, and return the exit code that it is worth. Raises FileError for the text file."""
-        page = Page.of(reading.sweep, reading.families)
+        page = MetricsPage.of(reading.sweep, reading.families)
         try:
             if self.textfile is not None:
                 write_textfile(self.textfile, page.text)
@@ -126,7 +126,7 @@ class Publisher:
         finally:  # after the error: who sees the page may end the process
             self.latest.publish(page)
 
-    def _tell(self, reading: Reading) -> int:
+    def _tell(self, reading: MetricsReading) -> int:
         """Write the errors of a reading to standard error, and return the exit code that it is worth."""
         if reading.failure is not None:
             return self.failed(reading.failure)

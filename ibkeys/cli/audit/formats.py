@@ -64,10 +64,10 @@ def write_for_checks(data: AuditInput, format: str, wanted: ForChecks, tenancies
     """Write a document of `FOR_CHECKS`, and return the exit code: 3 where the fabric was not read as a whole. Whether a
     check passes is for whoever reads it to say."""
     from ibkeys.audit.files import Tenancy
-    from ibkeys.audit.formats.sdn04 import DEFAULT_PLATFORM, Site, keys_document, partitions_document
+    from ibkeys.audit.formats.sdn04 import DEFAULT_PLATFORM, DocumentSite, keys_document, partitions_document
     from ibkeys.jsonfile import dumps
 
-    site = Site(wanted.platform or DEFAULT_PLATFORM, wanted.site_id or data.snapshot.about.host)
+    site = DocumentSite(wanted.platform or DEFAULT_PLATFORM, wanted.site_id or data.snapshot.about.host)
     if format == "sdn04-05":
         document = keys_document(data, site)
     else:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ibkeys.audit.inputs import AuditInput
 
 
-class Page(NamedTuple):
+class ReportPage(NamedTuple):
     """A file of the folder: its name and title, what is in it in words, and its text."""
 
     name: str
@@ -60,7 +60,7 @@ def report(where: Where, folder: str, compared: Compare, profile: Profile, fail_
     exits.warn_each(accepted.warnings)
     found = run_audit(data, profile, CATALOGUE, accepted, source)
     fails = f"{found.summary['fail']} of {len(found.results)} rules fail, with remedies and evidence"
-    audit = Page("audit.html", "Audit", fails, text_for_others(found, CATALOGUE, "html", fail_on))
+    audit = ReportPage("audit.html", "Audit", fails, text_for_others(found, CATALOGUE, "html", fail_on))
     pages = [audit, *_matrix(data, found), *_diff(data), *_journal(where, data)]
     files = {page.name: page.text for page in pages}
     files["index.html"] = _index(found, pages, fail_on)
@@ -70,7 +70,7 @@ def report(where: Where, folder: str, compared: Compare, profile: Profile, fail_
     return code_of(found, fail_on)
 
 
-def _index(found: Report, pages: Sequence[Page], fail_on: FailOn) -> str:
+def _index(found: Report, pages: Sequence[ReportPage], fail_on: FailOn) -> str:
     from ibkeys.audit.formats.html import verdict_of
     from ibkeys.audit.formats.report_pages import Text, render_text
     from ibkeys.audit.formats.words import time_text
@@ -81,7 +81,7 @@ def _index(found: Report, pages: Sequence[Page], fail_on: FailOn) -> str:
     return render_text(text, links=[page[:3] for page in pages], version=__version__)
 
 
-def _matrix(data: AuditInput, found: Report) -> Iterator[Page]:
+def _matrix(data: AuditInput, found: Report) -> Iterator[ReportPage]:
     from ibkeys.audit.formats.matrix_page import render_matrix
     from ibkeys.audit.formats.words import time_text
     from ibkeys.audit.pictures.columns import lay_out
@@ -93,23 +93,23 @@ def _matrix(data: AuditInput, found: Report) -> Iterator[Page]:
     source = f"{found.source}, read {time_text(found.taken)}"
     text = render_matrix(lay_out(data.reach, names), made, source=source, version=__version__)
     what = "Which port is in which partition, who can talk to whom, and where"
-    yield Page("matrix.html", "Matrix and map", what, text)
+    yield ReportPage("matrix.html", "Matrix and map", what, text)
     by = {"partition": "partition", "level": "M_Key and ProtectBits", "finding": "finding"}
     for each in COLOURINGS:
-        yield Page(f"map-{each}.svg", f"Map by {by[each]}", "The map as a separate picture", map_svg(made, each))
+        yield ReportPage(f"map-{each}.svg", f"Map by {by[each]}", "The map as a separate picture", map_svg(made, each))
 
 
-def _diff(data: AuditInput) -> Iterator[Page]:
+def _diff(data: AuditInput) -> Iterator[ReportPage]:
     from ibkeys.audit.formats.report_pages import render_text
     from ibkeys.cli.audit.report_tables import what_changed
 
     if data.baseline is not None:
         text, tables = what_changed(data.baseline, data.snapshot)
         what = f"{text.headline}, since {text.facts['Before']}"
-        yield Page("diff.html", "What changed", what, render_text(text, tables, version=__version__))
+        yield ReportPage("diff.html", "What changed", what, render_text(text, tables, version=__version__))
 
 
-def _journal(where: Where, data: AuditInput) -> Iterator[Page]:
+def _journal(where: Where, data: AuditInput) -> Iterator[ReportPage]:
     """Yield what changing commands did on this host; of a snapshot from elsewhere only where a journal is named."""
     from ibkeys.audit.formats.report_pages import render_text
     from ibkeys.cli.audit.report_tables import what_was_done
@@ -125,4 +125,4 @@ def _journal(where: Where, data: AuditInput) -> Iterator[Page]:
         exits.warn(f"the report does not contain the journal: {error}")
         return
     what = f"What changing commands did: {text.headline.lower()}"
-    yield Page("journal.html", "Journal", what, render_text(text, tables, version=__version__))
+    yield ReportPage("journal.html", "Journal", what, render_text(text, tables, version=__version__))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from ibkeys.audit.formats.report_pages import Table, Text
+from ibkeys.audit.formats.report_pages import ReportTable, Text
 from ibkeys.audit.formats.words import count, time_text
 from ibkeys.cli.comparing.words import in_words
 from ibkeys.cli.documents.journal import OPERATION
@@ -25,7 +25,7 @@ _NAMELESS: Final = "name not readable"
 _CAME_OR_WENT: Final = {"added": "came", "removed": "is gone"}
 
 
-def what_changed(before: Snapshot, after: Snapshot) -> tuple[Text, list[Table]]:
+def what_changed(before: Snapshot, after: Snapshot) -> tuple[Text, list[ReportTable]]:
     """Return what differs between two snapshots; the same change of many ports is one line with their names folded."""
     changed = compare(before, after)
     return _about_changes(changed, before, after), _changes(changed, before, after)
@@ -52,7 +52,7 @@ def _about_changes(changed: Comparison, before: Snapshot, after: Snapshot) -> Te
     return Text("What changed", ", ".join(said) or "Nothing changed", sentences, facts)
 
 
-def _changes(changed: Comparison, before: Snapshot, after: Snapshot) -> list[Table]:
+def _changes(changed: Comparison, before: Snapshot, after: Snapshot) -> list[ReportTable]:
     """Return what changed as tables; the same change of many ports is one line with their folded names."""
     more = "ibkeys diff has them all"
     names = FoldedNames(port.identity() for each in (before, after) for port in each.fabric.ports())
@@ -60,11 +60,11 @@ def _changes(changed: Comparison, before: Snapshot, after: Snapshot) -> list[Tab
     ports = _folded(changed.changes, lambda each: each.port, lambda each: in_words(each.to_json()), names)
     unknown = _folded(changed.unknown, lambda each: each.port, lambda each: f"{each.what}: {each.why}", names)
     tables = (
-        Table("Moved", ("What",), moved, more),
-        Table("Nodes", ("Node", "What it is", "It"), _nodes(changed), more),
-        Table("Links", ("From", "To", "It"), _links(changed), more),
-        Table("Ports", ("What changed", "How many", "Which ports"), ports, more),
-        Table("Not compared", ("What", "How many", "Which ports"), unknown, more),
+        ReportTable("Moved", ("What",), moved, more),
+        ReportTable("Nodes", ("Node", "What it is", "It"), _nodes(changed), more),
+        ReportTable("Links", ("From", "To", "It"), _links(changed), more),
+        ReportTable("Ports", ("What changed", "How many", "Which ports"), ports, more),
+        ReportTable("Not compared", ("What", "How many", "Which ports"), unknown, more),
     )
     return [each for each in tables if each.lines]
 
@@ -95,7 +95,7 @@ def _folded(
     ]
 
 
-def what_was_done(path: Path) -> tuple[Text, list[Table]]:
+def what_was_done(path: Path) -> tuple[Text, list[ReportTable]]:
     """Return the operations of a journal. Raises StoreError."""
     with Journal.read(path) as stored:
         operations = [in_one_line(operation_document(record)) for record in stored.list_operations()]
@@ -116,8 +116,8 @@ def what_was_done(path: Path) -> tuple[Text, list[Table]]:
     text = Text("What changing commands did", count(len(lines), "operation"), sentences, facts, tone)
     columns = ("Id", "What", "How many", "Which ports")
     tables = (
-        Table("Operations", [field.title for field in shown], lines, "ibkeys journal has them all"),
-        Table("What they wrote", columns, _written(rows), "ibkeys journal ID has all"),
+        ReportTable("Operations", [field.title for field in shown], lines, "ibkeys journal has them all"),
+        ReportTable("What they wrote", columns, _written(rows), "ibkeys journal ID has all"),
     )
     return text, [each for each in tables if each.lines]
 

@@ -13,7 +13,7 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.comparing.reach import what_was_not_compared, write_reach
 from ibkeys.cli.comparing.words import in_colour
 from ibkeys.cli.documents.comparing import DIFF
-from ibkeys.cli.documents.field import Row
+from ibkeys.cli.documents.field import JsonRow
 from ibkeys.cli.exits import write, write_each
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
@@ -196,12 +196,12 @@ def _lines(
     yield from _folded(document["changes"], names) if folded else _each(document["changes"])
 
 
-def _unexplained(rows: Iterable[Row]) -> list[Row]:
+def _unexplained(rows: Iterable[JsonRow]) -> list[JsonRow]:
     """Return the nodes or links that came or went, and not by one of the moves."""
     return [row for row in rows if not row["explained"]]
 
 
-def _node_lines(how: str, rows: Sequence[Row], names: FoldedNames, folded: bool) -> Iterator[str]:
+def _node_lines(how: str, rows: Sequence[JsonRow], names: FoldedNames, folded: bool) -> Iterator[str]:
     """Yield what happened to nodes: a line for each, or one for all of a kind with their *names* below it."""
     for kind, alike in grouped(rows, lambda row: row["node_type" if folded else "node_guid"]).items():
         if len(alike) == 1:
@@ -213,12 +213,12 @@ def _node_lines(how: str, rows: Sequence[Row], names: FoldedNames, folded: bool)
             yield from indented(names, map(_as_one_port, alike))
 
 
-def _as_one_port(node: Row) -> dict[str, Any]:
+def _as_one_port(node: JsonRow) -> dict[str, Any]:
     """Return a node in the form of a port whose number needs no mention."""
     return {"node_desc": node["node_desc"], "node_guid": node["node_guid"], "node_type": "ca", "port": 1}
 
 
-def _each(changes: Iterable[Row]) -> Iterator[str]:
+def _each(changes: Iterable[JsonRow]) -> Iterator[str]:
     """Yield each port with what changed there below it."""
     heading = ""
     for row in changes:
@@ -228,7 +228,7 @@ def _each(changes: Iterable[Row]) -> Iterator[str]:
         yield f"  {in_colour(row)}"
 
 
-def _folded(changes: Iterable[Row], names: FoldedNames) -> Iterator[str]:
+def _folded(changes: Iterable[JsonRow], names: FoldedNames) -> Iterator[str]:
     """Yield each change with the ports below it to which it happened."""
     for change, changed in grouped(changes, in_colour).items():
         yield f"{change}: {counted(len(changed), 'port')}"

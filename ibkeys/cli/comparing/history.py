@@ -24,7 +24,7 @@ from ibkeys.printable import counted
 from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
-    from ibkeys.fabric.history import Event, History
+    from ibkeys.fabric.history import PortEvent, PortHistory
     from ibkeys.topology.nodes import Port
 
 _P_KEY: Final = re.compile(r"0[xX][0-9a-fA-F]{1,4}(?::(?:full|limited))?", re.ASCII)
@@ -41,7 +41,7 @@ def history(words: tuple[str, ...], format: str) -> int:
     node GUID (0x and more digits), a LID (decimal), or a node's name; PORTNUM is one port of that node. Each change is
     shown with the two snapshots between which it happened.
     """
-    from ibkeys.fabric.history import History
+    from ibkeys.fabric.history import PortHistory
     from ibkeys.fabric.snapshot_folder import SnapshotFolder
 
     what, portnum, folder = _words(words)
@@ -51,9 +51,9 @@ def history(words: tuple[str, ...], format: str) -> int:
     partition = parse_p_key(what).partition if _P_KEY.fullmatch(what) else None
     if partition is not None and portnum is not None:
         raise UsageError("a P_Key is searched at every port: omit PORTNUM")
-    found = History(_wanted(what, portnum, files) if partition is None else lambda port: True, partition)
+    found = PortHistory(_wanted(what, portnum, files) if partition is None else lambda port: True, partition)
     taken: list[str] = []
-    events: list[Event] = []
+    events: list[PortEvent] = []
     for file in files:
         snapshot = load(file)
         events += found.add(snapshot)
@@ -102,13 +102,13 @@ def _wanted(what: str, portnum: int | None, files: Sequence[Path]) -> Callable[[
     return lambda port: False
 
 
-def _document(about: dict[str, Any], events: Sequence[Event], found: History) -> dict[str, Any]:
+def _document(about: dict[str, Any], events: Sequence[PortEvent], found: PortHistory) -> dict[str, Any]:
     unread = [{**port.to_json(), "attribute": attribute} for port, attribute in found.unread]
     listed = [each.to_json() for each in events]
     return {**about, "m_keys_comparable": found.keys_comparable, "events": listed, "unread": unread}
 
 
-def _write_table(about: dict[str, Any], events: Sequence[Event]) -> None:
+def _write_table(about: dict[str, Any], events: Sequence[PortEvent]) -> None:
     span = f"{counted(about['snapshots'], 'snapshot')}, {about['first']} to {about['last']}"
     if not events:
         write(f"no change in {span}")
@@ -122,7 +122,7 @@ def _write_table(about: dict[str, Any], events: Sequence[Event]) -> None:
         write(f"  {each.since} .. {each.taken}  {in_colour(each.to_json())}")
 
 
-def _say_unread(found: History) -> None:
+def _say_unread(found: PortHistory) -> None:
     """Say what was not read, each attribute once with all ports."""
     names = FoldedNames(port.to_json() for port, _ in found.unread)
     why = "was not read in the newest snapshot: later changes are not known"
@@ -132,7 +132,7 @@ def _say_unread(found: History) -> None:
         exits.warn(f"{counted(len(unread), 'port')}: {what} {why}: {who}", "error")
 
 
-def _finish(found: History) -> int:
+def _finish(found: PortHistory) -> int:
     if not found.keys_comparable:
         exits.warn(
             "M_Keys of some snapshots cannot be compared: their fingerprints were made with different secrets; only "

@@ -16,10 +16,10 @@ from ibkeys.printable import counted
 from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
-    from ibkeys.reach.difference import Change, Gain, ReachComparison
+    from ibkeys.reach.difference import Gain, ReachChange, ReachComparison
     from ibkeys.topology.nodes import Port
 
-_IN_WORDS: Final[Mapping[Change, tuple[str, str]]] = {
+_IN_WORDS: Final[Mapping[ReachChange, tuple[str, str]]] = {
     "gained": ("pair gained reach", "pairs gained reach"),
     "lost": ("pair lost reach", "pairs lost reach"),
     "one-way-gained": ("pair is one way now", "pairs are one way now"),
@@ -68,7 +68,7 @@ def write_reach(about: dict[str, Any], found: ReachComparison, names: FoldedName
         _write_words(found, counts, names, pairs)
 
 
-def _write_words(found: ReachComparison, counts: Mapping[Change, int], names: FoldedNames, pairs: bool) -> None:
+def _write_words(found: ReachComparison, counts: Mapping[ReachChange, int], names: FoldedNames, pairs: bool) -> None:
     if not found.pairs_differ:
         which = "ports" if not found.differs else "ports that are in both snapshots"
         write(f"no pair of {which} gained or lost reach" + (", as far as was read" if found.is_partly_unknown else ""))
@@ -114,14 +114,14 @@ def _groups(found: ReachComparison) -> Iterator[dict[str, Any]]:
         }
 
 
-def _pair_lines(found: ReachComparison, change: Change, names: FoldedNames) -> Iterator[str]:
+def _pair_lines(found: ReachComparison, change: ReachChange, names: FoldedNames) -> Iterator[str]:
     arrow = "->" if change in _ONE_WAY else "-"
     for each, one, other in _pairs(found):
         if each == change:
             yield f"  {names.port(one.identity())} {arrow} {names.port(other.identity())}"
 
 
-def _group_lines(found: ReachComparison, change: Change, names: FoldedNames) -> Iterator[str]:
+def _group_lines(found: ReachComparison, change: ReachChange, names: FoldedNames) -> Iterator[str]:
     for group in found.changes:
         if group.change == change:
             yield from (f"  {line}" for line in wrapped(_in_words(group, names), width_of_output() - 2))

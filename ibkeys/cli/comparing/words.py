@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from ibkeys.cli import exits
-from ibkeys.cli.documents.field import Row
+from ibkeys.cli.documents.field import JsonRow
 from ibkeys.cli.screen.colour import paint
 
 
-def in_colour(row: Row) -> str:
+def in_colour(row: JsonRow) -> str:
     """Return `in_words` with the colour of what happened."""
     return paint(in_words(row), _ROLES.get(row["kind"], "changed"))
 
@@ -35,7 +35,7 @@ _IN_WORDS: Final[Mapping[str, str]] = {
 }
 
 
-def in_words(row: Row) -> str:
+def in_words(row: JsonRow) -> str:
     """Return a change of `diff` or `history` as one line without its port."""
     from ibkeys.mad.attributes import PortInfo
 

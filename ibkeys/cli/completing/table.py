@@ -13,9 +13,9 @@ from ibkeys.cli.completing import sources
 if TYPE_CHECKING:
     from ibkeys.cli.completing.offers import Item
 
-Source = Callable[[click.Context, str], "list[Item]"]
+CompletionSource = Callable[[click.Context, str], "list[Item]"]
 
-_BY_WORD: Final[dict[str, Source]] = {
+_BY_WORD: Final[dict[str, CompletionSource]] = {
     **dict.fromkeys(("FILE", "FILE...", "PATH", "PLAN", "SNAPSHOT", "A", "B"), sources.files),
     "DIR": sources.directories,
     "ID": sources.rules,
@@ -30,7 +30,7 @@ _BY_WORD: Final[dict[str, Source]] = {
 }
 """By the first word for the value: ``FILE`` of ``FILE|opensm``, ``ADDR`` of ``[ADDR] [PORTNUM]``, ``ID`` of
 ``ID[,ID...]``."""
-_BY_NAME: Final[dict[tuple[str, str | None], Source]] = {
+_BY_NAME: Final[dict[tuple[str, str | None], CompletionSource]] = {
     ("file", None): sources.files,
     ("a", None): sources.pair,
     ("b", None): sources.pair,

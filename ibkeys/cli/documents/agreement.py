@@ -8,10 +8,10 @@ from ibkeys.cli.documents.field import (
     FLAG,
     NUMBER,
     TEXT,
+    CsvRows,
     Document,
     Field,
-    Kind,
-    Rows,
+    JsonType,
     by_name,
     listed,
     maybe,
@@ -56,7 +56,7 @@ _LEVEL: Final = (
     Field("inbound", FLAG, "Whether packets that enter the switch are checked.", optional=True),
     Field("outbound", FLAG, "Whether packets that leave the switch are checked.", optional=True),
 )
-_SAID: Final = Kind(
+_SAID: Final = JsonType(
     ("array", "object", "null"),
     items=P_KEY,
     fields=_LEVEL,
@@ -108,7 +108,7 @@ COMPARE: Final = Document(
         ERRORS,
         UNREACHED,
     ),
-    Rows("value; - means no member, and an empty field means unknown", (*PORT, *COMPARED)),
+    CsvRows("value; - means no member, and an empty field means unknown", (*PORT, *COMPARED)),
 )
 
 # --- compare --ipoib --------------------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ COMPARE_IPOIB: Final = Document(
         Field("asked_from", listed(P_KEY), "The partitions of the local port."),
         Field("error", maybe(TEXT), "Why the SA did not answer. Null: it did."),
     ),
-    Rows(
+    CsvRows(
         "group",
         (
             *(PARTITION, _NAME, _MGID, _BROADCAST, _STATE),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.audit.findings import PROFILES
-from ibkeys.cli.documents.field import TEXT, Document, Field, Rows, listed, maybe, object_of
+from ibkeys.cli.documents.field import TEXT, CsvRows, Document, Field, listed, maybe, object_of
 from ibkeys.cli.documents.reach import INBOUND_CHECK
 from ibkeys.cli.documents.shared import COVERAGE, LOOKED_AT, MOVED, PORT, RULE_COUNTS, RULE_RESULT, TIME
 
@@ -34,9 +34,9 @@ AUDIT: Final = Document(
         Field("coverage", COVERAGE),
         Field("moved", maybe(listed(MOVED)), "What moved since --baseline. Null: without it."),
     ),
-    Rows("port that fails, is unknown or is waived, and for each other rule", _ROW),
+    CsvRows("port that fails, is unknown or is waived, and for each other rule", _ROW),
 )
-WITHOUT_REMEDY: Final = Rows(AUDIT.rows.each, _ROW[:-1])
+WITHOUT_REMEDY: Final = CsvRows(AUDIT.rows.each, _ROW[:-1])
 """The rows with --no-remedy."""
 
 EXPLANATION: Final = (
@@ -58,7 +58,7 @@ AUDIT_EXPLAIN: Final = Document(
     "audit-explain",
     1,
     EXPLANATION,
-    Rows("rule", EXPLANATION),
+    CsvRows("rule", EXPLANATION),
     about="What `ibkeys audit --explain ID -f json` writes",
     page="audit",
 )

@@ -10,10 +10,10 @@ from ibkeys.cli.documents.field import (
     NUMBER,
     OBJECT,
     TEXT,
+    CsvRows,
     Document,
     Field,
-    Row,
-    Rows,
+    JsonRow,
     listed,
     maybe,
     object_of,
@@ -32,18 +32,18 @@ _STATE_TEXT: Final = {
 }
 
 
-def _key(row: Row) -> str:
+def _key(row: JsonRow) -> str:
     shown = next(iter((row["key_info"] or {}).values()), None)
     return shown if shown is not None and row["class_key_state"] == "set" else str(row["class_key_state"])
 
 
-def _key_in_words(row: Row) -> str:
+def _key_in_words(row: JsonRow) -> str:
     shown = _key(row)
     text = _STATE_TEXT[row["class_key_state"]]
     return f"{text}, {shown}" if shown != row["class_key_state"] else text
 
 
-def _known(row: Row) -> str:
+def _known(row: JsonRow) -> str:
     return NOTHING if row["known_key"] is None else "the port's" if row["known_key"] else "another"
 
 
@@ -107,5 +107,5 @@ CLASSKEY_SHOW: Final = Document(
         ERRORS,
         UNREACHED,
     ),
-    Rows("port and class", (*PORT, *CLASS_KEY_VALUES)),
+    CsvRows("port and class", (*PORT, *CLASS_KEY_VALUES)),
 )

@@ -8,10 +8,10 @@ from ibkeys.cli.documents.field import (
     FLAG,
     NUMBER,
     TEXT,
+    CsvRows,
     Document,
     Field,
-    Kind,
-    Rows,
+    JsonType,
     listed,
     maybe,
     object_of,
@@ -54,7 +54,7 @@ _LINK: Final = object_of(
 )
 
 
-def _came_and_went(what: str, kind: Kind) -> Kind:
+def _came_and_went(what: str, kind: JsonType) -> JsonType:
     return object_of(
         Field("added", listed(kind), f"The {what} that are only in the later one."),
         Field("removed", listed(kind), f"The {what} that are only in the earlier one."),
@@ -71,7 +71,7 @@ def _of_reach(field: Field) -> Field:
 
 def _side(name: str, which: str) -> Field:
     """Return a field with the ports at one side of pairs: a list, with --pairs one port."""
-    ports = Kind(("array", "object"), items=PORT_IDENTITY, fields=PORT)
+    ports = JsonType(("array", "object"), items=PORT_IDENTITY, fields=PORT)
     return Field(name, ports, f"The {which} ports of the pairs; with --pairs that of the pair.")
 
 
@@ -137,8 +137,8 @@ DIFF: Final = Document(
             )
         ),
     ),
-    Rows("change of a port; what moved comes first, as text", (*PORT, *_CHANGE)),
-    Rows(
+    CsvRows("change of a port; what moved comes first, as text", (*PORT, *_CHANGE)),
+    CsvRows(
         "pair, with --reach",
         (
             _WHAT_OF_REACH,
@@ -181,5 +181,5 @@ HISTORY: Final = Document(
             "What was not read in the newest snapshot. The exit status is then 3.",
         ),
     ),
-    Rows("change", (*PORT, *_SINCE, _EVENT_KIND, _INDEX, _PKEY, _FIELD, _BEFORE, _AFTER)),
+    CsvRows("change", (*PORT, *_SINCE, _EVENT_KIND, _INDEX, _PKEY, _FIELD, _BEFORE, _AFTER)),
 )

@@ -8,10 +8,10 @@ from ibkeys.cli.documents.field import (
     FLAG,
     NUMBER,
     TEXT,
+    CsvRows,
     Document,
     Field,
-    Kind,
-    Rows,
+    JsonType,
     listed,
     maybe,
     object_of,
@@ -27,7 +27,7 @@ _CHECK: Final = (
 )
 _SETTING: Final = object_of(
     Field("name", TEXT, "The option."),
-    Field("value", Kind(("string", "integer", "boolean", "array", "null"), items=TEXT), "Its value. Null: none."),
+    Field("value", JsonType(("string", "integer", "boolean", "array", "null"), items=TEXT), "Its value. Null: none."),
     Field(
         "source",
         one_of("command line", "environment", "site file", "ibdiag.conf", "default"),
@@ -54,7 +54,7 @@ DOCTOR: Final = Document(
             "What --report found. Null: without it.",
         ),
     ),
-    Rows(
+    CsvRows(
         "check and each finding; of a finding, ok is 1 (same) or 0 (differs), and advice is the assumption",
         _CHECK,
     ),
@@ -66,7 +66,7 @@ HARDWARE: Final = Document(
         Field("ibkeys", TEXT, "The version of ibkeys."),
         Field(
             "taken",
-            Kind(("string",), pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$"),
+            JsonType(("string",), pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$"),
             "The day of the report in UTC.",
         ),
         Field("simulated", FLAG, "Whether the subnet was simulated by ibkeys."),

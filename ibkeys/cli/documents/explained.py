@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.cli.documents.field import FLAG, OBJECT, TEXT, Document, Field, Rows, maybe
+from ibkeys.cli.documents.field import FLAG, OBJECT, TEXT, CsvRows, Document, Field, maybe
 from ibkeys.cli.documents.shared import MEMBERSHIP, P_KEY
 
 DECODE: Final = Document(
@@ -22,7 +22,7 @@ DECODE: Final = Document(
         ),
         Field("error", TEXT, "Why a line of standard input could not be decoded; all else is left out.", optional=True),
     ),
-    Rows(
+    CsvRows(
         "field",
         (
             Field("part", TEXT, "mad or fields."),
@@ -38,7 +38,7 @@ _CHECKED: Final = (
     Field("can_talk", FLAG, "Whether ports with these two can talk."),
     Field("reason", TEXT, "Why."),
 )
-PKEY_CHECK: Final = Document("pkey-check", 1, _CHECKED, Rows("pair", _CHECKED))
+PKEY_CHECK: Final = Document("pkey-check", 1, _CHECKED, CsvRows("pair", _CHECKED))
 
 _PKEY: Final = (
     Field("pkey", P_KEY, "The P_Key."),
@@ -53,7 +53,7 @@ _PKEY: Final = (
     Field("raw_packets", TEXT, "How it affects raw packets."),
     Field("reliable_datagram", TEXT, "How it affects RD (reliable datagram)."),
 )
-PKEY_EXPLAIN: Final = Document("pkey-explain", 1, _PKEY, Rows("P_Key", _PKEY))
+PKEY_EXPLAIN: Final = Document("pkey-explain", 1, _PKEY, CsvRows("P_Key", _PKEY))
 
 _QKEY: Final = (
     Field("q_key", TEXT, "The Q_Key, 0x and 8 digits."),
@@ -64,4 +64,4 @@ _QKEY: Final = (
     Field("set_by", TEXT, "Who sets it."),
     Field("difference", TEXT, "How it differs from a P_Key."),
 )
-QKEY_EXPLAIN: Final = Document("qkey-explain", 1, _QKEY, Rows("Q_Key", _QKEY))
+QKEY_EXPLAIN: Final = Document("qkey-explain", 1, _QKEY, CsvRows("Q_Key", _QKEY))

@@ -9,10 +9,10 @@ from ibkeys.cli.documents.field import (
     NOTHING,
     NUMBER,
     TEXT,
+    CsvRows,
     Document,
     Field,
-    Row,
-    Rows,
+    JsonRow,
     listed,
     maybe,
     object_of,
@@ -22,15 +22,15 @@ from ibkeys.cli.documents.shared import ERRORS, FAR_END, GUID, LID, NODE_DESC, N
 from ibkeys.mad.const import PORT_PHYSICAL_STATE_NAMES, PORT_STATE_NAMES
 
 
-def _state(row: Row) -> Any:
+def _state(row: JsonRow) -> Any:
     return PORT_STATE_NAMES.get(row["state"], row["state"])
 
 
-def _phys_state(row: Row) -> Any:
+def _phys_state(row: JsonRow) -> Any:
     return PORT_PHYSICAL_STATE_NAMES.get(row["phys_state"], row["phys_state"])
 
 
-def _of_peer(part: str) -> Callable[[Row], Any]:
+def _of_peer(part: str) -> Callable[[JsonRow], Any]:
     return lambda row: NOTHING if row["peer"] is None else row["peer"][part]
 
 
@@ -65,7 +65,7 @@ DISCOVER: Final = Document(
         ERRORS,
         UNREACHED,
     ),
-    Rows("port", (*PORT, _NUM_PORTS, STATE, _PHYS_STATE, *parts_of(_PEER))),
+    CsvRows("port", (*PORT, _NUM_PORTS, STATE, _PHYS_STATE, *parts_of(_PEER))),
 )
 LISTED_PORT: Final = (
     Field("node_desc", NODE_DESC, title="Node"),
@@ -89,7 +89,7 @@ DISCOVER_NAMES: Final = Document(
     "discover-names",
     1,
     (Field("ports", listed(object_of(*PORT, *_NAMED)), "The end ports."), ERRORS, UNREACHED),
-    Rows("port", (*PORT, _NAMED[0], *parts_of(_PEER))),
+    CsvRows("port", (*PORT, _NAMED[0], *parts_of(_PEER))),
     about="What `ibkeys discover --names -f json` writes",
     page="discover",
 )

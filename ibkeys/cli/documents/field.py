@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-Row = Mapping[str, Any]
+JsonRow = Mapping[str, Any]
 NOTHING: Final = "-"
 
 
-class Kind(NamedTuple):
+class JsonType(NamedTuple):
     """How JSON writes a value. What is not given is not restricted.
 
     ``types``: the names of JSON Schema. ``values``: all that there are. ``pattern``: the regular expression of a text.
@@ -21,10 +21,10 @@ class Kind(NamedTuple):
     types: tuple[str, ...] = ()
     values: tuple[Any, ...] = ()
     pattern: str = ""
-    items: Kind | None = None
+    items: JsonType | None = None
     fields: tuple[Field, ...] = ()
-    others: Kind | None = None
-    either: tuple[Kind, ...] = ()
+    others: JsonType | None = None
+    either: tuple[JsonType, ...] = ()
     shared: str = ""
     about: str = ""
     word: str = ""
@@ -40,13 +40,13 @@ class Field(NamedTuple):
     """
 
     name: str
-    kind: Kind
+    kind: JsonType
     about: str = ""
     title: str = ""
-    text: Callable[[Row], Any] | None = None
+    text: Callable[[JsonRow], Any] | None = None
     short: str = ""
-    brief: Callable[[Row], Any] | None = None
-    folded: Callable[[Row], Any] | None = None
+    brief: Callable[[JsonRow], Any] | None = None
+    folded: Callable[[JsonRow], Any] | None = None
     empty: str | None = None
     optional: bool = False
 
@@ -55,24 +55,24 @@ class Field(NamedTuple):
         """The title in a table of many ports."""
         return self.short or self.title
 
-    def in_words(self, row: Row) -> Any:
+    def in_words(self, row: JsonRow) -> Any:
         """Return the value for people, among those of one port."""
         return self._shown(row, self.text)
 
-    def cell(self, row: Row) -> Any:
+    def cell(self, row: JsonRow) -> Any:
         """Return the value for people, in a table."""
         return self._shown(row, self.brief or self.text)
 
-    def folded_cell(self, row: Row) -> Any:
+    def folded_cell(self, row: JsonRow) -> Any:
         """Return the value for people that all ports of a folded row have."""
         return self._shown(row, self.folded or self.brief or self.text)
 
-    def _shown(self, row: Row, text: Callable[[Row], Any] | None) -> Any:
+    def _shown(self, row: JsonRow, text: Callable[[JsonRow], Any] | None) -> Any:
         value = text(row) if text else row[self.name]
         return self.empty if value is None else value
 
 
-class Rows(NamedTuple):
+class CsvRows(NamedTuple):
     """The rows of CSV: what there is one for, and its columns."""
 
     each: str
@@ -84,7 +84,7 @@ class Rows(NamedTuple):
         return [field.name for field in self.fields]
 
 
-NO_ROWS: Final = Rows("", ())
+NO_ROWS: Final = CsvRows("", ())
 
 
 class Document(NamedTuple):
@@ -99,8 +99,8 @@ class Document(NamedTuple):
     name: str
     number: int
     fields: tuple[Field, ...]
-    rows: Rows = NO_ROWS
-    other_rows: Rows = NO_ROWS
+    rows: CsvRows = NO_ROWS
+    other_rows: CsvRows = NO_ROWS
     about: str = ""
     page: str = ""
     is_line: bool = False
@@ -111,50 +111,50 @@ class Document(NamedTuple):
         return f"ibkeys.{self.name}/{self.number}"
 
 
-TEXT: Final = Kind(("string",))
-NUMBER: Final = Kind(("integer",))
-DECIMAL: Final = Kind(("number",))
-FLAG: Final = Kind(("boolean",))
-NULL: Final = Kind(("null",))
-OBJECT: Final = Kind(("object",))
+TEXT: Final = JsonType(("string",))
+NUMBER: Final = JsonType(("integer",))
+DECIMAL: Final = JsonType(("number",))
+FLAG: Final = JsonType(("boolean",))
+NULL: Final = JsonType(("null",))
+OBJECT: Final = JsonType(("object",))
 """An object of which only its command knows the names."""
 
 
-def maybe(kind: Kind) -> Kind:
+def maybe(kind: JsonType) -> JsonType:
     """Return the kind of a value that is null too."""
     if kind.shared or kind.either:
-        return Kind(either=(kind, NULL))
+        return JsonType(either=(kind, NULL))
     if kind.values:
         return kind._replace(values=(*kind.values, None))
     return kind._replace(types=(*kind.types, "null"))
 
 
-def one_of(*values: Any) -> Kind:
+def one_of(*values: Any) -> JsonType:
     """Return the kind of a value that is one of *values*."""
-    return Kind(values=values)
+    return JsonType(values=values)
 
 
-def either(*kinds: Kind) -> Kind:
+def either(*kinds: JsonType) -> JsonType:
     """Return the kind of a value that is of one of *kinds*."""
-    return Kind(either=kinds)
+    return JsonType(either=kinds)
 
 
-def listed(items: Kind) -> Kind:
+def listed(items: JsonType) -> JsonType:
     """Return the kind of a list."""
-    return Kind(("array",), items=items)
+    return JsonType(("array",), items=items)
 
 
-def object_of(*fields: Field) -> Kind:
+def object_of(*fields: Field) -> JsonType:
     """Return the kind of an object with these *fields*."""
-    return Kind(("object",), fields=fields)
+    return JsonType(("object",), fields=fields)
 
 
-def by_name(values: Kind) -> Kind:
+def by_name(values: JsonType) -> JsonType:
     """Return the kind of an object whose names are not fixed, such as indexes; its values are of the kind *values*."""
-    return Kind(("object",), others=values)
+    return JsonType(("object",), others=values)
 
 
-def shared(name: str, about: str, kind: Kind, word: str = "") -> Kind:
+def shared(name: str, about: str, kind: JsonType, word: str = "") -> JsonType:
     """Return a kind that common.json has under *name*."""
     return kind._replace(shared=name, about=about, word=word)
 

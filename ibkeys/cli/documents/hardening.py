@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.cli.documents.audit import AUDIT
-from ibkeys.cli.documents.field import FLAG, TEXT, Document, Field, Rows, listed, maybe, object_of
+from ibkeys.cli.documents.field import FLAG, TEXT, CsvRows, Document, Field, listed, maybe, object_of
 from ibkeys.cli.documents.shared import APPLIED, DRY_RUN, INTERLOCKS, NOTES
 
 _AUDIT: Final = object_of(*AUDIT.fields)._replace(word="object")
@@ -58,6 +58,6 @@ HARDEN: Final = Document(
         ),
         Field("unmade", listed(TEXT), "What a step did not do."),
     ),
-    Rows("remaining rule", _LEFT),
-    Rows("change of part_enforce alone", (Field("change", TEXT),)),
+    CsvRows("remaining rule", _LEFT),
+    CsvRows("change of part_enforce alone", (Field("change", TEXT),)),
 )

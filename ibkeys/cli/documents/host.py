@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.cli.documents.field import FLAG, NUMBER, TEXT, Document, Field, Rows, listed, maybe, object_of
+from ibkeys.cli.documents.field import FLAG, NUMBER, TEXT, CsvRows, Document, Field, listed, maybe, object_of
 from ibkeys.cli.documents.shared import P_KEY, P_KEY_ENTRY, P_KEYS, PORT, PORT_NUMBER
 
 _DEVICE: Final = Field("device", TEXT, "The RDMA device, as mlx5_0.")
@@ -110,5 +110,5 @@ HOST_SHOW: Final = Document(
             "What could not be read.",
         ),
     ),
-    Rows("entry", (_DEVICE, *PORT, _LINK_LAYER, _STATE, _CAPACITY, *P_KEY_ENTRY.fields)),
+    CsvRows("entry", (_DEVICE, *PORT, _LINK_LAYER, _STATE, _CAPACITY, *P_KEY_ENTRY.fields)),
 )

@@ -10,10 +10,10 @@ from ibkeys.cli.documents.field import (
     NOTHING,
     NUMBER,
     TEXT,
+    CsvRows,
     Document,
     Field,
-    Row,
-    Rows,
+    JsonRow,
     listed,
     maybe,
     object_of,
@@ -22,7 +22,7 @@ from ibkeys.cli.documents.field import (
 from ibkeys.cli.documents.shared import CHANGE, PORT, TIME
 
 
-def _unless_empty(name: str) -> Callable[[Row], Any]:
+def _unless_empty(name: str) -> Callable[[JsonRow], Any]:
     return lambda row: row[name] or None
 
 
@@ -47,7 +47,7 @@ _OPEN_OR_NOTHING: Final = "Null: it is not open, or nothing does."
 _COMMAND: Final = "command"
 
 
-def _command(row: Row) -> str:
+def _command(row: JsonRow) -> str:
     command, undoes = row[_COMMAND], row["undoes"]
     return command if undoes is None else f"{command} of {undoes}"
 
@@ -135,6 +135,6 @@ JOURNAL: Final = Document(
         _with_id(Field("changes", listed(object_of(*_CHANGE)), "What each Set overwrote.")),
         _with_id(Field("files", listed(object_of(*FILE)), "The files that were replaced, or closed to other users.")),
     ),
-    Rows("operation", OPERATION),
-    Rows("value that was overwritten, with ID", _CHANGE),
+    CsvRows("operation", OPERATION),
+    CsvRows("value that was overwritten, with ID", _CHANGE),
 )

@@ -10,10 +10,10 @@ from ibkeys.cli.documents.field import (
     NOTHING,
     NUMBER,
     TEXT,
+    CsvRows,
     Document,
     Field,
-    Kind,
-    Rows,
+    JsonType,
     listed,
     maybe,
     object_of,
@@ -31,7 +31,7 @@ _RUN: Final = (
     Field("summary", RUN_SUMMARY),
     INTERLOCKS,
 )
-RESULTS: Final = Rows("port", (*PORT, *_RESULT))
+RESULTS: Final = CsvRows("port", (*PORT, *_RESULT))
 
 
 def _run(command: str) -> Document:
@@ -83,7 +83,7 @@ MKEY_RECOVER: Final = Document(
         Field("summary", _RECOVERED, "How it ended; with --dry-run there is all the rest instead.", optional=True),
     ),
     RESULTS,
-    Rows("dry run", _OUTLOOK),
+    CsvRows("dry run", _OUTLOOK),
 )
 MKEY_RECOVER_LINE: Final = Document(
     "mkey-recover",
@@ -149,7 +149,7 @@ _CONF: Final = object_of(
 )
 _PORTS: Final = Field(
     "ports",
-    Kind(("array", "integer"), items=object_of(*PORT, *ANSWER)),
+    JsonType(("array", "integer"), items=object_of(*PORT, *ANSWER)),
     "The ports with what they answered; with --dry-run how many would be asked.",
 )
 _REPAIR_OUTLOOK: Final = (
@@ -187,6 +187,6 @@ SM_REPAIR: Final = Document(
         ),
         *(each._replace(about=f"{each.about} {_DRY_ONLY}", optional=True) for each in (*_REPAIR_OUTLOOK, INTERLOCKS)),
     ),
-    Rows("port", (*PORT, *ANSWER)),
-    Rows("dry run", (_PORTS, *_REPAIR_OUTLOOK[1:])),
+    CsvRows("port", (*PORT, *ANSWER)),
+    CsvRows("dry run", (_PORTS, *_REPAIR_OUTLOOK[1:])),
 )

@@ -9,10 +9,10 @@ from ibkeys.cli.documents.field import (
     NOTHING,
     NUMBER,
     TEXT,
+    CsvRows,
     Document,
     Field,
-    Kind,
-    Rows,
+    JsonType,
     by_name,
     listed,
     maybe,
@@ -21,7 +21,7 @@ from ibkeys.cli.documents.field import (
 )
 from ibkeys.cli.documents.shared import ERRORS, GUID, PORT_IDENTITY, PORT_NUMBER, TIME
 
-_KEY: Final = Kind(("string",), pattern="^0x[0-9a-f]{16}$")
+_KEY: Final = JsonType(("string",), pattern="^0x[0-9a-f]{16}$")
 _WITHOUT_K: Final = "Null: without -K."
 _COUNTS: Final = by_name(NUMBER)
 _LINKS: Final = Field("links", NUMBER, "How many links are known.")
@@ -34,7 +34,7 @@ KEYSTORE_GENERATE: Final = Document(
     "keystore-generate",
     1,
     (Field("m_keys", listed(_KEY), "The keys."),),
-    Rows("key", (Field("m_key", _KEY, "The key."),)),
+    CsvRows("key", (Field("m_key", _KEY, "The key."),)),
     about="What `ibkeys keystore generate -f json` writes",
     page="keystore",
 )
@@ -94,7 +94,7 @@ KEYSTORE_LIST: Final = Document(
         ),
         Field("lids", NUMBER, "How many LIDs are known."),
     ),
-    Rows("M_Key of a port", STORED_KEY),
+    CsvRows("M_Key of a port", STORED_KEY),
     about="What `ibkeys keystore list -f json` writes",
     page="keystore",
 )
@@ -158,7 +158,7 @@ KEYSTORE_IMPORT: Final = Document(
         Field("subnet_key", maybe(FLAG), "Whether the m_key of opensm.conf was kept. Null: without --opensm-conf."),
         Field("warnings", listed(TEXT), "What was left out of the files, and why."),
     ),
-    Rows("port", IMPORTED_PORT),
+    CsvRows("port", IMPORTED_PORT),
     about="What `ibkeys keystore import -f json` writes",
     page="keystore",
 )
@@ -187,7 +187,7 @@ KEYSTORE_EXPORT: Final = Document(
         ),
         ERRORS,
     ),
-    Rows("export", _EXPORTED),
+    CsvRows("export", _EXPORTED),
     about="What `ibkeys keystore export -f json` writes",
     page="keystore",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Final
 
-from ibkeys.cli.documents.field import NUMBER, TEXT, Document, Field, Row, Rows, listed, maybe, object_of
+from ibkeys.cli.documents.field import NUMBER, TEXT, CsvRows, Document, Field, JsonRow, listed, maybe, object_of
 from ibkeys.cli.documents.shared import ERRORS, M_KEY_STATE, PORT, UNREACHED, changed_ports
 from ibkeys.cli.screen.colour import Painted
 from ibkeys.keys.mkey import PROTECTION_TEXT
@@ -19,18 +19,18 @@ _STATE_TEXT: Final = {
 _ROLES: Final = {"zero": "doubtful"}
 
 
-def _key(row: Row) -> Painted:
+def _key(row: JsonRow) -> Painted:
     state = str(row["m_key_state"])
     return Painted(row["m_key"] or state, _ROLES.get(state, ""))
 
 
-def _key_in_words(row: Row) -> Painted:
+def _key_in_words(row: JsonRow) -> Painted:
     state = row["m_key_state"]
     text = _STATE_TEXT[state]
     return Painted(f"{text}, {row['m_key']}" if row["m_key"] else text, _ROLES.get(state, ""))
 
 
-def _protection(row: Row) -> str | None:
+def _protection(row: JsonRow) -> str | None:
     bits = row["m_key_protect_bits"]
     if bits is None:
         return None
@@ -39,7 +39,7 @@ def _protection(row: Row) -> str | None:
     return f"{bits} ({PROTECTION_TEXT[bits]})"
 
 
-def _lease(row: Row) -> str | None:
+def _lease(row: JsonRow) -> str | None:
     seconds = row["m_key_lease_period"]
     if seconds is None:
         return None
@@ -91,6 +91,6 @@ MKEY_SHOW: Final = Document(
         ERRORS,
         UNREACHED,
     ),
-    Rows("port", (*PORT, *M_KEY_VALUES)),
+    CsvRows("port", (*PORT, *M_KEY_VALUES)),
 )
 MKEY_SET: Final = changed_ports("mkey-set", 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.cli.documents.field import FLAG, NUMBER, TEXT, Document, Field, Kind, listed, maybe, object_of
+from ibkeys.cli.documents.field import FLAG, NUMBER, TEXT, Document, Field, JsonType, listed, maybe, object_of
 from ibkeys.cli.documents.shared import ERRORS, GUID, PORT, TIME, UNREACHED
 
 _ON_HOST: Final = (
@@ -51,7 +51,7 @@ _OPTION: Final = object_of(
     Field("name", maybe(TEXT), "Its name in the options file."),
     Field(
         "value",
-        Kind(("boolean", "integer", "string", "null")),
+        JsonType(("boolean", "integer", "string", "null")),
         "Its value; of a key only zero, default or set. Null: none, or not known.",
     ),
     _SOURCE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.cli.documents.field import NUMBER, TEXT, Document, Field, Rows, listed, maybe, object_of
+from ibkeys.cli.documents.field import NUMBER, TEXT, CsvRows, Document, Field, listed, maybe, object_of
 from ibkeys.cli.documents.shared import ERRORS, P_KEY_ENTRY, P_KEYS, PORT, UNREACHED, changed_ports
 
 _CAPACITY: Final = Field("capacity", maybe(NUMBER), "How many entries the table can have. Null: not read.")
@@ -35,7 +35,7 @@ PKEY_SHOW: Final = Document(
         UNREACHED,
         Field("source", TEXT, "sysfs: the table is what the driver has, not read from the port.", optional=True),
     ),
-    Rows("entry; a port without entries has none", (*PORT, _CAPACITY, *P_KEY_ENTRY.fields)),
+    CsvRows("entry; a port without entries has none", (*PORT, _CAPACITY, *P_KEY_ENTRY.fields)),
 )
 PKEY_SET: Final = changed_ports("pkey-set", 1)
 PKEY_ADD: Final = changed_ports("pkey-add", 1)

@@ -8,9 +8,9 @@ from ibkeys.cli.documents.field import (
     FLAG,
     NUMBER,
     TEXT,
+    CsvRows,
     Document,
     Field,
-    Rows,
     by_name,
     listed,
     maybe,
@@ -140,7 +140,7 @@ PLAN: Final = Document(
             "Who gains and loses connectivity.",
         ),
     ),
-    Rows("entry and enforcement bit that changes", (*PORT, *CHANGE)),
+    CsvRows("entry and enforcement bit that changes", (*PORT, *CHANGE)),
     about="A plan: what `ibkeys plan --out FILE` and `-f json` write, and `ibkeys apply` reads",
 )
 
@@ -162,6 +162,6 @@ _MADE: Final = (
     INTERLOCKS,
     Field("errors", listed(ERROR), "The ports that failed; the port is null where it was none. Exit status 3."),
 )
-_PHASES: Final = Rows("phase", PHASE.fields)
+_PHASES: Final = CsvRows("phase", PHASE.fields)
 APPLY: Final = Document("apply", 1, _MADE, _PHASES)
 UNDO: Final = Document("undo", 1, (*_MADE, Field("undoes", NUMBER, "The operation that it undoes.")), _PHASES)

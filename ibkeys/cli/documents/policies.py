@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.cli.documents.field import FLAG, NUMBER, TEXT, Document, Field, Rows, listed, maybe, object_of
+from ibkeys.cli.documents.field import FLAG, NUMBER, TEXT, CsvRows, Document, Field, listed, maybe, object_of
 from ibkeys.cli.documents.shared import (
     AFTER,
     BEFORE,
@@ -67,7 +67,7 @@ POLICY_CHECK: Final = Document(
         ),
         Field("dialect", TEXT, "Whose OpenSM will read it: opensm or nvidia."),
     ),
-    Rows("problem", (_FILE, *_PROBLEM)),
+    CsvRows("problem", (_FILE, *_PROBLEM)),
 )
 
 # --- policy-diff ------------------------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ POLICY_DIFF: Final = Document(
         ERRORS,
         UNREACHED,
     ),
-    Rows("difference", (*PORT, *_CHANGED)),
+    CsvRows("difference", (*PORT, *_CHANGED)),
 )
 
 # --- policy-from ------------------------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ POLICY_FROM: Final = Document(
         ERRORS,
         UNREACHED,
     ),
-    Rows("port and what the policy does not say of it", (*PORT, _KIND, MESSAGE)),
+    CsvRows("port and what the policy does not say of it", (*PORT, _KIND, MESSAGE)),
 )
 
 # --- partition-add, partition-remove ----------------------------------------------------------------------------------
@@ -177,6 +177,6 @@ _EDITED: Final = (
     Field("unchanged", listed(PORT_IDENTITY), "The ports that are already as requested."),
     Field("diff", TEXT, "The change of the file, as a unified diff."),
 )
-_MEMBERS: Final = Rows("member that changes", CHANGED_MEMBER.fields)
+_MEMBERS: Final = CsvRows("member that changes", CHANGED_MEMBER.fields)
 PARTITION_ADD: Final = Document("partition-add", 1, _EDITED, _MEMBERS)
 PARTITION_REMOVE: Final = Document("partition-remove", 1, _EDITED, _MEMBERS)

@@ -10,10 +10,10 @@ from ibkeys.cli.documents.field import (
     FLAG,
     NOTHING,
     NUMBER,
+    CsvRows,
     Document,
     Field,
-    Row,
-    Rows,
+    JsonRow,
     listed,
     maybe,
     object_of,
@@ -22,12 +22,12 @@ from ibkeys.cli.documents.field import (
 from ibkeys.cli.documents.shared import ERRORS, FAR_END, PORT, UNREACHED
 
 
-def is_external(row: Row) -> bool:
+def is_external(row: JsonRow) -> bool:
     """Whether a port is an external one of a switch."""
     return bool(row["node_type"] == "switch" and row["port"] != 0)
 
 
-def has_enforcement(row: Row) -> bool:
+def has_enforcement(row: JsonRow) -> bool:
     """Whether a port enforces or could: an external port of a switch, or a router port that does."""
     return is_external(row) or row[INBOUND] is not None
 
@@ -35,21 +35,21 @@ def has_enforcement(row: Row) -> bool:
 # What a port or node cannot have is another thing than what could not be read, which is None.
 
 
-def _on(name: str) -> Callable[[Row], str | None]:
+def _on(name: str) -> Callable[[JsonRow], str | None]:
     words = {True: "on", False: "off", None: None}
     return lambda row: words[row[name]] if has_enforcement(row) else NOTHING
 
 
-def _of_switch(name: str) -> Callable[[Row], Any]:
+def _of_switch(name: str) -> Callable[[JsonRow], Any]:
     return lambda row: row[name] if row["node_type"] == "switch" else NOTHING
 
 
-def _peer(row: Row) -> str:
+def _peer(row: JsonRow) -> str:
     peer = row["peer"]
     return f"{peer['node_desc'] or peer['node_guid']} port {peer['port']}" if peer is not None else NOTHING
 
 
-def _kind_of_peer(row: Row) -> str:
+def _kind_of_peer(row: JsonRow) -> str:
     return row["peer"]["node_type"] if row["peer"] is not None else NOTHING
 
 
@@ -197,5 +197,5 @@ PORT_SHOW: Final = Document(
         ERRORS,
         UNREACHED,
     ),
-    Rows("port", (*PORT, *(column for each in _VALUES for column in parts_of(each) or (each,)))),
+    CsvRows("port", (*PORT, *(column for each in _VALUES for column in parts_of(each) or (each,)))),
 )

@@ -8,10 +8,10 @@ from ibkeys.cli.documents.field import (
     FLAG,
     NUMBER,
     TEXT,
+    CsvRows,
     Document,
     Field,
-    Kind,
-    Rows,
+    JsonType,
     listed,
     maybe,
     object_of,
@@ -54,7 +54,7 @@ _NOT_ACTIVE: Final = Field("not_active", listed(NOT_ACTIVE), "The ends of end po
 def _pairs(name: str, about: str) -> Field:
     """Return a field with pairs of ports: their number, or each with --pairs."""
     pair = object_of(_A, _B, Field("by", listed(object_of(*_KEYS)), "The P_Keys by which they do."))
-    return Field(name, Kind(("array", "integer"), items=pair), f"{about} Their number; with --pairs each of them.")
+    return Field(name, JsonType(("array", "integer"), items=pair), f"{about} Their number; with --pairs each of them.")
 
 
 def _named(side: Field) -> list[Field]:
@@ -102,8 +102,8 @@ MATRIX: Final = Document(
         ERRORS,
         UNREACHED,
     ),
-    Rows("member", (*PORT, PARTITION, _NAME, Field("membership", MEMBERSHIP))),
-    Rows(
+    CsvRows("member", (*PORT, PARTITION, _NAME, Field("membership", MEMBERSHIP))),
+    CsvRows(
         "P_Key of a pair, with --pairs",
         (*_named(_A), *_named(_B), *_KEYS, Field("way", one_of("both", "a_to_b", "unknown"), "The direction.")),
     ),
@@ -161,5 +161,5 @@ WHY: Final = Document(
             "What holds for packets of other kinds.",
         ),
     ),
-    Rows("pair of P_Keys that match", _MATCH),
+    CsvRows("pair of P_Keys that match", _MATCH),
 )

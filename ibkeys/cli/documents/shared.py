@@ -9,10 +9,10 @@ from ibkeys.cli.documents.field import (
     NUMBER,
     OBJECT,
     TEXT,
+    CsvRows,
     Document,
     Field,
-    Kind,
-    Rows,
+    JsonType,
     either,
     listed,
     maybe,
@@ -24,18 +24,18 @@ from ibkeys.cli.documents.field import (
 # --- values -----------------------------------------------------------------------------------------------------------
 
 GUID: Final = shared(
-    "guid", "A GUID. Null: not read.", Kind(("string", "null"), pattern="^0x[0-9a-f]{16}$"), "GUID or null"
+    "guid", "A GUID. Null: not read.", JsonType(("string", "null"), pattern="^0x[0-9a-f]{16}$"), "GUID or null"
 )
 P_KEY: Final = shared(
     "p_key",
     "A P_Key, a partition or another value of 16 bits.",
-    Kind(("string",), pattern="^0x[0-9a-f]{4}$"),
+    JsonType(("string",), pattern="^0x[0-9a-f]{4}$"),
     "0x and 4 digits",
 )
 TIME: Final = shared(
     "time",
     "A time in UTC.",
-    Kind(("string",), pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"),
+    JsonType(("string",), pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"),
     "UTC time",
 )
 NODE_DESC: Final = shared(
@@ -53,7 +53,7 @@ MEMBERSHIP: Final = shared(
 PARTITION: Final = Field("partition", P_KEY, "The partition, without its membership bit.")
 MESSAGE: Final = Field("message", TEXT, "The same in words.")
 OPERATION: Final = Field("operation", maybe(NUMBER), "The operation in the journal. Null: none was begun.")
-VALUE: Final = Kind(("boolean", "integer", "string", "null"))
+VALUE: Final = JsonType(("boolean", "integer", "string", "null"))
 """A value that a change has before or after: a number; true or false for enforcement; text for P_Keys and states."""
 
 # --- ports ------------------------------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ def changed_ports(name: str, number: int, *more: Field) -> Document:
         INTERLOCKS,
         *more,
     )
-    return Document(name, number, fields, Rows("value that changes", (*PORT, *CHANGE)))
+    return Document(name, number, fields, CsvRows("value that changes", (*PORT, *CHANGE)))
 
 
 RUN_SUMMARY: Final = shared(
@@ -217,7 +217,7 @@ MULTICAST_GROUP: Final = shared(
         Field("flow_label", TEXT, "The flow label, in hex."),
     ),
 )
-_PLACE: Final = Kind(("object", "string"), others=either(GUID, TEXT, NUMBER))
+_PLACE: Final = JsonType(("object", "string"), others=either(GUID, TEXT, NUMBER))
 MOVED: Final = shared(
     "moved",
     "A port or node that is at another place than before.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.cli.documents.field import NUMBER, TEXT, Document, Field, Rows, by_name, listed, maybe, object_of
+from ibkeys.cli.documents.field import NUMBER, TEXT, CsvRows, Document, Field, by_name, listed, maybe, object_of
 
 _ASSUMED: Final = (
     Field("what", TEXT, "What the files do not say."),
@@ -28,7 +28,7 @@ SIM_SERVE: Final = Document(
         Field("m_keys", maybe(NUMBER), "How many M_Keys were written (--export-keys). Null: without that option."),
         Field("assumed", listed(object_of(*_ASSUMED)), "What the files do not say."),
     ),
-    Rows("assumption", _ASSUMED),
+    CsvRows("assumption", _ASSUMED),
     about="What `ibkeys sim serve -f json` writes when it is ready",
     page="sim",
 )

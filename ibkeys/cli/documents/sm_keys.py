@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.cli.documents.field import DECIMAL, FLAG, TEXT, Document, Field, Rows, listed, maybe, object_of, one_of
+from ibkeys.cli.documents.field import DECIMAL, FLAG, TEXT, CsvRows, Document, Field, listed, maybe, object_of, one_of
 from ibkeys.cli.documents.shared import APPLIED, DRY_RUN, GUID, INTERLOCKS, NOTES
 
 _HOST: Final = Field("host", maybe(TEXT), "The host of the file. Null: this one.")
@@ -60,5 +60,5 @@ SMKEY_ROTATE: Final = Document(
         NOTES,
         INTERLOCKS,
     ),
-    Rows("options file", (_HOST, _PATH, *_STATES)),
+    CsvRows("options file", (_HOST, _PATH, *_STATES)),
 )

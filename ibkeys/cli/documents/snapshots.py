@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.cli.documents.field import FLAG, NUMBER, TEXT, Document, Field, Rows, listed, maybe, object_of
+from ibkeys.cli.documents.field import FLAG, NUMBER, TEXT, CsvRows, Document, Field, listed, maybe, object_of
 from ibkeys.cli.documents.shared import ERRORS, TIME, UNREACHED
 
 _FILE: Final = Field("file", TEXT, "The snapshot.")
@@ -38,7 +38,7 @@ SNAPSHOT: Final = Document(
         ERRORS,
         UNREACHED,
     ),
-    Rows("snapshot", _TAKEN),
+    CsvRows("snapshot", _TAKEN),
 )
 
 _IMPORTED: Final = (
@@ -76,5 +76,5 @@ IMPORT: Final = Document(
         ),
         Field("notes", listed(TEXT), "What the user should know of the snapshot."),
     ),
-    Rows("snapshot", _IMPORTED),
+    CsvRows("snapshot", _IMPORTED),
 )

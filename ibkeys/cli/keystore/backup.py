@@ -17,7 +17,7 @@ from ibkeys.errors import UsageError
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
-    from ibkeys.store.backup import Done
+    from ibkeys.store.backup import BackupResult
     from ibkeys.store.paths import StorePaths
 
 _file: Final = click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
@@ -73,10 +73,10 @@ def _covers(override: tuple[str, ...]) -> bool:
     return Consent(overrides=frozenset(override)).covers(INTERLOCK)
 
 
-def _words(done: Done) -> str:
+def _words(done: BackupResult) -> str:
     return f"{counted(done.keys, 'key')} and {counted(done.operations, 'operation')}"
 
 
-def _say_kept(done: Done) -> None:
+def _say_kept(done: BackupResult) -> None:
     for path in done.kept:
         exits.note(f"what was there before is in {path}")

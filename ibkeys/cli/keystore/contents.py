@@ -18,8 +18,8 @@ from ibkeys.mad.classes.gmp import KEY_CLASSES
 from ibkeys.printable import counted, named
 
 if TYPE_CHECKING:
-    from ibkeys.store.keys.keystore import KeyRow, KeyStore
-    from ibkeys.store.keys.sm_keys import SmKeyRow
+    from ibkeys.store.keystore.keystore import KeyRow, KeyStore
+    from ibkeys.store.keystore.sm_keys import SmKeyRow
 
 
 @command("list")
@@ -39,8 +39,8 @@ def list_keys(where: Where, settle: bool, yes: bool, format: str) -> int:
         from ibkeys.cli.keystore.settle import settle as settle_places
 
         return settle_places(where, yes, format)
-    from ibkeys.store.keys.class_keys import ClassKeyStore
-    from ibkeys.store.keys.sm_keys import SmKeys
+    from ibkeys.store.keystore.class_keys import ClassKeyStore
+    from ibkeys.store.keystore.sm_keys import SmKeys
 
     with open_keystore(where, "keystore list") as keys:
         shown = _shown_keys(keys, where) if where.show_keys else None
@@ -70,7 +70,7 @@ def list_keys(where: Where, settle: bool, yes: bool, format: str) -> int:
 
 def _shown_keys(keys: KeyStore, where: Where) -> tuple[dict[int, str], list[str], dict[int, str]] | None:
     """Return the keys of ports, of the subnet and of SMs; None where the store is encrypted and nobody can be asked."""
-    from ibkeys.store.keys.sm_keys import SmKeys
+    from ibkeys.store.keystore.sm_keys import SmKeys
 
     try:
         by_ref = {row.ref: row.m_key.hex() for row in keys.rows()}

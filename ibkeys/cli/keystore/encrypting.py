@@ -10,7 +10,7 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import keystore_path, open_keystore
-from ibkeys.cli.options import Store
+from ibkeys.cli.options import StoreOptions
 from ibkeys.cli.secrets import check_passphrase_option, read_passphrase
 from ibkeys.errors import UsageError
 from ibkeys.printable import counted
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--new-passphrase", metavar="@FILE|-", help="The new passphrase: '-' asks for it, @FILE reads it.")
 @options.flag("--decrypt", help="Store the keys in clear again.")
 @options.store
-def encrypt(store: Store, new_passphrase: str | None, decrypt: bool) -> int:
+def encrypt(store: StoreOptions, new_passphrase: str | None, decrypt: bool) -> int:
     """Encrypt the key store with a passphrase, or change it.
 
     Every key is encrypted, also keys that are added later. If the passphrase is lost, the keys are lost: keep the
@@ -46,7 +46,7 @@ def encrypt(store: Store, new_passphrase: str | None, decrypt: bool) -> int:
             keys.decrypt()
             write(f"{keys.path}: {counted(count, 'key')}, in clear")
         else:
-            from ibkeys.store.keys.sealing import Passphrase
+            from ibkeys.store.keystore.sealing import Passphrase
 
             phrase = read_passphrase(new_passphrase or "-", "--new-passphrase", confirm=True)
             keys.encrypt(Passphrase(lambda: phrase))

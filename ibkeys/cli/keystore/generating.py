@@ -9,12 +9,14 @@ from ibkeys.cli.documents.keystore import KEYSTORE_GENERATE
 from ibkeys.cli.exits import write_exact
 from ibkeys.cli.help.command import command
 from ibkeys.cli.render import write_document
-from ibkeys.cli.types import Number
+from ibkeys.cli.types import NumberType
 from ibkeys.keys.mkey import MKey
 
 
 @command("generate")
-@click.option("-n", "--number", type=Number(1, 1_000_000), default=1, metavar="N", help="Number of keys.  [default: 1]")
+@click.option(
+    "-n", "--number", type=NumberType(1, 1_000_000), default=1, metavar="N", help="Number of keys.  [default: 1]"
+)
 @options.format
 @options.common
 def generate(number: int, format: str) -> int:

@@ -14,7 +14,7 @@ from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.mkeys import key_options
 from ibkeys.cli.opening import is_simulated, open_fabric, open_keystore
-from ibkeys.cli.options import Store, Where
+from ibkeys.cli.options import StoreOptions, Where
 from ibkeys.cli.render import write_document
 from ibkeys.cli.showing import errors_of, finish, sweep
 from ibkeys.errors import UsageError
@@ -22,9 +22,9 @@ from ibkeys.mad.classes.gmp import KEY_CLASSES
 from ibkeys.printable import counted, first_lines
 
 if TYPE_CHECKING:
-    from ibkeys.host.key_files import Exported, Imported
-    from ibkeys.host.opensm_export import CheckedConf
-    from ibkeys.store.keys.keystore import KeyStore
+    from ibkeys.managers.key_files import Exported, Imported
+    from ibkeys.managers.opensm.export import CheckedConf
+    from ibkeys.store.keystore.keystore import KeyStore
     from ibkeys.topology.model import Topology
 
 _LISTED: Final = 10
@@ -42,7 +42,7 @@ _RESULT_TEXT: Final = {
 @options.opensm_conf("Import the m_key of an opensm.conf.")
 @options.format
 @options.store
-def import_files(store: Store, directory: Path | None, opensm_conf: Path | None, format: str) -> int:
+def import_files(store: StoreOptions, directory: Path | None, opensm_conf: Path | None, format: str) -> int:
     """Import OpenSM's key files from DIR into the key store.
 
     The files are guid2mkey, neighbors and guid2lid; guid2vskey, guid2cckey and guid2_m2n_key of NVIDIA's OpenSM are
@@ -50,7 +50,7 @@ def import_files(store: Store, directory: Path | None, opensm_conf: Path | None,
     store, the newer one is tried first. The m_key of an opensm.conf is used for every port without a key of its own, as
     OpenSM does.
     """
-    from ibkeys.host.key_files import Imported, import_key_files, import_opensm_config
+    from ibkeys.managers.key_files import Imported, import_key_files, import_opensm_config
 
     if directory is None and opensm_conf is None:
         raise UsageError("nothing to import: give DIR, --opensm-conf FILE, or both")
@@ -123,7 +123,7 @@ def export_files(where: Where, directory: Path, guid2lid: bool, conf: Conf, form
     completely or not at all, with mode 0600. Refused if a running OpenSM has its files in DIR, or if a guid2mkey there
     has keys that are not in the store. Only --guid2lid talks to the fabric.
     """
-    from ibkeys.store.keys.keystore import KeyStore
+    from ibkeys.store.keystore.keystore import KeyStore
 
     _check_conf_options(conf)
     if guid2lid:
@@ -166,9 +166,9 @@ def _export(
     keys: KeyStore, directory: Path, found: Topology | None, conf: Conf, where: Where
 ) -> tuple[Exported, CheckedConf | None]:
     """Write the key files, and check or write the opensm.conf; nothing is written where one of them is refused."""
-    from ibkeys.host.key_files import export_key_files
-    from ibkeys.host.opensm_export import check_conf, check_found, lines_to_write, write_conf
-    from ibkeys.host.opensm_process import opensm_processes
+    from ibkeys.managers.key_files import export_key_files
+    from ibkeys.managers.opensm.export import check_conf, check_found, lines_to_write, write_conf
+    from ibkeys.managers.opensm.process import opensm_processes
 
     said = conf.protect, conf.lease
     named = conf.opensm_conf or conf.write_opensm_conf

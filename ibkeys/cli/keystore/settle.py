@@ -16,7 +16,7 @@ from ibkeys.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ibkeys.mkeys.places import Places
+    from ibkeys.mkeys.places import KeySurvey
 
 
 def settle(where: Where, yes: bool, format: str) -> int:
@@ -64,7 +64,7 @@ def settle(where: Where, yes: bool, format: str) -> int:
     return exits.NOT_COMPLETED if places.unidentified or places.claimed else exits.DONE
 
 
-def _document(places: Places) -> dict[str, Any]:
+def _document(places: KeySurvey) -> dict[str, Any]:
     return {
         "moved": [
             {

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ibkeys.cli import exits
-from ibkeys.cli.documents.field import Row
+from ibkeys.cli.documents.field import JsonRow
 from ibkeys.cli.render import heading_of
 from ibkeys.port_text import PortText, common_of
 from ibkeys.printable import counted
@@ -24,7 +24,7 @@ are more, so many ports are named, and the others counted."""
 
 
 def say_by_cause(
-    troubles: Sequence[tuple[Row | None, str]],
+    troubles: Sequence[tuple[JsonRow | None, str]],
     kind: str,
     format: str,
     names: FoldedNames | None = None,
@@ -47,20 +47,20 @@ def say_by_cause(
 
 
 def lines_by_cause(
-    troubles: Sequence[tuple[Row | None, str]], each: bool, names: FoldedNames | None = None
+    troubles: Sequence[tuple[JsonRow | None, str]], each: bool, names: FoldedNames | None = None
 ) -> list[tuple[str, str]]:
     """Return a line for each cause, in the order in which they were met, or for *each* port, with the details to
     be shown below it."""
     if names is None:
         names = FoldedNames(row for row, _ in troubles if row is not None)
-    groups: dict[Any, list[tuple[Row | None, str]]] = {}
+    groups: dict[Any, list[tuple[JsonRow | None, str]]] = {}
     for at, (row, text) in enumerate(troubles):
         key = at if each or row is None else common_of(text)
         groups.setdefault(key, []).append((row, text))
     return [_line(group, names) for group in groups.values()]
 
 
-def _line(group: Sequence[tuple[Row | None, str]], names: FoldedNames) -> tuple[str, str]:
+def _line(group: Sequence[tuple[JsonRow | None, str]], names: FoldedNames) -> tuple[str, str]:
     row, text = group[0]
     details = text.details if isinstance(text, PortText) else ""
     if row is None:
@@ -73,7 +73,7 @@ def _line(group: Sequence[tuple[Row | None, str]], names: FoldedNames) -> tuple[
     return f"{counted(len(ports), 'port')}: {common_of(text)}: {_ports(list(ports.values()), names)}", details
 
 
-def _ports(rows: Sequence[Row], names: FoldedNames) -> str:
+def _ports(rows: Sequence[JsonRow], names: FoldedNames) -> str:
     """Return what the ports are called; of names that fold badly only the first, with the count of the other ports."""
     words = names.words(rows)
     told = ", ".join(words)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from ibkeys.cli.documents.field import Row
+from ibkeys.cli.documents.field import JsonRow
 from ibkeys.cli.exits import write_each
 from ibkeys.cli.options import Folding
 from ibkeys.cli.render import table_lines
@@ -44,21 +44,21 @@ def width_of_output() -> int:
     return width_of(sys.stdout) or NARROW
 
 
-def fold_rows(rows: Sequence[Row], said: Callable[[Row], Hashable]) -> list[list[Row]]:
+def fold_rows(rows: Sequence[JsonRow], said: Callable[[JsonRow], Hashable]) -> list[list[JsonRow]]:
     """Return *rows*, which carry a port's identity, in groups of which *said* is the same; hosts come before switch
     ports, names in natural order."""
     return list(grouped(sorted(rows, key=in_order), said).values())
 
 
 def write_folded(
-    names: FoldedNames, rows: Sequence[Row], titles: Sequence[str], cells: Callable[[Row], Sequence[Any]]
+    names: FoldedNames, rows: Sequence[JsonRow], titles: Sequence[str], cells: Callable[[JsonRow], Sequence[Any]]
 ) -> None:
     """Write `folded_lines`."""
     write_each(folded_lines(names, rows, titles, cells))
 
 
 def folded_lines(
-    names: FoldedNames, rows: Sequence[Row], titles: Sequence[str], cells: Callable[[Row], Sequence[Any]]
+    names: FoldedNames, rows: Sequence[JsonRow], titles: Sequence[str], cells: Callable[[JsonRow], Sequence[Any]]
 ) -> Iterator[str]:
     """Yield *rows* as a table with one row for all ports that have the same *cells*; below it stands who they are."""
     groups = fold_rows(rows, lambda row: tuple(map(_frozen, cells(row))))
@@ -69,7 +69,7 @@ def folded_lines(
     )
 
 
-def indented(names: FoldedNames, rows: Iterable[Row], indent: str = _INDENT) -> list[str]:
+def indented(names: FoldedNames, rows: Iterable[JsonRow], indent: str = _INDENT) -> list[str]:
     """Return the words of *rows* as lines below something: each on one of its own, or more where it is long."""
     width = width_of_output() - len(indent)
     return [

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from ibkeys.host.kernel.functions import MappedFunction
     from ibkeys.host.kernel.interfaces import Interface
     from ibkeys.host.kernel.ports import KernelPort
-    from ibkeys.host.kernel.programs import Choice, Setting
+    from ibkeys.host.kernel.programs import JobScriptLine, TableChoice
     from ibkeys.host.kernel.view import HostView
 
 
 def document_of(
-    view: HostView, ports: Iterable[KernelPort], settings: Iterable[Setting], partition: int | None
+    view: HostView, ports: Iterable[KernelPort], settings: Iterable[JobScriptLine], partition: int | None
 ) -> dict[str, Any]:
     """Return the document without its schema."""
     return {
@@ -89,7 +89,7 @@ def _interface(interface: Interface) -> dict[str, Any]:
     }
 
 
-def _setting(setting: Setting) -> dict[str, Any]:
+def _setting(setting: JobScriptLine) -> dict[str, Any]:
     return {
         "program": setting.program.name,
         "variable": setting.program.variable,
@@ -100,7 +100,7 @@ def _setting(setting: Setting) -> dict[str, Any]:
     }
 
 
-def _choice(choice: Choice) -> dict[str, Any]:
+def _choice(choice: TableChoice) -> dict[str, Any]:
     return {
         "index": choice.index,
         "pkey": None if choice.p_key is None else str(choice.p_key),

@@ -14,7 +14,7 @@ from ibkeys.cli.local.job_script import write_lines
 from ibkeys.cli.local.text import write_text
 from ibkeys.cli.options import Folding
 from ibkeys.cli.render import write_document
-from ibkeys.cli.types import Number, parse_p_key
+from ibkeys.cli.types import NumberType, parse_p_key
 from ibkeys.errors import NoDevice
 from ibkeys.printable import first_lines
 
@@ -38,7 +38,7 @@ LISTED: Final = 10
     ["table", "json", "csv", "env"], "Format of the output; env: lines for a job script.  [default: table]"
 )
 @options.option("-C", "--Ca", "ca", metavar="NAME", help="Only this channel adapter.  [default: all]")
-@options.option("-P", "--Port", "port", type=Number(1, 254), metavar="N", help="Only ports with this number.")
+@options.option("-P", "--Port", "port", type=NumberType(1, 254), metavar="N", help="Only ports with this number.")
 @options.common
 def host_show(
     ca: str | None, port: int | None, partition: str | None, sysfs: str | None, folding: Folding, format: str
@@ -75,7 +75,7 @@ def host_show(
 
 def _no_port(view: HostView, ca: str | None, port: int | None) -> NoDevice:
     """Return the error where there is nothing to show."""
-    from ibkeys.near import did_you_mean
+    from ibkeys.similar_names import did_you_mean
 
     if not view.ports:
         return NoDevice(

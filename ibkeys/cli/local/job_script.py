@@ -9,10 +9,10 @@ from ibkeys.cli.exits import clean, write_exact
 
 if TYPE_CHECKING:
     from ibkeys.host.kernel.ports import KernelPort
-    from ibkeys.host.kernel.programs import Setting
+    from ibkeys.host.kernel.programs import JobScriptLine
 
 
-def write_lines(settings: Sequence[Setting], ports: Sequence[KernelPort], partition: int | None) -> None:
+def write_lines(settings: Sequence[JobScriptLine], ports: Sequence[KernelPort], partition: int | None) -> None:
     """Write the lines. Nothing but numbers stands behind an export: device names are whatever the host calls them."""
     job = "what programs take by default" if partition is None else f"partition 0x{partition:04x}"
     write_exact(_comment(f"{job}, on {', '.join(map(str, ports)) or 'no active InfiniBand port'}"))
@@ -30,7 +30,7 @@ def write_lines(settings: Sequence[Setting], ports: Sequence[KernelPort], partit
         write_exact(f"export {variable}={setting.value}")
 
 
-def _taken(setting: Setting) -> str:
+def _taken(setting: JobScriptLine) -> str:
     found = dict.fromkeys(f"{choice.p_key} at index {choice.index}" for _, choice in setting.choices)
     older = f"; {setting.older}" if setting.older is not None else ""
     return f"the {setting.program.takes}, for {' and '.join(found)}{older}"

@@ -15,8 +15,8 @@ from ibkeys.printable import counted
 if TYPE_CHECKING:
     from ibkeys.host.kernel.interfaces import Interface
     from ibkeys.host.kernel.ports import KernelPort
-    from ibkeys.host.kernel.programs import Setting
-    from ibkeys.host.kernel.selinux import Policy
+    from ibkeys.host.kernel.programs import JobScriptLine
+    from ibkeys.host.kernel.selinux import SelinuxPolicy
     from ibkeys.host.kernel.view import HostView
 
 _INDENT: Final = "  "
@@ -24,7 +24,7 @@ _TAME: Final = re.compile("[A-Za-z0-9._-]+")
 
 
 def write_text(
-    view: HostView, ports: Sequence[KernelPort], settings: Sequence[Setting], partition: int | None, folded: bool
+    view: HostView, ports: Sequence[KernelPort], settings: Sequence[JobScriptLine], partition: int | None, folded: bool
 ) -> None:
     """Write each port with its table, or *folded* ports that say the same together; then interfaces and settings."""
     for group in grouped(ports, _said).values() if folded else [[port] for port in ports]:
@@ -162,7 +162,7 @@ def _state(interface: Interface) -> str:
     return "running" if interface.is_running else "up"
 
 
-def _write_settings(settings: Sequence[Setting], partition: int | None) -> None:
+def _write_settings(settings: Sequence[JobScriptLine], partition: int | None) -> None:
     if not any(setting.choices for setting in settings):
         write("no InfiniBand port is active, so there is nothing for a job to set")
         return
@@ -176,7 +176,7 @@ def _write_settings(settings: Sequence[Setting], partition: int | None) -> None:
         write(clean(f"{_INDENT}{setting.program.name}: {what}"), hang=len(_INDENT) * 2)
 
 
-def _selinux(policy: Policy) -> Iterator[str]:
+def _selinux(policy: SelinuxPolicy) -> Iterator[str]:
     if policy.decides:
         yield (
             "SELinux enforces a policy that can refuse P_Keys or SMPs: an error EACCES may come from it; root sees the "

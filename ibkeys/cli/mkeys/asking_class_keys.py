@@ -11,7 +11,7 @@ from ibkeys.mad.classes.gmp import KEY_CLASSES
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
-    from ibkeys.classkeys.asking import Question
+    from ibkeys.classkeys.asking import PortQuestion
     from ibkeys.classkeys.reading import ClassKeyReading
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.scripting import Fabric
@@ -46,7 +46,7 @@ def ask_all_ports(fabric: Fabric, taken: Snapshot, ask_unkeyed: bool, pkey_index
         )
 
 
-def say_cost(questions: Iterable[Question]) -> None:
+def say_cost(questions: Iterable[PortQuestion]) -> None:
     """Say what asking without keys may cost, before it is done."""
     ports = {question.port for question in questions if question.may_cost}
     if ports:

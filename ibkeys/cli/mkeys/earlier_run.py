@@ -15,7 +15,7 @@ from ibkeys.cli.mkeys.run_request import RunRequest
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
-    from ibkeys.change.writer import Writer
+    from ibkeys.change.writer import ChangeWriter
 
 
 def finish_run(
@@ -83,7 +83,7 @@ def end_record(request: RunRequest) -> int:
         )
 
 
-def _why_it_may_end(request: RunRequest, writer: Writer) -> str | None:
+def _why_it_may_end(request: RunRequest, writer: ChangeWriter) -> str | None:
     """Plan both the rollback and the rest, and return why one is refused."""
     from ibkeys.change.interlocks.overtaken import why_overtaken
     from ibkeys.mkeys.opensm import planned
@@ -98,7 +98,7 @@ def _why_it_may_end(request: RunRequest, writer: Writer) -> str | None:
     return why_overtaken(lambda: plan_return(writer, leaves_open=True), lambda: plan_rest(writer, hosts=()))
 
 
-def _close(request: RunRequest, writer: Writer) -> str:
+def _close(request: RunRequest, writer: ChangeWriter) -> str:
     """End the record, remove the locks that the run left on the hosts of OpenSMs, and return its name."""
     from ibkeys.mkeys.opensm.earlier import hosts_of_last_run
     from ibkeys.mkeys.rollout.closing import close_overtaken

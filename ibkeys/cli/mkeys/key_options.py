@@ -8,7 +8,7 @@ import click
 
 from ibkeys.cli.options.declaring import F
 from ibkeys.cli.secrets import read_key
-from ibkeys.cli.types import Number
+from ibkeys.cli.types import NumberType
 from ibkeys.keys.mkey import MKey
 
 
@@ -24,9 +24,9 @@ def read_new_m_key(text: str | None) -> MKey | None:
 
 def protect(help: str) -> Callable[[F], F]:
     """Return the option ``--protect``."""
-    return click.option("--protect", type=Number(0, 3), metavar="0..3", help=help)
+    return click.option("--protect", type=NumberType(0, 3), metavar="0..3", help=help)
 
 
 def lease(help: str) -> Callable[[F], F]:
     """Return the option ``--lease``."""
-    return click.option("--lease", type=Number(0, 65535), metavar="SECONDS", help=help)
+    return click.option("--lease", type=NumberType(0, 65535), metavar="SECONDS", help=help)

@@ -11,7 +11,7 @@ from ibkeys.cli.changing import change_port
 from ibkeys.cli.documents.m_key import M_KEY_VALUES, MKEY_SET, MKEY_SHOW
 from ibkeys.cli.help.command import command
 from ibkeys.cli.mkeys import key_options
-from ibkeys.cli.options import AskedChange, Kind, ShownPorts
+from ibkeys.cli.options import AddressKinds, AskedChange, ShownPorts
 from ibkeys.cli.showing import read_sheet, show, values_of
 from ibkeys.errors import UsageError
 
@@ -64,7 +64,7 @@ def _values(port: Port, show_keys: bool) -> dict[str, Any]:
 @options.change
 def mkey_set(
     asked: AskedChange,
-    kind: Kind,
+    kind: AddressKinds,
     words: tuple[str, ...],
     new_m_key: str | None,
     protect: int | None,

@@ -17,12 +17,12 @@ from ibkeys.cli.mkeys.rollout_output import ResultRows
 from ibkeys.cli.opening import load, open_fabric
 from ibkeys.cli.options import AskedChange, Where
 from ibkeys.cli.render import UNREADABLE, heading_of, write_document
-from ibkeys.cli.screen.progress import Progress
+from ibkeys.cli.screen.progress import ProgressLine
 from ibkeys.cli.secrets import read_m_keys
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
-    from ibkeys.fabric.live import Fabric
+    from ibkeys.fabric.live import LiveFabric
     from ibkeys.mkeys.recovery.outlook import Outlook
     from ibkeys.mkeys.recovery.recover import Recovery
     from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
@@ -95,7 +95,7 @@ def mkey_recover(asked: _Asked) -> int:
         return _run(where, recovery, format)
 
 
-def _topology(fabric: Fabric, snapshot: str | None) -> tuple[dict[LinkEnd, LinkEnd], dict[int, str]]:
+def _topology(fabric: LiveFabric, snapshot: str | None) -> tuple[dict[LinkEnd, LinkEnd], dict[int, str]]:
     """Return the links of key ring and snapshot, and names by GUID."""
     from ibkeys.mkeys.recovery.routes import links_of
 
@@ -174,7 +174,7 @@ def _run(where: Where, recovery: Recovery, format: str) -> int:
             write(f"{result.result}: {_heading(result)}: {result.reason}")
         exits.flush()
 
-    with Progress(not where.debug) as progress:
+    with ProgressLine(not where.debug) as progress:
 
         def on_status(status: Status) -> None:
             left = status.next_opening

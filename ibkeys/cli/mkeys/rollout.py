@@ -15,7 +15,7 @@ from ibkeys.cli.mkeys.run_request import RunRequest
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
-    from ibkeys.mkeys.rollout.new_keys import Command
+    from ibkeys.mkeys.rollout.new_keys import KeyCommand
 
 
 @command("mkey-deploy")
@@ -69,11 +69,11 @@ def mkey_remove(asked: AskedRun, leave_open: bool) -> int:
     )
 
 
-def _give_keys(command: Command, asked: AskedRun, keys: KeyOptions) -> int:
+def _give_keys(command: KeyCommand, asked: AskedRun, keys: KeyOptions) -> int:
     request = _request(command, asked, keys.check)
     key = read_new_m_key(keys.new_m_key)
     if keys.opensm_conf is not None:
-        from ibkeys.host.opensm_conf import read_conf
+        from ibkeys.managers.opensm.m_key_lines import read_conf
 
         read_conf(keys.opensm_conf)  # an unreadable file ends the command before the fabric is opened
 

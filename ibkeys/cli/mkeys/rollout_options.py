@@ -16,9 +16,9 @@ from ibkeys.cli.given import refuse_given
 from ibkeys.cli.mkeys import key_options
 from ibkeys.cli.opening import is_simulated
 from ibkeys.cli.options.declaring import F
-from ibkeys.cli.options.managers import SM_WAIT
+from ibkeys.cli.options.through_managers import SM_WAIT
 from ibkeys.cli.sm.asked import AskedOfHosts
-from ibkeys.cli.types import Number
+from ibkeys.cli.types import NumberType
 from ibkeys.errors import UsageError
 
 opensm_conf: Final = options.opensm_conf("The opensm.conf of an SM of this subnet. It must already have the new key.")
@@ -76,7 +76,7 @@ class OpensmOptions:
     sm_wait: int = options.taken(options.wait_for_sm, SM_WAIT)
     standby_wait: int = options.field(
         "--standby-wait",
-        type=Number(1, 86_400),
+        type=NumberType(1, 86_400),
         default=600,
         metavar="S",
         help="With --via opensm: seconds that you have to start a standby that systemd does not start.  [default: 600]",

@@ -16,7 +16,7 @@ from ibkeys.cli.listing.folding import indented
 from ibkeys.cli.mkeys.rollout_output import ResultRows
 from ibkeys.cli.options import Where
 from ibkeys.cli.render import heading_of
-from ibkeys.cli.screen.progress import Progress
+from ibkeys.cli.screen.progress import ProgressLine
 from ibkeys.cli.showing import LISTED_TROUBLES, say_notes
 from ibkeys.grouping import grouped
 from ibkeys.printable import counted
@@ -138,7 +138,7 @@ class ShownRun(ShownChange):
 
         run, done = self.run, 0
         total = len(run.jobs) + len(run.already_set) + len(run.skipped)
-        with Progress(not self.where.debug) as progress:
+        with ProgressLine(not self.where.debug) as progress:
 
             def report(result: PortResult) -> None:
                 nonlocal done

@@ -20,17 +20,17 @@ from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.errors import Refused
 
 if TYPE_CHECKING:
-    from ibkeys.change.method import Choice
-    from ibkeys.change.writer import Writer
+    from ibkeys.change.method import MethodChoice
+    from ibkeys.change.writer import ChangeWriter
     from ibkeys.discovery.wanted import OnFound
+    from ibkeys.managers.hosts import SmHost
     from ibkeys.mkeys.confirming import Awaiting
     from ibkeys.mkeys.opensm.through import ViaOpensm
     from ibkeys.mkeys.rollout.beginning import PlannedRun
-    from ibkeys.sm.hosts import SmHost
 
-    PlanDirect = Callable[[Writer, OnFound | None], PlannedRun]
+    PlanDirect = Callable[[ChangeWriter, OnFound | None], PlannedRun]
     """Plans a run by own Sets."""
-    PlanThrough = Callable[[Writer, ViaOpensm, OnFound | None], PlannedRun]
+    PlanThrough = Callable[[ChangeWriter, ViaOpensm, OnFound | None], PlannedRun]
     """Plans a run through OpenSM."""
 
 
@@ -79,7 +79,7 @@ class RunRequest:
                 run.choice = choice
             return ShownRun(writer, run.plan, asked.consent, asked.format, run, asked.where, awaits).carry_out()
 
-    def _choose(self, writer: Writer, progress: OnFound | None) -> Choice | None:
+    def _choose(self, writer: ChangeWriter, progress: OnFound | None) -> MethodChoice | None:
         """Choose the method of a new run; None where it is known. Raises Refused where none is chosen, or it has to be
         typed, UsageError for options that it lacks."""
         if self.is_through_opensm is not None:
@@ -93,7 +93,7 @@ class RunRequest:
         return choice
 
     @contextmanager
-    def open_writer(self) -> Iterator[Writer]:
+    def open_writer(self) -> Iterator[ChangeWriter]:
         """Open the fabric, and yield the writer of the command that begins the run, or began it. Raises Refused
         (``stale``) if another command has begun a run since the earlier one was looked up."""
         from ibkeys.store.journal import Journal

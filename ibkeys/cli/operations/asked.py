@@ -17,11 +17,11 @@ from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.sm.ufm import open_ufm
 
 if TYPE_CHECKING:
-    from ibkeys.change.open_operations import Target
+    from ibkeys.change.open_operations import OperationTarget
     from ibkeys.cli.mkeys.run_request import RunRequest
     from ibkeys.cli.sm.asked import FilesRequest
     from ibkeys.store.journal import Journal
-    from ibkeys.store.journal.runs import Run
+    from ibkeys.store.journal.runs import MKeyRun
 
 ALLOW: Final = ("--allow-removals", "--allow-break")
 AT_ONCE: Final = ("--at-once",)
@@ -30,16 +30,16 @@ OF_UFM: Final = tuple(f"--ufm-{name}" for name in ("token", "cert", "key", "ca",
 OF_KEYS: Final = ("--max-failures", "--opensm-conf", "--standby-wait", "--open-while-rotating", "--leave-open")
 OF_OTHERS: Final = (*OF_KEYS, *ALLOW, *FORWARD, *AT_ONCE, *OF_UFM, "--unconfirmed")
 """Options that mean nothing where files of OpenSMs change."""
-Find = Callable[["Journal", "int | None"], "Target"]
+Find = Callable[["Journal", "int | None"], "OperationTarget"]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundOperation:
     """The operation that was ``asked`` for. ``run``: the run of M_Keys that ``target`` is, if any."""
 
     asked: AskedOfManyPorts
-    target: Target
-    run: Run | None
+    target: OperationTarget
+    run: MKeyRun | None
 
     def refuse(self, options: Iterable[str], why: str = "has no use for {}: omit it") -> None:
         """Raise UsageError if one of *options* was typed. *why*: the words after the name of the operation, with {} for
@@ -74,8 +74,8 @@ class Found:
     def restore(self, sm_wait: int, *, allow_break: bool, at_once: bool = False, unconfirmed: bool = False) -> int:
         """Restore what the operation overwrote, where that is no M_Key; the arguments are options of `ibkeys undo`."""
         from ibkeys.apply.apply_plan import ApplyHooks
-        from ibkeys.apply.by_sm.course import Settings
-        from ibkeys.apply.carriers import Via
+        from ibkeys.apply.by_sm.course import CarrierSettings
+        from ibkeys.apply.carriers import CarrierChoice
         from ibkeys.apply.undo import plan_undo
         from ibkeys.change.interrupts import Interrupts
 
@@ -84,16 +84,18 @@ class Found:
         each = gives_each(asked.folding, asked.format)
         with open_fabric(where, changing=True) as fabric, writer_of(fabric, "undo", consent, self.target.id) as writer:
             interrupts, bar = Interrupts(), Bar(where.debug)
-            settings = Settings(sm_wait, allow_break, at_once=at_once)
-            via = Via(None, settings, hosts_of(where, asked.sm_hosts), open_ufm=partial(open_ufm, given=asked.ufm))
+            settings = CarrierSettings(sm_wait, allow_break, at_once=at_once)
+            via = CarrierChoice(
+                None, settings, hosts_of(where, asked.sm_hosts), open_ufm=partial(open_ufm, given=asked.ufm)
+            )
             hooks = ApplyHooks(interrupts.check, bar)
             plan = plan_undo(writer, self.target.id, hooks, via=via, breaks=allow_break, unconfirmed=unconfirmed)
             return ManyPortsChange(writer, plan, consent, asked.format, each, interrupts, bar).carry_out()
 
 
-def find_operation(asked: AskedOfManyPorts, operation: int | None, meant: Find) -> Found:
+def find_operation(asked: AskedOfManyPorts, operation: int | None, meant: Find) -> FoundOperation:
     """Return the operation that is *meant*, as a function of `ibkeys.change.open_operations` says; *operation*: its
     number, None where none was typed. Raises StoreError and UsageError."""
     from ibkeys.change.open_operations import find_target
 
-    return Found(asked, *find_target(stores_of(asked.where), operation, meant, asked.consent.dry_run))
+    return FoundOperation(asked, *find_target(stores_of(asked.where), operation, meant, asked.consent.dry_run))

@@ -13,11 +13,20 @@ from ibkeys.cli.listing.folding import gives_each
 from ibkeys.cli.mkeys import rollout_options
 from ibkeys.cli.mkeys.rollout_options import OpensmOptions
 from ibkeys.cli.opening import journal_of
-from ibkeys.cli.operations.asked import ALLOW, AT_ONCE, FORWARD, OF_KEYS, OF_OTHERS, OF_UFM, Found, find_operation
+from ibkeys.cli.operations.asked import (
+    ALLOW,
+    AT_ONCE,
+    FORWARD,
+    OF_KEYS,
+    OF_OTHERS,
+    OF_UFM,
+    FoundOperation,
+    find_operation,
+)
 from ibkeys.cli.options import ViaOptions
 from ibkeys.cli.partitions.many_ports import AskedOfManyPorts, asked_of_many_ports
 from ibkeys.cli.sm.asked import ended_error
-from ibkeys.cli.types import Number
+from ibkeys.cli.types import NumberType
 
 if TYPE_CHECKING:
     from ibkeys.store.journal import OperationRecord
@@ -30,7 +39,7 @@ class _Choices:
     first: int | None = options.field(
         "--first",
         env=False,
-        type=Number(1, 1_000_000),
+        type=NumberType(1, 1_000_000),
         metavar="N",
         help="Of an operation begun with --first: only the next N leaf switches, or of M_Keys the next N ports.",
     )
@@ -78,7 +87,7 @@ def resume(asked: AskedOfManyPorts, choices: _Choices, operation: int | None) ->
     return _resume_partitions(wanted, choices)
 
 
-def _resume_keys(wanted: Found, choices: _Choices) -> int:
+def _resume_keys(wanted: FoundOperation, choices: _Choices) -> int:
     from ibkeys.change.open_operations import resumes_back
     from ibkeys.cli.mkeys.earlier_run import end_record, finish_run, roll_back_run
 
@@ -101,7 +110,7 @@ def _refuse_ended(record: OperationRecord) -> None:
         raise ended_error(record)
 
 
-def _end_earlier(wanted: Found) -> int:
+def _end_earlier(wanted: FoundOperation) -> int:
     """End the record of a run of M_Keys that another one has followed. Only the journal is written."""
     from ibkeys.store.journal import Journal
 
@@ -117,7 +126,7 @@ def _end_earlier(wanted: Found) -> int:
     return changing.end_record(wanted.asked.consent, close)
 
 
-def _resume_partitions(wanted: Found, choices: _Choices) -> int:
+def _resume_partitions(wanted: FoundOperation, choices: _Choices) -> int:
     from ibkeys.apply.apply import Permissions
     from ibkeys.change.open_operations import not_resumed, resumes_back
     from ibkeys.cli.partitions.apply import ApplyRequest, carry_out, end_record

@@ -8,7 +8,7 @@ from ibkeys.cli import options
 from ibkeys.cli.help.command import command
 from ibkeys.cli.mkeys import rollout_options
 from ibkeys.cli.mkeys.rollout_options import OpensmOptions
-from ibkeys.cli.operations.asked import ALLOW, AT_ONCE, OF_KEYS, OF_OTHERS, OF_UFM, Found, find_operation
+from ibkeys.cli.operations.asked import ALLOW, AT_ONCE, OF_KEYS, OF_OTHERS, OF_UFM, FoundOperation, find_operation
 from ibkeys.cli.partitions.many_ports import AskedOfManyPorts, asked_of_many_ports
 
 
@@ -62,7 +62,7 @@ def undo(asked: AskedOfManyPorts, choices: _Choices, operation: int | None) -> i
     return wanted.restore(sm_wait, **how)
 
 
-def _undo_keys(wanted: Found, choices: _Choices) -> int:
+def _undo_keys(wanted: FoundOperation, choices: _Choices) -> int:
     from ibkeys.change.open_operations import refuse_undo
     from ibkeys.cli.mkeys.earlier_run import lower_level, roll_back_run
 

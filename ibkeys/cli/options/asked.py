@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ibkeys.cli.options.changes import Changing, changing
 from ibkeys.cli.options.declaring import F, group
-from ibkeys.cli.options.ports import Kind, address, every_port
+from ibkeys.cli.options.ports import AddressKinds, address, every_port
 from ibkeys.cli.options.rows import Listing, format, listing
 from ibkeys.cli.options.where import Where, fabric, reading
 
@@ -18,7 +18,7 @@ class ShownPorts:
     """Which ports of which fabric are shown, and in which form. ``words``: ADDR and PORTNUM, as they were typed."""
 
     where: Where
-    kind: Kind
+    kind: AddressKinds
     words: tuple[str, ...]
     every_port: bool
     listing: Listing

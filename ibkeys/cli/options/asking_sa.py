@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from ibkeys.cli.options.declaring import group, option, taken
-from ibkeys.cli.types import Number
+from ibkeys.cli.types import NumberType
 
 sm_port: Final = option(
-    "-s", "--sm_port", type=Number(1, 0xBFFF), metavar="LID", help="LID of the SA.  [default: the master SM's]"
+    "-s", "--sm_port", type=NumberType(1, 0xBFFF), metavar="LID", help="LID of the SA.  [default: the master SM's]"
 )
 pkey_idx: Final = option(
     "-Y",
     "--pkey-idx",
-    type=Number(0, 0xFFFF),
+    type=NumberType(0, 0xFFFF),
     metavar="N",
     help="Index in the local P_Key table to use for queries.  [default: that of 0x7fff]",
 )

@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from ibkeys.cli.options.declaring import F, flag, flag_field, group, option, taken
-from ibkeys.cli.types import Number
+from ibkeys.cli.types import NumberType
 
 override: Final = option(
     "--override", env=False, multiple=True, metavar="NAME", help="Override an interlock; repeatable."
@@ -29,7 +29,7 @@ class Changing:
 
 changing: Final = group("consent", Changing)
 
-operation: Final = click.argument("operation", required=False, type=Number(1, 2**31), metavar="[ID]")
+operation: Final = click.argument("operation", required=False, type=NumberType(1, 2**31), metavar="[ID]")
 """For commands about an operation of the journal: its number, None where none was typed."""
 
 allow_removals: Final = flag("--allow-removals", help="Allow the removals of the plan; full to limited counts as one.")
@@ -43,4 +43,4 @@ MOST_SECONDS: Final = 86_400
 
 def confirm_within(what: str) -> Callable[[F], F]:
     """Return the option ``--confirm-within``; *what* it does, for the help."""
-    return option("--confirm-within", env=False, type=Number(1, MOST_SECONDS), metavar="S", help=what)
+    return option("--confirm-within", env=False, type=NumberType(1, MOST_SECONDS), metavar="S", help=what)

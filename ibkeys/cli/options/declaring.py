@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from ibkeys.cli.help.common import CommonOption
-from ibkeys.cli.types import Number
+from ibkeys.cli.types import NumberType
 from ibkeys.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -65,7 +65,7 @@ def number_field(
     name: str, least: int, most: int, metavar: str, help: str, default: int | None = None, env: bool = True
 ) -> Any:
     """Return a field of a class of options: a number from *least* to *most*. The help says what its *default* is."""
-    settings: dict[str, Any] = {"type": Number(least, most), "metavar": metavar, "help": help}
+    settings: dict[str, Any] = {"type": NumberType(least, most), "metavar": metavar, "help": help}
     if default is not None:
         settings |= {"default": default, "help": f"{help}  [default: {default}]"}
     return field(name, env=env, **settings)

@@ -12,7 +12,7 @@ from ibkeys.cli.options.declaring import F, flag, flag_field, group
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class AddressKinds:
     """Which of -L, -D, -G, -N were given: what ADDR is."""
 
     lid: bool = flag_field("-L", "--Lid", "lid", help="ADDR is a LID (the default).")
@@ -21,7 +21,7 @@ class Kind:
     name: bool = flag_field("-N", "--Name", "name", help="ADDR is a node's name.")
 
 
-kind: Final = group("kind", Kind)
+kind: Final = group("kind", AddressKinds)
 
 
 def address(words: str = "[ADDR] [PORTNUM]", required: bool = False) -> Callable[[F], F]:

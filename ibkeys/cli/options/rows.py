@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from ibkeys.cli.options.declaring import F, field, flag_field, group, option, repeated_field
-from ibkeys.cli.types import Number
+from ibkeys.cli.types import NumberType
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Filters:
     partition: tuple[str, ...] = repeated_field("--partition", "P_KEY", "Only members of this partition; repeatable.")
     p_key: tuple[str, ...] = repeated_field("--p-key", "P_KEY", "Only ports with this P_Key; repeatable.")
     level: tuple[int, ...] = repeated_field(
-        "--level", "0..3", "Only ports at this protection level; repeatable.", type=Number(0, 3)
+        "--level", "0..3", "Only ports at this protection level; repeatable.", type=NumberType(0, 3)
     )
     nonzero: bool = flag_field("--nonzero", help="Only ports that have counted a violation.")
     changed_since: str | None = field(

@@ -11,7 +11,7 @@ from ibkeys.cli import exits
 from ibkeys.cli.help.common import DEFAULTS, FABRIC, KEYS, MESSAGES, TIMING
 from ibkeys.cli.options.declaring import F, group, option, shared, shared_field, taken
 from ibkeys.cli.options.general import common
-from ibkeys.cli.types import Number
+from ibkeys.cli.types import NumberType
 
 _SHOW_KEYS: Final[dict[str, Any]] = {"is_flag": True, "help": "Print M_Keys instead of masking them."}
 show_keys: Final = option("-K", "--show-keys", **_SHOW_KEYS)
@@ -57,7 +57,7 @@ class Where:
         FABRIC, "-C", "--Ca", "ca", metavar="NAME", help="Local channel adapter.  [default: first with an active port]"
     )
     port: int | None = shared_field(
-        FABRIC, "-P", "--Port", "port", type=Number(1, 254), metavar="N", help="Local port number."
+        FABRIC, "-P", "--Port", "port", type=NumberType(1, 254), metavar="N", help="Local port number."
     )
     backend: str = taken(_backend, "umad")
     at: str | None = shared_field(
@@ -67,14 +67,14 @@ class Where:
         TIMING,
         "-t",
         "--timeout",
-        type=Number(1, 3_600_000),
+        type=NumberType(1, 3_600_000),
         metavar="MS",
         help="Timeout of each attempt in ms.  [default: 1000]",
     )
     retries: int = shared_field(
         TIMING,
         "--retries",
-        type=Number(0, 1000),
+        type=NumberType(0, 1000),
         default=2,
         metavar="N",
         help="Attempts after the first.  [default: 2]",
@@ -83,7 +83,7 @@ class Where:
         TIMING,
         "-o",
         "--outstanding_smps",
-        type=Number(1, 1024),
+        type=NumberType(1, 1024),
         metavar="N",
         help="Maximum number of SMPs in flight.  [default: adaptive, up to 64]",
     )
@@ -152,7 +152,7 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class StoreOptions:
     """Which key store, for a command that needs no fabric."""
 
     backend: str = taken(_backend, "umad")
@@ -179,5 +179,5 @@ def reading(command: F) -> F:
     return _snapshot(fabric(command))
 
 
-store: Final = group("store", Store, common)
+store: Final = group("store", StoreOptions, common)
 """For commands that need the key store and no fabric."""

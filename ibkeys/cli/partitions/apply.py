@@ -26,9 +26,9 @@ from ibkeys.errors import UsageError
 if TYPE_CHECKING:
     from ibkeys.apply.apply import Permissions
     from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
-    from ibkeys.apply.carriers import Via
+    from ibkeys.apply.carriers import CarrierChoice
     from ibkeys.change.confirming.guardian import Guardian
-    from ibkeys.change.writer import Writer
+    from ibkeys.change.writer import ChangeWriter
     from ibkeys.plan.model import PartitionPlan
 
 
@@ -89,16 +89,16 @@ class ApplyRequest:
     rewrite: bool = False
     operation: int | None = None
 
-    def via(self) -> Via:
+    def via(self) -> CarrierChoice:
         """Return which way it shall go."""
-        from ibkeys.apply.by_sm.course import Settings
-        from ibkeys.apply.carriers import Via
-        from ibkeys.ufm.access import is_ufm
+        from ibkeys.apply.by_sm.course import CarrierSettings
+        from ibkeys.apply.carriers import CarrierChoice
+        from ibkeys.managers.ufm.access import is_ufm
 
-        settings = Settings(self.through.sm_wait, self.permissions.breaks, self.rewrite)
+        settings = CarrierSettings(self.through.sm_wait, self.permissions.breaks, self.rewrite)
         hosts, name = hosts_of(self.asked.where, self.asked.sm_hosts), self.through.via
         name, url = ("ufm", name) if name is not None and is_ufm(name) else (name, "")
-        return Via(name, settings, hosts, self.command(), url, partial(open_ufm, given=self.asked.ufm))
+        return CarrierChoice(name, settings, hosts, self.command(), url, partial(open_ufm, given=self.asked.ufm))
 
     def command(self) -> str:
         """Return what was typed, as far as it says what is to be done."""
@@ -160,7 +160,7 @@ def carry_out(request: ApplyRequest, confirm_within: int | None) -> int:
             exits.note("it is not rolled back yet: a background process tries again for about an hour")
 
 
-def _plan(request: ApplyRequest, writer: Writer, document: PartitionPlan | None, run: ApplyHooks) -> ApplyPlan:
+def _plan(request: ApplyRequest, writer: ChangeWriter, document: PartitionPlan | None, run: ApplyHooks) -> ApplyPlan:
     from ibkeys.apply.apply import plan_apply, plan_resume
     from ibkeys.apply.carriers import carrier_for
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from ibkeys.cli.documents.field import NOTHING, Row
+from ibkeys.cli.documents.field import NOTHING, JsonRow
 from ibkeys.cli.listing.folding import folded_lines
 from ibkeys.cli.render import OneLine, table_lines
 from ibkeys.cli.screen.colour import Painted, role_of_change
@@ -64,9 +64,9 @@ def _in_lines(entries: tuple[Painted, ...]) -> list[OneLine]:
 
 
 def _lines(
-    rows: Sequence[Row], titles: Sequence[str], keys: Sequence[str], each: bool, fabric: Topology | None
+    rows: Sequence[JsonRow], titles: Sequence[str], keys: Sequence[str], each: bool, fabric: Topology | None
 ) -> Iterator[str]:
-    def cells(row: Row) -> list[Any]:
+    def cells(row: JsonRow) -> list[Any]:
         return [row[key] for key in keys]
 
     if not rows:

@@ -27,8 +27,8 @@ from ibkeys.printable import counted
 from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
-    from ibkeys.agreement.agreement import Agreement, Value, What
-    from ibkeys.agreement.causes import State
+    from ibkeys.agreement.agreement import Agreement, AgreementValue, What
+    from ibkeys.agreement.causes import AgreementState
     from ibkeys.partitions.model import Policy
 
 _OF_PORTS: Final = ("--allow-both-pkeys", "--full", "--wait", "--each", "--fold", "--sm-host", "--sudo")
@@ -74,7 +74,7 @@ def compare(
     only. Exits 1 when anything differs, 3 when a value that should be known is not. With --ipoib it compares the
     multicast groups of the policy with those that the SA has.
     """
-    from ibkeys.agreement.looking import Look, wait_until_whole
+    from ibkeys.agreement.looking import SourcesToRead, wait_until_whole
     from ibkeys.change.clock import REAL_TIME
 
     if asked.ipoib:
@@ -89,7 +89,7 @@ def compare(
         hosts = hosts_of(where, sm_hosts)
         with open_fabric(where) as fabric, progress_bar(where) as progress:
             client, needs_sm_file = open_sa(fabric, where, sa), is_opensm(asked.policy)
-            look = Look(fabric, client, hosts, wanted, asked.allow_both_pkeys, needs_sm_file=needs_sm_file)
+            look = SourcesToRead(fabric, client, hosts, wanted, asked.allow_both_pkeys, needs_sm_file=needs_sm_file)
             if asked.wait is None:
                 seen = _only(look.once(progress), chosen)
             else:
@@ -157,7 +157,7 @@ def _show(seen: Agreement, full: bool, folded: bool, format: str, chosen: PortFi
     return _finish(seen, finish(errors, format))
 
 
-def _write_words(seen: Agreement, listed: Sequence[Value], folded: bool) -> None:
+def _write_words(seen: Agreement, listed: Sequence[AgreementValue], folded: bool) -> None:
     from ibkeys.agreement.causes import IN_WORDS
 
     rows = [_row(value) for value in listed]
@@ -170,12 +170,12 @@ def _write_words(seen: Agreement, listed: Sequence[Value], folded: bool) -> None
         write(clean(f"  {count}: {IN_WORDS[cause]}"))
 
 
-def _counted(state: State, count: int) -> str:
+def _counted(state: AgreementState, count: int) -> str:
     text = f"{count} {_STATES[state]}"
     return paint(text, "changed") if state == "differs" and count else text
 
 
-def _row(value: Value) -> dict[str, Any]:
+def _row(value: AgreementValue) -> dict[str, Any]:
     """Return a value for people."""
     from ibkeys.agreement.causes import IN_WORDS
     from ibkeys.agreement.document import to_row
@@ -192,7 +192,7 @@ _WHAT: Final[Mapping[What, str]] = {
     "enforcement": "enforcement",
     "m_key_protection": "M_Key level",
 }
-_STATES: Final[Mapping[State, str]] = {"agree": "agree", "differs": "differ", "unknown": "unknown"}
+_STATES: Final[Mapping[AgreementState, str]] = {"agree": "agree", "differs": "differ", "unknown": "unknown"}
 
 
 def _say_what_is_uncertain(seen: Agreement) -> None:

@@ -9,7 +9,7 @@ from ibkeys.cli.addresses import given_port
 from ibkeys.cli.changing import change_port
 from ibkeys.cli.documents.switch_port import ENFORCE_SET
 from ibkeys.cli.help.command import command
-from ibkeys.cli.options import AskedChange, Kind
+from ibkeys.cli.options import AddressKinds, AskedChange
 from ibkeys.errors import UsageError
 
 _SWITCH = click.Choice(["on", "off"])
@@ -21,7 +21,7 @@ _SWITCH = click.Choice(["on", "off"])
 @click.option("--outbound", type=_SWITCH, help="Packets that leave the switch to the attached node.")
 @options.change
 def enforce_set(
-    asked: AskedChange, kind: Kind, words: tuple[str, ...], inbound: str | None, outbound: str | None
+    asked: AskedChange, kind: AddressKinds, words: tuple[str, ...], inbound: str | None, outbound: str | None
 ) -> int:
     """Switch enforcement of a switch port on or off.
 

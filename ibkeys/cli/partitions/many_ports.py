@@ -15,7 +15,7 @@ from ibkeys.cli.options import Folding
 from ibkeys.cli.options.declaring import F
 from ibkeys.cli.partitions.changed_ports import changed_ports
 from ibkeys.cli.render import write_json, write_rows
-from ibkeys.cli.screen.progress import Progress
+from ibkeys.cli.screen.progress import ProgressLine
 from ibkeys.cli.sm.asked import AskedOfHosts
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.errors import IbkeysError, Refused
@@ -165,7 +165,7 @@ class Bar:
     step and must be removed (`stop`) before any prompt."""
 
     def __init__(self, debug: bool) -> None:
-        self._progress = Progress(not debug)
+        self._progress = ProgressLine(not debug)
 
     def __call__(self, phase: str, done: int, whole: int) -> None:
         """Show how far a phase is."""

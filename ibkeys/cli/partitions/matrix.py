@@ -16,7 +16,7 @@ from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import indented
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Filters, Where
-from ibkeys.cli.partitions.matrix_pairs import Part, looked_at, missing, write_pairs
+from ibkeys.cli.partitions.matrix_pairs import ChosenPorts, looked_at, missing, write_pairs
 from ibkeys.cli.render import table_lines, write_document
 from ibkeys.cli.showing import errors_of, finish, note_stops_between_switches, stop_document, sweep_for
 from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ibkeys.audit.pictures.fabric_map import Colouring
     from ibkeys.keys.pkey import InboundCheck
     from ibkeys.partitions.model import Policy
-    from ibkeys.reach.reach import Membership, Reach
+    from ibkeys.reach.reach import PartitionPorts, Reach
     from ibkeys.topology.model import Topology
 
 _LISTED: Final = 8
@@ -45,10 +45,10 @@ class _Shown:
 
     found: Topology
     reach: Reach
-    memberships: Sequence[Membership]
+    memberships: Sequence[PartitionPorts]
     names: Mapping[int, str]
     chosen: set[int]
-    part: Part | None
+    part: ChosenPorts | None
     color_by: Colouring
 
 
@@ -126,16 +126,16 @@ def matrix(
     return finish(errors_of(found), format) or (exits.SAYS_NO if empty else exits.DONE)
 
 
-def _part(found: Topology, filter: PortFilter) -> Part | None:
+def _part(found: Topology, filter: PortFilter) -> ChosenPorts | None:
     """Return the end ports that *filter* chooses; None without one."""
     if not filter.is_given:
         return None
     every = list(found.end_ports())
     ports = frozenset(port for port in every if filter.keeps(port))
-    return Part(ports, LookedAt(len(ports), len(every)))
+    return ChosenPorts(ports, LookedAt(len(ports), len(every)))
 
 
-def _is_shown(each: Membership, chosen: set[int], part: Part | None) -> bool:
+def _is_shown(each: PartitionPorts, chosen: set[int], part: ChosenPorts | None) -> bool:
     is_chosen = not chosen or each.partition in chosen
     return is_chosen and (part is None or any(port in part.ports for port in each.members))
 
@@ -143,7 +143,7 @@ def _is_shown(each: Membership, chosen: set[int], part: Part | None) -> bool:
 def _names_of(policy: str | None, ufm: UfmOptions) -> Mapping[int, str]:
     """Return the names of partitions in a file, which OpenSM has to take, or a UFM; none of the master's policy: it
     needs the fabric. Raises what `read_accepted` raises."""
-    from ibkeys.ufm.access import is_ufm
+    from ibkeys.managers.ufm.access import is_ufm
 
     if policy is not None and is_ufm(policy):
         return ufm_names(policy, ufm)
@@ -233,7 +233,7 @@ def _write_table(shown: _Shown) -> None:
         write(f"({ports} with virtual ports, whose P_Keys cannot be read: they may reach more than this)")
 
 
-def _who(each: Membership, names: FoldedNames, cut: bool) -> Iterator[str]:
+def _who(each: PartitionPorts, names: FoldedNames, cut: bool) -> Iterator[str]:
     """Yield who is in a partition: full members, then limited ones; *cut*: at most `_LISTED` lines of each."""
     for title, ports in (("full: ", each.full), ("limited: ", each.limited)):
         lines = indented(names, (port.identity() for port in ports), "    " + title) if ports else []

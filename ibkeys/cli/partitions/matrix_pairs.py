@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from ibkeys.topology.model import Topology
     from ibkeys.topology.nodes import Port
 
-Pair = tuple["Port", "Port", list["Match"]]
+PortPair = tuple["Port", "Port", list["Match"]]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ChosenPorts:
     """What a filter chose: its end ports, and how many of how many they are."""
 
     ports: frozenset[Port]
     looked_at: LookedAt
 
 
-def looked_at(part: Part | None) -> dict[str, int] | None:
+def looked_at(part: ChosenPorts | None) -> dict[str, int] | None:
     """Return how much of the fabric *part* is, as the contract has it; None for all of it."""
     return part.looked_at.to_json() if part is not None else None
 
@@ -49,11 +49,11 @@ def missing(found: Topology, reach: Reach, chosen: set[int]) -> dict[str, Any]:
     }
 
 
-def write_pairs(found: Topology, reach: Reach, chosen: set[int], part: Part | None, format: str) -> None:
+def write_pairs(found: Topology, reach: Reach, chosen: set[int], part: ChosenPorts | None, format: str) -> None:
     """Write one line for each pair, with a port of *part* where there is one, as it is found: there may be very many.
     One way is from the first to the second. *chosen*: by these partitions only, none for all."""
 
-    def named(pairs: Iterable[tuple[Port, Port]], is_named: Callable[[Match], bool | None]) -> Iterator[Pair]:
+    def named(pairs: Iterable[tuple[Port, Port]], is_named: Callable[[Match], bool | None]) -> Iterator[PortPair]:
         for a, b in pairs:
             if part is None or a in part.ports or b in part.ports:
                 matches = (each for each in reach.matches(a, b) if not chosen or each.a_pkey.partition in chosen)
@@ -89,13 +89,13 @@ def _called(port: Port, names: FoldedNames) -> str:
     return names.port(port.identity()) if several else names.called(port.identity())
 
 
-def _document(pair: Pair) -> dict[str, Any]:
+def _document(pair: PortPair) -> dict[str, Any]:
     a, b, matches = pair
     by = [{"a_pkey": str(match.a_pkey), "b_pkey": str(match.b_pkey)} for match in matches]
     return {"a": a.identity(), "b": b.identity(), "by": by}
 
 
-def _csv_rows(by_way: Mapping[str, Iterable[Pair]]) -> Iterator[dict[str, Any]]:
+def _csv_rows(by_way: Mapping[str, Iterable[PortPair]]) -> Iterator[dict[str, Any]]:
     for way, pairs in by_way.items():
         for a, b, matches in pairs:
             ends = {"a": a.identity(), "b": b.identity(), "way": way}

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import options
 from ibkeys.cli.addresses import GivenPort, given_port, parse_address, parse_portnum
-from ibkeys.cli.documents.field import Row
+from ibkeys.cli.documents.field import JsonRow
 from ibkeys.cli.documents.p_key import PKEY_ADD, PKEY_REMOVE, PKEY_SET, PKEY_SHOW
 from ibkeys.cli.documents.shared import P_KEY_ENTRY
 from ibkeys.cli.exits import clean, write, write_each
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import fold_rows, indented, is_folded, width_of_output
-from ibkeys.cli.options import AskedChange, Kind, ShownPorts
+from ibkeys.cli.options import AddressKinds, AskedChange, ShownPorts
 from ibkeys.cli.render import UNREADABLE, heading_of, write_columns, write_document, write_table
 from ibkeys.cli.screen.lines import folded
 from ibkeys.cli.showing import NAMING, Sheet, finish, naming, read_sheet, write_unreached
@@ -127,19 +127,19 @@ def _entries(sheet: Sheet) -> Iterator[dict[str, Any]]:
             yield {**row, **key}
 
 
-def _used(row: Row) -> str:
+def _used(row: JsonRow) -> str:
     used = UNREADABLE if row["pkeys"] is None else len(row["pkeys"])
     return f"{used}/{UNREADABLE if row['capacity'] is None else row['capacity']}"
 
 
-def _listed(row: Row) -> list[str] | None:
+def _listed(row: JsonRow) -> list[str] | None:
     if row["pkeys"] is None:
         return None
     keys = _indexed(row)
     return [" ".join(keys[at : at + PER_LINE]) for at in range(0, len(keys), PER_LINE)]
 
 
-def _indexed(row: Row) -> list[str]:
+def _indexed(row: JsonRow) -> list[str]:
     return [f"{key['index']}:{key['pkey']}" for key in row["pkeys"]]
 
 
@@ -158,7 +158,7 @@ def _write_folded(sheet: Sheet) -> None:
 @command("pkey-set")
 @options.address("[ADDR] [PORTNUM] INDEX=PKEY...", required=True)
 @options.change
-def pkey_set(asked: AskedChange, kind: Kind, words: tuple[str, ...]) -> int:
+def pkey_set(asked: AskedChange, kind: AddressKinds, words: tuple[str, ...]) -> int:
     """Write entries of a P_Key table by index.
 
     3=0x8010 writes entry 3, 3= clears it. Reads first, writes only the blocks that differ, saves what it overwrites
@@ -176,7 +176,7 @@ def pkey_set(asked: AskedChange, kind: Kind, words: tuple[str, ...]) -> int:
 @command("pkey-add")
 @options.address("[ADDR] [PORTNUM] PKEY...", required=True)
 @options.change
-def pkey_add(asked: AskedChange, kind: Kind, words: tuple[str, ...]) -> int:
+def pkey_add(asked: AskedChange, kind: AddressKinds, words: tuple[str, ...]) -> int:
     """Add P_Keys to a port's table, at free indexes.
 
     PKEY is 0x8001, 0x1:full or 0x1:limited. A word that begins with 0x is a P_Key, so write a LID in decimal, or
@@ -193,7 +193,7 @@ def pkey_add(asked: AskedChange, kind: Kind, words: tuple[str, ...]) -> int:
 @command("pkey-remove")
 @options.address("[ADDR] [PORTNUM] PKEY...", required=True)
 @options.change
-def pkey_remove(asked: AskedChange, kind: Kind, words: tuple[str, ...]) -> int:
+def pkey_remove(asked: AskedChange, kind: AddressKinds, words: tuple[str, ...]) -> int:
     """Remove P_Keys from a port's table, by value.
 
     PKEY is 0x8001, 0x1:full or 0x1:limited. Only that P_Key is removed: a partition's full and limited P_Keys are
@@ -207,7 +207,7 @@ def pkey_remove(asked: AskedChange, kind: Kind, words: tuple[str, ...]) -> int:
     return change_port(PKEY_REMOVE, asked, given, lambda writer, port: plan_remove(writer, port, keys))
 
 
-def _port_and_keys(words: Sequence[str], kind: Kind, verb: str) -> tuple[GivenPort, list[PKey]]:
+def _port_and_keys(words: Sequence[str], kind: AddressKinds, verb: str) -> tuple[GivenPort, list[PKey]]:
     missing = f"nothing to {verb}: a P_Key is missing after ADDR and PORTNUM (it begins with 0x)"
     given, rest = split_words(words, kind, _begins_like_a_p_key, missing)
     keys = [parse_p_key(word) for word in rest]  # first: only what is a P_Key is repeated, never what may be an M_Key
@@ -241,7 +241,7 @@ def _begins_like_a_p_key(word: str) -> bool:
 
 
 def split_words(
-    words: Sequence[str], kind: Kind, is_value: Callable[[str], bool], missing: str
+    words: Sequence[str], kind: AddressKinds, is_value: Callable[[str], bool], missing: str
 ) -> tuple[GivenPort, list[str]]:
     """Divide ``[ADDR] [PORTNUM] VALUE...``: a kind of address makes the first word ADDR, else values tell themselves.
 

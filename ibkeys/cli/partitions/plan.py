@@ -31,11 +31,11 @@ from ibkeys.printable import counted
 from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
-    from ibkeys.change.method import Choice
+    from ibkeys.change.method import MethodChoice
+    from ibkeys.managers.hosts import SmHost
+    from ibkeys.managers.master_policy import MasterPolicy
     from ibkeys.partitions.model import Policy
     from ibkeys.plan.model import PartitionPlan
-    from ibkeys.sm.hosts import SmHost
-    from ibkeys.sm.master_policy import MasterPolicy
     from ibkeys.source import Source
     from ibkeys.topology.model import Topology
     from ibkeys.topology.port_id import PortId
@@ -105,7 +105,7 @@ def plan(asked: _Asked, by_hand: _ByHand, sm_hosts: SmHosts) -> int:
     """
     from ibkeys.plan.document import check_place, write_plan
     from ibkeys.plan.from_fabric import plan_of_sweep, sweep_for_plan
-    from ibkeys.plan.model import Options
+    from ibkeys.plan.model import PlanOptions
     from ibkeys.reach.reach import Reach
 
     where, format, each = asked.where, asked.format, asked.folding.each
@@ -128,7 +128,7 @@ def plan(asked: _Asked, by_hand: _ByHand, sm_hosts: SmHosts) -> int:
         found, live = sweep_for_plan(source, policy, progress)
         choice = _method(source, found, hosts_of(where, sm_hosts))
     is_of_ufm = policy.says is not None or by_hand.script == "ufm"  # no answer of UFM tells what leaf ports enforce
-    chosen = Options(asked.enforce, asked.allow_both_pkeys, asked.disconnect_unconfigured, moves)  # type: ignore[arg-type]
+    chosen = PlanOptions(asked.enforce, asked.allow_both_pkeys, asked.disconnect_unconfigured, moves)  # type: ignore[arg-type]
     say_notes(found)
     made = plan_of_sweep(
         policy,
@@ -155,14 +155,14 @@ def plan(asked: _Asked, by_hand: _ByHand, sm_hosts: SmHosts) -> int:
     return finish(errors_of(found), format, each=each) or (exits.SAYS_NO if made.pending else exits.DONE)
 
 
-def _method(source: Source, found: Topology, hosts: Sequence[SmHost]) -> Choice | None:
+def _method(source: Source, found: Topology, hosts: Sequence[SmHost]) -> MethodChoice | None:
     """Return by which method the plan would be applied: the one that the site file fixes, else as the fabric is now.
     None of a fabric that is not live, and where it is UFM."""
     from ibkeys.change.choosing import choose_from
     from ibkeys.change.method import fixed
-    from ibkeys.fabric.live import Fabric
+    from ibkeys.fabric.live import LiveFabric
 
-    if not isinstance(source, Fabric) or source.is_simulated:
+    if not isinstance(source, LiveFabric) or source.is_simulated:
         return None
     return fixed(of_site) if (of_site := fixed_method()) is not None else choose_from(found, hosts, source.own_guid)
 
@@ -181,7 +181,7 @@ def _as_master_has(asked: _Asked, master: MasterPolicy) -> _Asked:
 
 
 def _write(
-    made: PartitionPlan, policy: Policy, found: Topology, format: str, folded: bool, choice: Choice | None
+    made: PartitionPlan, policy: Policy, found: Topology, format: str, folded: bool, choice: MethodChoice | None
 ) -> None:
     from ibkeys.plan.document import dumps
 
@@ -226,8 +226,8 @@ def _say_warnings(policy: Policy) -> None:
 def _partitions(policy: Policy, texts: Sequence[str]) -> tuple[int, ...]:
     """Return the numbers of the partitions that may move: each named as in the policy, or by its P_Key. Raises
     UsageError for a name that the policy does not have."""
-    from ibkeys.near import did_you_mean
     from ibkeys.partitions.model import DEFAULT_NAME, DEFAULT_PARTITION
+    from ibkeys.similar_names import did_you_mean
 
     names = {DEFAULT_NAME: DEFAULT_PARTITION, **{each.name: each.base for each in policy.partitions}}
     if "all" in texts:

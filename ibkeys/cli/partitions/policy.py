@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ibkeys.partitions.dialect import Dialect
-    from ibkeys.partitions.model import Policy, Problem
+    from ibkeys.partitions.model import Policy, PolicyProblem
 
 
 @command("policy-check")
@@ -50,12 +50,12 @@ def policy_check(ufm: UfmOptions, file: str, pin: bool, pin_random: bool, format
     intended. Then describes each partition in words. Reads no fabric. Exits 1 with errors or warnings.
     """
     from ibkeys.errors import UsageError
+    from ibkeys.managers.ufm.access import is_ufm
     from ibkeys.partitions import export
     from ibkeys.partitions.describe import to_json
     from ibkeys.partitions.dialect import in_dialect
     from ibkeys.partitions.lint import lint
     from ibkeys.partitions.reader import read_policy
-    from ibkeys.ufm.access import is_ufm
 
     if pin and pin_random:
         raise UsageError("--pin and --pin-random exclude each other")
@@ -78,11 +78,11 @@ def policy_check(ufm: UfmOptions, file: str, pin: bool, pin_random: bool, format
     return _exit_code(problems)
 
 
-def _exit_code(problems: Sequence[Problem]) -> int:
+def _exit_code(problems: Sequence[PolicyProblem]) -> int:
     return exits.SAYS_NO if any(problem.severity != "note" for problem in problems) else exits.DONE
 
 
-def _write_conf(policy: Policy, problems: Sequence[Problem]) -> int:
+def _write_conf(policy: Policy, problems: Sequence[PolicyProblem]) -> int:
     """Write the policy where it can be said what it means, and its problems on standard error."""
     from ibkeys.partitions.export import to_conf
 
@@ -97,7 +97,7 @@ def _write_conf(policy: Policy, problems: Sequence[Problem]) -> int:
     return _exit_code(problems)
 
 
-def _write_words(policy: Policy, problems: Sequence[Problem]) -> None:
+def _write_words(policy: Policy, problems: Sequence[PolicyProblem]) -> None:
     from ibkeys.partitions.describe import in_words
     from ibkeys.partitions.dialect import NOT_CHECKED
 

@@ -13,7 +13,7 @@ from ibkeys.cli.documents.reach import WHY
 from ibkeys.cli.exits import write, write_each
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_source
-from ibkeys.cli.options import Kind, Where
+from ibkeys.cli.options import AddressKinds, Where
 from ibkeys.cli.render import heading_of, write_document
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.showing import MAY_STOP_LISTED, not_active_document, short_name, stop_document, sweep
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ibkeys.keys.pkey import InboundCheck, PKey
     from ibkeys.reach.raw import RawFilter, RawWay
     from ibkeys.reach.reach import Reach
-    from ibkeys.reach.why import Check, Connectivity, Match, Verdict
+    from ibkeys.reach.why import Connectivity, Match, PacketCheck, PairVerdict
     from ibkeys.topology.model import Topology
     from ibkeys.topology.nodes import Port
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @options.inbound_check
 @options.format
 @options.reading
-def why(where: Where, kind: Kind, a: str, b: str, inbound_check: InboundCheck, format: str) -> int:
+def why(where: Where, kind: AddressKinds, a: str, b: str, inbound_check: InboundCheck, format: str) -> int:
     """Show whether two ports can talk, or what blocks them.
 
     Shows the P_Keys by which they can talk, or the port that stops them. A and B are each a LID, a directed route, a
@@ -92,7 +92,7 @@ def _show(reach: Reach, one: Port, other: Port, format: str) -> int:
     return exits.DONE if verdict.can_talk else exits.SAYS_NO
 
 
-def _parse_end(text: str, kind: Kind) -> tuple[Address, int | None]:
+def _parse_end(text: str, kind: AddressKinds) -> tuple[Address, int | None]:
     from ibkeys.client.address import as_address
 
     node, slash, num = text.rpartition("/")
@@ -106,7 +106,7 @@ def _parse_end(text: str, kind: Kind) -> tuple[Address, int | None]:
     return as_address(text), portnum
 
 
-def _why_document(reach: Reach, one: Port, other: Port, verdict: Verdict) -> dict[str, Any]:
+def _why_document(reach: Reach, one: Port, other: Port, verdict: PairVerdict) -> dict[str, Any]:
     ways = [
         (way, checks, may)
         for match in verdict.matches
@@ -137,12 +137,12 @@ def _why_document(reach: Reach, one: Port, other: Port, verdict: Verdict) -> dic
     }
 
 
-def _smps_pass(verdict: Verdict) -> bool:
+def _smps_pass(verdict: PairVerdict) -> bool:
     """Whether SMPs pass the links of the two ports: they pass one that is not Active, but not one that is down."""
     return all(end.is_linked for end in verdict.not_active)
 
 
-def _by(match: Match, verdict: Verdict) -> dict[str, Any]:
+def _by(match: Match, verdict: PairVerdict) -> dict[str, Any]:
     there, back = match.gets_there, match.gets_back
     return {
         "a_pkey": str(match.a_pkey),
@@ -156,7 +156,7 @@ def _by(match: Match, verdict: Verdict) -> dict[str, Any]:
 # --- in words --------------------------------------------------------------------------------------------------------
 
 
-def _write_proof(reach: Reach, one: Port, other: Port, verdict: Verdict) -> None:
+def _write_proof(reach: Reach, one: Port, other: Port, verdict: PairVerdict) -> None:
     from ibkeys.keys.pkey import INBOUND_CHECKS, explain_match
 
     names = _names(one, other)
@@ -202,7 +202,7 @@ def _write_on_some_routes(match: Match, inbound_check: InboundCheck) -> None:
     write_each(first_lines(lines, MAY_STOP_LISTED, lambda left: more.format(counted(left, "more switch port"))))
 
 
-def _why_unknown(verdict: Verdict) -> str:
+def _why_unknown(verdict: PairVerdict) -> str:
     """Return why something is not known of a pair, where it is not."""
     on_routes = any(may.stops for match in verdict.matches for may in (match.a_to_b_may, match.b_to_a_may))
     if on_routes or not (verdict.unread or verdict.virtualized):
@@ -210,7 +210,7 @@ def _why_unknown(verdict: Verdict) -> str:
     return "not everything could be read"
 
 
-def _write_other_traffic(reach: Reach, one: Port, other: Port, verdict: Verdict, names: tuple[str, str]) -> None:
+def _write_other_traffic(reach: Reach, one: Port, other: Port, verdict: PairVerdict, names: tuple[str, str]) -> None:
     """Say what holds for packets that no queue pair with one P_Key index sends."""
     gmps, datagrams = {
         True: ("pass with any P_Key above", "pass with the P_Key of their EE contexts, if it is above"),
@@ -275,18 +275,18 @@ def _role_of(ways: Connectivity) -> str:
     return "doubtful" if ways.can_talk is None or ways.a_to_b is not ways.b_to_a else "bad"
 
 
-def _check_in_words(check: Check, inbound_check: InboundCheck, source: str, destination: str) -> str:
+def _check_in_words(check: PacketCheck, inbound_check: InboundCheck, source: str, destination: str) -> str:
     if check.index is None:
         return f"stopped: {_stop_in_words(check, inbound_check)}"
     how = f"entry {check.index} of its P_Key table, {check.entry}, {_fits(check, inbound_check)}"
     return f"{source} to {destination}: {check.port} passes {check.p_key} ({check.direction} enforcement: {how})"
 
 
-def _fits(check: Check, inbound_check: InboundCheck) -> str:
+def _fits(check: PacketCheck, inbound_check: InboundCheck) -> str:
     return "belongs to that partition" if (check.direction, inbound_check) == ("inbound", "partition") else "matches"
 
 
-def _stop_in_words(check: Check, inbound_check: InboundCheck) -> str:
+def _stop_in_words(check: PacketCheck, inbound_check: InboundCheck) -> str:
     where = "that come from" if check.direction == "inbound" else "on their way to"
     peer = short_name(check.port.peer) if check.port.peer is not None else "its link"
     return (

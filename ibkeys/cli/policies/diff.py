@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ibkeys.cli import exits, options
-from ibkeys.cli.documents.field import NOTHING, Row
+from ibkeys.cli.documents.field import NOTHING, JsonRow
 from ibkeys.cli.documents.policies import POLICY_DIFF
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.help.command import command
@@ -180,18 +180,18 @@ def _member_rows(compared: PolicyComparison) -> Iterator[dict[str, Any]]:
             yield {**row, "change": _CHANGES[row["what"]].format(**row)}
 
 
-def _by_port(rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
+def _by_port(rows: Iterable[JsonRow]) -> Iterator[dict[str, Any]]:
     """Yield one row for each port, with all that changes for it."""
     for same in grouped(rows, lambda row: (row["node_guid"], row["port"])).values():
         yield {**same[0], "changes": [_in_words(row) for row in same]}
 
 
-def _in_words(row: Row) -> Painted:
+def _in_words(row: JsonRow) -> Painted:
     """Return what changes for a port: ``0x0021 lustre: joins as full``."""
     *about, change = _cells(row)
     of = " ".join(word for word in about if word not in ("", NOTHING))
     return Painted(f"{of}: {change.value}" if of else change.value, change.role)
 
 
-def _cells(row: Row) -> list[Any]:
+def _cells(row: JsonRow) -> list[Any]:
     return [row["partition"], row["name"], Painted(row["change"], _ROLES.get(row["what"], "changed"))]

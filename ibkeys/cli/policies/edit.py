@@ -19,7 +19,7 @@ from ibkeys.printable import counted
 if TYPE_CHECKING:
     from ibkeys.cli.policies.members import Meant
     from ibkeys.partitions.editing.changes import EditedPolicy
-    from ibkeys.partitions.model import MemberWord, Policy, Rule
+    from ibkeys.partitions.model import MemberRule, MemberWord, Policy
 
 
 M = TypeVar("M")
@@ -89,7 +89,7 @@ def partition_add(
     """
     from ibkeys.cli.policies.members import keywords_of, parse_partition
     from ibkeys.partitions.editing.changes import add_members, move_members
-    from ibkeys.partitions.model import Rule
+    from ibkeys.partitions.model import MemberRule
 
     target = parse_partition(partition)
     source = parse_partition(out_of) if out_of is not None else None
@@ -107,8 +107,8 @@ def partition_add(
     def edit(policy: Policy, meant: Meant) -> EditedPolicy:
         if source is not None:
             return move_members(policy, source, target, _by_guid(meant, {**given, **kept}), meant.known)
-        rules: list[Rule] = [Rule(each, 0, given[each]) for each in keywords_of(given)]
-        rules += [Rule("GUID", guid, how) for guid, how in _by_guid(meant, given).items()]
+        rules: list[MemberRule] = [MemberRule(each, 0, given[each]) for each in keywords_of(given)]
+        rules += [MemberRule("GUID", guid, how) for guid, how in _by_guid(meant, given).items()]
         return add_members(policy, target, rules, meant.known)
 
     return _carry_out(PARTITION_ADD, [*given, *words], editing, edit)

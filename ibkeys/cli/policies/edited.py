@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits
-from ibkeys.cli.documents.field import Document, Row
+from ibkeys.cli.documents.field import Document, JsonRow
 from ibkeys.cli.exits import clean, write, write_each
 from ibkeys.cli.render import write_document
 from ibkeys.cli.screen.colour import paint, role_of_change
@@ -20,7 +20,7 @@ from ibkeys.topology.names.folded import FoldedNames
 from ibkeys.topology.port_id import IDENTITY
 
 if TYPE_CHECKING:
-    from ibkeys.host.replacing.seen import SeenFile
+    from ibkeys.host.replacing.looked_up import SeenFile
     from ibkeys.partitions.editing.changes import EditedPolicy, MemberChange
     from ibkeys.partitions.model import Policy
     from ibkeys.topology.nodes import Port
@@ -38,7 +38,7 @@ class PolicyFile:
         """Look at a file that may not be there. Raises FileError; UsageError for what is not a file."""
         from ibkeys import files
         from ibkeys.cli.sm.policy import require_file
-        from ibkeys.host.replacing.seen import look
+        from ibkeys.host.replacing.looked_up import look
 
         require_file(
             name,
@@ -71,8 +71,8 @@ class PolicyFile:
         Raises FileChanged if somebody else changed it in the meantime, FileError.
         """
         from ibkeys import files
+        from ibkeys.host.replacing.looked_up import Metadata
         from ibkeys.host.replacing.putting import put
-        from ibkeys.host.replacing.seen import Metadata
 
         found = self.seen.found
         if found is not None:
@@ -121,7 +121,7 @@ def _say_new_warnings(edited: EditedPolicy) -> None:
             exits.warn(problem.located(edited.after.path))
 
 
-def _write_words(edited: EditedPolicy, place: PolicyFile, written: bool, rows: Sequence[Row]) -> None:
+def _write_words(edited: EditedPolicy, place: PolicyFile, written: bool, rows: Sequence[JsonRow]) -> None:
     write_each(map(clean, difference(edited)))
     write_each(_who_is_where(rows))
     if edited.unchanged:
@@ -135,7 +135,7 @@ def _write_words(edited: EditedPolicy, place: PolicyFile, written: bool, rows: S
         write("dry run: nothing was written")
 
 
-def _who_is_where(rows: Sequence[Row]) -> Iterator[str]:
+def _who_is_where(rows: Sequence[JsonRow]) -> Iterator[str]:
     """Yield who is where now: ``added to lustre (0x0021), limited: stage[1-48] mlx5_0``."""
     names = FoldedNames(row for row in rows if _is_found(row))
     for (what, role), alike in grouped(rows, lambda row: (_what(row), _role(row))).items():
@@ -144,12 +144,12 @@ def _who_is_where(rows: Sequence[Row]) -> Iterator[str]:
         yield f"{paint(clean(what), role)}: {', '.join([*found, *others])}"
 
 
-def _is_found(row: Row) -> bool:
+def _is_found(row: JsonRow) -> bool:
     """Whether it is of a port of the fabric, and not of a keyword or another port."""
     return row["node_guid"] is not None
 
 
-def _what(row: Row) -> str:
+def _what(row: JsonRow) -> str:
     before, after = row["before"], row["after"]
     where = f"{row['name']} ({row['partition']})" if row["name"] else row["partition"]
     if before is None:
@@ -157,7 +157,7 @@ def _what(row: Row) -> str:
     return f"removed from {where}" if after is None else f"{after} instead of {before} in {where}"
 
 
-def _role(row: Row) -> str:
+def _role(row: JsonRow) -> str:
     return role_of_change(row["before"], row["after"])
 
 
@@ -171,7 +171,7 @@ def difference(edited: EditedPolicy) -> Iterator[str]:
 
 
 def _document(
-    edited: EditedPolicy, place: PolicyFile, written: bool, rows: Sequence[Row], ports: Mapping[int, Port]
+    edited: EditedPolicy, place: PolicyFile, written: bool, rows: Sequence[JsonRow], ports: Mapping[int, Port]
 ) -> dict[str, Any]:
     return {
         "file": edited.before.path,

@@ -21,7 +21,7 @@ _BAR: Final = 30
 _LEAST_BAR: Final = 8
 
 
-class Progress:
+class ProgressLine:
     """The line of one task; a context manager that removes it. *is_wanted*: False draws nothing, as every stream does
     that is no terminal, or one that cannot clear a line (TERM=dumb)."""
 

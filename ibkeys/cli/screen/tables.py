@@ -20,7 +20,7 @@ _INDENT: Final = 4
 """Before the further lines of a row."""
 
 
-class Line(NamedTuple):
+class CellLine(NamedTuple):
     """A line of a cell, cleaned. ``role``: what gives it its colour (`colour.paint`). ``parts``: (text, role) of each
     part where they differ, which `JOINED` joins; where there is no room for them all each gets a line."""
 
@@ -29,9 +29,9 @@ class Line(NamedTuple):
     parts: tuple[tuple[str, str], ...] = ()
 
 
-Cell = tuple[Line, ...]
-Rows = Sequence[Sequence[Cell]]
-_EMPTY: Final = Line("")
+Cell = tuple[CellLine, ...]
+CellRows = Sequence[Sequence[Cell]]
+_EMPTY: Final = CellLine("")
 
 
 def _within(cell: Cell, width: int) -> Cell:
@@ -42,7 +42,7 @@ def _within(cell: Cell, width: int) -> Cell:
     else:
         return cell
     return tuple(
-        Line(each, role)
+        CellLine(each, role)
         for line in cell
         for text, role in line.parts or ((line.text, line.role),)
         for each in folded(text, width, 0).split("\n")
@@ -54,7 +54,7 @@ def _width(text: str) -> int:
     return len(text) if text.isascii() else columns(text)
 
 
-def _least(rows: Rows, at: int) -> int:
+def _least(rows: CellRows, at: int) -> int:
     """Return the width of the longest part of a column that cannot be folded."""
     parts = (part for row in rows for line in row[at] for part in pieces(line.text))
     return max((columns(part.lstrip(" ")) for part in parts), default=0)
@@ -66,7 +66,7 @@ _Tiers = list[list[tuple[int, int]]]
 
 def laid_out(
     titles: Sequence[str],
-    rows: Rows,
+    rows: CellRows,
     numeric: Sequence[bool],
     below: Iterable[Sequence[str]] | None,
     width: int | None,
@@ -75,7 +75,7 @@ def laid_out(
 
     *numeric*: which columns stand at the right. *below*: lines that follow each row, as they are.
     """
-    head = [(Line(title),) for title in titles]
+    head = [(CellLine(title),) for title in titles]
     table = [head, *rows]
     every = [(at, max(_width(line.text) for row in table for line in row[at])) for at in range(len(titles))]
     tiers: _Tiers = [every]
@@ -95,7 +95,7 @@ def _width_of(tier: Sequence[tuple[int, int]]) -> int:
     return sum(width for _, width in tier) + _GAP * (len(tier) - 1)
 
 
-def _shared(rows: Rows) -> list[int]:
+def _shared(rows: CellRows) -> list[int]:
     """Return the columns but the first that say the same in each of several rows."""
     if len(rows) < 2:
         return []
@@ -106,7 +106,7 @@ def _in_prose(cell: Cell) -> str:
     return " ".join(paint(line.text, line.role) for line in cell if line.text) or "-"
 
 
-def _fitted(rows: Rows, natural: Sequence[tuple[int, int]], width: int) -> _Tiers:
+def _fitted(rows: CellRows, natural: Sequence[tuple[int, int]], width: int) -> _Tiers:
     """Return the tiers by which the table has fewest lines: columns as wide as they are, or with folded cells."""
     room = width - _INDENT
     wide = _in_tiers([(at, min(wanted, room)) for at, wanted in natural], width)
@@ -142,7 +142,7 @@ def _widened(tier: list[tuple[int, int]], natural: dict[int, int], room: int) ->
     return [(at, widths[at]) for at, _ in tier]
 
 
-def _height(rows: Rows, tiers: _Tiers) -> int:
+def _height(rows: CellRows, tiers: _Tiers) -> int:
     return sum(max(len(_within(row[at], width)) for at, width in tier) for row in rows for tier in tiers)
 
 
@@ -154,7 +154,7 @@ def _lines_of_row(row: Sequence[Cell], tiers: _Tiers, numeric: Sequence[bool]) -
             yield (before + (" " * _GAP).join(parts)).rstrip()
 
 
-def _padded(line: Line, width: int, right: bool) -> str:
+def _padded(line: CellLine, width: int, right: bool) -> str:
     text, role, parts = line
     blanks = " " * (width - _width(text))
     if parts:

@@ -14,7 +14,7 @@ from ibkeys.cli.site.settings import BY_PARAMETER, NO_FILE, SETTINGS
 from ibkeys.errors import FileFormatError, Refused, UsageError
 
 if TYPE_CHECKING:
-    from ibkeys.cli.site.file import Site
+    from ibkeys.cli.site.file import SiteFile
 
 _SITE: Final = "ibkeys.site"
 _PROBLEMS: Final = "ibkeys.site.problems"
@@ -46,7 +46,7 @@ class SiteDefaults(Mapping[str, Any]):
             self._context.meta.setdefault(_PROBLEMS, {})[str(error)] = error
             raise KeyError(parameter) from None
 
-    def _value(self, site: Site, parameter: str, name: str) -> Any:
+    def _value(self, site: SiteFile, parameter: str, name: str) -> Any:
         option = next((each for each in self._context.command.params if each.name == parameter), None)
         if not isinstance(option, click.Option):
             raise KeyError(parameter)
@@ -66,12 +66,12 @@ class SiteDefaults(Mapping[str, Any]):
         return sum(1 for _ in self)
 
 
-def site_of(context: click.Context) -> Site | None:
+def site_of(context: click.Context) -> SiteFile | None:
     """Return the site file of a command, which is read once; None where none is read. Raises FileFormatError."""
     if _SITE not in context.meta:
         context.meta[_SITE] = None  # a file with a mistake is not read again for the next option
         context.meta[_SITE] = _read(context)
-    site: Site | None = context.meta[_SITE]
+    site: SiteFile | None = context.meta[_SITE]
     return site
 
 
@@ -117,7 +117,7 @@ def refuse_other_subnet(port_guid: int) -> None:
         ).unchanged("choose a port of that subnet (-C, -P), name another file (--site), or add the GUID to the list")
 
 
-def _read(context: click.Context) -> Site | None:
+def _read(context: click.Context) -> SiteFile | None:
     if "site" not in context.params or _why_not_read(context) is not None:
         return None
     from ibkeys.cli.site import file

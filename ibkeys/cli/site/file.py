@@ -14,20 +14,20 @@ from pathlib import Path
 from typing import Any, Final
 
 from ibkeys import files
-from ibkeys.cli.site.settings import MOST_TEXTS, SETTINGS, SUBNET, Setting, why_never
+from ibkeys.cli.site.settings import MOST_TEXTS, SETTINGS, SUBNET, SiteSetting, why_never
 from ibkeys.errors import EncodeError, FileFormatError, UsageError
 from ibkeys.host.file_access import read_file_fact
 from ibkeys.host.trusted_toml import parse_trusted, refuse_what_others_decide
 from ibkeys.keys.guid import parse_guid
 from ibkeys.keys.number import quoted
-from ibkeys.near import did_you_mean
+from ibkeys.similar_names import did_you_mean
 
 DEFAULT_SITE: Final = Path("/etc/ibkeys/ibkeys.toml")
 MOST_BYTES: Final = 64 * files.KIB
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class SiteFile:
     """What a site file says. ``values``: by name, as TOML has them. ``subnet``: the GUIDs of local ports on the subnet
     that its policy and stores are of, none where it has neither."""
 
@@ -68,7 +68,7 @@ class Site:
             raise self.error(f"{name}: {file}: {error}") from None
 
 
-def read_site(path: Path) -> Site:
+def read_site(path: Path) -> SiteFile:
     """Read a site file. Raises FileFormatError: it cannot be read, others can write it, or there is a mistake in it."""
     path = Path(os.path.abspath(path))
     try:
@@ -83,7 +83,7 @@ def read_site(path: Path) -> Site:
                 raise UsageError(
                     f"{name} needs {SUBNET} in this file: the port GUIDs of this host on the subnet that it is of"
                 )
-        return Site(path, document, subnet)
+        return SiteFile(path, document, subnet)
     except (UsageError, EncodeError) as error:
         raise FileFormatError(str(error), str(path)) from None
 
@@ -129,7 +129,7 @@ def _check(name: str, value: Any) -> None:
             raise UsageError(f"{name}: {error}") from None
 
 
-def _is_of_kind(value: Any, setting: Setting) -> bool:
+def _is_of_kind(value: Any, setting: SiteSetting) -> bool:
     is_list_of_others = isinstance(value, list) and not all(type(each) is str for each in value)
     return type(value) is setting.kind and not is_list_of_others
 

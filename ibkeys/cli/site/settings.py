@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ibkeys.cli.types import Via
+from ibkeys.cli.types import ViaType
 from ibkeys.errors import UsageError
 
 SUBNET: Final = "subnet"
@@ -26,7 +26,7 @@ def _text(value: str) -> str | None:
 
 
 def _host(value: str) -> str | None:
-    from ibkeys.sm.elsewhere.ssh import SshHost
+    from ibkeys.managers.elsewhere.ssh import SshHost
 
     SshHost(value)
     return None
@@ -45,7 +45,7 @@ def _secret(value: str) -> str | None:
 
 
 def _proxy(value: str) -> str | None:
-    from ibkeys.ufm.access import split_proxy
+    from ibkeys.managers.ufm.access import split_proxy
 
     _refuse_login(value)
     split_proxy(value)
@@ -57,9 +57,9 @@ def _policy(value: str) -> str | None:
 
 
 def _ufm(value: str) -> str | None:
-    Via().read(value)
+    ViaType().read(value)
     if value.startswith("ufm:"):
-        from ibkeys.ufm.access import split_url
+        from ibkeys.managers.ufm.access import split_url
 
         _refuse_login(value)
         split_url(value)
@@ -72,7 +72,7 @@ def _refuse_login(url: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class SiteSetting:
     """What a name may have as its value. ``kind``: its type in TOML; ``form``: returns the file that a text names, None
     for none, and raises UsageError or EncodeError for a text that is none of its kind; ``parameters``: what click calls
     the option; ``has_variable``: whether a variable of the environment sets it; ``is_of_subnet``: it is right on one
@@ -86,26 +86,28 @@ class Setting:
     is_created: bool = False
 
 
-_FILE: Final = Setting(str, _path)
-_SECRET: Final = Setting(str, _secret)
-_STORE: Final = Setting(str, _path, is_of_subnet=True, is_created=True)
-_NUMBER: Final = Setting(int)
+_FILE: Final = SiteSetting(str, _path)
+_SECRET: Final = SiteSetting(str, _secret)
+_STORE: Final = SiteSetting(str, _path, is_of_subnet=True, is_created=True)
+_NUMBER: Final = SiteSetting(int)
 
-SETTINGS: Final[Mapping[str, Setting]] = {
-    "ca": Setting(str),
+SETTINGS: Final[Mapping[str, SiteSetting]] = {
+    "ca": SiteSetting(str),
     "port": _NUMBER,
     "timeout": _NUMBER,
     "retries": _NUMBER,
-    "via": Setting(str, _ufm, has_variable=False),
-    "sm_host": Setting(list, _host),
-    "sudo": Setting(bool, has_variable=False),
+    "via": SiteSetting(str, _ufm, has_variable=False),
+    "sm_host": SiteSetting(list, _host),
+    "sudo": SiteSetting(bool, has_variable=False),
     "ssh_config": _FILE,
     "sm_config": _FILE,
-    "wait": Setting(int, parameters=("sm_wait",)),  # --wait of `compare` and `mkey-recover` waits for something else
+    "wait": SiteSetting(
+        int, parameters=("sm_wait",)
+    ),  # --wait of `compare` and `mkey-recover` waits for something else
     "standby_wait": _NUMBER,
     "smkey": _SECRET,
     "node_name_map": _FILE,
-    "policy": Setting(str, _policy, ("policy", "policy_file"), is_of_subnet=True),
+    "policy": SiteSetting(str, _policy, ("policy", "policy_file"), is_of_subnet=True),
     "keystore": _STORE,
     "keystore_passphrase": _SECRET,
     "journal": _STORE,
@@ -113,7 +115,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "ufm_cert": _FILE,
     "ufm_key": _FILE,
     "ufm_ca": _FILE,
-    "ufm_proxy": Setting(str, _proxy, has_variable=False),
+    "ufm_proxy": SiteSetting(str, _proxy, has_variable=False),
 }
 SECRETS: Final = frozenset(name for name, setting in SETTINGS.items() if setting is _SECRET)
 """The names whose value is @FILE; on the command line some may be a key."""

@@ -18,8 +18,8 @@ from ibkeys.cli.sm.hosts import hosts_of_operation
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
-    from ibkeys.change.writer import Writer
-    from ibkeys.sm.hosts import SmHost
+    from ibkeys.change.writer import ChangeWriter
+    from ibkeys.managers.hosts import SmHost
     from ibkeys.store.journal import OperationRecord
 
 
@@ -73,7 +73,7 @@ class FilesRequest(AskedOfManagers, ABC):
         return hosts_of_operation(self.where, self.sm_hosts, None if self.begun is None else self.begun.id)
 
     @contextmanager
-    def open_writer(self, command: str) -> Iterator[Writer]:
+    def open_writer(self, command: str) -> Iterator[ChangeWriter]:
         """Open the fabric, and yield the writer of *command*."""
         goes_on = None if self.begun is None else self.begun.id
         with (
@@ -82,7 +82,7 @@ class FilesRequest(AskedOfManagers, ABC):
         ):
             yield writer
 
-    def remove_locks(self, writer: Writer) -> None:
+    def remove_locks(self, writer: ChangeWriter) -> None:
         """Remove the locks that the change left on its hosts."""
         remove_left_locks(self.where, writer.command, self.hosts())
 

@@ -13,8 +13,8 @@ from ibkeys.cli.options import SmHosts, Where
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
-    from ibkeys.sm.hosts import SmHost
-    from ibkeys.sm.settings import SmSettings
+    from ibkeys.managers.hosts import SmHost
+    from ibkeys.managers.settings import SmSettings
 
 
 def hosts_of(where: Where, given: SmHosts) -> list[SmHost]:
@@ -34,7 +34,7 @@ def hosts_of(where: Where, given: SmHosts) -> list[SmHost]:
 def hosts_of_operation(where: Where, given: SmHosts, operation: int | None) -> list[SmHost]:
     """As `hosts_of`; where neither options nor ``sm.toml`` name another host, those of *operation* as the journal keeps
     them. Raises what `hosts_of` raises, and StoreError for a journal that is damaged."""
-    from ibkeys.sm.site import hosts_in
+    from ibkeys.managers.site import hosts_in
     from ibkeys.store.journal import Journal
 
     hosts = hosts_of(where, given)
@@ -49,14 +49,14 @@ def settings_of(path: str | None) -> SmSettings:
 
     Raises FileFormatError, StoreError.
     """
-    from ibkeys.sm import settings
+    from ibkeys.managers import settings
 
     return settings.settings_or_default(path)
 
 
 def write_dry_run(where: Where, hosts: Sequence[SmHost]) -> None:
     """Say what would be asked where; with -v the program that would run on other hosts."""
-    from ibkeys.sm.elsewhere.remote import program
+    from ibkeys.managers.elsewhere.remote import program
 
     source = f"the snapshot {where.snapshot}" if where.snapshot is not None else "the fabric, by a sweep with SMInfo"
     write(clean(f"would read {source}"))

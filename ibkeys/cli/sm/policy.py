@@ -12,8 +12,8 @@ from ibkeys.cli.sm.ufm import UfmOptions, ufm_policy
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
+    from ibkeys.managers.master_policy import MasterPolicy
     from ibkeys.partitions.model import Policy
-    from ibkeys.sm.master_policy import MasterPolicy
     from ibkeys.source import Source
 
 
@@ -28,8 +28,8 @@ def read_accepted(name: str, ufm: UfmOptions | None = None) -> Policy | None:
 
     Raises FileFormatError; UsageError, UfmNotReached, UfmRefused if it is a UFM.
     """
+    from ibkeys.managers.ufm.access import is_ufm
     from ibkeys.partitions.reader import read_policy
-    from ibkeys.ufm.access import is_ufm
 
     if is_opensm(name):
         return None
@@ -44,7 +44,7 @@ def read_accepted(name: str, ufm: UfmOptions | None = None) -> Policy | None:
 def require_file(name: str, why: str) -> None:
     """Raise UsageError with *why* for a policy that is not a file, where only a file will do. Nothing of a URL is
     repeated: there may be a password in it."""
-    from ibkeys.ufm.access import is_ufm
+    from ibkeys.managers.ufm.access import is_ufm
 
     if is_opensm(name) or is_ufm(name) or "://" in name:
         raise UsageError(why)
@@ -73,10 +73,10 @@ def master_policy(source: Source) -> MasterPolicy:
 
     Raises UsageError, FileFormatError.
     """
-    from ibkeys.fabric.live import Fabric
-    from ibkeys.sm.master_policy import policy_of_master
+    from ibkeys.fabric.live import LiveFabric
+    from ibkeys.managers.master_policy import policy_of_master
 
-    if not isinstance(source, Fabric):
+    if not isinstance(source, LiveFabric):
         raise UsageError("opensm needs the fabric to find the master, and --from reads a file: name the policy file")
     found = policy_of_master(source, settings_of(None).here)
     exits.warn_each(found.notes, "note")
@@ -89,7 +89,7 @@ def only_policy() -> Policy:
 
     Raises UsageError, FileFormatError.
     """
-    from ibkeys.sm.master_policy import policy_of_only_one
+    from ibkeys.managers.master_policy import policy_of_only_one
 
     found = policy_of_only_one(settings_of(None).here, require_accepted=False)
     exits.warn_each(found.notes, "note")

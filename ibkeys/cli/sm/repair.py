@@ -25,8 +25,8 @@ from ibkeys.grouping import grouped
 from ibkeys.printable import counted, named
 
 if TYPE_CHECKING:
-    from ibkeys.change.writer import Writer
-    from ibkeys.host.opensm_process import OpensmConfig
+    from ibkeys.change.writer import ChangeWriter
+    from ibkeys.managers.opensm.process import OpensmConfig
     from ibkeys.mkeys.repair.outlook import RepairOutlook
     from ibkeys.mkeys.repair.repair import Repair
     from ibkeys.mkeys.repair.result import Repaired
@@ -55,7 +55,7 @@ def sm_repair(asked: AskedChange, cache_dir: Path | None, opensm_conf: Path | No
     the answers. A port that does not answer keeps the first key of the key store in these files, and is named. At the
     end it shows how to start OpenSM. No port is changed.
     """
-    from ibkeys.host.opensm_process import OPENSM_CACHE, opensm_processes
+    from ibkeys.managers.opensm.process import OPENSM_CACHE, opensm_processes
     from ibkeys.mkeys.repair.repair import plan_repair
     from ibkeys.mkeys.repair.start import advise
     from ibkeys.store.journal import Journal
@@ -102,8 +102,8 @@ def _confs(where: Where, named: Path | None) -> list[tuple[Path, OpensmConfig | 
 
     Raises FileFormatError for one that the user named and that cannot be read.
     """
-    from ibkeys.host.opensm_here import configs_here
-    from ibkeys.host.opensm_process import read_given_config, read_opensm_config
+    from ibkeys.managers.opensm.on_this_host import configs_here
+    from ibkeys.managers.opensm.process import read_given_config, read_opensm_config
 
     if named is not None:
         return [(named, read_given_config(named))]
@@ -141,7 +141,7 @@ def _in_words(outlook: RepairOutlook) -> Iterator[str]:
         )
 
 
-def _dry_run(writer: Writer, repair: Repair, outlook: RepairOutlook, format: str) -> int:
+def _dry_run(writer: ChangeWriter, repair: Repair, outlook: RepairOutlook, format: str) -> int:
     refused = [each for each in repair.objections() if not writer.consent.covers(each.interlock)]
     say_would_be_refused(refused)
     found = outlook.to_json()

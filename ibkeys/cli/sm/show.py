@@ -16,8 +16,8 @@ from ibkeys.cli.sm.hosts import hosts_of, write_dry_run
 from ibkeys.errors import AddressError, EncodeError, FileFormatError, IbkeysError, UsageError
 
 if TYPE_CHECKING:
-    from ibkeys.sm.hosts import SmHost
-    from ibkeys.sm.report import SmReport
+    from ibkeys.managers.hosts import SmHost
+    from ibkeys.managers.report import SmReport
     from ibkeys.topology.model import Topology
 
 _USAGE = (UsageError, AddressError, EncodeError, FileFormatError)
@@ -36,8 +36,8 @@ def sm_show(where: Where, sm_hosts: SmHosts, dry_run: bool, format: str) -> int:
     nothing. Keys are shown only as zero, default or set.
     """
     from ibkeys.cli.sm.words import write_words
-    from ibkeys.sm.dangers.catalogue import all_dangers
-    from ibkeys.sm.document import to_json
+    from ibkeys.managers.dangers.catalogue import all_dangers
+    from ibkeys.managers.document import to_json
 
     hosts = hosts_of(where, sm_hosts)
     if dry_run:
@@ -57,10 +57,10 @@ def sm_show(where: Where, sm_hosts: SmHosts, dry_run: bool, format: str) -> int:
 def _look(where: Where, hosts: Sequence[SmHost]) -> tuple[SmReport, Topology | None]:
     """Ask the fabric and look at the hosts. A fabric that does not answer leaves the hosts to be shown."""
     from ibkeys.discovery.wanted import Wanted
-    from ibkeys.host.opensm_here import own_socket
-    from ibkeys.sm.hosts import look_at_hosts
-    from ibkeys.sm.managers import managers_of
-    from ibkeys.sm.report import join
+    from ibkeys.managers.hosts import look_at_hosts
+    from ibkeys.managers.opensm.on_this_host import own_socket
+    from ibkeys.managers.report import join
+    from ibkeys.managers.subnet_managers import managers_of
 
     found, error = None, ""
     try:

@@ -18,20 +18,20 @@ from ibkeys.printable import counted
 
 if TYPE_CHECKING:
     from ibkeys.change.interrupts import Interrupts
-    from ibkeys.change.writer import Writer
+    from ibkeys.change.writer import ChangeWriter
     from ibkeys.keys.smkey import SMKey
-    from ibkeys.smkeys.managers import Kind
+    from ibkeys.smkeys.key_holders import SmKeyKind
     from ibkeys.smkeys.planning import KeyChange
 
 COMMAND: Final = "smkey-rotate"
-_KINDS: Final[tuple[Kind, ...]] = ("sm_key", "sa_key")
+_KINDS: Final[tuple[SmKeyKind, ...]] = ("sm_key", "sa_key")
 _NAME: Final = "the interrupted change of sm_key and sa_key"
 
 
 class SmKeyRequest(FilesRequest):
     """A change of the keys as it is asked for."""
 
-    def begin(self, given: Mapping[Kind, SMKey]) -> int:
+    def begin(self, given: Mapping[SmKeyKind, SMKey]) -> int:
         """Begin a change with the keys *given*, and others generated; where the journal was lost, finish the one whose
         keys the key store has."""
         from ibkeys.smkeys.begun import refuse_while_open
@@ -86,7 +86,7 @@ class SmKeyRequest(FilesRequest):
             overtaken = why_overtaken(lambda: self._plan(writer, {}, Interrupts()))
             return end_overtaken(self.consent, overtaken, close, otherwise)
 
-    def _close(self, writer: Writer) -> str:
+    def _close(self, writer: ChangeWriter) -> str:
         """End the record of the change, and give up its keys; return its name."""
         from ibkeys.smkeys.overtaken import close_overtaken
 
@@ -94,7 +94,7 @@ class SmKeyRequest(FilesRequest):
         self.remove_locks(writer)
         return _NAME
 
-    def _close_only(self, writer: Writer) -> str:
+    def _close_only(self, writer: ChangeWriter) -> str:
         """End the record of one change, of which the key store has no keys; return its name."""
         from ibkeys.store.journal import Journal
 
@@ -105,16 +105,16 @@ class SmKeyRequest(FilesRequest):
         self.remove_locks(writer)
         return f"operation {self.record.id} ({writer.command})"
 
-    def _plan(self, writer: Writer, given: Mapping[Kind, SMKey], interrupts: Interrupts) -> KeyChange:
-        from ibkeys.sm.site import reach
+    def _plan(self, writer: ChangeWriter, given: Mapping[SmKeyKind, SMKey], interrupts: Interrupts) -> KeyChange:
+        from ibkeys.managers.site import reach
         from ibkeys.smkeys.planning import plan_change
-        from ibkeys.smkeys.run import Settings
+        from ibkeys.smkeys.run import SmKeySettings
 
         tells = bool(self.where.verbose) or sys.stderr.isatty()
-        settings = Settings(self.sm_wait, check=interrupts.check, say=exits.note if tells else lambda text: None)
+        settings = SmKeySettings(self.sm_wait, check=interrupts.check, say=exits.note if tells else lambda text: None)
         return plan_change(writer, reach(writer.enter, self.hosts()), given, settings, self.begun is None)
 
-    def _carry_out(self, writer: Writer, given: Mapping[Kind, SMKey]) -> int:
+    def _carry_out(self, writer: ChangeWriter, given: Mapping[SmKeyKind, SMKey]) -> int:
         from ibkeys.change.interrupts import Interrupts
 
         interrupts = Interrupts()

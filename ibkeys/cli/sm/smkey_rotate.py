@@ -12,7 +12,7 @@ from ibkeys.cli.sm.smkey_change import COMMAND, SmKeyRequest
 from ibkeys.keys.smkey import SMKey
 
 if TYPE_CHECKING:
-    from ibkeys.smkeys.managers import Kind
+    from ibkeys.smkeys.key_holders import SmKeyKind
 
 
 @command(COMMAND)
@@ -36,7 +36,7 @@ def smkey_rotate(request: SmKeyRequest, new_sm_key: str | None, new_sa_key: str 
     after which a standby would take over. At the end it verifies that the SA answers to the new key, that it answers to
     no former key, and that there is one master. `ibkeys resume` finishes an interrupted change.
     """
-    given: dict[Kind, SMKey] = {}
+    given: dict[SmKeyKind, SMKey] = {}
     if new_sm_key is not None:
         given["sm_key"] = read_key(SMKey, new_sm_key, "--new-sm-key", is_new=True)
     if new_sa_key is not None:

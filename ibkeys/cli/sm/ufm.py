@@ -14,8 +14,8 @@ from ibkeys.cli.options.declaring import F
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
+    from ibkeys.managers.ufm.rest import Ufm
     from ibkeys.partitions.model import Policy
-    from ibkeys.ufm.rest import Ufm
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def asked_of_policies(kind: type[AskedOfPolicies], *others: Callable[..., Any]) 
 def open_ufm(name: str, given: UfmOptions) -> Ufm:
     """Return the UFM that *name*, ufm:URL, means. Nothing is sent yet. Raises UsageError; no message repeats a
     credential."""
-    from ibkeys.ufm import login
+    from ibkeys.managers.ufm import login
 
     token = given.ufm_token
     if token is not None and not token.startswith("@"):
@@ -102,7 +102,7 @@ def ufm_policy(name: str, given: UfmOptions) -> Policy:
 
     Raises UsageError, UfmNotReached, UfmRefused.
     """
-    from ibkeys.ufm.policy import notes_on, policy_of
+    from ibkeys.managers.ufm.policy import notes_on, policy_of
 
     ufm = open_ufm(name, given)
     partitions = list(ufm.partitions().values())

@@ -13,10 +13,10 @@ from ibkeys.cli.screen.colour import paint
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
-    from ibkeys.sm.dangers.danger import FoundDanger
-    from ibkeys.sm.instance import Instance, InstanceFile
-    from ibkeys.sm.options import Setting
-    from ibkeys.sm.report import SmReport
+    from ibkeys.managers.dangers.danger import FoundDanger
+    from ibkeys.managers.instance import Instance, InstanceFile
+    from ibkeys.managers.opensm.effective_options import EffectiveOption
+    from ibkeys.managers.report import SmReport
 
 
 def write_words(report: SmReport, dangers: Sequence[FoundDanger]) -> None:
@@ -67,9 +67,9 @@ def _write_managers(report: SmReport) -> None:
 
 
 def _write_instance(instance: Instance) -> None:
-    from ibkeys.sm.document import guid_text, time_text
-    from ibkeys.sm.instance import NO_PROGRAM
-    from ibkeys.sm.policy_checks import policy_in_words
+    from ibkeys.managers.document import guid_text, time_text
+    from ibkeys.managers.instance import NO_PROGRAM
+    from ibkeys.managers.policy_checks import policy_in_words
 
     process = instance.process
     arguments = " ".join(map(str, process.command.given))
@@ -99,7 +99,7 @@ def _file_cells(file: InstanceFile) -> list[Any]:
 
 
 def _file_remarks(file: InstanceFile) -> Iterator[str]:
-    from ibkeys.sm.reading import WORDS
+    from ibkeys.managers.reading import WORDS
 
     if file.problem and not file.reading.startswith("absent"):
         yield file.problem
@@ -113,7 +113,7 @@ def _file_remarks(file: InstanceFile) -> Iterator[str]:
         yield "others can read it"
 
 
-def _setting_cells(setting: Setting) -> list[Any]:
+def _setting_cells(setting: EffectiveOption) -> list[Any]:
     remarks = [] if setting.is_certain else ["not certain"]
     if setting.needs_restart:
         remarks.append("a change needs a restart")

@@ -11,19 +11,19 @@ from ibkeys.cli.documents.counters import COUNTERS_CLEAR
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import has_counted
 from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import AskedChange, Kind
+from ibkeys.cli.options import AddressKinds, AskedChange
 from ibkeys.cli.showing import errors_of, finish, sweep
 
 if TYPE_CHECKING:
     from ibkeys.change.plan import Plan
-    from ibkeys.change.writer import Writer
+    from ibkeys.change.writer import ChangeWriter
 
 
 @command("counters-clear")
 @options.every_port
 @options.address()
 @options.change
-def counters_clear(asked: AskedChange, kind: Kind, words: tuple[str, ...], every_port: bool) -> int:
+def counters_clear(asked: AskedChange, kind: AddressKinds, words: tuple[str, ...], every_port: bool) -> int:
     """Clear the violation counters.
 
     Clears the counters of one port, or with --all those of every port that has counted a violation. The old values are
@@ -35,7 +35,7 @@ def counters_clear(asked: AskedChange, kind: Kind, words: tuple[str, ...], every
     missing = Missing()
     with open_fabric(asked.where, changing=True) as fabric:
 
-        def make_plan(writer: Writer) -> Plan:
+        def make_plan(writer: ChangeWriter) -> Plan:
             if not every_port:
                 return plan_clear(writer, [fabric.find_port(*given)])
             found = sweep(fabric, asked.where)

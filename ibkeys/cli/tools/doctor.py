@@ -23,7 +23,7 @@ from ibkeys.errors import FileFormatError
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
-    from ibkeys.umad.probe import Check
+    from ibkeys.umad.probe import ProbeResult
 
 
 @command("doctor", reports_site=True)
@@ -60,7 +60,7 @@ def doctor(wanted: ReportOptions) -> int:
     return reported.exit_code(code) if reported is not None else code
 
 
-def _without_keys(check: Check) -> Check:
+def _without_keys(check: ProbeResult) -> ProbeResult:
     """A check quotes errors, which may quote what was typed."""
     return replace(check, detail=typed.without_keys(check.detail), advice=typed.without_keys(check.advice))
 
@@ -73,7 +73,7 @@ def _config(where: Where) -> Config:
         return Config()
 
 
-def _write_text(checks: list[Check], settings: list[dict[str, Any]], problems: int) -> None:
+def _write_text(checks: list[ProbeResult], settings: list[dict[str, Any]], problems: int) -> None:
     words = {True: ("ok", "good"), False: ("PROBLEM", "bad"), None: ("note", "doubtful")}
     width = max(len(check.name) for check in checks)
     for check in checks:
@@ -86,7 +86,7 @@ def _write_text(checks: list[Check], settings: list[dict[str, Any]], problems: i
     write(paint(counted(problems, "problem"), "bad") if problems else paint("no problem found", "good"))
 
 
-def _checks(where: Where) -> Iterator[Check]:
+def _checks(where: Where) -> Iterator[ProbeResult]:
     from ibkeys.doctor.checks import Examined, check_devices, check_subnet
 
     examined = Examined(

@@ -17,7 +17,7 @@ from ibkeys.keys.number import NOT_SHOWN
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
-    from ibkeys.umad.probe import Check
+    from ibkeys.umad.probe import ProbeResult
 
 _DEFAULT: Final = "default"
 _SOURCES: Final = {
@@ -47,9 +47,9 @@ def lines_of(settings: list[dict[str, Any]]) -> Iterator[str]:
             yield f"{each['name']} = {str(value).lower() if value is True else value} ({each['source']})"
 
 
-def check_site() -> Iterator[Check]:
+def check_site() -> Iterator[ProbeResult]:
     """Yield the check of the site file where one is read: all of its values, also those that doctor has no use for."""
-    from ibkeys.umad.probe import Check
+    from ibkeys.umad.probe import ProbeResult
 
     context = click.get_current_context()
     problems = {str(each): each for each in problems_of(context)}
@@ -62,13 +62,13 @@ def check_site() -> Iterator[Check]:
         else:
             missing += [f"{name}: {file}: no such file" for file in site.missing(name)]  # type: ignore[union-attr]
     for text in problems:
-        yield Check("site file", False, text, "its value is not used: correct it, or give --site none")
+        yield ProbeResult("site file", False, text, "its value is not used: correct it, or give --site none")
     for text in missing:
-        yield Check("site file", False, text, "create it, or correct the site file")
+        yield ProbeResult("site file", False, text, "create it, or correct the site file")
     if site is not None and not problems and not missing:
         subnet = ", ".join(f"0x{guid:016x}" for guid in sorted(site.subnet))
         of = f" of the subnet of {subnet}" if subnet else ""
-        yield Check("site file", True, f"{site.path}: {counted(len(site.values), 'value')}{of}")
+        yield ProbeResult("site file", True, f"{site.path}: {counted(len(site.values), 'value')}{of}")
 
 
 def _found(context: click.Context, name: str, config: Config) -> tuple[Any, str]:

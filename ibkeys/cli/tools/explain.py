@@ -12,7 +12,7 @@ from ibkeys.cli.documents.field import Document
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.render import write_document
-from ibkeys.cli.types import PKEY, Number
+from ibkeys.cli.types import PKEY, NumberType
 from ibkeys.keys.pkey import PKey, explain, explain_match
 from ibkeys.keys.qkey import RULES, classify
 from ibkeys.keys.traffic import TRAFFIC
@@ -62,7 +62,7 @@ def pkey_explain(value: PKey, format: str) -> int:
 
 
 @command("qkey-explain")
-@click.argument("value", type=Number(0, 0xFFFFFFFF))
+@click.argument("value", type=NumberType(0, 0xFFFFFFFF))
 @options.format
 @options.common
 def qkey_explain(value: int, format: str) -> int:

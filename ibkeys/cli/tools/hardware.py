@@ -20,9 +20,9 @@ from ibkeys.errors import IbkeysError, Refused, UsageError
 
 if TYPE_CHECKING:
     from ibkeys.fabric.handle import PortHandle
-    from ibkeys.fabric.live import Fabric
+    from ibkeys.fabric.live import LiveFabric
     from ibkeys.hardware.check import Finding
-    from ibkeys.hardware.look import Look
+    from ibkeys.hardware.look import FabricReading
     from ibkeys.hardware.report import HardwareReport
     from ibkeys.umad.port import LocalCa, LocalPort, UmadPort
     from ibkeys.umad.simulated import SimulatedPort
@@ -197,13 +197,15 @@ def _reported(path: Path, report: HardwareReport, writes: Writes = NO_WRITES) ->
     return Reported(path, report.rows, report.summary(), writes)
 
 
-def _look_at(fabric: Fabric, wanted: ReportOptions, host: Sequence[Mapping[str, Any]]) -> tuple[HardwareReport, Writes]:
+def _look_at(
+    fabric: LiveFabric, wanted: ReportOptions, host: Sequence[Mapping[str, Any]]
+) -> tuple[HardwareReport, Writes]:
     """Agree on the writes if there are any, make all checks, then the writes."""
     from ibkeys.hardware.catalogue import all_findings
-    from ibkeys.hardware.look import Look
+    from ibkeys.hardware.look import FabricReading
     from ibkeys.hardware.report import HardwareReport
 
-    look = Look(fabric, _cas_of(fabric), sm_key_of(wanted.where))
+    look = FabricReading(fabric, _cas_of(fabric), sm_key_of(wanted.where))
     if not wanted.write_loopback:  # else another port may be open than the one that doctor asked
         look.is_silent = any(row["name"] == _LOCAL_PORT and row["ok"] is False for row in host)
     prove_far = _agree_on_writes(look, wanted.consent, wanted.write_loopback) if wanted.write_loopback else None
@@ -212,7 +214,7 @@ def _look_at(fabric: Fabric, wanted: ReportOptions, host: Sequence[Mapping[str, 
     return HardwareReport(look, [*findings, *writes.findings], host, wanted.hash_guids), writes
 
 
-def _cas_of(fabric: Fabric) -> Callable[[], Sequence[LocalCa]]:
+def _cas_of(fabric: LiveFabric) -> Callable[[], Sequence[LocalCa]]:
     """Return a function that lists the adapters of this host; on a simulated subnet, of the node that we are on."""
     if not fabric.is_simulated:
         from ibkeys.umad.devices import list_cas
@@ -222,7 +224,7 @@ def _cas_of(fabric: Fabric) -> Callable[[], Sequence[LocalCa]]:
     return lambda: (port.local_ca(),)
 
 
-def _opens(fabric: Fabric) -> Callable[[LocalPort], UmadPort]:
+def _opens(fabric: LiveFabric) -> Callable[[LocalPort], UmadPort]:
     """Return a function that opens another port of this host."""
     if not fabric.is_simulated:
         return lambda port: ibkeys.open_port("umad", ibkeys.Local(port.ca_name, port.port))
@@ -230,7 +232,7 @@ def _opens(fabric: Fabric) -> Callable[[LocalPort], UmadPort]:
     return lambda port: ibkeys.open_port(own.subnet, ibkeys.Local(port.ca_name, port.port, own.home.node.guid))
 
 
-def _simulated_port(fabric: Fabric) -> SimulatedPort:
+def _simulated_port(fabric: LiveFabric) -> SimulatedPort:
     from ibkeys.umad.port import innermost
     from ibkeys.umad.simulated import SimulatedPort
 
@@ -239,7 +241,7 @@ def _simulated_port(fabric: Fabric) -> SimulatedPort:
     return port
 
 
-def _agree_on_writes(look: Look, consent: Changing, text: str) -> Callable[[], PortHandle]:
+def _agree_on_writes(look: FabricReading, consent: Changing, text: str) -> Callable[[], PortHandle]:
     """Prove that the second port that *text* names is this host's own, and ask the user; a dry run asks nobody.
 
     Return the proof, as a function: each write makes it again. Raises UsageError and Refused.
@@ -255,7 +257,7 @@ def _agree_on_writes(look: Look, consent: Changing, text: str) -> Callable[[], P
     return prove_far
 
 
-def _make_writes(look: Look, prove_far: Callable[[], PortHandle], consent: Changing) -> Writes:
+def _make_writes(look: FabricReading, prove_far: Callable[[], PortHandle], consent: Changing) -> Writes:
     """Make the writes; a warning says when one could not be put back."""
     from ibkeys.hardware.check import Finding, not_checked
     from ibkeys.hardware.loopback.putting_back import COMMAND

@@ -18,7 +18,7 @@ from ibkeys.errors import StoreError
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
-    from ibkeys.store.journal import Entry, FileEntry, OperationRecord
+    from ibkeys.store.journal import FileEntry, JournalEntry, OperationRecord
 
 
 @command("journal")
@@ -98,7 +98,7 @@ def _joined(operation: dict[str, Any]) -> dict[str, str | None]:
     return {name: None if operation[name] is None else " ".join(operation[name]) for name in ("overrides", "options")}
 
 
-def changed_rows(entry: Entry) -> list[dict[str, Any]]:
+def changed_rows(entry: JournalEntry) -> list[dict[str, Any]]:
     """Return what one Set changed: one row for each P_Key entry or field."""
     from ibkeys.change.images import changes_of
     from ibkeys.topology.port_id import identity

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.documents.fabric import STATE
-from ibkeys.cli.documents.field import NOTHING, Row
+from ibkeys.cli.documents.field import NOTHING, JsonRow
 from ibkeys.cli.documents.port import (
     CAPS,
     COUNTERS,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ibkeys.source import Source
     from ibkeys.topology.nodes import Port
 
-_GROUPS: Final[Mapping[str, tuple[tuple[Field, ...], Callable[[Row], bool]]]] = {
+_GROUPS: Final[Mapping[str, tuple[tuple[Field, ...], Callable[[JsonRow], bool]]]] = {
     "enforcement": (ENFORCEMENT, has_enforcement),
     "caps": (CAPS, lambda row: not is_external(row)),
     "counters": (COUNTERS, lambda row: True),
@@ -130,7 +130,7 @@ def _in_table(
         hidden.add(SUPPRESSION)
     asked = {(port.identity()["node_guid"], port.num) for port in dropped}
 
-    def errors(name: str) -> Callable[[Row], Any]:
+    def errors(name: str) -> Callable[[JsonRow], Any]:
         return lambda row: row[name] if (row["node_guid"], row["port"]) in asked else NOTHING
 
     shown = [each._replace(title="") if each.name in hidden else each for each in fields]

@@ -19,7 +19,7 @@ from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.help.command import CommandGroup
 from ibkeys.cli.tools.sim_mads import Traced, traced_options, watching
 from ibkeys.cli.tools.sim_source import assumed_lines, end_ports_of, export_keys, write_ready
-from ibkeys.cli.types import Number
+from ibkeys.cli.types import NumberType
 from ibkeys.errors import IbkeysError, UsageError
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK
 from ibkeys.printable import counted
@@ -65,7 +65,7 @@ class _Made:
         help="Port GUIDs: as the file prints them, or node GUID + port number.  [default: file]",
     )
     seed: int = options.field(
-        "--seed", type=Number(0, 2**64 - 1), default=0, metavar="N", help="Seed of the random faults."
+        "--seed", type=NumberType(0, 2**64 - 1), default=0, metavar="N", help="Seed of the random faults."
     )
     links: Literal["initialize", "active"] | None = options.field(
         "--links",

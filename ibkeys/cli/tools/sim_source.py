@@ -52,10 +52,10 @@ def export_keys(subnet: Subnet, directory: Path) -> int:
     They are of a simulated subnet, so they never take the place of other ones: Refused where a guid2mkey has keys that
     this subnet has not, or a running OpenSM has its files there. Raises StoreError, FileFormatError.
     """
-    from ibkeys.host.key_files import export_key_files
-    from ibkeys.host.opensm_process import opensm_processes
     from ibkeys.keys.mkey import MKey
-    from ibkeys.store.keys.keystore import KeyStore
+    from ibkeys.managers.key_files import export_key_files
+    from ibkeys.managers.opensm.process import opensm_processes
+    from ibkeys.store.keystore.keystore import KeyStore
     from ibkeys.store.sqlite import utc_now
 
     ends = (port for node in subnet.nodes for port in node.end_ports)

@@ -7,12 +7,12 @@ from typing import Final
 
 from ibkeys.cli.exits import clean
 from ibkeys.cli.render import UNREADABLE
-from ibkeys.watch.event import End, Event, Kind
+from ibkeys.watch.event import Event, EventEnd, EventKind
 
 LONGEST_NAME: Final = 20
 _PLAIN: Final = re.compile(r"(?!LID [0-9]|0x)\w[\w ./;:+-]*")
 """Names that need no quotes: none that looks like a LID or GUID in place of a name, nor begins with blanks."""
-_COUNTERS: Final[dict[Kind, str]] = {
+_COUNTERS: Final[dict[EventKind, str]] = {
     "m_key-violations": "M_KeyViolations",
     "p_key-violations": "P_KeyViolations",
     "q_key-violations": "Q_KeyViolations",
@@ -79,7 +79,7 @@ def _since(event: Event, day: str) -> str:
     return f" since {since if since_day == day else f'{since_day} {since}'}"
 
 
-def _name(end: End | None) -> str:
+def _name(end: EventEnd | None) -> str:
     """Return an end as ``NAME[PORT]``. A name that could be taken for something else stands in quotes."""
     if end is None:
         return UNREADABLE
@@ -97,7 +97,7 @@ def _identities(event: Event) -> str:
     return ", ".join(f"{word} {_identity(end)}" for word, end in ends.items() if end is not None)
 
 
-def _identity(end: End) -> str:
+def _identity(end: EventEnd) -> str:
     guid = end.port_guid or end.node_guid
     lid = end.lid if end.lid is not None else UNREADABLE
     return f"{f'0x{guid:016x}' if guid else UNREADABLE} LID {lid}"

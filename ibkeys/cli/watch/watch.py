@@ -19,21 +19,21 @@ from ibkeys.cli.opening import open_fabric, sm_key_of
 from ibkeys.cli.options import AskSa, Where
 from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
-from ibkeys.cli.types import Number
+from ibkeys.cli.types import NumberType
 from ibkeys.errors import MadStatusError, NoReply, SendRefused, Unreachable, UsageError
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
-    from ibkeys.cli.watch.outlet import EventSink
+    from ibkeys.cli.watch.event_writer import EventWriter
     from ibkeys.client.reports import Subscriber
     from ibkeys.keys.smkey import SMKey
     from ibkeys.partitions.model import Policy
     from ibkeys.scripting import Fabric
     from ibkeys.umad.port import UmadPort
     from ibkeys.watch.following import FollowedFile
-    from ibkeys.watch.policy import Partitions
+    from ibkeys.watch.policy import PartitionNames
     from ibkeys.watch.systemd import Notifier
-    from ibkeys.watch.watching import Settings, Watch
+    from ibkeys.watch.watching import Watch, WatchSettings
 
 COMMAND: Final = "watch"
 
@@ -64,9 +64,9 @@ class _Asked:
         metavar="COMMAND",
         help="Run this command for each line, with the event on standard input.",
     )
-    count: int | None = options.field("--count", type=Number(1, 10**9), metavar="N", help="End after N lines.")
+    count: int | None = options.field("--count", type=NumberType(1, 10**9), metavar="N", help="End after N lines.")
     seconds: int | None = options.field(
-        "--for", "seconds", type=Number(1, 10**9), metavar="S", help="End after S seconds."
+        "--for", "seconds", type=NumberType(1, 10**9), metavar="S", help="End after S seconds."
     )
     format: str | None = options.taken(
         options.format_of(
@@ -88,10 +88,10 @@ def watch(where: Where, ufm: UfmOptions, sa: AskSa, asked: _Asked) -> int:
     once, the others a count later. Runs until SIGTERM or SIGINT.
     """
     from ibkeys.change.interrupts import Interrupts
-    from ibkeys.cli.watch.outlet import EventSink
-    from ibkeys.watch.commands import Commands, split_command
+    from ibkeys.cli.watch.event_writer import EventWriter
+    from ibkeys.watch.commands import EventCommand, split_command
     from ibkeys.watch.systemd import Notifier
-    from ibkeys.watch.watching import Settings, Watch
+    from ibkeys.watch.watching import Watch, WatchSettings
 
     words = split_command(asked.command) if asked.command is not None else None
     # Mistakes show before anything is sent.
@@ -99,14 +99,14 @@ def watch(where: Where, ufm: UfmOptions, sa: AskSa, asked: _Asked) -> int:
     sm_key = sm_key_of(where)
     if asked.opensm_log is not None and (is_given("smkey") or asked.all_traps):
         raise UsageError("--opensm-log replaces Reports: omit --smkey and --all-traps")
-    settings = Settings(
+    settings = WatchSettings(
         float(asked.interval), float(asked.repeats), asked.count, asked.seconds and float(asked.seconds), sa.pkey_idx
     )
     notifier = Notifier(os.environ, time.monotonic)
     with Interrupts() as interrupts, _followed(asked.opensm_log) as log:
-        commands = Commands(words, exits.warn) if words is not None else None
+        commands = EventCommand(words, exits.warn) if words is not None else None
         format = asked.format or ("table" if sys.stdout.isatty() else "json")
-        outlet = EventSink(format, where.verbose > 0, commands, interrupts, notifier)
+        outlet = EventWriter(format, where.verbose > 0, commands, interrupts, notifier)
         traps = _traps(asked.all_traps) if log is None else ()
         with _listening(where, sa, sm_key, traps, notifier, bool(asked.interval)) as (fabric, subscriber):
             partitions = _partitions(asked.policy, read, fabric)
@@ -115,9 +115,9 @@ def watch(where: Where, ufm: UfmOptions, sa: AskSa, asked: _Asked) -> int:
     return exits.DONE
 
 
-def _run(watching: Watch, outlet: EventSink, begins: str) -> None:
+def _run(watching: Watch, outlet: EventWriter, begins: str) -> None:
     """Watch until it is to end, then tell what is left and say what was done. *begins*: what is said when it begins."""
-    from ibkeys.cli.watch.outlet import ReaderGone
+    from ibkeys.cli.watch.event_writer import ReaderGone
 
     try:
         watching.start()
@@ -199,15 +199,15 @@ def _subscribed(subscriber: Subscriber, with_key: bool, has_counters: bool) -> S
     return subscriber
 
 
-def _partitions(name: str | None, policy: Policy | None, fabric: Fabric) -> Partitions | None:
-    from ibkeys.watch.policy import Partitions
+def _partitions(name: str | None, policy: Policy | None, fabric: Fabric) -> PartitionNames | None:
+    from ibkeys.watch.policy import PartitionNames
 
     if name is not None and is_opensm(name):
         policy = master_policy(fabric).policy
-    return Partitions(policy) if policy is not None else None
+    return PartitionNames(policy) if policy is not None else None
 
 
-def _begins(subscriber: Subscriber | None, log: FollowedFile | None, settings: Settings) -> str:
+def _begins(subscriber: Subscriber | None, log: FollowedFile | None, settings: WatchSettings) -> str:
     """Return in words what is watched."""
     heard = []
     if subscriber is not None:

@@ -6,7 +6,7 @@ Neither needs an M_Key, and nothing of it goes to the far end of the link.
 from __future__ import annotations
 
 from ibkeys.client.gmp import GmpPath, gmp_path
-from ibkeys.client.smp import Outcome, SmpClient, Task
+from ibkeys.client.smp import SmpClient, SmpOutcome, Task
 from ibkeys.discovery.port_counters import ask_port_counters
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply
 from ibkeys.mad.const import Method, MgmtClass, NodeType
@@ -83,7 +83,7 @@ class LinkGmps:
         timing, lid = self._client.timing, self._sa_lid
         # A name for each port that is asked about: a sweep of a large subnet has more questions than one node may get.
         name = ("SA", record.attribute_id, *components.values())
-        outcomes: list[Outcome] = yield [self._path.request(mad, lid, timing.timeout, timing.retries, name)]
+        outcomes: list[SmpOutcome] = yield [self._path.request(mad, lid, timing.timeout, timing.retries, name)]
         answer = outcomes[0]
         if isinstance(answer, NoReply) and not self._sa_answers:
             self._sa_lid = 0  # nobody there: the others need not wait for it

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.live import LiveFabric
 from ibkeys.hardware.archive.key_forms import KeyForms
-from ibkeys.hardware.look import Look
-from ibkeys.store.keys.class_keys import ClassKeyStore
-from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.sm_keys import SmKeys
+from ibkeys.hardware.look import FabricReading
+from ibkeys.store.keystore.class_keys import ClassKeyStore
+from ibkeys.store.keystore.keystore import KeyStore
+from ibkeys.store.keystore.sm_keys import SmKeys
 from ibkeys.store.private_files import is_there
 
 
-def known_keys(look: Look) -> KeyForms:
+def known_keys(look: FabricReading) -> KeyForms:
     """Return the forms of all keys: of options, key files and key store, and what ports and the SA showed.
 
     Raises StoreError where the key store cannot be read.
@@ -21,7 +21,7 @@ def known_keys(look: Look) -> KeyForms:
     return KeyForms({*look.shown_keys, *_of_ring(look), *_of_store(look.fabric), *_of_sweep(look.fabric)})
 
 
-def _of_ring(look: Look) -> Iterator[int]:
+def _of_ring(look: FabricReading) -> Iterator[int]:
     ring = look.fabric.ring
     spares = (key for keys in ring.spares.values() for key in keys)
     of_classes = (key for keys in ring.class_keys.values() for key in keys.values())
@@ -31,7 +31,7 @@ def _of_ring(look: Look) -> Iterator[int]:
             yield key.reveal()
 
 
-def _of_store(fabric: Fabric) -> Iterator[int]:
+def _of_store(fabric: LiveFabric) -> Iterator[int]:
     """Yield the former keys too, which no port may have any more."""
     paths = fabric.stores
     if paths.keystore is None or not is_there(paths.keystore, "key store"):
@@ -44,7 +44,7 @@ def _of_store(fabric: Fabric) -> Iterator[int]:
             yield from (key.reveal() for key in keys.values())
 
 
-def _of_sweep(fabric: Fabric) -> Iterator[int]:
+def _of_sweep(fabric: LiveFabric) -> Iterator[int]:
     """Yield what ports without protection showed to everybody."""
     for port in fabric.swept.end_ports() if fabric.swept is not None else ():
         yield port.m_key.reveal()

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply
 from ibkeys.fabric.handle import PortHandle
-from ibkeys.hardware.check import Answer, as_assumed, check
-from ibkeys.hardware.look import Look
+from ibkeys.hardware.check import CheckAnswer, as_assumed, check
+from ibkeys.hardware.look import FabricReading
 from ibkeys.mad.attributes import Attribute, PKeyTable
 from ibkeys.mad.const import P_KEYS_PER_BLOCK, MadStatus
 
@@ -19,7 +19,7 @@ class _Reserved(Attribute):
     attribute_id = 0x00FE
 
 
-def _asked(look: Look) -> Iterator[tuple[str, PortHandle]]:
+def _asked(look: FabricReading) -> Iterator[tuple[str, PortHandle]]:
     """Yield the local port, and the switch next to it."""
     yield "local port", look.handle
     peer = look.neighbour
@@ -41,14 +41,14 @@ def _status(handle: PortHandle, attribute: type[Attribute], modifier: int) -> st
 
 
 @check("answers.unknown-attribute", "simulator", "Get of an attribute that an agent does not have: status 0x000c")
-def unknown_attribute(look: Look) -> Answer:
+def unknown_attribute(look: FabricReading) -> CheckAnswer:
     """Ask for a reserved attribute."""
     said = {who: _status(handle, _Reserved, 0) for who, handle in _asked(look)}
     return _judged(said, f"0x{MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED:04x}")
 
 
 @check("answers.block-past-end", "simulator", "Get of a P_KeyTable block past the end: status 0x001c")
-def block_past_end(look: Look) -> Answer:
+def block_past_end(look: FabricReading) -> CheckAnswer:
     """Ask for the first block that the table does not have."""
     said = {}
     for who, handle in _asked(look):
@@ -57,6 +57,6 @@ def block_past_end(look: Look) -> Answer:
     return _judged(said, f"0x{MadStatus.INVALID_FIELD:04x}")
 
 
-def _judged(said: dict[str, str], wanted: str) -> Answer:
+def _judged(said: dict[str, str], wanted: str) -> CheckAnswer:
     text = ", ".join(f"{who}: {status}" for who, status in said.items())
     return as_assumed(all(status == wanted for status in said.values()), text, answers=said)

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Final
 
 from ibkeys.classkeys.reading import ClassKeyReading
-from ibkeys.hardware.check import Answer, Check, not_checked, seen
-from ibkeys.hardware.look import Look
+from ibkeys.hardware.check import CheckAnswer, DeviceCheck, not_checked, seen
+from ibkeys.hardware.look import FabricReading
 from ibkeys.mad.classes.gmp import KEY_CLASSES, KeyClass
 from ibkeys.topology.nodes import Port
 
@@ -20,11 +20,11 @@ _ASSUMED: Final = {
 }
 
 
-def _check(of: KeyClass) -> Check:
-    return Check(f"class-keys.{of.name}", "guess", _ASSUMED[of.name], partial(_asked, of))
+def _check(of: KeyClass) -> DeviceCheck:
+    return DeviceCheck(f"class-keys.{of.name}", "guess", _ASSUMED[of.name], partial(_asked, of))
 
 
-def _asked(of: KeyClass, look: Look) -> Answer:
+def _asked(of: KeyClass, look: FabricReading) -> CheckAnswer:
     """Ask the local port and the one at the other end of the cable."""
     ports = dict(_ports(look))
     questions = look.fabric.class_key_questions(ports.values(), [of])
@@ -39,7 +39,7 @@ def _asked(of: KeyClass, look: Look) -> Answer:
     return seen(", ".join(f"{who}: {text}" for who, text in said.items()), states=said)
 
 
-def _ports(look: Look) -> Iterator[tuple[str, Port]]:
+def _ports(look: FabricReading) -> Iterator[tuple[str, Port]]:
     if look.swept_port is not None:
         yield "local port", look.swept_port
     if look.neighbour is not None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from ibkeys.discovery.port_counters import enforcing_ports
 from ibkeys.errors import IbkeysError
-from ibkeys.hardware.check import Answer, as_assumed, check, not_checked, seen
-from ibkeys.hardware.look import Look
+from ibkeys.hardware.check import CheckAnswer, as_assumed, check, not_checked, seen
+from ibkeys.hardware.look import FabricReading
 from ibkeys.mad.attributes import VIOLATION_COUNTERS, PortInfo
 from ibkeys.printable import counted
 
 
 @check("counters.violations", "unknown", "how many ports have counted violations is recorded")
-def violations(look: Look) -> Answer:
+def violations(look: FabricReading) -> CheckAnswer:
     """Ports with a violation counter that is not 0, or at its end."""
     infos = look.port_infos
     values = {row.attr: sum(bool(row.decode(info.raw)) for info in infos) for row in VIOLATION_COUNTERS}
@@ -21,7 +21,7 @@ def violations(look: Look) -> Answer:
 
 
 @check("counters.agent", "standard", "the performance agent of the local port answers PortCounters by class version 1")
-def agent(look: Look) -> Answer:
+def agent(look: FabricReading) -> CheckAnswer:
     """PortCounters of the local port, by its own LID."""
     own = look.swept_port
     if own is None or not own.lid:
@@ -33,7 +33,7 @@ def agent(look: Look) -> Answer:
 
 
 @check("counters.constraint-errors", "standard", "switch ports that enforce partitions have their constraint errors")
-def constraint_errors(look: Look) -> Answer:
+def constraint_errors(look: FabricReading) -> CheckAnswer:
     """PortXmitConstraintErrors and PortRcvConstraintErrors of ports that enforce."""
     wanted = enforcing_ports(look.found.ports())
     if not wanted:

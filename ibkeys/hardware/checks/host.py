@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys import files
-from ibkeys.hardware.check import Answer, as_assumed, check, not_checked, seen
-from ibkeys.hardware.look import Look
+from ibkeys.hardware.check import CheckAnswer, as_assumed, check, not_checked, seen
+from ibkeys.hardware.look import FabricReading
 from ibkeys.mad import offsets as at
 from ibkeys.mad.attributes import NodeInfo
 from ibkeys.mad.const import MAX_UNICAST_LID, Method
@@ -24,7 +24,7 @@ _ATTEMPT_MS: Final = 500
 
 
 @check("host.system", "unknown", "kernel, umad ABI and programs are recorded")
-def system(look: Look) -> Answer:
+def system(look: FabricReading) -> CheckAnswer:
     """Which system this is; nothing that names the host."""
     try:
         abi = files.read_text(_ABI, files.SECRET).strip()
@@ -36,7 +36,7 @@ def system(look: Look) -> Answer:
 
 
 @check("host.adapters", "unknown", "adapters, their firmware and the state of their ports are recorded")
-def adapters(look: Look) -> Answer:
+def adapters(look: FabricReading) -> CheckAnswer:
     """What libibumad says of every adapter of this host."""
     found = [
         {
@@ -56,7 +56,7 @@ def adapters(look: Look) -> Answer:
 
 
 @check("umad.own-port", "standard", "libibumad has the GUID, LID and SM LID that the port itself says")
-def own_port(look: Look) -> Answer:
+def own_port(look: FabricReading) -> CheckAnswer:
     """Port GUID, LID and MasterSMLID: sysfs beside NodeInfo and PortInfo."""
     local, info = look.local, look.own
     said = {
@@ -70,7 +70,7 @@ def own_port(look: Look) -> Answer:
 
 
 @check("umad.p-key-table", "standard", "the P_Key table of sysfs is the one that the port answers")
-def p_key_table(look: Look) -> Answer:
+def p_key_table(look: FabricReading) -> CheckAnswer:
     """The kernel's copy of the P_Key table beside the port's own."""
     kernel, port = look.fabric.local().pkeys, [int(key) for key in look.handle.read_p_keys()]
     wrong = [index for index, (a, b) in enumerate(zip_longest(kernel, port, fillvalue=0)) if a != b]
@@ -79,7 +79,7 @@ def p_key_table(look: Look) -> Answer:
 
 
 @check("umad.timeout", "standard", "a Get that nobody answers comes back with errno 110 when its time is over")
-def timeout(look: Look) -> Answer:
+def timeout(look: FabricReading) -> CheckAnswer:
     """Send one Get(NodeInfo) to a LID that no port has, and wait for what the kernel says."""
     # subnet managers give LIDs from below
     if any(port.lid == MAX_UNICAST_LID for port in look.end_ports):
@@ -98,7 +98,7 @@ def timeout(look: Look) -> Answer:
     return as_assumed(is_so, text, errno=came.status, ms=took)
 
 
-def _wait(look: Look, mad: bytes, end: float) -> Incoming | None:
+def _wait(look: FabricReading, mad: bytes, end: float) -> Incoming | None:
     umad = look.fabric.umad
     while (left := end - umad.now()) > 0:
         for came in umad.recv(left):

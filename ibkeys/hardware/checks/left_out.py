@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.hardware.check import Basis, Check, not_checked
+from ibkeys.hardware.check import Basis, DeviceCheck, not_checked
 
 _VIOLATES: Final = "it would count a violation and tell the subnet manager"
 _SETS: Final = "it would change a key"
@@ -76,8 +76,8 @@ _LEFT_OUT: Final[tuple[tuple[str, Basis, str, str], ...]] = (
 )
 
 
-def _check(id: str, basis: Basis, assumed: str, why: str) -> Check:
-    return Check(id, basis, assumed, lambda _look: not_checked(why))
+def _check(id: str, basis: Basis, assumed: str, why: str) -> DeviceCheck:
+    return DeviceCheck(id, basis, assumed, lambda _look: not_checked(why))
 
 
 CHECKS: Final = tuple(_check(*row) for row in _LEFT_OUT)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.errors import MadStatusError
-from ibkeys.hardware.check import Answer, as_assumed, check, differs, not_checked, same, seen
-from ibkeys.hardware.look import Look
+from ibkeys.hardware.check import CheckAnswer, as_assumed, check, differs, not_checked, same, seen
+from ibkeys.hardware.look import FabricReading
 from ibkeys.keys.smkey import NO_SM_KEY
 from ibkeys.mad.attributes import PortInfo, SMInfo
 from ibkeys.mad.const import SaStatus, SMState
@@ -22,7 +22,7 @@ between two of its sweeps."""
 
 
 @check("sm.master", "standard", "an SM answers at MasterSMLID and says that it is master")
-def master(look: Look) -> Answer:
+def master(look: FabricReading) -> CheckAnswer:
     """SMInfo of the master, without its key."""
     lid = look.own.master_sm_lid
     if not lid:
@@ -34,7 +34,7 @@ def master(look: Look) -> Answer:
 
 
 @check("sa.there", "standard", "the SA answers ClassPortInfo without an SM_Key")
-def there(look: Look) -> Answer:
+def there(look: FabricReading) -> CheckAnswer:
     """ClassPortInfo of the SA."""
     info = look.fabric.sa().class_port_info()
     return same(
@@ -45,7 +45,7 @@ def there(look: Look) -> Answer:
 
 
 @check("sa.own-record", "standard", "PortInfoRecord of the local port says what the port says")
-def own_record(look: Look) -> Answer:
+def own_record(look: FabricReading) -> CheckAnswer:
     """The fields that stay between two reads."""
     own = look.own
     record = look.sa.get(PortInfoRecord, endport_lid=own.lid, port_num=look.local.port)
@@ -56,7 +56,7 @@ def own_record(look: Look) -> Answer:
 
 
 @check("sa.hides-m-keys", "standard", "without an SM_Key the SA shows no M_Key")
-def hides_m_keys(look: Look) -> Answer:
+def hides_m_keys(look: FabricReading) -> CheckAnswer:
     """PortInfoRecords of all ports, asked without a key. Only their number is kept."""
     records = look.fabric.sa(NO_SM_KEY).get_table(PortInfoRecord)
     keys = [record.port_info.m_key for record in records if record.port_info.m_key]
@@ -67,7 +67,7 @@ def hides_m_keys(look: Look) -> Answer:
 
 
 @check("sa.p-key-records", "standard", "without an SM_Key the SA refuses P_KeyTableRecords with status 0x0200")
-def p_key_records(look: Look) -> Answer:
+def p_key_records(look: FabricReading) -> CheckAnswer:
     """OpenSM refuses; whether others do is what is asked."""
     try:
         records = look.fabric.sa(NO_SM_KEY).get_table(PKeyTableRecord, lid=look.own.lid)
@@ -77,7 +77,7 @@ def p_key_records(look: Look) -> Answer:
 
 
 @check("sa.long-answer", "standard", "NodeRecords of all nodes arrive whole, and are the nodes of the sweep")
-def long_answer(look: Look) -> Answer:
+def long_answer(look: FabricReading) -> CheckAnswer:
     """A table of many segments (RMPP), beside the sweep. Ports that share no P_Key with this one are not shown.
 
     Nodes that the sweep could not read are no difference.
@@ -92,7 +92,7 @@ def long_answer(look: Look) -> Answer:
 
 
 @check("sa.trusts", "unknown", "whether the SM_Key that was given shows P_Key tables is recorded")
-def trusts(look: Look) -> Answer:
+def trusts(look: FabricReading) -> CheckAnswer:
     """The same question with the SM_Key, where one was given."""
     if look.sm_key is None or look.sm_key.is_zero:
         return not_checked("no SM_Key was given: --smkey @FILE")

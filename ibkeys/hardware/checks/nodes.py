@@ -8,8 +8,8 @@ from functools import reduce
 from operator import and_, or_
 from typing import Final
 
-from ibkeys.hardware.check import Answer, as_assumed, check, not_checked, seen
-from ibkeys.hardware.look import Look
+from ibkeys.hardware.check import CheckAnswer, as_assumed, check, not_checked, seen
+from ibkeys.hardware.look import FabricReading
 from ibkeys.keys.pkey import PARTITION_MASK
 from ibkeys.mad.attributes import NodeInfo, PortInfo, SpeedsAboveNdr
 from ibkeys.mad.const import P_KEYS_PER_BLOCK, CapabilityMask
@@ -26,7 +26,7 @@ def _told(counts: Counter[str]) -> str:
 
 
 @check("nodes.all-answer", "simulator", "every node that a cable leads to answers everything that a sweep asks")
-def all_answer(look: Look) -> Answer:
+def all_answer(look: FabricReading) -> CheckAnswer:
     """What of the sweep could not be read, by attribute and kind."""
     found = look.found
     counts = Counter(f"{trouble.attribute or 'field'} {trouble.reading}" for trouble in found.troubles)
@@ -35,7 +35,7 @@ def all_answer(look: Look) -> Answer:
 
 
 @check("nodes.kinds", "unknown", "vendor, device and size of each kind of node are recorded")
-def kinds(look: Look) -> Answer:
+def kinds(look: FabricReading) -> CheckAnswer:
     """Which devices there are."""
     counts: Counter[str] = Counter()
     for node in look.found.nodes:
@@ -47,7 +47,7 @@ def kinds(look: Look) -> Answer:
 
 
 @check("nodes.p-key-capacity", "standard", "PartitionCap is not 0, and of a CA a multiple of 32")
-def p_key_capacity(look: Look) -> Answer:
+def p_key_capacity(look: FabricReading) -> CheckAnswer:
     """PartitionCap by type of node."""
     caps = [(node.type_name, node.node_info.partition_cap) for node in look.found.nodes]
     counts = Counter(f"{kind} {cap}" for kind, cap in caps)
@@ -56,7 +56,7 @@ def p_key_capacity(look: Look) -> Answer:
 
 
 @check("nodes.enforcement", "simulator", "every switch can enforce partitions, inbound and outbound")
-def enforcement(look: Look) -> Answer:
+def enforcement(look: FabricReading) -> CheckAnswer:
     """What SwitchInfo says of partition enforcement."""
     infos = [node.switch_info for node in look.found.nodes if node.is_switch]
     known = [info for info in infos if info is not None]
@@ -79,7 +79,7 @@ def _yes(bit: int) -> str:
 
 
 @check("nodes.index-0", "standard", "index 0 of every P_Key table holds the default partition")
-def index_0(look: Look) -> Answer:
+def index_0(look: FabricReading) -> CheckAnswer:
     """The first entry of every table that was read."""
     tables = [port.p_keys for port in look.end_ports if port.p_keys]
     if not tables:
@@ -89,7 +89,7 @@ def index_0(look: Look) -> Answer:
 
 
 @check("nodes.capabilities", "unknown", "bits of CapabilityMask of all end ports, and of some, are recorded")
-def capabilities(look: Look) -> Answer:
+def capabilities(look: FabricReading) -> CheckAnswer:
     """CapabilityMask over all end ports, without the bit IsSM."""
     masks = [info.capability_mask & ~CapabilityMask.IS_SM for info in look.port_infos]
     if not masks:
@@ -99,7 +99,7 @@ def capabilities(look: Look) -> Answer:
 
 
 @check("nodes.m-key-state", "unknown", "how many ports show an M_Key, hide it or have none, by level, is recorded")
-def m_key_state(look: Look) -> Answer:
+def m_key_state(look: FabricReading) -> CheckAnswer:
     """States and levels, no key."""
     counts = Counter(
         f"{port.m_key_state} at level {port.port_info.m_key_protect_bits}" for port in look.end_ports if port.port_info
@@ -108,7 +108,7 @@ def m_key_state(look: Look) -> Answer:
 
 
 @check("nodes.reserved-bits", "standard", "bits of NodeInfo and PortInfo that the tables of ibkeys do not name are 0")
-def reserved_bits(look: Look) -> Answer:
+def reserved_bits(look: FabricReading) -> CheckAnswer:
     """At which bytes bits are set that nobody here has a name for; their values are not kept."""
     nodes = [node.node_info.raw for node in look.found.nodes]
     ports = [port.info for port in look.found.ports() if port.info is not None]
@@ -129,7 +129,7 @@ def _unnamed(raws: Iterable[bytes], *layouts: type[Layout]) -> list[int]:
 
 
 @check("nodes.descriptions", "standard", "NodeDescription is printable text")
-def descriptions(look: Look) -> Answer:
+def descriptions(look: FabricReading) -> CheckAnswer:
     """How many names hold characters that a terminal may not get."""
     names = [node.description or "" for node in look.found.nodes]
     odd = sum(not name.isprintable() for name in names)

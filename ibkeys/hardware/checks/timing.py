@@ -7,8 +7,8 @@ from typing import Final
 from ibkeys.client.scheduler import PER_NODE
 from ibkeys.errors import IbkeysError
 from ibkeys.fabric.handle import PortHandle
-from ibkeys.hardware.check import Answer, as_assumed, check, not_checked, seen
-from ibkeys.hardware.look import Look
+from ibkeys.hardware.check import CheckAnswer, as_assumed, check, not_checked, seen
+from ibkeys.hardware.look import FabricReading
 from ibkeys.mad.attributes import NodeInfo
 from ibkeys.mad.const import Method
 
@@ -16,7 +16,7 @@ _GETS: Final = 20
 _ROUNDS: Final = 8
 
 
-def _measured(look: Look, handle: PortHandle) -> Answer:
+def _measured(look: FabricReading, handle: PortHandle) -> CheckAnswer:
     """Get NodeInfo one after the other, and say how long each took."""
     now = look.fabric.umad.now
     took = []
@@ -30,25 +30,25 @@ def _measured(look: Look, handle: PortHandle) -> Answer:
 
 
 @check("timing.local-port", "unknown", "the time of a Get from the local port is recorded")
-def local_port(look: Look) -> Answer:
+def local_port(look: FabricReading) -> CheckAnswer:
     """Ask the local port."""
     return _measured(look, look.handle)
 
 
 @check("timing.neighbour", "unknown", "the time of a Get from the port at the other end of the cable is recorded")
-def neighbour(look: Look) -> Answer:
+def neighbour(look: FabricReading) -> CheckAnswer:
     """Ask the node at the other end of the cable."""
     handle = _neighbour(look)
     return _measured(look, handle) if handle is not None else not_checked("no node was found there")
 
 
-def _neighbour(look: Look) -> PortHandle | None:
+def _neighbour(look: FabricReading) -> PortHandle | None:
     peer = look.neighbour
     return look.fabric.handle(peer.end_port) if peer is not None else None
 
 
 @check("timing.at-once", "simulator", f"a node answers {PER_NODE} SMPs that are in flight at once, and loses none")
-def at_once(look: Look) -> Answer:
+def at_once(look: FabricReading) -> CheckAnswer:
     """Send the neighbour as many Gets at a time as a sweep does, none of them again."""
     handle = _neighbour(look)
     if handle is None:
@@ -65,7 +65,7 @@ def at_once(look: Look) -> Answer:
 
 
 @check("timing.sweep", "unknown", "time, SMPs and lost answers of a sweep with all P_Key tables are recorded")
-def sweep(look: Look) -> Answer:
+def sweep(look: FabricReading) -> CheckAnswer:
     """What the sweep cost."""
     found, counts = look.found, look.fabric.client.statistics
     seconds = round(look.sweep_seconds, 3)

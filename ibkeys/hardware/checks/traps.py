@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from ibkeys.errors import MadStatusError
-from ibkeys.hardware.check import Answer, as_assumed, check, not_checked, seen
-from ibkeys.hardware.look import Look
+from ibkeys.hardware.check import CheckAnswer, as_assumed, check, not_checked, seen
+from ibkeys.hardware.look import FabricReading
 from ibkeys.mad.const import CapabilityMask
 from ibkeys.mad.notice import Notice
 from ibkeys.printable import counted
 
 
 @check("traps.supported", "simulator", "every end port says IsTrapSupported")
-def supported(look: Look) -> Answer:
+def supported(look: FabricReading) -> CheckAnswer:
     """Bits of CapabilityMask."""
     masks = [info.capability_mask for info in look.port_infos]
     if not masks:
@@ -27,7 +27,7 @@ def supported(look: Look) -> Answer:
 
 
 @check("traps.waiting", "unknown", "what the local port answers to Get(Notice) is recorded")
-def waiting(look: Look) -> Answer:
+def waiting(look: FabricReading) -> CheckAnswer:
     """Whether a trap waits there, by its number."""
     try:
         notice = Notice(look.handle.get(Notice))

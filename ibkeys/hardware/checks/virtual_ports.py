@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ibkeys.errors import MadStatusError
-from ibkeys.hardware.check import Answer, as_assumed, check, not_checked, seen
-from ibkeys.hardware.look import Look
+from ibkeys.hardware.check import CheckAnswer, as_assumed, check, not_checked, seen
+from ibkeys.hardware.look import FabricReading
 from ibkeys.mad.attributes import Attribute, NodeInfo
 from ibkeys.mad.virtualization import VirtualizationInfo, VNodeInfo, VPortInfo, VPortState
 
 
-def _info(look: Look) -> VirtualizationInfo | None:
+def _info(look: FabricReading) -> VirtualizationInfo | None:
     """Return VirtualizationInfo of the local port, None where it has none."""
     look.handle.read_port_info()
     if not look.handle.port.can_have_virtual_ports:
@@ -24,7 +24,7 @@ def _info(look: Look) -> VirtualizationInfo | None:
 
 
 @check("virtual-ports.local", "unknown", "VirtualizationInfo of the local port is recorded")
-def local(look: Look) -> Answer:
+def local(look: FabricReading) -> CheckAnswer:
     """Whether the local port has virtual ports, and how many."""
     info = _info(look)
     if info is None:
@@ -36,13 +36,13 @@ def local(look: Look) -> Answer:
 
 
 @check("virtual-ports.index-0", "guess", "VPortInfo with AttributeModifier 0 is that of the port itself")
-def index_0(look: Look) -> Answer:
+def index_0(look: FabricReading) -> CheckAnswer:
     """Compare its GUID with that of the port."""
     return _first(look, VPortInfo, lambda port: port.vport_guid == look.local.port_guid, "GUID of the port")
 
 
 @check("virtual-ports.node", "guess", "VNodeInfo with AttributeModifier 0 is that of the node itself")
-def node(look: Look) -> Answer:
+def node(look: FabricReading) -> CheckAnswer:
     """Compare its GUID with that of the node."""
     return _first(
         look,
@@ -53,7 +53,7 @@ def node(look: Look) -> Answer:
 
 
 @check("virtual-ports.states", "guess", "VPortState with AttributeModifier 0 has the states from index 0 on")
-def states(look: Look) -> Answer:
+def states(look: FabricReading) -> CheckAnswer:
     """Whether the first one is active, as the port is."""
     return _first(look, VPortState, lambda block: block.vport_states[0] == look.own.port_state, "state of the port")
 
@@ -61,7 +61,7 @@ def states(look: Look) -> Answer:
 _A = TypeVar("_A", bound=Attribute)
 
 
-def _first(look: Look, attribute: type[_A], is_own: Callable[[_A], bool], what: str) -> Answer:
+def _first(look: FabricReading, attribute: type[_A], is_own: Callable[[_A], bool], what: str) -> CheckAnswer:
     """Ask for *attribute* with AttributeModifier 0, and say whether it is about the port itself. *what*: by what."""
     info = _info(look)
     if info is None or not info.virtualization_enable:

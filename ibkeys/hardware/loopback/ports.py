@@ -15,7 +15,7 @@ from ibkeys.client.address import LOCAL, DirectedAddress
 from ibkeys.errors import Refused, UsageError
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.open_port import OpenPort
-from ibkeys.hardware.look import Look
+from ibkeys.hardware.look import FabricReading
 from ibkeys.mad.attributes import NodeInfo
 from ibkeys.printable import counted
 from ibkeys.topology.nodes import Port
@@ -73,7 +73,9 @@ def _unfit(port: LocalPort) -> str:
     return "" if port.state == ACTIVE else "is not Active: both need a LID and a link"
 
 
-def far_port(look: Look, near: LocalPort, far: LocalPort, open_far: Callable[[LocalPort], UmadPort]) -> PortHandle:
+def far_port(
+    look: FabricReading, near: LocalPort, far: LocalPort, open_far: Callable[[LocalPort], UmadPort]
+) -> PortHandle:
     """Return a handle on *far*, reached from *near* over the fabric, once it is proven to be that port. *open_far*:
     opens the device of *far*.
 
@@ -107,7 +109,7 @@ def far_port(look: Look, near: LocalPort, far: LocalPort, open_far: Callable[[Lo
     return handle
 
 
-def _not_asked(look: Look) -> str:
+def _not_asked(look: FabricReading) -> str:
     """Return that a port may be missing because nobody was asked behind some ports, and what to do; else ""."""
     if not (unasked := look.found.unasked):
         return ""
@@ -117,7 +119,7 @@ def _not_asked(look: Look) -> str:
     )
 
 
-def _is_elsewhere(look: Look, far: LocalPort, port: Port, open_far: Callable[[LocalPort], UmadPort]) -> str:
+def _is_elsewhere(look: FabricReading, far: LocalPort, port: Port, open_far: Callable[[LocalPort], UmadPort]) -> str:
     """Return why *port* of the sweep is not where *far* is plugged in, by its own device; "" if it is there."""
     peer = port.peer
     if peer is None:

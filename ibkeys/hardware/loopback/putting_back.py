@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from ibkeys.apply.undo import plan_undo
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import Refused
 from ibkeys.fabric.handle import PortHandle
-from ibkeys.hardware.look import Look
+from ibkeys.hardware.look import FabricReading
 from ibkeys.hardware.loopback.ports import NOT_OWN
 from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mkeys.set import KeyPlan, plan_mkey_set
-from ibkeys.store.journal import Journal, Operation, OperationRecord
+from ibkeys.store.journal import Journal, OperationRecord, RunningOperation
 from ibkeys.store.journal.records import Image
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.origin import Origin
 
 COMMAND: Final = "doctor"
@@ -30,14 +30,14 @@ COMMAND: Final = "doctor"
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class OverwrittenPorts:
     """An operation of the journal that is not undone, and what it overwrote."""
 
     record: OperationRecord
     images: tuple[Image, ...]
 
 
-def not_put_back(journal: Journal) -> list[Written]:
+def not_put_back(journal: Journal) -> list[OverwrittenPorts]:
     """Return the writes of loopbacks that were not put back, the last one first. Counters cannot be."""
     found = []
     for record in reversed(journal.list_operations()):
@@ -46,11 +46,11 @@ def not_put_back(journal: Journal) -> list[Written]:
         # a Set that failed may have arrived all the same: what was read after it may have been another port
         images = tuple(entry.image for entry in journal.entries(record.id))
         if any(image.attribute == "P_KeyTable" or image.key_name is not None for image in images):
-            found.append(Written(record, images))
+            found.append(OverwrittenPorts(record, images))
     return found
 
 
-def put_back(look: Look, writer: Writer, own_guids: Iterable[int]) -> list[int]:
+def put_back(look: FabricReading, writer: ChangeWriter, own_guids: Iterable[int]) -> list[int]:
     """Put back every write that still stands, and return the operations. Raises Refused for a port that is not one of
     *own_guids*, and what the change raises."""
     done, own = [], set(own_guids)
@@ -71,7 +71,7 @@ def put_back(look: Look, writer: Writer, own_guids: Iterable[int]) -> list[int]:
     return done
 
 
-def _put_key_back(look: Look, writer: Writer, written: Written) -> None:
+def _put_key_back(look: FabricReading, writer: ChangeWriter, written: OverwrittenPorts) -> None:
     """Take the M_Key away again, and give level and lease back. Only ports without a key get one: see `writes.py`.
 
     A key that somebody else has set since then stays.
@@ -98,7 +98,7 @@ def _put_key_back(look: Look, writer: Writer, written: Written) -> None:
         _mark_as_undone(look, writer, written)
 
 
-def _has_ours(look: Look, port: PortHandle, image: Image) -> bool:
+def _has_ours(look: FabricReading, port: PortHandle, image: Image) -> bool:
     """Whether *port* has the M_Key that was written. Raises what reading it raises."""
     stores = look.fabric.stores
     if image.key_name is None or stores.keystore is None:
@@ -107,13 +107,13 @@ def _has_ours(look: Look, port: PortHandle, image: Image) -> bool:
         return port.read_port_info().m_key == store.named(image.key_name).m_key.reveal()
 
 
-def _mark_as_undone(look: Look, writer: Writer, written: Written) -> None:
+def _mark_as_undone(look: FabricReading, writer: ChangeWriter, written: OverwrittenPorts) -> None:
     """Note that there is nothing to put back: its Set never arrived, or somebody else has written since."""
     with Journal(look.fabric.stores.journal) as journal, journal.undo_of(written.record.id, writer.origin):
         pass
 
 
-def _handle_of(look: Look, port_guid: int) -> PortHandle:
+def _handle_of(look: FabricReading, port_guid: int) -> PortHandle:
     """Return a handle on the end port with *port_guid*, as the sweep found it. Raises Refused where there is no such
     port, or more than one."""
     found = [port for port in look.found.end_ports() if port.guid == port_guid]
@@ -128,6 +128,6 @@ class _Undoing(KeyPlan):
 
     of: int = 0
 
-    def begin(self, journal: Journal, origin: Origin) -> Operation | None:
+    def begin(self, journal: Journal, origin: Origin) -> RunningOperation | None:
         """Return the operation that undoes it."""
         return journal.undo_of(self.of, origin)

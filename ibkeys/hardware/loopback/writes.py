@@ -15,11 +15,11 @@ from ibkeys.change.consent import Objection
 from ibkeys.change.counters import plan_clear
 from ibkeys.change.pkeys import plan_set
 from ibkeys.change.plan import Plan
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError, NotStored, Refused
 from ibkeys.fabric.handle import PortHandle
-from ibkeys.hardware.check import Answer, Check, Finding, differs, not_checked, same
-from ibkeys.hardware.look import Look
+from ibkeys.hardware.check import CheckAnswer, DeviceCheck, Finding, differs, not_checked, same
+from ibkeys.hardware.look import FabricReading
 from ibkeys.hardware.loopback.putting_back import put_back
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
@@ -39,8 +39,8 @@ class Loopback:
     proof.
     """
 
-    look: Look
-    writer: Writer
+    look: FabricReading
+    writer: ChangeWriter
     prove: Callable[[], PortHandle]
     own_guids: frozenset[int]
     stands: bool = False
@@ -58,13 +58,15 @@ class Loopback:
             text = f"operation {', '.join(map(str, earlier))} of the journal was put back"
             yield Finding("write.earlier", "standard", "a run that was cut off is put back", same(text))
         for each in (
-            Check("write.p-key", "standard", "a P_Key that is set is read back, and removed again", self._p_key),
-            Check("write.m-key", "standard", "an M_Key at level 0 is read back, and taken away again", self._m_key),
-            Check("write.counters", "standard", "a 0 resets the violation counters", self._counters),
+            DeviceCheck("write.p-key", "standard", "a P_Key that is set is read back, and removed again", self._p_key),
+            DeviceCheck(
+                "write.m-key", "standard", "an M_Key at level 0 is read back, and taken away again", self._m_key
+            ),
+            DeviceCheck("write.counters", "standard", "a 0 resets the violation counters", self._counters),
         ):
             yield each.found(self._made(each))
 
-    def _made(self, each: Check) -> Answer:
+    def _made(self, each: DeviceCheck) -> CheckAnswer:
         if self.stands:
             return not_checked("an earlier write could not be put back")
         try:
@@ -81,7 +83,7 @@ class Loopback:
                 return not_checked(f"{_told(error)}; to do it anyway: {way}")
             return differs(_told(error))
 
-    def _p_key(self, look: Look) -> Answer:
+    def _p_key(self, look: FabricReading) -> CheckAnswer:
         """Set the P_Key of a partition that nobody is in, at the last free entry, and restore the table."""
         before = self.far.read_p_keys()
         index = max((index for index, key in enumerate(before) if index and not int(key)), default=None)
@@ -91,7 +93,7 @@ class Loopback:
         plan = plan_set(self.writer, self.far, {index: key})
         return self._write(plan, self.far.read_p_keys, before, {"index": index, "capacity": len(before)})
 
-    def _m_key(self, look: Look) -> Answer:
+    def _m_key(self, look: FabricReading) -> CheckAnswer:
         """Give the port an M_Key, level 0 and lease 0, and take it away."""
         info = self.far.read_port_info()
         if self.far.port.end_port.m_key_state != "zero":
@@ -105,7 +107,7 @@ class Loopback:
         before = ("zero", info.m_key_protect_bits, info.m_key_lease_period)
         return self._write(plan, state, before, {"level": before[1], "lease": before[2]})
 
-    def _write(self, plan: Plan, read: Callable[[], Any], before: Any, values: dict[str, Any]) -> Answer:
+    def _write(self, plan: Plan, read: Callable[[], Any], before: Any, values: dict[str, Any]) -> CheckAnswer:
         """Make *plan*, put back what it changed whatever happens, and compare what *read* returns with *before*."""
         self.writer.check(plan)
         try:
@@ -128,7 +130,7 @@ class Loopback:
             self.stands = True
             raise
 
-    def _counters(self, look: Look) -> Answer:
+    def _counters(self, look: FabricReading) -> CheckAnswer:
         """Reset the counters that are not 0. What they were is in the journal, and cannot be restored."""
         info = self.far.read_port_info()
         counted = counted_violations(info)
@@ -147,7 +149,7 @@ def _told(error: IbkeysError) -> str:
     return "a fresh read does not show what was set" if isinstance(error, NotStored) else str(error)
 
 
-def _unused(look: Look) -> int:
+def _unused(look: FabricReading) -> int:
     """Return a limited P_Key of a partition that no port of the sweep is in."""
     used = {int(key) & PARTITION_MASK for port in look.found.ports() for key in port.p_keys or () if key != EMPTY}
     return next(number for number in range(_HIGHEST, 0, -1) if number not in used)

@@ -14,8 +14,8 @@ from ibkeys.dumps.netdiscover import read_netdiscover
 from ibkeys.dumps.saquery import read_saquery
 from ibkeys.dumps.smpquery import read_smpquery
 from ibkeys.errors import IbkeysError
-from ibkeys.hardware.check import Answer, as_assumed, check, checks_in, not_checked
-from ibkeys.hardware.look import Look
+from ibkeys.hardware.check import CheckAnswer, as_assumed, check, checks_in, not_checked
+from ibkeys.hardware.look import FabricReading
 from ibkeys.hardware.programs.running import ask
 from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.mad.performance import PortCounters
@@ -28,7 +28,7 @@ _COUNTER: Final = re.compile(r"[0-9]{1,20}", re.ASCII)
 
 
 @check("smpquery.nodeinfo", "standard", "smpquery nodeinfo of the local port says what ibkeys reads")
-def nodeinfo(look: Look) -> Answer:
+def nodeinfo(look: FabricReading) -> CheckAnswer:
     """NodeInfo, field by field."""
     said = ask(look, ["smpquery", "nodeinfo", str(look.local.base_lid)], read_smpquery)
     own = NodeInfo(look.handle.get(NodeInfo))
@@ -42,14 +42,14 @@ def nodeinfo(look: Look) -> Answer:
 
 
 @check("smpquery.portinfo", "standard", "smpquery portinfo of the local port says what ibkeys reads")
-def portinfo(look: Look) -> Answer:
+def portinfo(look: FabricReading) -> CheckAnswer:
     """PortInfo, all fields that both name and that stay."""
     command = ["smpquery", "portinfo", str(look.local.base_lid), str(look.local.port)]
     return _port_info(look, ask(look, command, read_smpquery))
 
 
 @check("smpquery.pkeys", "standard", "smpquery pkeys of the local port prints the table that ibkeys reads")
-def pkeys(look: Look) -> Answer:
+def pkeys(look: FabricReading) -> CheckAnswer:
     """The P_Key table, entry by entry."""
     owner = PortFacts(None, look.local.port, at_lid=look.local.base_lid)
     command = ["smpquery", "pkeys", str(look.local.base_lid), str(look.local.port)]
@@ -63,7 +63,7 @@ def pkeys(look: Look) -> Answer:
 
 
 @check("saquery.own-record", "standard", "saquery PIR of the local port says what ibkeys reads of the SA")
-def own_record(look: Look) -> Answer:
+def own_record(look: FabricReading) -> CheckAnswer:
     """PortInfoRecord of the local port."""
     lid = look.own.lid
     said = ask(look, ["saquery", "PIR", f"{lid}/{look.local.port}"], read_saquery)
@@ -72,7 +72,7 @@ def own_record(look: Look) -> Answer:
 
 
 @check("ibnetdiscover.fabric", "standard", "ibnetdiscover finds the nodes and links that ibkeys finds")
-def fabric(look: Look) -> Answer:
+def fabric(look: FabricReading) -> CheckAnswer:
     """Nodes by GUID, links by their ends."""
     said = ask(look, ["ibnetdiscover"], read_netdiscover, asks_fabric=True)
     theirs, mine = {node.guid for node in said.nodes}, {node.guid for node in look.found.nodes}
@@ -88,7 +88,7 @@ def fabric(look: Look) -> Answer:
 
 
 @check("perfquery.counters", "standard", "perfquery reads counters between those that ibkeys reads before and after it")
-def counters(look: Look) -> Answer:
+def counters(look: FabricReading) -> CheckAnswer:
     """PortCounters of the local port: they go on counting, so they are read three times."""
     before = _own_counters(look)
     theirs = ask(look, ["perfquery", str(look.local.base_lid), str(look.local.port)], _read_counters)
@@ -99,7 +99,7 @@ def counters(look: Look) -> Answer:
     return _told(shared, wrong)
 
 
-def _own_counters(look: Look) -> PortCounters:
+def _own_counters(look: FabricReading) -> PortCounters:
     port = look.at_lid(look.own.lid).port  # the counters are asked for by LID
     [(_, reading)] = look.fabric.read_port_counters([port])
     if isinstance(reading, IbkeysError):
@@ -113,7 +113,7 @@ def _read_counters(path: Path, limit: int) -> dict[str, int]:
     return {pair[0]: int(pair[1]) for pair in pairs if pair is not None and _COUNTER.fullmatch(pair[1])}
 
 
-def _port_info(look: Look, said: DumpFacts, mine: PortInfo | None = None) -> Answer:
+def _port_info(look: FabricReading, said: DumpFacts, mine: PortInfo | None = None) -> CheckAnswer:
     ports = [port for port in said.ports if port.info is not None]
     if not ports or ports[0].info is None:
         return not_checked("no PortInfo was printed")
@@ -124,12 +124,12 @@ def _port_info(look: Look, said: DumpFacts, mine: PortInfo | None = None) -> Ans
     )
 
 
-def _fields(mine: dict[str, Any], theirs: dict[str, Any], layout: type[NodeInfo] | type[PortInfo]) -> Answer:
+def _fields(mine: dict[str, Any], theirs: dict[str, Any], layout: type[NodeInfo] | type[PortInfo]) -> CheckAnswer:
     shared = {layout.rows[name].name: name for name in theirs}
     return _told(shared, [title for title, name in shared.items() if mine[name] != theirs[name]])
 
 
-def _told(shared: Collection[str], wrong: list[str]) -> Answer:
+def _told(shared: Collection[str], wrong: list[str]) -> CheckAnswer:
     if not shared:
         return not_checked("nothing was printed that both have")
     text = f"{len(shared)} values" + (f", of which differ: {', '.join(wrong)}" if wrong else "")

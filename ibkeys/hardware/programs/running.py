@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from ibkeys import files
 from ibkeys.errors import FileFormatError, Unreachable
-from ibkeys.hardware.look import Look
+from ibkeys.hardware.look import FabricReading
 from ibkeys.host.run_program import run_with_reason
 from ibkeys.printable import clean
 
@@ -23,7 +23,9 @@ _SECONDS: Final = 120.0
 _T = TypeVar("_T")
 
 
-def ask(look: Look, command: Sequence[str], read: Callable[[Path, int], _T], *, asks_fabric: bool = False) -> _T:
+def ask(
+    look: FabricReading, command: Sequence[str], read: Callable[[Path, int], _T], *, asks_fabric: bool = False
+) -> _T:
     """Run *command*, with the options for our port, and return what *read* makes of the file with its output.
 
     *asks_fabric*: it sends SMPs to other nodes too. Raises Unreachable when it may not be run, cannot be or fails, in
@@ -49,7 +51,7 @@ def ask(look: Look, command: Sequence[str], read: Callable[[Path, int], _T], *, 
             raise FileFormatError(error.fault, program, error.line, error.column) from None
 
 
-def _why_not(look: Look, asks_fabric: bool) -> str:
+def _why_not(look: FabricReading, asks_fabric: bool) -> str:
     """Return why no program is run at all; "" if it may."""
     if look.fabric.is_simulated:
         return "a subnet that is simulated in this process: no other program can reach it"

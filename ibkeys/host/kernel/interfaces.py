@@ -21,7 +21,7 @@ from ibkeys.keys.pkey import PKey
 
 CLASS: Final = "class/net"
 ARPHRD_INFINIBAND: Final = "32"
-Source = Literal["pkey", "broadcast"]
+InterfaceSource = Literal["pkey", "broadcast"]
 """Where a P_Key was seen: the file ``pkey``, or the address of the broadcast group."""
 
 _IFF_UP: Final = 1
@@ -40,7 +40,7 @@ class Interface:
 
     name: str
     p_key: PKey | None
-    source: Source | None
+    source: InterfaceSource | None
     parent: str | None
     mode: str | None
     umcast: bool | None
@@ -126,7 +126,7 @@ def _interface(sysfs: Sysfs, name: str, parent: str | None, port: KernelPort | N
     )
 
 
-def _p_key(sysfs: Sysfs, folder: str) -> tuple[PKey | None, Source | None]:
+def _p_key(sysfs: Sysfs, folder: str) -> tuple[PKey | None, InterfaceSource | None]:
     of_file = sysfs.number(f"{folder}/pkey", 16, 0xFFFF)
     if of_file is not None:
         return PKey(of_file), "pkey"

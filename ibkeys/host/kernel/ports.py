@@ -13,7 +13,7 @@ from ibkeys.host.kernel.functions import MappedFunction, VirtualFunction, find_v
 from ibkeys.host.kernel.sysfs import Sysfs, numbers_in
 from ibkeys.host.kernel.tables import Table, read_table
 from ibkeys.host.kernel.verbs import NOT_READ, Violations, read_violations
-from ibkeys.host.run_program import Run
+from ibkeys.host.run_program import RunProgram
 from ibkeys.keys.guid import parse_guid
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.const import MAX_PORT, NODE_TYPE_NAMES
@@ -85,7 +85,7 @@ class KernelPort:
         return f"{self.device} port {self.num}"
 
 
-def read_ports(sysfs: Sysfs, run: Run | None = None) -> tuple[KernelPort, ...]:
+def read_ports(sysfs: Sysfs, run: RunProgram | None = None) -> tuple[KernelPort, ...]:
     """Return the ports of all devices, by name and number. What could not be read is in ``sysfs.troubles``.
 
     *run*: how ibv_devinfo is run, which is asked for the violation counters; None: it is not.
@@ -97,7 +97,7 @@ def read_ports(sysfs: Sysfs, run: Run | None = None) -> tuple[KernelPort, ...]:
     return tuple(found)
 
 
-def _port(sysfs: Sysfs, run: Run | None, device: str, number: int) -> KernelPort:
+def _port(sysfs: Sysfs, run: RunProgram | None, device: str, number: int) -> KernelPort:
     node = f"{CLASS}/{device}"
     folder = f"{node}/ports/{number}"
     link_layer = sysfs.text(f"{folder}/link_layer", required=True)

@@ -50,7 +50,7 @@ PROGRAMS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class TableChoice:
     """What a program takes of one table. ``index`` and ``p_key``: None where it finds nothing; ``reason`` then says
     why. ``is_known``: False where an entry that could not be read decides."""
 
@@ -68,32 +68,32 @@ class Choice:
         return str(self.index) if self.program.takes == "index" else f"0x{self.p_key.partition:04x}"
 
 
-def choose(table: Table | None, partition: int | None = None) -> list[Choice]:
+def choose(table: Table | None, partition: int | None = None) -> list[TableChoice]:
     """Return what each of `PROGRAMS` takes of a *table*: by default, or for a job in *partition* (15 bits)."""
     return [_choice(program, table, partition) for program in PROGRAMS]
 
 
-def _choice(program: Program, table: Table | None, partition: int | None) -> Choice:
+def _choice(program: Program, table: Table | None, partition: int | None) -> TableChoice:
     if not program.can_be_told(partition):
         why = f"no value of {program.variable} names partition 0x{partition:04x}: they start at {program.smallest}"
-        return Choice(program, None, None, why)
+        return TableChoice(program, None, None, why)
     if table is None:
-        return Choice(program, None, None, "the P_Key table could not be read", is_known=False)
+        return TableChoice(program, None, None, "the P_Key table could not be read", is_known=False)
     if partition is None and not program.prefers_full:
         return _at_index_0(program, table)
     return _searched(program, table, partition)
 
 
-def _at_index_0(program: Program, table: Table) -> Choice:
+def _at_index_0(program: Program, table: Table) -> TableChoice:
     if not table or table[0] is None:
         why = "the P_Key table has no entry" if not table else "index 0 could not be read"
-        return Choice(program, None, None, why, is_known=not table)
+        return TableChoice(program, None, None, why, is_known=not table)
     if not table[0].is_valid:
-        return Choice(program, None, None, "it takes index 0 by default, which is empty")
-    return Choice(program, 0, table[0])
+        return TableChoice(program, None, None, "it takes index 0 by default, which is empty")
+    return TableChoice(program, 0, table[0])
 
 
-def _searched(program: Program, table: Table, partition: int | None) -> Choice:
+def _searched(program: Program, table: Table, partition: int | None) -> TableChoice:
     """Return the entry of a partition, or of any. A program that is given an index takes any entry, so it is given a
     full member where there is one."""
     held = [
@@ -108,22 +108,22 @@ def _searched(program: Program, table: Table, partition: int | None) -> Choice:
         found, key = wanted[0]
         unread = [index for index in unread if index < found or (program.prefers_full and not key.is_full)]
         if not unread:
-            return Choice(program, found, key)
+            return TableChoice(program, found, key)
     if unread:
-        return Choice(program, None, None, f"index {unread[0]} could not be read", is_known=False)
+        return TableChoice(program, None, None, f"index {unread[0]} could not be read", is_known=False)
     none = "the P_Key table is empty" if partition is None else f"partition 0x{partition:04x} is not in the P_Key table"
-    return Choice(program, None, None, none)
+    return TableChoice(program, None, None, none)
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class JobScriptLine:
     """A line of a job script. ``value``: None where no value fits all ports; ``reason`` then says why. ``choices``:
     what the program takes, by port."""
 
     program: Program
     value: str | None
     reason: str | None
-    choices: tuple[tuple[KernelPort, Choice], ...]
+    choices: tuple[tuple[KernelPort, TableChoice], ...]
 
     @property
     def is_limited(self) -> bool:
@@ -138,7 +138,7 @@ class Setting:
         return f"{self.program.index_0_in} take index 0, whatever is set"
 
 
-def settings(ports: Sequence[KernelPort], partition: int | None = None) -> list[Setting]:
+def settings(ports: Sequence[KernelPort], partition: int | None = None) -> list[JobScriptLine]:
     """Return what a job script has to set for a job on all of *ports*, for each program. *partition*: as in `choose`.
 
     One value holds for all ports of a job, so it has to fit each of them.
@@ -150,17 +150,19 @@ def settings(ports: Sequence[KernelPort], partition: int | None = None) -> list[
     ]
 
 
-def _setting(program: Program, choices: tuple[tuple[KernelPort, Choice], ...], partition: int | None) -> Setting:
+def _setting(
+    program: Program, choices: tuple[tuple[KernelPort, TableChoice], ...], partition: int | None
+) -> JobScriptLine:
     if not choices:
-        return Setting(program, None, "no InfiniBand port is active", choices)
+        return JobScriptLine(program, None, "no InfiniBand port is active", choices)
     if not program.can_be_told(partition):
-        return Setting(program, None, choices[0][1].reason, choices)
+        return JobScriptLine(program, None, choices[0][1].reason, choices)
     missing = [f"{port}: {choice.reason}" for port, choice in choices if choice.value is None]
     if missing:
-        return Setting(program, None, "; ".join(missing), choices)
+        return JobScriptLine(program, None, "; ".join(missing), choices)
     values = dict.fromkeys(choice.value for _, choice in choices)
     if len(values) == 1:
-        return Setting(program, next(iter(values)), None, choices)
+        return JobScriptLine(program, next(iter(values)), None, choices)
     places = ", ".join(f"{choice.p_key} at index {choice.index} of {port}" for port, choice in choices)
     reason = f"one value holds for all ports of a job, and they differ ({places}): name a port with -C and -P"
-    return Setting(program, None, reason, choices)
+    return JobScriptLine(program, None, reason, choices)

@@ -16,7 +16,7 @@ Mode = Literal["enforcing", "permissive", "off"]
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class SelinuxPolicy:
     """``mode``: "off" also where a container hides it; None: not readable. ``checks_p_keys``, ``checks_smps``: whether
     the loaded policy knows the class infiniband_pkey, and infiniband_endport."""
 
@@ -30,12 +30,12 @@ class Policy:
         return self.mode == "enforcing" and (self.checks_p_keys or self.checks_smps)
 
 
-def read_policy(sysfs: Sysfs) -> Policy:
+def read_policy(sysfs: Sysfs) -> SelinuxPolicy:
     """Return what selinuxfs shows to everybody."""
     if not sysfs.names(FOLDER):
-        return Policy("off", False, False)
+        return SelinuxPolicy("off", False, False)
     modes: dict[str | None, Mode] = {"1": "enforcing", "0": "permissive"}
     classes = sysfs.names(f"{FOLDER}/class") or []
-    return Policy(
+    return SelinuxPolicy(
         modes.get(sysfs.text(f"{FOLDER}/enforce")), "infiniband_pkey" in classes, "infiniband_endport" in classes
     )

@@ -1,7 +1,7 @@
 """Reading a tree of /sys that may be anything: of this host, or a copy of another host's.
 
 Each file is read up to one page, which is all that a kernel writes into one. Links are followed inside the tree only.
-What cannot be read or makes no sense is None, and noted once as a `Trouble`; nothing is raised.
+What cannot be read or makes no sense is None, and noted once as a `SysfsTrouble`; nothing is raised.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NUMBERS: Final = {10: re.compile("[0-9]{1,20}"), 16: re.compile("0[xX][0-9a-fA-
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class SysfsTrouble:
     """A file or directory that was there and could not be used, and why."""
 
     path: str
@@ -46,7 +46,7 @@ class Sysfs:
     """The tree below ``root``. Paths are those below /sys, without a slash at the start."""
 
     root: Path = field(default_factory=lambda: SYSFS)
-    troubles: list[Trouble] = field(default_factory=list)
+    troubles: list[SysfsTrouble] = field(default_factory=list)
     reads: int = 0
 
     @property
@@ -72,7 +72,7 @@ class Sysfs:
         try:
             return parse(text)
         except ValueError as error:
-            self.troubles.append(Trouble(path, str(error)))
+            self.troubles.append(SysfsTrouble(path, str(error)))
             return None
 
     def names(self, path: str, required: bool = False) -> list[str] | None:
@@ -101,14 +101,14 @@ class Sysfs:
         self.reads += 1
         if self.reads == MOST_READS + 1:
             error = f"more than {MOST_READS} files and directories: this and what comes after is not read"
-            self.troubles.append(Trouble(path, error))
+            self.troubles.append(SysfsTrouble(path, error))
         if self.reads > MOST_READS:
             return None
         try:
             return read()
         except OSError as failure:
             if required or not isinstance(failure, FileNotFoundError):
-                self.troubles.append(Trouble(path, failure.strerror or type(failure).__name__))
+                self.troubles.append(SysfsTrouble(path, failure.strerror or type(failure).__name__))
             return None
 
 

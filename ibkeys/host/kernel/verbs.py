@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from ibkeys.host.run_program import Run
+from ibkeys.host.run_program import RunProgram
 
 PROGRAM: Final = ("ibv_devinfo", "-v")
 _COUNTED: Final = re.compile(r"^\s*(bad_pkey_cntr|qkey_viol_cntr):\s*0x([0-9a-fA-F]{1,8})\s*$", re.MULTILINE)
@@ -29,7 +29,7 @@ class Violations:
 NOT_READ: Final = Violations(None, None)
 
 
-def read_violations(run: Run, device: str, port: int) -> Violations:
+def read_violations(run: RunProgram, device: str, port: int) -> Violations:
     """Return the counters of one port, by asking ibv_devinfo. Raises nothing."""
     if device.startswith("-"):  # a name that the program would take for an option
         return NOT_READ

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from ibkeys.host.kernel.interfaces import Interface, interface_names, read_interfaces
 from ibkeys.host.kernel.ports import KernelPort, read_ports
-from ibkeys.host.kernel.selinux import Policy, read_policy
-from ibkeys.host.kernel.sysfs import Sysfs, Trouble
-from ibkeys.host.run_program import Run, run_program
+from ibkeys.host.kernel.selinux import SelinuxPolicy, read_policy
+from ibkeys.host.kernel.sysfs import Sysfs, SysfsTrouble
+from ibkeys.host.run_program import RunProgram, run_program
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +17,11 @@ class HostView:
 
     ports: tuple[KernelPort, ...]
     interfaces: tuple[Interface, ...]
-    selinux: Policy
-    troubles: tuple[Trouble, ...]
+    selinux: SelinuxPolicy
+    troubles: tuple[SysfsTrouble, ...]
 
 
-def read_host(sysfs: Sysfs, run: Run = run_program) -> HostView:
+def read_host(sysfs: Sysfs, run: RunProgram = run_program) -> HostView:
     """Read a tree of /sys, and where it is that of this host its violation counters by verbs too. Raises nothing.
     *run*: how a program is run."""
     ports = read_ports(sysfs, run if sysfs.is_this_host else None)

@@ -21,7 +21,7 @@ def _as_it_is(data: bytes) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class FileContents:
     """How to treat the bytes of one kind of file. A file that may hold keys needs all three; another one none.
 
     ``record``: the bytes as the journal keeps them, a reference in place of each key; ``restore``: the rollback;
@@ -34,7 +34,7 @@ class Contents:
     keeps_bytes: bool = True
 
 
-WITHOUT_KEYS: Final = Contents()
+WITHOUT_KEYS: Final = FileContents()
 """A file that holds no key, such as partitions.conf."""
 NO_BYTES: Final = b"ibkeys: a file with keys, of which no bytes are kept\n"
 """What the journal has in place of the bytes of a file that is nothing but keys."""
@@ -44,7 +44,7 @@ def _no_bytes(data: bytes) -> bytes:
     return NO_BYTES
 
 
-NOT_KEPT: Final = Contents(_no_bytes, _no_bytes, _no_bytes, keeps_bytes=False)
+NOT_KEPT: Final = FileContents(_no_bytes, _no_bytes, _no_bytes, keeps_bytes=False)
 """A file that is nothing but keys, such as guid2mkey: that it was replaced is in the journal, and no byte of it. It can
 never be restored from there."""
 
@@ -52,7 +52,7 @@ never be restored from there."""
 def difference(
     written: bytes | None,
     present: bytes | None,
-    contents: Contents,
+    contents: FileContents,
     titles: tuple[str, str] = ("what ibkeys wrote", "what is there"),
 ) -> str:
     """Return a unified diff from what ibkeys wrote to what is there, without keys and of bounded length. *titles*: what
@@ -83,7 +83,7 @@ def _title(what: str, data: bytes | None) -> str:
     return f"{what}: no file" if data is None else what
 
 
-def _lines(data: bytes | None, contents: Contents) -> list[str]:
+def _lines(data: bytes | None, contents: FileContents) -> list[str]:
     if data is None:
         return []
     return [clean(line) for line in contents.mask(data).decode("utf-8", "replace").splitlines()]

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys.closing import closing_descriptor
+from ibkeys.host.replacing.looked_up import SeenFile, opened_folder
 from ibkeys.host.replacing.mounts import mount_number
 from ibkeys.host.replacing.names import new_name, unfinished
 from ibkeys.host.replacing.rights import ACL, why_not
-from ibkeys.host.replacing.seen import SeenFile, opened_folder
 
 _NAME_MAX: Final = 255
 MOUNT_POINT: Final = (

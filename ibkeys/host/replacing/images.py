@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from ibkeys.errors import FileError, KeyGone
-from ibkeys.host.replacing.contents import NO_BYTES, Contents
-from ibkeys.host.replacing.seen import SeenFile
+from ibkeys.host.replacing.contents import NO_BYTES, FileContents
+from ibkeys.host.replacing.looked_up import SeenFile
 from ibkeys.store.journal import FileImage
 
 
-def image_of(seen: SeenFile, data: bytes | None, contents: Contents, host: str = "") -> FileImage:
+def image_of(seen: SeenFile, data: bytes | None, contents: FileContents, host: str = "") -> FileImage:
     """Return what the journal keeps of a file that *data* shall replace. *host*: where it is, "" for this one.
 
     Raises FileError when *contents* could not make the same bytes again from what the journal would keep.
@@ -23,7 +23,7 @@ def image_of(seen: SeenFile, data: bytes | None, contents: Contents, host: str =
     return FileImage(str(seen.path), before, after, metadata.mode, *owner, metadata.attributes, host)
 
 
-def known_bytes(image: FileImage, contents: Contents) -> set[bytes]:
+def known_bytes(image: FileImage, contents: FileContents) -> set[bytes]:
     """Return all bytes that the file had, as far as the journal keeps them, and the key store their keys."""
     # Whatever the caller says about the file: the reference is never to be written into it.
     if not contents.keeps_bytes or NO_BYTES in (image.before, image.after):
@@ -37,7 +37,7 @@ def known_bytes(image: FileImage, contents: Contents) -> set[bytes]:
     return known
 
 
-def _kept(data: bytes | None, path: Path, contents: Contents, host: str) -> bytes | None:
+def _kept(data: bytes | None, path: Path, contents: FileContents, host: str) -> bytes | None:
     if data is None:
         return None
     kept = contents.record(data)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys.files import or_none
-from ibkeys.host.replacing.seen import SeenFile, opened_folder
+from ibkeys.host.replacing.looked_up import SeenFile, opened_folder
 
 PROC: Final = Path("/proc/self")
 

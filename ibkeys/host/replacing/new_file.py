@@ -8,8 +8,8 @@ import os
 from contextlib import suppress
 from typing import Final
 
+from ibkeys.host.replacing.looked_up import Metadata, read_metadata
 from ibkeys.host.replacing.rights import ACL
-from ibkeys.host.replacing.seen import Metadata, read_metadata
 
 _OF_THE_CONTENT: Final = frozenset({"security.ima", "security.evm"})
 """Sums over the former content: the kernel makes them again."""

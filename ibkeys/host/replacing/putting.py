@@ -24,8 +24,8 @@ from ibkeys.closing import closing_descriptor
 from ibkeys.errors import FileChanged, FileError
 from ibkeys.host.inside_root import READ_WARILY
 from ibkeys.host.replacing import new_file, renames
+from ibkeys.host.replacing.looked_up import FoundFile, Metadata, SeenFile, found_in, opened_folder
 from ibkeys.host.replacing.names import new_name, unfinished
-from ibkeys.host.replacing.seen import FoundFile, Metadata, SeenFile, found_in, opened_folder
 
 
 def put(seen: SeenFile, data: bytes | None, metadata: Metadata, limit: int = files.LIST) -> None:

@@ -1,7 +1,7 @@
 """Replacing a file with the journal: its former bytes are on disk before; what a crash left is removed.
 
 The way of one file: `look` when the change is planned, `replace` when it is made. What goes through several contents
-one after the other, as a policy does, goes back by `replace` too (`ibkeys.sm.files.opensm_file`). After a crash
+one after the other, as a policy does, goes back by `replace` too (`ibkeys.managers.files.opensm_file`). After a crash
 `clean_up` comes first.
 """
 
@@ -18,14 +18,14 @@ from pathlib import Path
 from ibkeys import files
 from ibkeys.closing import closing_descriptor
 from ibkeys.errors import FileError, StoreError
-from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
+from ibkeys.host.replacing.contents import WITHOUT_KEYS, FileContents
 from ibkeys.host.replacing.hindrances import hindrance
 from ibkeys.host.replacing.images import image_of, known_bytes
+from ibkeys.host.replacing.looked_up import Metadata, SeenFile, found_in, opened_folder
 from ibkeys.host.replacing.names import is_beside, is_unfinished
 from ibkeys.host.replacing.new_file import is_in_use
 from ibkeys.host.replacing.putting import put
-from ibkeys.host.replacing.seen import Metadata, SeenFile, found_in, opened_folder
-from ibkeys.store.journal import FileEntry, FileImage, Operation
+from ibkeys.store.journal import FileEntry, FileImage, RunningOperation
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,12 @@ class LeftOvers:
 
 
 def replace(
-    operation: Operation,
+    operation: RunningOperation,
     seen: SeenFile,
     data: bytes | None,
     *,
     mode: int = 0o600,
-    contents: Contents = WITHOUT_KEYS,
+    contents: FileContents = WITHOUT_KEYS,
     rights: int | None = None,
     owner: int | None = None,
 ) -> FileEntry:
@@ -94,7 +94,9 @@ def _of_new(place: Path, mode: int, owner: int | None) -> Metadata:
         return Metadata(mode, owner, os.fstat(folder).st_gid)
 
 
-def record(operation: Operation, seen: SeenFile, data: bytes | None, contents: Contents = WITHOUT_KEYS) -> FileEntry:
+def record(
+    operation: RunningOperation, seen: SeenFile, data: bytes | None, contents: FileContents = WITHOUT_KEYS
+) -> FileEntry:
     """Put on disk what was *seen* of a file that *data* shall replace.
 
     Raises FileError when *contents* could not make the same bytes again from what the journal would keep. Raises
@@ -103,7 +105,7 @@ def record(operation: Operation, seen: SeenFile, data: bytes | None, contents: C
     return operation.record_file(image_of(seen, data, contents))
 
 
-def clean_up(entries: Iterable[FileEntry], contents: Contents = WITHOUT_KEYS) -> LeftOvers:
+def clean_up(entries: Iterable[FileEntry], contents: FileContents = WITHOUT_KEYS) -> LeftOvers:
     """Remove what runs that were interrupted left beside the files of *entries*.
 
     Give all entries that the journal has for a file, so that each former content of it is known. One beside that is

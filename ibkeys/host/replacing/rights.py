@@ -11,7 +11,7 @@ from ibkeys import files
 from ibkeys.closing import closing_descriptor
 from ibkeys.errors import FileChanged, FileError
 from ibkeys.host.file_access import FileFact
-from ibkeys.host.replacing.seen import SeenFile, opened_folder, real_place
+from ibkeys.host.replacing.looked_up import SeenFile, opened_folder, real_place
 
 ACL: Final = "system.posix_acl_access"
 """The extended attribute that an ACL is."""

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ibkeys.errors import FileError
-from ibkeys.host.replacing.contents import WITHOUT_KEYS, Contents
+from ibkeys.host.replacing.contents import WITHOUT_KEYS, FileContents
+from ibkeys.host.replacing.looked_up import SeenFile
 from ibkeys.host.replacing.putting import staged
 from ibkeys.host.replacing.replace import metadata_for, note_failed, record, refuse_hindered
-from ibkeys.host.replacing.seen import SeenFile
-from ibkeys.store.journal import FileEntry, Operation
+from ibkeys.store.journal import FileEntry, RunningOperation
 
 
 class Staged:
@@ -41,11 +41,11 @@ class Staged:
 
 @contextmanager
 def stage(
-    operation: Operation,
+    operation: RunningOperation,
     seen: SeenFile,
     data: bytes,
     *,
-    contents: Contents = WITHOUT_KEYS,
+    contents: FileContents = WITHOUT_KEYS,
     rights: int | None = None,
 ) -> Iterator[Staged]:
     """Prepare what `ibkeys.host.replacing.replace.replace` does in one go, with the same arguments and errors, and

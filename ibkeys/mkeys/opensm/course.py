@@ -18,7 +18,7 @@ from ibkeys.keys.mkey import NO_MKEY
 
 KeyName = Literal["none", "former", "wanted"]
 """Which key a step sets: 0, the former key of the ports, or the new one. The key itself is in the key store."""
-Kind = Literal["key", "level", "lease", "lowered"]
+KeyStepKind = Literal["key", "level", "lease", "lowered"]
 """``lowered``: a level that is rolled back because nobody confirmed the run."""
 
 
@@ -28,7 +28,7 @@ class KeyStep:
     ``standbys``: whether the standbys are started when it is proven.
     """
 
-    kind: Kind
+    kind: KeyStepKind
     key: KeyName
     protect: int
     lease: int
@@ -46,7 +46,7 @@ class KeyStep:
         except (KeyError, TypeError, ValueError):
             raise StoreError("the journal is damaged: a step of the run cannot be read") from None
         if (
-            step.kind not in get_args(Kind)
+            step.kind not in get_args(KeyStepKind)
             or step.key not in ("none", "former", "wanted")
             or not 0 <= step.protect <= 3
         ):
@@ -105,7 +105,7 @@ def _down(now: KeySetting, wanted: KeySetting) -> Iterator[KeyStep]:
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class RunKeys:
     """The M_Key, level and lease that all ports had before a run, and those that it gives them. Steps name the keys."""
 
     former: KeySetting

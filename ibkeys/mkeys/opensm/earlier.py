@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import UsageError
 from ibkeys.keys.mkey import MKey
+from ibkeys.managers.hosts import SmHost
+from ibkeys.managers.site import hosts_in
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.rollout.earlier_run import has_keys_of, last_run, last_run_with_keys
-from ibkeys.sm.hosts import SmHost
-from ibkeys.sm.site import hosts_in
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import Runs
 
 
-def key_of_last_run(writer: Writer) -> MKey | None:
+def key_of_last_run(writer: ChangeWriter) -> MKey | None:
     """Return the key that the last run on this subnet gives all ports through OpenSM; None where it is of another kind,
     where there is none, and where its keys are gone with an earlier key store."""
     store = writer.keystore
@@ -25,13 +25,13 @@ def key_of_last_run(writer: Writer) -> MKey | None:
         return RunRecord.of_json(last.via, store).keys.wanted.key
 
 
-def hosts_of_last_run(writer: Writer) -> list[SmHost]:
+def hosts_of_last_run(writer: ChangeWriter) -> list[SmHost]:
     """Return the other hosts of the last run through OpenSM, none of any other run."""
     last, _ = last_run(writer)
     return [] if last.via is None else hosts_in(last.via)
 
 
-def record_of_last_run(writer: Writer) -> RunRecord:
+def record_of_last_run(writer: ChangeWriter) -> RunRecord:
     """Return the record of the last run. Raises UsageError for none, and for one by own Sets; KeyGone."""
     store = writer.keystore
     last, _ = last_run_with_keys(writer, store)

@@ -11,9 +11,9 @@ from ibkeys.change.through_sm import ManagedOpensm
 from ibkeys.errors import FileError
 from ibkeys.host.replacing.contents import NOT_KEPT
 from ibkeys.keys.mkey import MKey
+from ibkeys.managers.machines.machine import Machine
 from ibkeys.mkeys.opensm.standbys import Standby
-from ibkeys.sm.machines.machine import Machine
-from ibkeys.store.journal import Operation
+from ibkeys.store.journal import RunningOperation
 from ibkeys.store.opensm import MKEY_FILE, NEIGHBORS_FILE, parse_m_keys
 
 COPIED: Final = (NEIGHBORS_FILE, MKEY_FILE)
@@ -36,7 +36,7 @@ def not_in_key_file(manager: ManagedOpensm, key: MKey, guids: Collection[int]) -
     return {guid for guid in guids if known.get(guid) != key}
 
 
-def copy_key_files(master: ManagedOpensm, standby: Standby, machine: Machine, operation: Operation) -> None:
+def copy_key_files(master: ManagedOpensm, standby: Standby, machine: Machine, operation: RunningOperation) -> None:
     """Give a standby, which does not run, the master's guid2mkey and neighbors, mode 0600, as files that it can read.
 
     Raises FileChanged, FileError, HostNotReached, StoreError.
@@ -48,7 +48,7 @@ def copy_key_files(master: ManagedOpensm, standby: Standby, machine: Machine, op
         give_key_file(target, data, standby.user, machine, operation)
 
 
-def give_key_file(target: Path, data: bytes, user: int, machine: Machine, operation: Operation) -> None:
+def give_key_file(target: Path, data: bytes, user: int, machine: Machine, operation: RunningOperation) -> None:
     """Let *target* be a file with *data* that only its owner may read, which an OpenSM of this user ID can. Raises
     FileChanged, FileError, HostNotReached, StoreError."""
     seen = machine.look(target)

@@ -18,20 +18,23 @@ from ibkeys.change.clock import look_until
 from ibkeys.change.opensm_files import NewFiles, OpensmFiles
 from ibkeys.change.runner import Runner, Step, Verdict
 from ibkeys.change.through_sm import ManagedOpensm, OpensmManagers
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError, NotStored, Unreachable
 from ibkeys.fabric.handle import PortHandle
-from ibkeys.host.conf.edit import NewValue
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
-from ibkeys.mkeys.opensm.key_files import copy_key_files, not_in_key_file
-from ibkeys.mkeys.opensm.managers import (
+from ibkeys.managers.files.journaled import remove_left_overs
+from ibkeys.managers.files.opensm_file import OpensmFile
+from ibkeys.managers.opensm.edit import NewValue
+from ibkeys.managers.site import ReachedHost
+from ibkeys.mkeys.opensm.fit_managers import (
     KEY_LINES,
     advice_if_dead,
     find_key_managers,
     refusal_of_newcomers,
     setting_in_options,
 )
+from ibkeys.mkeys.opensm.key_files import copy_key_files, not_in_key_file
 from ibkeys.mkeys.opensm.record import Part, RunRecord
 from ibkeys.mkeys.opensm.secrecy import close
 from ibkeys.mkeys.opensm.standbys import (
@@ -46,9 +49,6 @@ from ibkeys.mkeys.opensm.standbys import (
 from ibkeys.mkeys.opensm.through import ViaOpensm
 from ibkeys.mkeys.opensm.wire import KeyProof, SeenPorts, key_to_ask_with
 from ibkeys.printable import counted, named
-from ibkeys.sm.files.journaled import remove_left_overs
-from ibkeys.sm.files.opensm_file import OpensmFile
-from ibkeys.sm.site import Reached
 
 
 @dataclass(slots=True)
@@ -65,10 +65,10 @@ class KeySteps:
     """
 
     record: RunRecord
-    writer: Writer
+    writer: ChangeWriter
     runner: Runner
     managers: OpensmManagers
-    reached: Sequence[Reached]
+    reached: Sequence[ReachedHost]
     ports: Mapping[int, PortHandle]
     through: ViaOpensm
     note: Callable[[RunRecord], None]

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from ibkeys.change.consent import Objection
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.fabric.handle import PortHandle
-from ibkeys.mkeys.opensm.managers import setting_in_options
+from ibkeys.mkeys.opensm.fit_managers import setting_in_options
 from ibkeys.mkeys.opensm.method import OpensmMethod
 from ibkeys.mkeys.opensm.planned import READING, method_again, reach_again
 from ibkeys.mkeys.opensm.record import RunRecord
@@ -22,8 +22,8 @@ from ibkeys.mkeys.opensm.way_back import is_raised, level_to_fall_to, lower_leve
 from ibkeys.mkeys.rollout.earlier_run import last_run, refuse_strange_ports
 from ibkeys.mkeys.rollout.found_ports import reachable_ports
 from ibkeys.mkeys.rollout.going_back import return_of_last_run
-from ibkeys.store.journal import Journal, Operation
-from ibkeys.store.journal.runs import Run, RunPort, Runs
+from ibkeys.store.journal import Journal, RunningOperation
+from ibkeys.store.journal.runs import MKeyRun, RunPort, Runs
 from ibkeys.store.origin import Origin
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
@@ -39,7 +39,7 @@ class Lowering:
     looks_itself = True
     pending = True
 
-    def __init__(self, method: OpensmMethod, last: Run, ports: _RunPorts) -> None:
+    def __init__(self, method: OpensmMethod, last: MKeyRun, ports: _RunPorts) -> None:
         self.method = method
         self.level = level_to_fall_to(method.record)
         self.unproven = dict(ports.lost)
@@ -54,11 +54,11 @@ class Lowering:
         """Return the ports that are to be changed."""
         return [handle.port for handle in self._ports.found.values()]
 
-    def begin(self, journal: Journal, origin: Origin) -> Operation:
+    def begin(self, journal: Journal, origin: Origin) -> RunningOperation:
         """Return the operation of the run, which stays open."""
         return journal.rollback_of(self._last.id, origin)
 
-    def perform(self, writer: Writer, operation: Operation) -> None:
+    def perform(self, writer: ChangeWriter, operation: RunningOperation) -> None:
         """Lower the level through OpenSM, and prove it on every port. Raises what a `KeySteps` raises: from there, too,
         the run can be resumed, or rolled back.
         """
@@ -78,7 +78,7 @@ class Lowering:
         self.unproven |= {guid: str(error) for guid, error in key_run.last.silent.items()}
 
 
-def plan_lowering(writer: Writer, through: ViaOpensm) -> Lowering | None:
+def plan_lowering(writer: ChangeWriter, through: ViaOpensm) -> Lowering | None:
     """Plan to lower the level of the last run, which goes through OpenSM; None if neither a port nor an options file is
     above the level that it falls to: what was not raised yet stays as it is.
 
@@ -112,7 +112,7 @@ class _RunPorts:
     lost: Mapping[int, str]
 
     @classmethod
-    def of(cls, writer: Writer, kept: Sequence[RunPort], swept: Topology) -> Self:
+    def of(cls, writer: ChangeWriter, kept: Sequence[RunPort], swept: Topology) -> Self:
         begun = [each for each in kept if each.is_begun]
         reachable = reachable_ports(writer, swept)
         found, lost = dict[int, PortHandle](), dict[int, str]()

@@ -11,29 +11,29 @@ from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.runner import Runner
 from ibkeys.change.through_sm import OpensmManagers
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
+from ibkeys.managers.site import KEPT_HOSTS, ReachedHost
 from ibkeys.mkeys.opensm.key_run import KeySteps
 from ibkeys.mkeys.opensm.record import NAME, RunRecord
 from ibkeys.mkeys.opensm.through import ViaOpensm
 from ibkeys.mkeys.opensm.wire import SeenPorts
 from ibkeys.mkeys.rollout.beginning import PlannedRun
-from ibkeys.mkeys.rollout.port_job import Job, keep_keys
-from ibkeys.mkeys.rollout.result import PortResult, Report
+from ibkeys.mkeys.rollout.port_job import PortJob, keep_keys
+from ibkeys.mkeys.rollout.result import PortResult, ReportPort
 from ibkeys.mkeys.rollout.rollout import Rollout
-from ibkeys.sm.site import KEPT_HOSTS, Reached
-from ibkeys.store.journal import Operation
+from ibkeys.store.journal import RunningOperation
 from ibkeys.store.journal.runs import Runs
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 
 
 @dataclass(slots=True)
 class OpensmMethod:
     """Changing the ports through OpenSM: a `RunMethod`."""
 
-    reached: Sequence[Reached]
+    reached: Sequence[ReachedHost]
     managers: OpensmManagers
     record: RunRecord
     through: ViaOpensm
@@ -62,7 +62,13 @@ class OpensmMethod:
         return self.record.to_json(store)
 
     def carry_out(
-        self, writer: Writer, operation: Operation, number: int, run: PlannedRun, report: Report, stop: Interrupts
+        self,
+        writer: ChangeWriter,
+        operation: RunningOperation,
+        number: int,
+        run: PlannedRun,
+        report: ReportPort,
+        stop: Interrupts,
     ) -> None:
         """Make the steps that are left, then look after ports that were away. Every key is in the store before it is in
         any file. Raises what stops it: it can be resumed."""
@@ -73,7 +79,7 @@ class OpensmMethod:
             self.through.listener.began(awaited, len(operation.journal.find(awaited).starts))
         in_progress.make()
 
-    def _begin_to_wait(self, operation: Operation) -> int | None:
+    def _begin_to_wait(self, operation: RunningOperation) -> int | None:
         """Note in the journal that *operation* has to be confirmed, and return its number; None if it has not."""
         if not self.through.confirm:
             return None
@@ -83,8 +89,8 @@ class OpensmMethod:
 
     def key_run(
         self,
-        writer: Writer,
-        operation: Operation,
+        writer: ChangeWriter,
+        operation: RunningOperation,
         ports: Mapping[int, PortHandle],
         note: Callable[[RunRecord], None],
         proven: Callable[[SeenPorts, KeySetting], None] = lambda seen, setting: None,
@@ -102,13 +108,13 @@ class _RunInProgress:
     """A run whose steps are being made. Its fields are the arguments of `OpensmMethod.carry_out`."""
 
     _method: OpensmMethod
-    _writer: Writer
-    _operation: Operation
+    _writer: ChangeWriter
+    _operation: RunningOperation
     _number: int
     _run: PlannedRun
-    _report: Report
+    _report: ReportPort
     _stop: Interrupts
-    _jobs: dict[int, Job] = field(init=False)
+    _jobs: dict[int, PortJob] = field(init=False)
     _proven: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -183,7 +189,7 @@ class _RunInProgress:
                     grown += max(0, seen.infos[guid].m_key_violations - job.shown.m_key_violations)
         self._run.account.violations = grown
 
-    def _settle_one(self, job: Job, reason: str) -> None:
+    def _settle_one(self, job: PortJob, reason: str) -> None:
         account, goes_back = self._run.account, self._run.goes_back
         if reason:
             self._runs.mark(self._number, job.sequence, "sent", reason)

@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ibkeys.change.interlocks.overtaken import changed_file, overtaken
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import FileError, HostNotReached
-from ibkeys.host.opensm_options import read_options
 from ibkeys.keys.key_setting import KeySetting
-from ibkeys.mkeys.opensm.managers import KEY_LINES, setting_of
+from ibkeys.managers.files.opensm_file import OpensmFile
+from ibkeys.managers.opensm.options_file import read_options
+from ibkeys.managers.site import ReachedHost
+from ibkeys.mkeys.opensm.fit_managers import KEY_LINES, setting_of
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.rollout.earlier_run import command_that_closes, last_run
-from ibkeys.sm.files.opensm_file import OpensmFile
-from ibkeys.sm.site import Reached
 
 
-def refuse_changed_files(writer: Writer, record: RunRecord, confs: Iterable[OpensmFile]) -> None:
+def refuse_changed_files(writer: ChangeWriter, record: RunRecord, confs: Iterable[OpensmFile]) -> None:
     """Raise Refused (``overtaken``) if one of these options files has a setting that the last run neither found nor
     wrote. *record*: that of the last run."""
     by_name = {conf.name: conf for conf in confs}
@@ -35,7 +35,7 @@ def refuse_changed_files(writer: Writer, record: RunRecord, confs: Iterable[Open
         raise overtaken(last.name, found, command_that_closes(last))
 
 
-def files_of_absent(record: RunRecord, there: Iterable[OpensmFile], reached: Sequence[Reached]) -> list[OpensmFile]:
+def files_of_absent(record: RunRecord, there: Iterable[OpensmFile], reached: Sequence[ReachedHost]) -> list[OpensmFile]:
     """Return the options files of OpenSMs that the run knows and that do not run now, as far as they can be read: the
     run writes them too. *there*: the files of those that run."""
     known = {conf.key for conf in there}

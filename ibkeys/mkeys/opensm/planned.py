@@ -27,25 +27,29 @@ from ibkeys.change.interlocks.unread_policy import (
     objections_to_unread_options,
     objections_to_unread_policy,
 )
-from ibkeys.change.method import Choice
+from ibkeys.change.method import MethodChoice
 from ibkeys.change.plan import StepNote
 from ibkeys.change.through_sm import OpensmManagers
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import Incomplete, Refused, UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, PROTECTION_TEXT, MKey
-from ibkeys.mkeys.opensm.at_hand import (
-    KeyFile,
+from ibkeys.managers.hosts import SmHost
+from ibkeys.managers.instance import CHECK_FIRST
+from ibkeys.managers.site import KEPT_HOSTS, MASTER, ReachedHost, hosts_in, reach, to_json
+from ibkeys.managers.subnet_managers import managers_of
+from ibkeys.mkeys.opensm.course import RunKeys, course
+from ibkeys.mkeys.opensm.earlier import record_of_last_run
+from ibkeys.mkeys.opensm.fit_managers import AFTER_REPAIR, MIXED, find_key_managers, setting_in_options
+from ibkeys.mkeys.opensm.known_keys import (
+    Guid2MKeyFile,
     options_files,
     read_key_files,
     refuse_hidden_keys,
     refuse_without_keys,
     take_keys_that_opensm_gave,
 )
-from ibkeys.mkeys.opensm.course import Keys, course
-from ibkeys.mkeys.opensm.earlier import record_of_last_run
-from ibkeys.mkeys.opensm.managers import AFTER_REPAIR, MIXED, find_key_managers, setting_in_options
 from ibkeys.mkeys.opensm.method import OpensmMethod
 from ibkeys.mkeys.opensm.overtaken import files_of_absent, refuse_changed_files
 from ibkeys.mkeys.opensm.record import RunRecord
@@ -60,10 +64,6 @@ from ibkeys.mkeys.rollout.new_run import plan_new_run
 from ibkeys.mkeys.rollout.rest import rest_of_last_run
 from ibkeys.mkeys.set import changes_of
 from ibkeys.printable import counted, named
-from ibkeys.sm.hosts import SmHost
-from ibkeys.sm.instance import CHECK_FIRST
-from ibkeys.sm.managers import managers_of
-from ibkeys.sm.site import KEPT_HOSTS, MASTER, Reached, hosts_in, reach, to_json
 from ibkeys.store.journal.runs import REMOVAL, RunOptions
 from ibkeys.topology.model import Topology
 
@@ -72,14 +72,16 @@ READING: Final = Wanted(link_downed=True, sm_info=True)
 _IF_LAYER_IS_GONE: Final = "its OpenSM has another M_Key than the ports, and may lose all of them"
 
 
-def choose_for_keys(writer: Writer, hosts: Sequence[SmHost], progress: OnFound | None = None) -> Choice | None:
+def choose_for_keys(
+    writer: ChangeWriter, hosts: Sequence[SmHost], progress: OnFound | None = None
+) -> MethodChoice | None:
     """Return the method for a new run; None on a simulated subnet. *hosts*: those that may have an OpenSM, this one
     first. Raises what `choose_method` raises, and Refused (``unknown-keys``)."""
     return choose_method(writer, hosts, READING, progress, partial(_take_keys, writer))
 
 
 def plan_keys(
-    writer: Writer,
+    writer: ChangeWriter,
     command: str,
     options: RunOptions,
     through: ViaOpensm,
@@ -102,7 +104,7 @@ def plan_keys(
 
 
 def plan_removal(
-    writer: Writer, through: ViaOpensm, progress: OnFound | None = None, *, leaves_open: bool = False
+    writer: ChangeWriter, through: ViaOpensm, progress: OnFound | None = None, *, leaves_open: bool = False
 ) -> PlannedRun:
     """Plan a new run that takes the M_Key of all ports away. The user is asked whether they may be open then, unless
     *leaves_open* says so. Raises what `plan_keys` raises."""
@@ -113,7 +115,7 @@ def plan_removal(
 
 
 def _plan_new(
-    writer: Writer,
+    writer: ChangeWriter,
     command: str,
     options: RunOptions,
     wanted: Callable[[KeySetting], KeySetting],
@@ -132,7 +134,7 @@ def _plan_new(
         return run
     managers = find_key_managers(writer, reached, managers_of(run.found), wanted(now))
     _refuse_other_options(managers, now)
-    record = RunRecord(Keys(now, wanted(now)), course(now, wanted(now), through.open), to_json(reached))
+    record = RunRecord(RunKeys(now, wanted(now)), course(now, wanted(now), through.open), to_json(reached))
     if through.confirm:
         refuse_to_wait(record)
     run.method = OpensmMethod(reached, managers, record, through)
@@ -145,7 +147,7 @@ def _of_the_subnet(run: PlannedRun) -> str:
     return f"{counted(len(run.jobs), 'port')} of the subnet"
 
 
-def plan_rest(writer: Writer, through: ViaOpensm, progress: OnFound | None = None) -> PlannedRun:
+def plan_rest(writer: ChangeWriter, through: ViaOpensm, progress: OnFound | None = None) -> PlannedRun:
     """Plan the rest of the last run, which was interrupted, or during which some ports were offline.
 
     This also confirms a run that still waits for it. Raises UsageError if there is no such run, Refused
@@ -167,7 +169,7 @@ def plan_rest(writer: Writer, through: ViaOpensm, progress: OnFound | None = Non
 
 
 def plan_return(
-    writer: Writer, through: ViaOpensm, progress: OnFound | None = None, *, leaves_open: bool = False
+    writer: ChangeWriter, through: ViaOpensm, progress: OnFound | None = None, *, leaves_open: bool = False
 ) -> PlannedRun:
     """Plan to give all ports the key, level and lease from before the last run, by the same kind of steps.
 
@@ -200,14 +202,14 @@ def plan_return(
 # --- hosts, files and settings ----------------------------------------------------------------------------------------
 
 
-def _reach_hosts(writer: Writer, hosts: Sequence[SmHost]) -> list[Reached]:
+def _reach_hosts(writer: ChangeWriter, hosts: Sequence[SmHost]) -> list[ReachedHost]:
     """Connect to the hosts of the OpenSMs. Raises UsageError for a simulated subnet, HostNotReached."""
     if writer.fabric.is_simulated:
         raise UsageError(f"a simulated subnet has no OpenSM on any host: {given('omit --via', 'give via=Direct()')}")
     return reach(writer.enter, hosts)
 
 
-def _take_keys(writer: Writer, reached: Sequence[Reached]) -> list[KeyFile]:
+def _take_keys(writer: ChangeWriter, reached: Sequence[ReachedHost]) -> list[Guid2MKeyFile]:
     """Return the key files of the OpenSMs, and let the sweep that follows ask each port with the key that it was given.
     Raises Refused (``unknown-keys``)."""
     key_files = read_key_files(reached, writer.fabric.own_guid)
@@ -258,7 +260,7 @@ def _refuse_other_options(managers: OpensmManagers, now: KeySetting) -> None:
 # --- an earlier run ---------------------------------------------------------------------------------------------------
 
 
-def reach_again(writer: Writer, through: ViaOpensm) -> tuple[RunRecord, list[Reached]]:
+def reach_again(writer: ChangeWriter, through: ViaOpensm) -> tuple[RunRecord, list[ReachedHost]]:
     """Return the record of the last run, and its hosts, or those that the user names now. Raises what `plan_keys`
     raises, UsageError if that run did not go through OpenSM, and Refused (``overtaken``) if somebody else changed its
     options files: a sweep with the keys of this key store would only count violations then."""
@@ -271,10 +273,10 @@ def reach_again(writer: Writer, through: ViaOpensm) -> tuple[RunRecord, list[Rea
 
 
 def method_again(
-    writer: Writer,
+    writer: ChangeWriter,
     found: Topology,
     record: RunRecord,
-    reached: Sequence[Reached],
+    reached: Sequence[ReachedHost],
     through: ViaOpensm,
     goal: KeySetting,
 ) -> OpensmMethod:
@@ -309,7 +311,7 @@ def _refuse_without_ports(run: PlannedRun, record: RunRecord) -> None:
 # --- the plan in words ------------------------------------------------------------------------------------------------
 
 
-def _describe(writer: Writer, run: PlannedRun, method: OpensmMethod) -> None:
+def _describe(writer: ChangeWriter, run: PlannedRun, method: OpensmMethod) -> None:
     """Fill in the plan: changes, objections and notes."""
     plan, record, managers = run.plan, method.record, method.managers
     jobs = [*run.jobs, *run.already_set]

@@ -10,10 +10,10 @@ from ibkeys.change.course import Course
 from ibkeys.errors import StoreError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
-from ibkeys.mkeys.opensm.course import Keys, KeyStep, in_words
+from ibkeys.managers.site import KEPT_HOSTS
+from ibkeys.mkeys.opensm.course import KeyStep, RunKeys, in_words
 from ibkeys.mkeys.opensm.standbys import Standby
-from ibkeys.sm.site import KEPT_HOSTS
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 
 NAME: Final = "opensm"
 """What says in the journal that a run goes through OpenSM."""
@@ -33,13 +33,13 @@ class Part:
 class RunRecord:
     """A run through OpenSM. ``keys``: what all ports had before it, and should have; ``steps``: in their order; ``at``:
     the number of the step that is being made, past the end when all are made; ``hosts``: the other hosts, as
-    `ibkeys.sm.site` has them; ``stopped``: the standbys that were stopped and have not been started again; ``members``:
-    all SMs that were there, which are missed when one is not there any more; ``goes_back``: the steps are those of the
-    rollback; ``has_written``: an options file may have one of its steps; ``earlier``: what the run found or wrote
-    before it was rolled back.
+    `ibkeys.managers.site` has them; ``stopped``: the standbys that were stopped and have not been started again;
+    ``members``: all SMs that were there, which are missed when one is not there any more; ``goes_back``: the steps are
+    those of the rollback; ``has_written``: an options file may have one of its steps; ``earlier``: what the run found
+    or wrote before it was rolled back.
     """
 
-    keys: Keys
+    keys: RunKeys
     steps: list[KeyStep]
     hosts: list[dict[str, Any]]
     at: int = 0
@@ -147,7 +147,7 @@ class RunRecord:
             if kept["name"] != NAME:
                 raise StoreError(f"the run was made through {str(kept['name'])!r}, which this ibkeys does not know")
             return cls(
-                Keys(_setting(store, kept["former"]), _setting(store, kept["wanted"])),
+                RunKeys(_setting(store, kept["former"]), _setting(store, kept["wanted"])),
                 [KeyStep.of_json(each) for each in kept["steps"]],
                 list(kept[KEPT_HOSTS]),
                 int(kept["at"]),

@@ -13,9 +13,9 @@ from typing import Final
 from ibkeys.change.consent import Objection
 from ibkeys.change.through_sm import ManagedOpensm, OpensmManagers
 from ibkeys.host.file_access import FileFact
+from ibkeys.managers.files.listeners import close as close_to_others
+from ibkeys.managers.files.listeners import is_usable_alone
 from ibkeys.printable import named
-from ibkeys.sm.files.listeners import close as close_to_others
-from ibkeys.sm.files.listeners import is_usable_alone
 
 _UNITS_UMASK: Final = "UMask=0077"
 

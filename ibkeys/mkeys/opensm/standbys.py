@@ -16,25 +16,25 @@ from typing import Any, Final
 
 from ibkeys.arguments import given
 from ibkeys.change.clock import look_while
-from ibkeys.change.runner import Kind, Proof, Runner, Step, Verdict
+from ibkeys.change.runner import Proof, Runner, Step, StepKind, Verdict
 from ibkeys.change.through_sm import ManagedOpensm
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.client.smp import Task
 from ibkeys.errors import HostNotReached, HostRefused, IbkeysError, StoreError
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.files import or_none
-from ibkeys.host import opensm_process as opensm_host
-from ibkeys.host.opensm_process import OpensmProcess, opensm_processes
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.mad.attributes import SMInfo
 from ibkeys.mad.const import Method, SMState
-from ibkeys.mkeys.opensm.managers import setting_in_options
-from ibkeys.sm.files.opensm_file import OpensmFile
-from ibkeys.sm.machines.machine import Machine
-from ibkeys.sm.managers import Manager
-from ibkeys.sm.site import Reached
-from ibkeys.sm.starting import command_to_start
-from ibkeys.store.journal import FileEntry, Operation
+from ibkeys.managers.files.opensm_file import OpensmFile
+from ibkeys.managers.machines.machine import Machine
+from ibkeys.managers.opensm import process as opensm_host
+from ibkeys.managers.opensm.process import OpensmProcess, opensm_processes
+from ibkeys.managers.site import ReachedHost
+from ibkeys.managers.starting import command_to_start
+from ibkeys.managers.subnet_managers import Manager
+from ibkeys.mkeys.opensm.fit_managers import setting_in_options
+from ibkeys.store.journal import FileEntry, RunningOperation
 from ibkeys.topology.subnet_manager import sm_state_name
 
 STANDBY: Final = sm_state_name(SMState.STANDBY)
@@ -80,7 +80,7 @@ class Standby:
         where = f" on {self.host}" if self.host else ""
         return f"the standby OpenSM{where} (port GUID 0x{self.guid:016x}{f', {self.unit}' if self.unit else ''})"
 
-    def machine_among(self, reached: Iterable[Reached]) -> Machine:
+    def machine_among(self, reached: Iterable[ReachedHost]) -> Machine:
         """Return its host. Raises HostNotReached if that is none of those *reached*."""
         for each in reached:
             if each.machine.name == self.host:
@@ -90,7 +90,7 @@ class Standby:
             self.host,
         )
 
-    def options_file(self, reached: Iterable[Reached]) -> OpensmFile:
+    def options_file(self, reached: Iterable[ReachedHost]) -> OpensmFile:
         """Look at its options file. Raises FileError if that is not there any more, FileChanged, HostNotReached."""
         return OpensmFile.at(self.machine_among(reached), self.conf, self.user).require()
 
@@ -121,7 +121,7 @@ class SeenProcess:
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessOrder(Kind[None], Proof[SeenProcess]):
+class ProcessOrder(StepKind[None], Proof[SeenProcess]):
     """The kind of step that lets a process stop or start, and its proof. ``tell``: gives the order, once; ``look``:
     looks at the process; ``check``: called often, raises to stop; ``prepare``: writes what the process needs before,
     which is no file of the subnet manager's own."""
@@ -133,8 +133,8 @@ class ProcessOrder(Kind[None], Proof[SeenProcess]):
     check: Callable[[], None]
     prepare: Callable[[], None] = lambda: None
 
-    def write(self, contents: None, operation: Operation) -> list[FileEntry]:
-        """See `Kind`."""
+    def write(self, contents: None, operation: RunningOperation) -> list[FileEntry]:
+        """See `StepKind`."""
         self.prepare()
         return []
 
@@ -148,7 +148,7 @@ class Standbys:
     seconds that a standby has to be one; ``start_wait``: seconds that a user has to start one; ``say``: tells the user
     what to do; ``check``: called often, raises to stop."""
 
-    writer: Writer
+    writer: ChangeWriter
     ports: Mapping[int, PortHandle]
     runner: Runner
     steady: float
@@ -276,14 +276,14 @@ def _identity(machine: Machine, folder: Path) -> tuple[int, int] | None:
     return None if fact is None else fact.identity
 
 
-def ask_managers(writer: Writer, ports: Mapping[int, PortHandle], guids: Iterable[int]) -> list[Manager]:
+def ask_managers(writer: ChangeWriter, ports: Mapping[int, PortHandle], guids: Iterable[int]) -> list[Manager]:
     """Return the SMs at the end ports with these port GUIDs that answer a Get(SMInfo) (IBA 14.2.5.13)."""
     found: list[Manager] = []
     writer.fabric.client.run([_ask(writer, ports[guid], found) for guid in guids if guid in ports])
     return found
 
 
-def _ask(writer: Writer, handle: PortHandle, found: list[Manager]) -> Task:
+def _ask(writer: ChangeWriter, handle: PortHandle, found: list[Manager]) -> Task:
     key = writer.fabric.ring.key_of(handle.port.port_guid)
     try:
         info = SMInfo((yield writer.fabric.client.request(Method.GET, SMInfo, 0, handle.route, m_key=key)))

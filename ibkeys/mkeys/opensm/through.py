@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ibkeys.change.runner import OnStep
+from ibkeys.managers.hosts import SmHost
 from ibkeys.mkeys.opensm.standbys import STANDBY_WAIT
-from ibkeys.sm.hosts import SmHost
 
 
 @dataclass(frozen=True, slots=True)

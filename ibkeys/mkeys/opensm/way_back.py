@@ -10,8 +10,8 @@ from collections.abc import Collection
 from ibkeys.arguments import given
 from ibkeys.errors import Refused, UsageError
 from ibkeys.keys.key_setting import KeySetting
-from ibkeys.mkeys.opensm.course import Keys, KeyStep, course
-from ibkeys.mkeys.opensm.managers import MIXED
+from ibkeys.mkeys.opensm.course import KeyStep, RunKeys, course
+from ibkeys.mkeys.opensm.fit_managers import MIXED
 from ibkeys.mkeys.opensm.record import RunRecord
 
 
@@ -46,7 +46,7 @@ def turn_back(
     target, record.earlier = record.keys.former, record.settings
     record.at, record.goes_back = 0, True
     if record.takes_nothing_back:
-        record.steps, record.keys = [], Keys(target, target)
+        record.steps, record.keys = [], RunKeys(target, target)
         return
     now = min(settings, key=lambda each: (each.protect, each.lease), default=target)
     first = []
@@ -58,7 +58,7 @@ def turn_back(
         steps.insert(len(first), KeyStep("key", "wanted", at.protect, at.lease, standbys=True))
     # Without a step no options file would be written, and one of them may be ahead of the ports.
     record.steps = steps or [KeyStep("level", "wanted", now.protect, now.lease)]
-    record.keys = Keys(now, target)
+    record.keys = RunKeys(now, target)
 
 
 # --- the rollback of a run that nobody confirms -----------------------------------------------------------------------

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from ibkeys.change.runner import Seen
-from ibkeys.change.writer import Writer
+from ibkeys.change.runner import PortReadings
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.client.smp import Task
 from ibkeys.errors import IbkeysError, Unreachable
 from ibkeys.fabric.handle import PortHandle
@@ -25,7 +25,7 @@ LINK_AGE = 1.0
 
 
 @dataclass(slots=True)
-class SeenPorts(Seen[int]):
+class SeenPorts(PortReadings[int]):
     """One look at ports, by port GUID. ``silent``: also those to which no key was sent because a link changed;
     ``infos``: PortInfo of those that answered."""
 
@@ -42,7 +42,7 @@ class KeyProof:
     """Reads end ports with *key* until they show what is *wanted*. ``ports``: by port GUID; ``report``: called with how
     many are as expected, and how many there are."""
 
-    writer: Writer
+    writer: ChangeWriter
     ports: Mapping[int, PortHandle]
     wanted: KeySetting
     key: MKey

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.links.check import LOOK_HOLDS
 from ibkeys.errors import IbkeysError, Unreachable
 from ibkeys.fabric.handle import PortHandle
@@ -15,14 +15,14 @@ from ibkeys.mkeys.recovery.result import RecoveryResult
 from ibkeys.mkeys.recovery.waiting import WaitingPorts
 from ibkeys.mkeys.set import plan_mkey_set
 from ibkeys.mkeys.stored_links import remember_topology
-from ibkeys.store.journal import Operation
+from ibkeys.store.journal import RunningOperation
 from ibkeys.topology.nodes import Port
 
 
 class FoundKeys:
     """The keys that one recovery found. ``to_change``: ports that came back and are still to be changed."""
 
-    def __init__(self, writer: Writer, waiting: WaitingPorts, options: RecoveryOptions) -> None:
+    def __init__(self, writer: ChangeWriter, waiting: WaitingPorts, options: RecoveryOptions) -> None:
         self.writer = writer
         self.options = options
         self.to_change: list[Port] = []
@@ -86,7 +86,7 @@ class FoundKeys:
         if self.writer.fabric.ring.learned:
             remember_topology(self.writer.fabric, self.writer.keystore, self._waiting.found)
 
-    def change(self, operation: Operation) -> Iterator[RecoveryResult]:
+    def change(self, operation: RunningOperation) -> Iterator[RecoveryResult]:
         """Set what the user wants on the ports that came back: the farthest first, the local port last. Leases took
         their time, so the way to each is checked again.
 

@@ -20,7 +20,7 @@ from ibkeys.mad.const import Method
 from ibkeys.mad.notice import Notice
 from ibkeys.mkeys.recovery.locked_ports import HidingPort
 from ibkeys.mkeys.recovery.questions import Questions
-from ibkeys.store.journal import Entry
+from ibkeys.store.journal import JournalEntry
 from ibkeys.topology.nodes import Port
 
 FIRST_LOOKS: Final = 1024
@@ -29,7 +29,7 @@ which nobody waits."""
 _MOST_ATTEMPTS: Final = 3
 _SATURATED: Final = 0xFFFF
 
-JournalBlock = Callable[[Port, bytes], Entry]
+JournalBlock = Callable[[Port, bytes], JournalEntry]
 """Puts a P_KeyTable block that is about to be written back into the journal."""
 
 

@@ -21,17 +21,17 @@ from ibkeys.change.consent import Objection
 from ibkeys.change.images import image_of
 from ibkeys.change.interlocks.m_keys import objections_to_leases_under_sm
 from ibkeys.change.plan import Plan
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.bounds import limit_notes
 from ibkeys.mkeys.recovery.found_keys import FoundKeys
 from ibkeys.mkeys.recovery.outlook import Outlook, outlook_of
 from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
 from ibkeys.mkeys.recovery.result import OnResult, OnStatus, RecoveryResult, RecoverySummary, Status
-from ibkeys.mkeys.recovery.routes import Links
+from ibkeys.mkeys.recovery.routes import LinkMap
 from ibkeys.mkeys.recovery.search import Search
 from ibkeys.mkeys.recovery.still_closed import StillClosed
 from ibkeys.store.cut_off import close_cut_off, is_any_cut_off
-from ibkeys.store.journal import Entry, Journal, Operation
+from ibkeys.store.journal import Journal, JournalEntry, RunningOperation
 from ibkeys.store.private_files import is_there
 from ibkeys.topology.nodes import Port
 
@@ -44,7 +44,7 @@ _TICK: Final = 1.0
 class Recovery:
     """One recovery; made by `plan_recovery`, which has done the survey."""
 
-    def __init__(self, writer: Writer, links: Links, options: RecoveryOptions) -> None:
+    def __init__(self, writer: ChangeWriter, links: LinkMap, options: RecoveryOptions) -> None:
         fabric = writer.fabric
         self.writer = writer
         self.options = options
@@ -169,12 +169,14 @@ class Recovery:
             on_result(result)
 
 
-def _journal_block(operation: Operation, port: Port, block: bytes) -> Entry:
+def _journal_block(operation: RunningOperation, port: Port, block: bytes) -> JournalEntry:
     """Put on disk that the first block of P_Keys is about to be written back as it is."""
     return operation.record_all([image_of(port, "P_KeyTable", 0, block, block)])[0]
 
 
-def plan_recovery(writer: Writer, links: Links | None = None, options: RecoveryOptions | None = None) -> Recovery:
+def plan_recovery(
+    writer: ChangeWriter, links: LinkMap | None = None, options: RecoveryOptions | None = None
+) -> Recovery:
     """Survey the subnet for ports whose M_Key is not known. *links*: see `ibkeys.mkeys.recovery.routes`; by default
     those of the key ring. Sends only Gets, each once to a silent port. Raises TransportError, StoreError."""
     recovery = Recovery(writer, writer.fabric.ring.neighbors if links is None else links, options or RecoveryOptions())

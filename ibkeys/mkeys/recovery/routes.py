@@ -13,7 +13,7 @@ from ibkeys.mad.const import MAX_HOPS
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import LinkEnd
 
-Links = Mapping[LinkEnd, LinkEnd]
+LinkMap = Mapping[LinkEnd, LinkEnd]
 """One end of a link → the other, each link from both its ends. Switch ports go by the switch GUID, others by their own
 port GUID, as in the ``neighbors`` file."""
 
@@ -28,7 +28,7 @@ def links_of(fabric: Topology) -> dict[LinkEnd, LinkEnd]:
     }
 
 
-def routes(links: Links, start: LinkEnd) -> dict[int, tuple[int, ...]]:
+def routes(links: LinkMap, start: LinkEnd) -> dict[int, tuple[int, ...]]:
     """Return the shortest directed route to every switch and end port that *links* lead to, by GUID, *start* included.
 
     *start* is the local port; port 0 is that of a switch. What is more than 63 hops away is left out.
@@ -53,7 +53,7 @@ def routes(links: Links, start: LinkEnd) -> dict[int, tuple[int, ...]]:
     return found
 
 
-def hidden_behind(links: Links, start: LinkEnd, closed: Collection[int]) -> set[int]:
+def hidden_behind(links: LinkMap, start: LinkEnd, closed: Collection[int]) -> set[int]:
     """Return the GUIDs that *links* lead to from *start* through the nodes *closed* and in no other way."""
     all_ways = routes(links, start).keys()
     others = {near: far for near, far in links.items() if near[0] not in closed and far[0] not in closed}

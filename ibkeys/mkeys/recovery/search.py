@@ -22,7 +22,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.recovery.lease_start import JournalBlock, LeaseStarter
 from ibkeys.mkeys.recovery.locked_ports import HidingPort, SilentPort
 from ibkeys.mkeys.recovery.questions import Questions
-from ibkeys.mkeys.recovery.routes import Links
+from ibkeys.mkeys.recovery.routes import LinkMap
 from ibkeys.mkeys.recovery.switch_probes import SwitchProbes
 from ibkeys.mkeys.recovery.timing import (
     ASKED_EARLY,
@@ -50,7 +50,7 @@ class Search:
     """
 
     def __init__(
-        self, client: SmpClient, ring: KeyRing, links: Links, node_names: dict[int, str], wait: float | None = None
+        self, client: SmpClient, ring: KeyRing, links: LinkMap, node_names: dict[int, str], wait: float | None = None
     ) -> None:
         self.client = client
         self.ring = ring

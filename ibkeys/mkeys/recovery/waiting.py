@@ -10,7 +10,7 @@ from ibkeys.discovery.sweep import Sweep
 from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.mkeys.recovery.locked_ports import HidingPort, ProbedLink, SilentPort
-from ibkeys.mkeys.recovery.routes import Links, routes
+from ibkeys.mkeys.recovery.routes import LinkMap, routes
 from ibkeys.mkeys.recovery.timing import next_question
 from ibkeys.topology.model import Trouble
 from ibkeys.topology.nodes import LinkEnd, Node, Port
@@ -29,7 +29,7 @@ class WaitingPorts:
     switch that has opened were started, by its GUID; ``probe_rounds``: how often probes went through it.
     """
 
-    def __init__(self, sweep: Sweep, links: Links) -> None:
+    def __init__(self, sweep: Sweep, links: LinkMap) -> None:
         self.sweep = sweep
         self.links = links
         self.found = sweep.found

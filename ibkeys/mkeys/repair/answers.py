@@ -8,7 +8,7 @@ from ibkeys.discovery.frugal_sweep import FrugalSweep
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.repair.candidates import Candidates
 from ibkeys.mkeys.repair.result import Answered, PortAnswer, PortKept, Repaired
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.topology.model import Trouble
 from ibkeys.topology.nodes import Port
 from ibkeys.topology.port_id import identity

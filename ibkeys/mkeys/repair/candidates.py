@@ -8,10 +8,10 @@ from typing import Literal
 
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.keys.mkey import MKey
-from ibkeys.store.keys.key_table import KeyState
-from ibkeys.store.keys.keystore import TRY_ORDER, KeyStore
+from ibkeys.store.keystore.key_table import KeyState
+from ibkeys.store.keystore.keystore import TRY_ORDER, KeyStore
 
-Origin = KeyState | Literal["subnet"]
+KeyOrigin = KeyState | Literal["subnet"]
 """Of a key in the store: its state there; ``subnet``: the m_key of an opensm.conf, which OpenSM sets on every port."""
 
 
@@ -20,7 +20,7 @@ class Candidate:
     """A key that a port can have."""
 
     m_key: MKey
-    origin: Origin
+    origin: KeyOrigin
 
 
 Candidates = Mapping[int, Sequence[Candidate]]

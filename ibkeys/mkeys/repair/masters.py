@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ibkeys.errors import AgentRefused, IbkeysError, MadStatusError, TransportError
-from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.live import LiveFabric
 from ibkeys.mad.const import MAX_UNICAST_LID, CapabilityMask
 from ibkeys.topology.subnet_manager import SubnetManager
 
 
-def presence_by_sa(fabric: Fabric) -> SubnetManager:
+def presence_by_sa(fabric: LiveFabric) -> SubnetManager:
     """Return what the SA at MasterSMLID tells, as this host's driver knows that LID, and the driver of its own port.
 
     An SA is asked by a GMP, which no M_Key guards; that of a master answers. One that does not answer proves little, so

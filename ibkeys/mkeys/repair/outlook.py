@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ibkeys.discovery.keyring import KeyRing
-from ibkeys.mkeys.repair.candidates import Candidates, Origin
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.mkeys.repair.candidates import Candidates, KeyOrigin
+from ibkeys.store.keystore.keystore import KeyStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class RepairOutlook:
     """
 
     ports: int
-    orders: dict[tuple[Origin, ...], int]
+    orders: dict[tuple[KeyOrigin, ...], int]
     protected: int
     violations: int
     leases: tuple[int, ...]

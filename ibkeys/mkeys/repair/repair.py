@@ -19,15 +19,17 @@ from typing import Final
 from ibkeys.change.consent import Objection
 from ibkeys.change.interlocks.m_keys import objections_to_key_files_under_sm
 from ibkeys.change.plan import Plan
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.bounds import limit_notes
 from ibkeys.discovery.discover import run_sweep
 from ibkeys.discovery.frugal_sweep import FrugalSweep
 from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import Refused, UsageError
 from ibkeys.host.file_access import stat_file
-from ibkeys.host.key_files import export_key_files, import_links, refuse_to_overwrite
-from ibkeys.host.opensm_process import OpensmProcess
+from ibkeys.managers.files.listeners import hindrance_to_closing
+from ibkeys.managers.key_files import export_key_files, import_links, refuse_to_overwrite
+from ibkeys.managers.machines.this_host import THIS
+from ibkeys.managers.opensm.process import OpensmProcess
 from ibkeys.mkeys.opensm.key_files import COPIED, give_key_file
 from ibkeys.mkeys.repair.answers import sort_answers
 from ibkeys.mkeys.repair.candidates import candidates_of, ring_of
@@ -35,8 +37,6 @@ from ibkeys.mkeys.repair.masters import presence_by_sa
 from ibkeys.mkeys.repair.outlook import RepairOutlook, outlook_of
 from ibkeys.mkeys.repair.result import Repaired
 from ibkeys.mkeys.stored_links import remember_topology
-from ibkeys.sm.files.listeners import hindrance_to_closing
-from ibkeys.sm.machines.this_host import THIS
 from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.private_files import DIRECTORY_MODE, make_directory, named_errors
 from ibkeys.topology.subnet_manager import shown_subnet_manager
@@ -48,7 +48,7 @@ _STORED_NOTE: Final = "sm-repair: the port showed it"
 class Repair:
     """One repair of the key files in *directory*; made by `plan_repair`. *processes*: looks for running OpenSMs."""
 
-    def __init__(self, writer: Writer, directory: Path, processes: Callable[[], Iterable[OpensmProcess]]) -> None:
+    def __init__(self, writer: ChangeWriter, directory: Path, processes: Callable[[], Iterable[OpensmProcess]]) -> None:
         self.writer = writer
         self.directory = directory
         self._store = writer.keystore
@@ -109,7 +109,7 @@ class Repair:
                 self._store.promote(self._store.put_imported(guid, each.m_key, **where, note=_STORED_NOTE))
 
 
-def plan_repair(writer: Writer, directory: Path, processes: Callable[[], Iterable[OpensmProcess]]) -> Repair:
+def plan_repair(writer: ChangeWriter, directory: Path, processes: Callable[[], Iterable[OpensmProcess]]) -> Repair:
     """Return the repair of the key files in *directory*, OpenSM's cache folder. Sends nothing.
 
     *processes*: looks for running OpenSMs. Raises Refused if a running OpenSM has its files there, if the files have

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ibkeys.host.key_files import Exported
 from ibkeys.keys.mkey import NO_MKEY, MKey
-from ibkeys.mkeys.repair.candidates import Origin
+from ibkeys.managers.key_files import Exported
+from ibkeys.mkeys.repair.candidates import KeyOrigin
 from ibkeys.topology.model import Trouble
 
-Answered = Origin | Literal["new", "none"]
+Answered = KeyOrigin | Literal["new", "none"]
 """Which key a port has: as the store had it before; ``new``: it showed one that the store did not have; ``none``: it
 has no key."""
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ibkeys.host.opensm_process import OpensmConfig
+from ibkeys.managers.opensm.process import OpensmConfig
 from ibkeys.mkeys.repair.candidates import Candidates
 from ibkeys.mkeys.repair.result import Repaired
 

@@ -9,14 +9,14 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.found_ports import nothing_behind
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.store.journal import Journal
-from ibkeys.store.journal.runs import REMOVAL, NewRunPort, Run, RunPort
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.journal.runs import REMOVAL, MKeyRun, NewRunPort, RunPort
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
 from ibkeys.topology.port_id import identity
@@ -56,7 +56,7 @@ def _of_another_subnet(store: KeyStore, found: Topology) -> set[int]:
     return set(peers) - joined
 
 
-def name_absent_in_new_run(writer: Writer, run: PlannedRun, waits: bool) -> None:
+def name_absent_in_new_run(writer: ChangeWriter, run: PlannedRun, waits: bool) -> None:
     """Skip, each by its name, the ports that the sweep of a new run did not find.
 
     *waits*: the run has something for them, and gives it to them when it is resumed; where it has no other port, it
@@ -98,7 +98,7 @@ def _why_left(run: PlannedRun, waits: bool) -> str:
 
 
 def name_absent_beside_run(
-    writer: Writer, run: PlannedRun, store: KeyStore, last: Run, ports: Sequence[RunPort]
+    writer: ChangeWriter, run: PlannedRun, store: KeyStore, last: MKeyRun, ports: Sequence[RunPort]
 ) -> None:
     """Skip, each by its name, the ports that the sweep did not find and that are none of *ports*, those of the run that
     is taken up again: it leaves them as they are. Raises StoreError."""
@@ -118,7 +118,7 @@ def _known_behind(ring: KeyRing, near: Port, absent: Collection[NewRunPort]) -> 
     return expected[0] if expected is not None and any(port.port_guid == expected[0] for port in absent) else None
 
 
-def identities(writer: Writer, ports: Sequence[NewRunPort | RunPort]) -> list[dict[str, Any]]:
+def identities(writer: ChangeWriter, ports: Sequence[NewRunPort | RunPort]) -> list[dict[str, Any]]:
     """Return what is known of ports that the sweep did not find, as every document has it.
 
     The name of a node is that of the node-name map, else, as its type, what the journal recorded last; None where it

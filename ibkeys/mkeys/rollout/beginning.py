@@ -13,16 +13,16 @@ from typing import Any, Protocol
 
 from ibkeys.change.choosing import KEPT_CHOICE
 from ibkeys.change.interrupts import Interrupts
-from ibkeys.change.method import Choice
+from ibkeys.change.method import MethodChoice
 from ibkeys.change.next_commands import next_commands_of
 from ibkeys.change.plan import Plan
-from ibkeys.change.writer import Writer
-from ibkeys.mkeys.rollout.port_job import Job, keep_keys
-from ibkeys.mkeys.rollout.result import PortResult, Report, RunOutcome
+from ibkeys.change.writer import ChangeWriter
+from ibkeys.mkeys.rollout.port_job import PortJob, keep_keys
+from ibkeys.mkeys.rollout.result import PortResult, ReportPort, RunOutcome
 from ibkeys.mkeys.stored_links import remember_topology
-from ibkeys.store.journal import Journal, Operation
-from ibkeys.store.journal.runs import NewRunPort, PortKeys, Run, RunOptions, Runs
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.journal import Journal, RunningOperation
+from ibkeys.store.journal.runs import MKeyRun, NewRunPort, PortKeys, RunOptions, Runs
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.origin import Origin
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
@@ -52,7 +52,13 @@ class RunMethod(Protocol):
         ...
 
     def carry_out(
-        self, writer: Writer, operation: Operation, number: int, run: PlannedRun, report: Report, stop: Interrupts
+        self,
+        writer: ChangeWriter,
+        operation: RunningOperation,
+        number: int,
+        run: PlannedRun,
+        report: ReportPort,
+        stop: Interrupts,
     ) -> None:
         """Carry out the run of operation *number*; what happens to the ports is counted in ``run.account``."""
         ...
@@ -76,8 +82,8 @@ class PlannedRun:
     plan: Plan
     options: RunOptions
     found: Topology
-    stages: list[list[Job]] = field(default_factory=list)
-    already_set: list[Job] = field(default_factory=list)
+    stages: list[list[PortJob]] = field(default_factory=list)
+    already_set: list[PortJob] = field(default_factory=list)
     skipped: list[PortResult] = field(default_factory=list)
     later: int = 0
     procedure: list[str] = field(default_factory=list)
@@ -88,11 +94,11 @@ class PlannedRun:
     method: RunMethod | None = None
     overtaken: list[Port] = field(default_factory=list)
     without_key: list[Port] = field(default_factory=list)
-    choice: Choice | None = None
+    choice: MethodChoice | None = None
     beginning: NewRun | LastRun = field(kw_only=True)
 
     @property
-    def last(self) -> Run | None:
+    def last(self) -> MKeyRun | None:
         """The run that is taken up again; None for a new one."""
         return self.beginning.last if isinstance(self.beginning, LastRun) else None
 
@@ -107,7 +113,7 @@ class PlannedRun:
         return len(self.jobs) + len(self.already_set) + self.later - self.account.done - self.account.failed
 
     @property
-    def jobs(self) -> list[Job]:
+    def jobs(self) -> list[PortJob]:
         """All jobs in the order of change."""
         return [job for stage in self.stages for job in stage]
 
@@ -127,13 +133,13 @@ class NewRun:
     """A new run. ``jobs``: all its ports, those whose turn is later included."""
 
     command: str
-    jobs: Sequence[Job]
+    jobs: Sequence[PortJob]
 
-    def operation(self, journal: Journal, origin: Origin, goes_back: bool) -> Operation:
+    def operation(self, journal: Journal, origin: Origin, goes_back: bool) -> RunningOperation:
         """Return a new operation."""
         return journal.operation(self.command, origin)
 
-    def begin(self, writer: Writer, run: PlannedRun, operation: Operation) -> int:
+    def begin(self, writer: ChangeWriter, run: PlannedRun, operation: RunningOperation) -> int:
         """Put into the key store the keys that the ports have, the links and LIDs of the sweep, and the new key if all
         ports get the same; then put the run into the journal, and end the record of earlier runs. Return the number of
         its operation."""
@@ -155,7 +161,7 @@ class NewRun:
         return number
 
 
-def _name(store: KeyStore, job: Job) -> str | None:
+def _name(store: KeyStore, job: PortJob) -> str | None:
     """Return the name of the key that a port has; the key store gets it where it does not know it. None for key 0."""
     port, key = job.port, job.old.key
     if key.is_zero:
@@ -189,16 +195,16 @@ class LastRun:
     """The last run, taken up again. ``unused``: rows of new keys that no port has got, and none
     will."""
 
-    last: Run
+    last: MKeyRun
     unused: Sequence[int] = ()
 
-    def operation(self, journal: Journal, origin: Origin, goes_back: bool) -> Operation:
+    def operation(self, journal: Journal, origin: Origin, goes_back: bool) -> RunningOperation:
         """Return its operation, open again, or with *goes_back* the undo of it. Nobody has to confirm it any more."""
         if not goes_back:
             return journal.reopen(self.last.id, origin, "confirmed")
         return journal.undo_of(self.last.id, origin, "confirmed")
 
-    def begin(self, writer: Writer, run: PlannedRun, operation: Operation) -> int:
+    def begin(self, writer: ChangeWriter, run: PlannedRun, operation: RunningOperation) -> int:
         """Note with which bounds it goes on, and the links and LIDs of the sweep; of a rollback, give up new keys that
         were never sent."""
         store = writer.keystore

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.mkeys.rollout.earlier_run import last_run
 from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import KEY_COMMANDS, Journal
 
 
-def close_overtaken(writer: Writer) -> str:
+def close_overtaken(writer: ChangeWriter) -> str:
     """Note that the last run has ended, and return its name. Its keys stay in the key store. Raises StoreError."""
     last, _ = last_run(writer)
     with Journal(writer.fabric.stores.journal) as journal, journal.in_one_transaction():

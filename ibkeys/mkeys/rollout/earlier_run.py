@@ -8,8 +8,8 @@ from typing import Any
 
 from ibkeys.change.interlocks.overtaken import OVERTAKEN, overtaken
 from ibkeys.change.next_commands import next_commands_of, open_elsewhere
-from ibkeys.change.target import Target
-from ibkeys.change.writer import Writer
+from ibkeys.change.target import PortTarget
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.errors import KeyGone, Refused, UsageError
 from ibkeys.keys.key_setting import KeySetting
@@ -17,18 +17,18 @@ from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mkeys.rollout.absent import identities
 from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.found_ports import has_it_already, has_now, put_in_stages, reachable_ports
-from ibkeys.mkeys.rollout.port_job import Job
+from ibkeys.mkeys.rollout.port_job import PortJob
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.printable import counted, named
 from ibkeys.store.journal import Journal
-from ibkeys.store.journal.runs import Run, RunOptions, RunPort, Runs
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.journal.runs import MKeyRun, RunOptions, RunPort, Runs
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.moving_runs import IS_TO_BE_MOVED, has_run_to_move
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
 
 
-def last_run(writer: Writer) -> tuple[Run, list[RunPort]]:
+def last_run(writer: ChangeWriter) -> tuple[MKeyRun, list[RunPort]]:
     """Return the run that goes on or back, the last one where none was named, and its ports in the order of change.
     Raises UsageError if there was never one, StoreError.
 
@@ -49,7 +49,7 @@ def last_run(writer: Writer) -> tuple[Run, list[RunPort]]:
     )
 
 
-def last_run_with_keys(writer: Writer, store: KeyStore) -> tuple[Run, list[RunPort]]:
+def last_run_with_keys(writer: ChangeWriter, store: KeyStore) -> tuple[MKeyRun, list[RunPort]]:
     """As `last_run`. Raises KeyGone where *store* does not have the keys of the run: it was lost or replaced."""
     last, ports = last_run(writer)
     if not has_keys_of(store, last, ports):
@@ -68,7 +68,7 @@ def last_run_with_keys(writer: Writer, store: KeyStore) -> tuple[Run, list[RunPo
     return last, ports
 
 
-def ask_as_begun(ring: KeyRing, store: KeyStore, last: Run, ports: Sequence[RunPort]) -> None:
+def ask_as_begun(ring: KeyRing, store: KeyStore, last: MKeyRun, ports: Sequence[RunPort]) -> None:
     """Let the sweep that follows ask each port to which the last run may have sent a Set only with the two keys of that
     Set, at level 2 or 3 once each, the one that it sets first. OpenSM changes keys below that. Raises StoreError."""
     for port in ports:
@@ -82,14 +82,14 @@ def ask_as_begun(ring: KeyRing, store: KeyStore, last: Run, ports: Sequence[RunP
             ring.confirmed -= {guid}
 
 
-def is_without_keys(writer: Writer) -> bool:
+def is_without_keys(writer: ChangeWriter) -> bool:
     """Whether the keys of the last run are gone with an earlier key store, so that it goes neither on nor back. Raises
     as `last_run`."""
     last, ports = last_run(writer)
     return not has_keys_of(writer.keystore, last, ports)
 
 
-def has_keys_of(store: KeyStore, run: Run, ports: Sequence[RunPort]) -> bool:
+def has_keys_of(store: KeyStore, run: MKeyRun, ports: Sequence[RunPort]) -> bool:
     """Whether *store* has every key that a run or its *ports* name."""
     names = {name for port in ports for name in (port.key_name, port.old_name) if name is not None}
     return store.has_names(names, names_in(run.via))
@@ -112,7 +112,7 @@ def with_bounds(options: RunOptions, at_once: int | None, max_failures: int | No
     )
 
 
-def command_that_closes(last: Run) -> str | None:
+def command_that_closes(last: MKeyRun) -> str | None:
     """Return the command that ends the record of a run that was overtaken, and does nothing else; None where it has
     ended."""
     return None if next_commands_of(last.operation) is None else f"ibkeys resume {last.id} --overtaken"
@@ -124,7 +124,7 @@ def refuse_other_method(run: PlannedRun) -> None:
         raise UsageError(f"{run.last.name} goes through {run.last.via.get('name')}, and is finished through it")
 
 
-def refuse_while_open(writer: Writer, store: KeyStore, here: Collection[int]) -> list[str]:
+def refuse_while_open(writer: ChangeWriter, store: KeyStore, here: Collection[int]) -> list[str]:
     """Raise Refused (``open-run``) while the last run on this subnet is not finished or may still be rolled back: only
     the last run can be, so no other begins before. *here*: the GUIDs of ports of this subnet. One that is open and
     whose keys are gone never ends: it is passed over, and a note for the user is returned, for *store* may be another
@@ -176,14 +176,14 @@ def refuse_while_open(writer: Writer, store: KeyStore, here: Collection[int]) ->
     return notes
 
 
-def refuse_strange_ports(writer: Writer, run: PlannedRun) -> None:
+def refuse_strange_ports(writer: ChangeWriter, run: PlannedRun) -> None:
     """Raise Refused (``overtaken``) where the ports that its sweep found keep an earlier run from going on or back:
     they are, or may be, of another subnet, or somebody else has changed them."""
     _refuse_another_subnet(writer, run.found)
     _refuse_overtaken(run)
 
 
-def _refuse_another_subnet(writer: Writer, found: Topology) -> None:
+def _refuse_another_subnet(writer: ChangeWriter, found: Topology) -> None:
     """Raise Refused (``overtaken``) if the sweep found no port of the last run: on another subnet nothing of it can go
     on or back, and through OpenSM its key would go to one that sets what its options file says on every port.
 
@@ -210,7 +210,7 @@ def _refuse_another_subnet(writer: Writer, found: Topology) -> None:
 
 
 def sort_ports(
-    writer: Writer,
+    writer: ChangeWriter,
     run: PlannedRun,
     store: KeyStore,
     ports: Iterable[RunPort],
@@ -219,7 +219,7 @@ def sort_ports(
     """Sort *ports* of an earlier run into jobs, those that have what they should have, and skipped ones. *meant*: from
     what a port has to what it should have. Raises StoreError."""
     reachable = reachable_ports(writer, run.found)
-    jobs: list[Job] = []
+    jobs: list[PortJob] = []
     lost: list[RunPort] = []
     for kept in ports:
         if kept.port_guid not in reachable:
@@ -235,14 +235,14 @@ def sort_ports(
 
 
 def _known_job(
-    writer: Writer,
+    writer: ChangeWriter,
     run: PlannedRun,
     store: KeyStore,
     kept: RunPort,
     port: Port,
     reason: str,
     meant: Callable[[RunPort, KeySetting], KeySetting],
-) -> Job | None:
+) -> PortJob | None:
     """Return the job for a port that the sweep found; None if it is left alone, for *reason* if any: then *run* has it
     as skipped, and as overtaken if somebody else changed it."""
     info = port.port_info
@@ -260,7 +260,7 @@ def _known_job(
         run.skipped.append(PortResult(port.identity(), "skipped", why, unread=not is_overtaken, overtaken=is_overtaken))
         run.overtaken += [port] if is_overtaken else []
         return None
-    return Job(Target(writer.fabric.handle(port), old.key), info, old, wanted, sequence=kept.sequence)
+    return PortJob(PortTarget(writer.fabric.handle(port), old.key), info, old, wanted, sequence=kept.sequence)
 
 
 def _left_alone(run: PlannedRun, store: KeyStore, kept: RunPort, now: KeySetting, meant: KeySetting) -> str:
@@ -329,7 +329,7 @@ def _refuse_overtaken(run: PlannedRun) -> None:
         raise overtaken(last.name, [found], command_that_closes(last))
 
 
-def _name_not_found(writer: Writer, run: PlannedRun, ports: Sequence[RunPort]) -> None:
+def _name_not_found(writer: ChangeWriter, run: PlannedRun, ports: Sequence[RunPort]) -> None:
     """Skip *ports*, those of an earlier run that the sweep did not find, each by its name. Raises StoreError."""
     for kept, identity in zip(ports, identities(writer, ports), strict=True):
         is_gone = kept.port_guid in writer.fabric.ring.settled

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 
 from ibkeys.arguments import given
 from ibkeys.change.edits import wrong_fields
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mkeys.key_edit import shown_key
 from ibkeys.mkeys.rollout.beginning import PlannedRun
-from ibkeys.mkeys.rollout.port_job import Job
+from ibkeys.mkeys.rollout.port_job import PortJob
 from ibkeys.port_text import PortText
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
@@ -30,7 +30,7 @@ def _why_hidden(is_known: bool) -> str:
     )
 
 
-def candidates(writer: Writer, found: Topology) -> list[tuple[Port, str]]:
+def candidates(writer: ChangeWriter, found: Topology) -> list[tuple[Port, str]]:
     """Return every end port with the reason to leave it alone, "" for none."""
     ports = list(found.end_ports())
     guids = Counter(port.port_guid for port in ports if port not in found.doubtful)
@@ -52,12 +52,12 @@ def candidates(writer: Writer, found: Topology) -> list[tuple[Port, str]]:
     return listed
 
 
-def hides_key(writer: Writer, info: PortInfo) -> bool:
+def hides_key(writer: ChangeWriter, info: PortInfo) -> bool:
     """Whether a port hides a key that is not known, unless the user said that there is none."""
     return shown_key(info) is None and writer.fabric.ring.for_all != NO_MKEY
 
 
-def reachable_ports(writer: Writer, found: Topology) -> dict[int, tuple[Port, str]]:
+def reachable_ports(writer: ChangeWriter, found: Topology) -> dict[int, tuple[Port, str]]:
     """Return every end port by its GUID, with the reason to leave it alone."""
     return {port.port_guid: (port, reason) for port, reason in candidates(writer, found)}
 
@@ -81,19 +81,19 @@ def has_now(info: PortInfo) -> KeySetting:
     return KeySetting(shown_key(info) or NO_MKEY, info.m_key_protect_bits, info.m_key_lease_period)
 
 
-def has_it_already(job: Job) -> bool:
+def has_it_already(job: PortJob) -> bool:
     """Whether a port has what it should have."""
     return job.keeps_key and not wrong_fields(job.shown, job.wanted.fields())
 
 
-def put_in_stages(writer: Writer, run: PlannedRun, jobs: Iterable[Job]) -> None:
+def put_in_stages(writer: ChangeWriter, run: PlannedRun, jobs: Iterable[PortJob]) -> None:
     """Sort *jobs* into stages: all ports but those of the SMs and the own one; then the SMs'; the local port last of
     all.
 
     So local tools without the new keys work as long as possible, and so does the rollback.
     """
     own = writer.fabric.own_guid
-    stages: list[list[Job]] = [[], [], []]
+    stages: list[list[PortJob]] = [[], [], []]
     for job in jobs:
         stages[2 if job.port.port_guid == own else 1 if job.port.is_sm else 0].append(job)
     run.stages = stages

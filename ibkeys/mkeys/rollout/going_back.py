@@ -7,7 +7,7 @@ from functools import partial
 
 from ibkeys.change.interlocks.m_keys import no_keys_left
 from ibkeys.change.plan import Plan
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.wanted import LINKS, OnFound, Wanted
 from ibkeys.errors import Refused
 from ibkeys.keys.key_setting import KeySetting
@@ -25,11 +25,11 @@ from ibkeys.mkeys.rollout.earlier_run import (
 from ibkeys.mkeys.rollout.planned_run import describe
 from ibkeys.printable import counted
 from ibkeys.store.journal.runs import RunPort
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 
 
 def plan_return(
-    writer: Writer,
+    writer: ChangeWriter,
     at_once: int | None = None,
     max_failures: int | None = None,
     progress: OnFound | None = None,
@@ -50,7 +50,7 @@ def plan_return(
 
 
 def return_of_last_run(
-    writer: Writer,
+    writer: ChangeWriter,
     at_once: int | None = None,
     max_failures: int | None = None,
     progress: OnFound | None = None,
@@ -75,7 +75,7 @@ def return_of_last_run(
     return run
 
 
-def ask_of_ended(writer: Writer, run: PlannedRun, leaves_open: bool) -> None:
+def ask_of_ended(writer: ChangeWriter, run: PlannedRun, leaves_open: bool) -> None:
     """Note what the rollback of a run that has ended brings back. Raises Refused (``confirmation``) where ports are
     open afterwards, unless *leaves_open* says that this is meant; a dry run has it in its plan."""
     if not run.undoes_ended:

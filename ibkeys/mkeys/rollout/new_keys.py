@@ -7,7 +7,7 @@ from typing import Literal
 
 from ibkeys.arguments import given
 from ibkeys.change.interlocks.m_keys import first_keys_at_level_0, objections_to_key
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.wanted import OnFound
 from ibkeys.errors import UsageError
 from ibkeys.keys.key_setting import check_level_and_lease
@@ -15,15 +15,15 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.new_run import Order, plan_new_run
 from ibkeys.mkeys.rollout.planned_run import describe
-from ibkeys.mkeys.rollout.port_job import Job
+from ibkeys.mkeys.rollout.port_job import PortJob
 from ibkeys.store.journal.runs import RunOptions
 
-Command = Literal["mkey-deploy", "mkey-rotate"]
+KeyCommand = Literal["mkey-deploy", "mkey-rotate"]
 
 
 def plan_run(
-    writer: Writer,
-    command: Command,
+    writer: ChangeWriter,
+    command: KeyCommand,
     options: RunOptions,
     new_key: MKey | None = None,
     order: Order = "farthest",
@@ -72,14 +72,14 @@ def _check(options: RunOptions, new_key: MKey | None) -> None:
     check_level_and_lease(options.protect, options.lease)
 
 
-def object_to_given_key(writer: Writer, run: PlannedRun, new_key: MKey | None) -> None:
+def object_to_given_key(writer: ChangeWriter, run: PlannedRun, new_key: MKey | None) -> None:
     """Add the interlocks against a key that the user gave for all ports of *run*."""
     if new_key is not None and run.jobs:
         guids = {node.guid for node in run.found.nodes} | {port.guid for port in run.found.end_ports()}
         run.plan.objections += objections_to_key(writer, new_key, guids)
 
 
-def not_for(command: str, job: Job) -> str:
+def not_for(command: str, job: PortJob) -> str:
     """Return why a new run leaves a readable port alone, "" when it does not."""
     if command == "mkey-deploy" and not job.old.key.is_zero and not job.keeps_key:
         return "it has an M_Key already: mkey-rotate gives it a new one"

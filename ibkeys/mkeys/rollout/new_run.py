@@ -10,15 +10,15 @@ from collections.abc import Callable
 from typing import Literal
 
 from ibkeys.change.plan import Plan
-from ibkeys.change.target import Target
-from ibkeys.change.writer import Writer
+from ibkeys.change.target import PortTarget
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.wanted import LINKS, OnFound, Wanted
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.mkeys.rollout.absent import name_absent_in_new_run
 from ibkeys.mkeys.rollout.beginning import NewRun, PlannedRun
 from ibkeys.mkeys.rollout.earlier_run import refuse_while_open
 from ibkeys.mkeys.rollout.found_ports import candidates, has_it_already, has_now, put_in_stages
-from ibkeys.mkeys.rollout.port_job import Job
+from ibkeys.mkeys.rollout.port_job import PortJob
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.store.journal.runs import RunOptions
 
@@ -27,11 +27,11 @@ Order = Literal["farthest", "nearest"]
 
 
 def plan_new_run(
-    writer: Writer,
+    writer: ChangeWriter,
     command: str,
     options: RunOptions,
     wanted: Callable[[KeySetting], KeySetting],
-    left_alone: Callable[[Job], str],
+    left_alone: Callable[[PortJob], str],
     order: Order = "farthest",
     progress: OnFound | None = None,
     reading: Wanted = LINKS,
@@ -48,9 +48,9 @@ def plan_new_run(
     refuse_while_open(writer, writer.keystore, {writer.fabric.own_guid})
     found = writer.sweep(reading, progress)
     notes = refuse_while_open(writer, writer.keystore, {port.port_guid for port in found.end_ports()})
-    everything: list[Job] = []
+    everything: list[PortJob] = []
     run = PlannedRun(Plan(command, notes=notes), options, found, beginning=NewRun(command, everything))
-    jobs: list[Job] = []
+    jobs: list[PortJob] = []
     for port, reason in candidates(writer, found):
         if reason:
             run.skipped.append(PortResult(port.identity(), "skipped", reason, unread=True))
@@ -58,7 +58,7 @@ def plan_new_run(
         info = port.port_info
         assert info is not None
         old = has_now(info)
-        job = Job(Target(writer.fabric.handle(port), old.key), info, old, wanted(old))
+        job = PortJob(PortTarget(writer.fabric.handle(port), old.key), info, old, wanted(old))
         if reason := left_alone(job):
             run.skipped.append(PortResult(port.identity(), "skipped", reason))
         else:

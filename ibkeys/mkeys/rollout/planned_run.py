@@ -14,24 +14,24 @@ from ibkeys.change.interlocks.m_keys import (
 )
 from ibkeys.change.interrupts import ExplainedInterrupt, Interrupts
 from ibkeys.change.plan import Plan
-from ibkeys.change.writer import Writer
-from ibkeys.host.opensm_here import known_sweep_interval
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.keys.mkey import PROTECTION_TEXT
+from ibkeys.managers.opensm.on_this_host import known_sweep_interval
 from ibkeys.mkeys.rollout import opensm_procedure
 from ibkeys.mkeys.rollout.beginning import PlannedRun
-from ibkeys.mkeys.rollout.port_job import Job
-from ibkeys.mkeys.rollout.result import Report
+from ibkeys.mkeys.rollout.port_job import PortJob
+from ibkeys.mkeys.rollout.result import ReportPort
 from ibkeys.mkeys.rollout.rollout import Rollout
 from ibkeys.mkeys.set import changes_of
 from ibkeys.store.cut_off import close_cut_off
-from ibkeys.store.journal import KEY_COMMANDS, Journal, Operation, OperationState
+from ibkeys.store.journal import KEY_COMMANDS, Journal, OperationState, RunningOperation
 from ibkeys.store.journal.runs import REMOVAL
 from ibkeys.store.origin import Origin
 from ibkeys.topology.model import Topology
 
 
 def describe(
-    writer: Writer, run: PlannedRun, key_file: str = "", opensm_conf: Path | None = None, generated: bool = False
+    writer: ChangeWriter, run: PlannedRun, key_file: str = "", opensm_conf: Path | None = None, generated: bool = False
 ) -> None:
     """Fill in the plan of *run*: its changes, notes and interlocks. *key_file*: where its key came from; *generated*:
     it is new, and in no file yet. *opensm_conf*: the configuration that an SM of this subnet starts with.
@@ -56,11 +56,11 @@ def describe(
         plan.notes.append(opensm_procedure.GIVEN_BACK)
 
 
-def _describe_keys(writer: Writer, run: PlannedRun, opensm_conf: Path | None, generated: bool) -> None:
+def _describe_keys(writer: ChangeWriter, run: PlannedRun, opensm_conf: Path | None, generated: bool) -> None:
     """Fill in what a plan says of keys that ports get; arguments as `describe` has them."""
     jobs, plan = run.jobs, run.plan
     interval = known_sweep_interval(writer.fabric, writer.ask_subnet_manager())
-    groups: dict[tuple[bool, int, int], list[Job]] = {}
+    groups: dict[tuple[bool, int, int], list[PortJob]] = {}
     for job in jobs:
         groups.setdefault((job.wanted.key.is_zero, job.wanted.protect, job.wanted.lease), []).append(job)
     for group in groups.values():
@@ -97,7 +97,7 @@ def _not_asked(found: Topology) -> list[str]:
     return [f"{places[0].port}{more}: {places[0].error}"]
 
 
-def carry_out(writer: Writer, run: PlannedRun, report: Report) -> None:
+def carry_out(writer: ChangeWriter, run: PlannedRun, report: ReportPort) -> None:
     """Make the changes of *run*; *report* is called for each port as it is finished, first for those that are skipped.
 
     Raises Refused, StoreError (nothing was sent whose key is not safe, and all that was sent is proven as far as it
@@ -121,13 +121,13 @@ class RunPlan(Plan):
     """A run as the writer sees it. It looks at links itself, port by port, as each one's turn comes."""
 
     run: PlannedRun
-    report: Report
+    report: ReportPort
 
-    def begin(self, journal: Journal, origin: Origin) -> Operation:
+    def begin(self, journal: Journal, origin: Origin) -> RunningOperation:
         """Return the operation of the run, or the undo of it."""
         return self.run.beginning.operation(journal, origin, self.run.goes_back)
 
-    def perform(self, writer: Writer, operation: Operation) -> None:
+    def perform(self, writer: ChangeWriter, operation: RunningOperation) -> None:
         """Carry out the run; see `carry_out`."""
         run, account = self.run, self.run.account
         account.waiting = run.waiting
@@ -157,7 +157,7 @@ class RunPlan(Plan):
         if account.is_complete and not account.waiting:
             self._close_earlier_starts(operation, number)
 
-    def _close_earlier_starts(self, operation: Operation, number: int) -> None:
+    def _close_earlier_starts(self, operation: RunningOperation, number: int) -> None:
         """Note how this run ended, where it went back, and in those operations of it that an earlier version left open:
         there each start of a run was an operation. No other run began on this subnet since."""
         journal, record = operation.journal, operation.journal.find(number)

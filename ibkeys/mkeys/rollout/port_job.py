@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from ibkeys.mkeys.key_edit import KeyEdit
 from ibkeys.mkeys.key_keeper import store_keys
 from ibkeys.store.journal.runs import PortKeys
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Job(KeyEdit):
+class PortJob(KeyEdit):
     """One port that is to be changed by a run.
 
     ``sequence``: its place in the run. ``returns_from``: for a port that is rolled back, the row of the key store with
@@ -27,7 +27,7 @@ class Job(KeyEdit):
         return self.returns_from is not None
 
 
-def keep_keys(store: KeyStore, job: Job) -> PortKeys | None:
+def keep_keys(store: KeyStore, job: PortJob) -> PortKeys | None:
     """Store the key that is about to be set and the one that the port has. Return what the run has to note of them,
     None where that is noted already."""
     old = job.old

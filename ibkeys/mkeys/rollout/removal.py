@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ibkeys.change.interlocks.m_keys import no_keys_left
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.wanted import OnFound
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
@@ -19,7 +19,7 @@ from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.found_ports import has_it_already
 from ibkeys.mkeys.rollout.new_run import Order, plan_new_run
 from ibkeys.mkeys.rollout.planned_run import describe
-from ibkeys.mkeys.rollout.port_job import Job
+from ibkeys.mkeys.rollout.port_job import PortJob
 from ibkeys.store.journal.runs import REMOVAL, RunOptions
 
 NOTHING = KeySetting(NO_MKEY, 0, 0)
@@ -27,7 +27,7 @@ NOTHING = KeySetting(NO_MKEY, 0, 0)
 
 
 def plan_removal(
-    writer: Writer,
+    writer: ChangeWriter,
     at_once: int = 64,
     first: int | None = None,
     max_failures: int = 5,
@@ -56,7 +56,7 @@ def plan_removal(
     return run
 
 
-def _has_nothing(job: Job, stored: Mapping[int, MKey]) -> str:
+def _has_nothing(job: PortJob, stored: Mapping[int, MKey]) -> str:
     """Return why a port is skipped, "" when it is not: it has nothing, and the key store knows that."""
     if has_it_already(job) and stored.get(job.port.port_guid, NO_MKEY).is_zero:
         return "it has no M_Key, no level and no lease"

@@ -9,11 +9,12 @@ from pathlib import Path
 from ibkeys.arguments import given
 from ibkeys.change.choosing import verify_choice
 from ibkeys.change.plan import Plan
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.wanted import LINKS, OnFound, Wanted
 from ibkeys.errors import StoreError, UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.managers.hosts import SmHost
 from ibkeys.mkeys.rollout.absent import name_absent_beside_run
 from ibkeys.mkeys.rollout.beginning import LastRun, PlannedRun
 from ibkeys.mkeys.rollout.earlier_run import (
@@ -27,13 +28,12 @@ from ibkeys.mkeys.rollout.earlier_run import (
 from ibkeys.mkeys.rollout.found_ports import reachable_ports
 from ibkeys.mkeys.rollout.planned_run import describe
 from ibkeys.mkeys.rollout.result import PortResult
-from ibkeys.sm.hosts import SmHost
-from ibkeys.store.journal.runs import REMOVAL, Run, RunPort, shared_key_name
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.journal.runs import REMOVAL, MKeyRun, RunPort, shared_key_name
+from ibkeys.store.keystore.keystore import KeyStore
 
 
 def plan_rest(
-    writer: Writer,
+    writer: ChangeWriter,
     at_once: int | None = None,
     max_failures: int | None = None,
     progress: OnFound | None = None,
@@ -59,7 +59,7 @@ def plan_rest(
 
 
 def rest_of_last_run(
-    writer: Writer,
+    writer: ChangeWriter,
     at_once: int | None = None,
     max_failures: int | None = None,
     progress: OnFound | None = None,
@@ -83,7 +83,7 @@ def rest_of_last_run(
     return run
 
 
-def _first(last: Run, ports: Sequence[RunPort], more: int | None) -> int | None:
+def _first(last: MKeyRun, ports: Sequence[RunPort], more: int | None) -> int | None:
     """Return how many ports of a run may be done when it stops next, None for all: its first ones, until they are done;
     then *more* than those. Raises UsageError for *more* where the run does not stop after its first ports."""
     first = last.options.first
@@ -98,7 +98,7 @@ def _first(last: Run, ports: Sequence[RunPort], more: int | None) -> int | None:
     return None if more is None else first + more
 
 
-def _collect(writer: Writer, run: PlannedRun, store: KeyStore, last: Run, ports: Sequence[RunPort]) -> None:
+def _collect(writer: ChangeWriter, run: PlannedRun, store: KeyStore, last: MKeyRun, ports: Sequence[RunPort]) -> None:
     """Sort the ports of a run that are not done into jobs, those that have what they should have, and skipped ones."""
     shared = _key_for_all(store, last, ports)
 
@@ -119,7 +119,7 @@ def _collect(writer: Writer, run: PlannedRun, store: KeyStore, last: Run, ports:
         run.skipped += [PortResult(port.identity(), "skipped", reason, unread=True) for port, reason in unread]
 
 
-def _key_for_all(store: KeyStore, last: Run, ports: Sequence[RunPort]) -> MKey | None:
+def _key_for_all(store: KeyStore, last: MKeyRun, ports: Sequence[RunPort]) -> MKey | None:
     """Return the one key that every port of a run gets; None where each gets its own."""
     if last.command == REMOVAL:
         return NO_MKEY

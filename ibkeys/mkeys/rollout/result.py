@@ -20,7 +20,7 @@ class PortResult:
     overtaken: bool = False
 
 
-Report = Callable[[PortResult], None]
+ReportPort = Callable[[PortResult], None]
 
 
 @dataclass(slots=True)

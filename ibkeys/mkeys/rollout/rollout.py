@@ -13,32 +13,32 @@ from itertools import chain
 from ibkeys.change.engine import Engine
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.pending_set import PendingSet
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import StoreError
 from ibkeys.mkeys.key_edit import KeyEdit
 from ibkeys.mkeys.key_keeper import KeyKeeper
-from ibkeys.mkeys.rollout.port_job import Job, keep_keys
-from ibkeys.mkeys.rollout.result import PortResult, Report, RunOutcome
+from ibkeys.mkeys.rollout.port_job import PortJob, keep_keys
+from ibkeys.mkeys.rollout.result import PortResult, ReportPort, RunOutcome
 from ibkeys.port_text import PortText
-from ibkeys.store.journal import Operation
-from ibkeys.store.journal.runs import PortKeys, PortState, RunOptions, Runs
+from ibkeys.store.journal import RunningOperation
+from ibkeys.store.journal.runs import PortKeys, RunOptions, RunPortState, Runs
 
 _RESUME = "both are in the key store, and `ibkeys resume` queries it again"
 
 
 class Rollout(KeyKeeper):
-    """Carries out the jobs of one run; use it inside `Writer.apply`. What it does is counted in *account*.
+    """Carries out the jobs of one run; use it inside `ChangeWriter.apply`. What it does is counted in *account*.
 
     *interrupts* is asked between two syncs whether to stop: then no further port is begun.
     """
 
     def __init__(
         self,
-        writer: Writer,
-        operation: Operation,
+        writer: ChangeWriter,
+        operation: RunningOperation,
         run: int,
         options: RunOptions,
-        report: Report,
+        report: ReportPort,
         account: RunOutcome,
         interrupts: Interrupts,
     ) -> None:
@@ -48,7 +48,7 @@ class Rollout(KeyKeeper):
         self._run = run
         # For the journal, when the keys are in the key store:
         self._keys: list[PortKeys] = []
-        self._states: list[tuple[int, PortState, str]] = []
+        self._states: list[tuple[int, RunPortState, str]] = []
         self._most_failures = options.max_failures
         self._report = report
         self._interrupts = interrupts
@@ -60,7 +60,7 @@ class Rollout(KeyKeeper):
         self.account = account
         account.operation = run
 
-    def carry_out(self, stages: Iterable[Sequence[Job]], already_set: Sequence[Job] = ()) -> None:
+    def carry_out(self, stages: Iterable[Sequence[PortJob]], already_set: Sequence[PortJob] = ()) -> None:
         """Change the ports of each stage, the next stage only when all of one are finished; in a stage so many hops
         away at a time, for nothing may be asked of a switch while it gets its key.
 
@@ -76,7 +76,7 @@ class Rollout(KeyKeeper):
                 job.takes_over, job.advice = self._writer.consent.covers("stale"), _RESUME
             self._engine.make(PendingSet(job) for job in jobs)
 
-    def _note_already_set(self, already_set: Sequence[Job]) -> None:
+    def _note_already_set(self, already_set: Sequence[PortJob]) -> None:
         for job in already_set:
             job.has = "wanted"
         sets = [PendingSet(job) for job in already_set]
@@ -111,17 +111,17 @@ class Rollout(KeyKeeper):
 
     def keep_keys(self, edit: KeyEdit) -> None:
         """Store the keys of a port, whose Set may be sent then."""
-        assert isinstance(edit, Job)
+        assert isinstance(edit, PortJob)
         self._store_keys(edit)
         self._states.append((edit.sequence, "sent", ""))
 
-    def _store_keys(self, job: Job) -> None:
+    def _store_keys(self, job: PortJob) -> None:
         found = keep_keys(self._store, job)
         self._keys += [found] if found is not None else []
 
     def note(self, each: PendingSet, edit: KeyEdit) -> None:
         """Note the outcome for a port."""
-        assert isinstance(edit, Job)
+        assert isinstance(edit, PortJob)
         if edit.has == "wanted" and edit.ref is None and not edit.goes_back:  # it was found to have this key already
             self._store_keys(edit)
         super().note(each, edit)
@@ -142,7 +142,7 @@ class Rollout(KeyKeeper):
         """Report the outcome for a port."""
         super().ended(each, not_noted)
         job, reason = each.edit, _reason_of(each)
-        assert isinstance(job, Job)
+        assert isinstance(job, PortJob)
         is_done = each.error is None
         if not_noted is not None:
             self._stop(str(not_noted))
@@ -170,20 +170,20 @@ class Rollout(KeyKeeper):
         self.account.stopped = self.account.stopped or why
 
 
-def _by_hops(stage: Iterable[Job]) -> Collection[Sequence[Job]]:
+def _by_hops(stage: Iterable[PortJob]) -> Collection[Sequence[PortJob]]:
     """Return the jobs of each distance from the local port, in the order in which *stage* comes to them.
 
     Before a Set the switches on the way are asked for their links, with the key that they have when the Get is made. A
     Get that is lost is sent again a second later: had the switch a new key by then, it would count a violation and not
     answer. All switches on the way are nearer than the port.
     """
-    distances: dict[int, list[Job]] = {}
+    distances: dict[int, list[PortJob]] = {}
     for job in stage:
         distances.setdefault(len(job.port.agent_path), []).append(job)
     return distances.values()
 
 
-def _state_of(each: PendingSet, job: Job) -> PortState:
+def _state_of(each: PendingSet, job: PortJob) -> RunPortState:
     if each.error is None:
         return "undone" if job.goes_back else "done"
     if each.is_silent:

@@ -10,15 +10,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from ibkeys.partitions.editing.text import BodyLine, Edit, PolicyText
-from ibkeys.partitions.model import Definition, MemberWord, Rule
+from ibkeys.partitions.editing.text import BodyLine, PolicyText, TextEdit
+from ibkeys.partitions.model import Definition, MemberRule, MemberWord
 from ibkeys.partitions.words import BLANKS
 from ibkeys.printable import clean
 
 _INDENT: Final = "    "
 
 
-def block(rules: Sequence[Rule], labels: Mapping[int, str], indent: str = _INDENT) -> str:
+def block(rules: Sequence[MemberRule], labels: Mapping[int, str], indent: str = _INDENT) -> str:
     """Return *rules* one on each line, closed, with the names of ports that *labels* has as comments."""
     lines = []
     for at, rule in enumerate(rules, 1):
@@ -29,8 +29,8 @@ def block(rules: Sequence[Rule], labels: Mapping[int, str], indent: str = _INDEN
 
 
 def append_items(
-    text: PolicyText, definition: Definition, rules: Sequence[Rule], labels: Mapping[int, str]
-) -> list[Edit]:
+    text: PolicyText, definition: Definition, rules: Sequence[MemberRule], labels: Mapping[int, str]
+) -> list[TextEdit]:
     """Return the edits that put *rules* at the end of a definition, where they win over what is before them."""
     lines = text.body(definition)
     new = block(rules, labels, _indent(text, lines))
@@ -39,27 +39,27 @@ def append_items(
         return _append_to_unclosed(text, lines, new)
     separator = _separator(text, last, last.close)
     if text.is_followed(last):
-        return [Edit(separator.start, last.close + 1, f"{separator.new}\n{new}")]
-    return [Edit(separator.start, last.close + 1, separator.new), _on_new_line(text, last.line_end, new)]
+        return [TextEdit(separator.start, last.close + 1, f"{separator.new}\n{new}")]
+    return [TextEdit(separator.start, last.close + 1, separator.new), _on_new_line(text, last.line_end, new)]
 
 
 def append_definition(
-    text: PolicyText, last: Definition | None, head: str, rules: Sequence[Rule], labels: Mapping[int, str]
-) -> list[Edit]:
+    text: PolicyText, last: Definition | None, head: str, rules: Sequence[MemberRule], labels: Mapping[int, str]
+) -> list[TextEdit]:
     """Return the edits that put a new definition at the end of the file, whose last one is *last*."""
     whole = text.text
     edits = _close(text, last) if last is not None else []
     gap = "" if not whole or whole.endswith("\n\n") else "\n" if whole.endswith("\n") else "\n\n"
-    return [*edits, Edit(len(whole), len(whole), f"{gap}{head} :\n{block(rules, labels)}")]
+    return [*edits, TextEdit(len(whole), len(whole), f"{gap}{head} :\n{block(rules, labels)}")]
 
 
 def change_memberships(
     text: PolicyText, definitions: Iterable[Definition], memberships: Mapping[int, MemberWord]
-) -> list[Edit]:
+) -> list[TextEdit]:
     """Return the edits that give items another membership. *memberships*: by where in the text an item begins."""
     lines = (line for each in definitions for line in text.body(each)) if memberships else ()
     items = (item for line in lines for item in line.items if item.start in memberships)
-    return [Edit(item.name_end, item.end, f"={memberships[item.start]}") for item in items]
+    return [TextEdit(item.name_end, item.end, f"={memberships[item.start]}") for item in items]
 
 
 def _indent(text: PolicyText, lines: Sequence[BodyLine]) -> str:
@@ -70,29 +70,29 @@ def _indent(text: PolicyText, lines: Sequence[BodyLine]) -> str:
     return _INDENT
 
 
-def _separator(text: PolicyText, line: BodyLine, end: int) -> Edit:
+def _separator(text: PolicyText, line: BodyLine, end: int) -> TextEdit:
     """Return the text between the last item of *line* and *end*, made ready for another item on the next line."""
     start = line.items[-1].end if line.items else line.start
     between = text.text[start:end]
     if not line.items or line.items[-1].is_group or "," in between:
-        return Edit(start, end, between.rstrip(BLANKS))
-    return Edit(start, end, ",")
+        return TextEdit(start, end, between.rstrip(BLANKS))
+    return TextEdit(start, end, ",")
 
 
-def _append_to_unclosed(text: PolicyText, lines: Sequence[BodyLine], new: str) -> list[Edit]:
+def _append_to_unclosed(text: PolicyText, lines: Sequence[BodyLine], new: str) -> list[TextEdit]:
     last = next((line for line in reversed(lines) if line.items), lines[0])
     edits = []
     if last.items and not last.items[-1].is_group and "," not in text.text[last.items[-1].end : last.end]:
-        edits.append(Edit(last.items[-1].end, last.items[-1].end, ","))
+        edits.append(TextEdit(last.items[-1].end, last.items[-1].end, ","))
     return [*edits, _on_new_line(text, last.line_end, new)]
 
 
-def _on_new_line(text: PolicyText, line_end: int, new: str) -> Edit:
+def _on_new_line(text: PolicyText, line_end: int, new: str) -> TextEdit:
     begun = text.text[line_end - 1 : line_end] != "\n"
-    return Edit(line_end, line_end, f"\n{new}" if begun else new)
+    return TextEdit(line_end, line_end, f"\n{new}" if begun else new)
 
 
-def _close(text: PolicyText, definition: Definition) -> list[Edit]:
+def _close(text: PolicyText, definition: Definition) -> list[TextEdit]:
     """Return the edit that ends the last definition of a file where nothing ends it yet."""
     lines = text.body(definition)
     if lines[-1].close is not None:
@@ -100,5 +100,5 @@ def _close(text: PolicyText, definition: Definition) -> list[Edit]:
     last = next((line for line in reversed(lines) if line.items), lines[0])
     if last.items and not last.items[-1].is_group:
         end = text.code_end(last)
-        return [Edit(end, end, " ;")]
+        return [TextEdit(end, end, " ;")]
     return [_on_new_line(text, last.line_end, f"{_INDENT}NONE ;\n")]

@@ -17,15 +17,15 @@ from ibkeys.partitions.editing.partition_name import (
 from ibkeys.partitions.editing.proof import what_else_changed
 from ibkeys.partitions.editing.removing import remove_items
 from ibkeys.partitions.editing.standing import DecidingItems
-from ibkeys.partitions.editing.text import Edit, PolicyText
+from ibkeys.partitions.editing.text import PolicyText, TextEdit
 from ibkeys.partitions.membership import PortKind, end_ports_of
 from ibkeys.partitions.model import (
     DEFAULT_NAME,
     DEFAULT_PARTITION,
+    MemberRule,
     MemberWord,
     Partition,
     Policy,
-    Rule,
     stored_name,
 )
 from ibkeys.partitions.reader import parse_policy
@@ -53,7 +53,7 @@ class MemberChange:
 
     base: int
     partition: str
-    rule: Rule
+    rule: MemberRule
     before: MemberWord | None
     after: MemberWord | None
 
@@ -74,7 +74,7 @@ class EditedPolicy:
         return self.before.data != self.after.data
 
 
-def add_members(policy: Policy, where: PartitionName, rules: Sequence[Rule], ports: KnownPorts) -> EditedPolicy:
+def add_members(policy: Policy, where: PartitionName, rules: Sequence[MemberRule], ports: KnownPorts) -> EditedPolicy:
     """Make ports members of a partition, or give them another membership there; a partition that is not there is made.
 
     *rules*: each port once. A port that is a member so already stays as it is. Keywords are for a new partition, where
@@ -94,7 +94,7 @@ def add_members(policy: Policy, where: PartitionName, rules: Sequence[Rule], por
     text, standings = PolicyText(policy), DecidingItems(partition, ports.kinds)
     changes: list[MemberChange] = []
     unchanged: list[int] = []
-    new: list[Rule] = []
+    new: list[MemberRule] = []
     in_place: dict[int, MemberWord] = {}
     for rule in rules:
         present, decider = standings.membership(rule.guid), standings.decider(rule.guid)
@@ -123,7 +123,7 @@ def add_member(policy: Policy, found: Topology, port: Port, key: PKey) -> Policy
     """
     kinds = {each.guid: each.kind for each in end_ports_of(found.end_ports())}
     known = KnownPorts({port.guid: port.node.description or ""}, kinds)
-    rule = Rule("GUID", port.guid, "full" if key.is_full else "limited")
+    rule = MemberRule("GUID", port.guid, "full" if key.is_full else "limited")
     return add_members(policy, PartitionName(None, key.partition), [rule], known).after
 
 
@@ -160,7 +160,7 @@ def remove_members(
     text = PolicyText(policy)
     gone = {each.rule.guid for each in changes}
     notes = ["every port stays in the default partition"] if partition.base == DEFAULT_PARTITION else []
-    edits: list[Edit] = []
+    edits: list[TextEdit] = []
     for definition in partition.definitions:
         starts = {text.offset(rule) for rule in definition.rules if rule.who == "GUID" and rule.guid in gone}
         edits += remove_items(text, definition, starts) if starts else []
@@ -184,7 +184,7 @@ def move_members(
     if removed.changes and removed.changes[0].base == DEFAULT_PARTITION:
         raise UsageError(f"{policy.path}: every port stays in the default partition; add it to {target} instead")
     rules = [
-        Rule("GUID", each.rule.guid, memberships[each.rule.guid] or each.before or "limited")
+        MemberRule("GUID", each.rule.guid, memberships[each.rule.guid] or each.before or "limited")
         for each in removed.changes
     ]
     there = find_partition(removed.after, target)
@@ -198,8 +198,8 @@ def move_members(
 
 
 def _ways_to_append(
-    text: PolicyText, policy: Policy, partition: Partition, rules: Sequence[Rule], ports: KnownPorts
-) -> Iterator[list[Edit]]:
+    text: PolicyText, policy: Policy, partition: Partition, rules: Sequence[MemberRule], ports: KnownPorts
+) -> Iterator[list[TextEdit]]:
     """Yield how new items may get in: at the end of a definition without indx0, of the last one, or as one more."""
     *_, last = partition.definitions
     plain = next((each for each in reversed(partition.definitions) if not each.indx0), last)
@@ -212,7 +212,7 @@ def _ways_to_append(
 def _first_that_fits(
     policy: Policy,
     text: PolicyText,
-    ways: Iterable[list[Edit]],
+    ways: Iterable[list[TextEdit]],
     wanted: Mapping[tuple[int, int], MemberWord | None],
     ports: KnownPorts,
 ) -> Policy:
@@ -225,7 +225,9 @@ def _first_that_fits(
     raise UsageError(f"{policy.path}: this edit would also change {else_changed}")
 
 
-def _new_partition(policy: Policy, where: PartitionName, rules: Sequence[Rule], ports: KnownPorts) -> EditedPolicy:
+def _new_partition(
+    policy: Policy, where: PartitionName, rules: Sequence[MemberRule], ports: KnownPorts
+) -> EditedPolicy:
     base = DEFAULT_PARTITION if where.name == DEFAULT_NAME else where.base
     if base is None:
         raise no_partition(policy, where, f" (to make one, give its P_Key too: {where}=0x21)")
@@ -249,7 +251,7 @@ def _new_partition(policy: Policy, where: PartitionName, rules: Sequence[Rule], 
     return EditedPolicy(policy, after, tuple(changes), notes=(f"partition {where} is new",))
 
 
-def _why_it_stays(policy: Policy, partition: Partition, port: str, by: Rule | None, more: int) -> str:
+def _why_it_stays(policy: Policy, partition: Partition, port: str, by: MemberRule | None, more: int) -> str:
     others = f" (and {counted(more, 'more port')})" if more else ""
     if by is None:
         return f"{policy.path}: {port}{others} stays in the default partition, which OpenSM gives to every port"

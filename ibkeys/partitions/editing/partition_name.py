@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ibkeys.errors import UsageError
-from ibkeys.near import did_you_mean
 from ibkeys.partitions.model import DEFAULT_NAME, DEFAULT_PARTITION, Partition, Policy
 from ibkeys.printable import clean, named
+from ibkeys.similar_names import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)

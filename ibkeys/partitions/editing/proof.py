@@ -13,7 +13,7 @@ from ibkeys.keys.pkey import PKey
 from ibkeys.partitions.membership import EndPort, PortKind, Resolution, resolve
 from ibkeys.partitions.model import Definition, MemberWord, Policy
 
-Wanted = Mapping[tuple[int, int], MemberWord | None]
+WantedMembers = Mapping[tuple[int, int], MemberWord | None]
 """(Partition, port GUID) → the membership that the port should have there; None: none."""
 _Members = dict[tuple[int, int], tuple[bool, bool]]
 
@@ -23,7 +23,7 @@ _OTHERS: Final = (EndPort(_NOBODY + 1, "ca"), EndPort(_NOBODY + 2, "switch"), En
 
 
 def what_else_changed(
-    before: Policy, after: Policy, wanted: Wanted, kinds: Mapping[int, PortKind], born: int | None = None
+    before: Policy, after: Policy, wanted: WantedMembers, kinds: Mapping[int, PortKind], born: int | None = None
 ) -> str | None:
     """Return in words what *after* says otherwise than *before* with the change *wanted*; None if nothing does.
 
@@ -71,7 +71,7 @@ def _as_sets(word: MemberWord, both: bool) -> tuple[bool, bool]:
     return (word != "limited", word == "limited" or (word == "both" and both))
 
 
-def _moved(was: Mapping[int, PKey], now: Mapping[int, PKey], wanted: Wanted) -> int | None:
+def _moved(was: Mapping[int, PKey], now: Mapping[int, PKey], wanted: WantedMembers) -> int | None:
     """Return a port whose pinned P_Key is another, though the change does not concern it."""
     concerned = {guid for _, guid in wanted}
     return next(

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from itertools import pairwise
 
-from ibkeys.partitions.editing.text import BodyLine, Edit, Item, PolicyText
+from ibkeys.partitions.editing.text import BodyLine, ListItem, PolicyText, TextEdit
 from ibkeys.partitions.model import Definition
 
 
-def remove_items(text: PolicyText, definition: Definition, starts: Collection[int]) -> list[Edit]:
+def remove_items(text: PolicyText, definition: Definition, starts: Collection[int]) -> list[TextEdit]:
     """Return the edits that take the items at *starts* out of a definition's port list."""
     lines = text.body(definition)
     emptied = [line for line in lines if line.items and not _kept(line, starts)]
@@ -24,7 +24,7 @@ def remove_items(text: PolicyText, definition: Definition, starts: Collection[in
         closer = next(line for line in reversed(lines) if _kept(line, starts))
         if _kept(closer, starts)[-1].is_group:  # behind a group nothing can stand on its line
             anchor, closer = lines[-1], None
-    edits: list[Edit] = []
+    edits: list[TextEdit] = []
     for line in lines:
         if line is closer:
             edits += _closed(text, line, starts)
@@ -37,50 +37,50 @@ def remove_items(text: PolicyText, definition: Definition, starts: Collection[in
     return edits
 
 
-def _kept(line: BodyLine, starts: Collection[int]) -> list[Item]:
+def _kept(line: BodyLine, starts: Collection[int]) -> list[ListItem]:
     return [item for item in line.items if item.start not in starts]
 
 
-def _thinned(line: BodyLine, starts: Collection[int]) -> list[Edit]:
+def _thinned(line: BodyLine, starts: Collection[int]) -> list[TextEdit]:
     """Take single items out of a line that keeps others, each with one comma."""
     kept = _kept(line, starts)
     if len(kept) == len(line.items):
         return []
     edits = _gaps(line.items, kept[-1], starts)
     if line.items[-1] is not kept[-1]:
-        edits.append(Edit(kept[-1].end, line.items[-1].end, ""))
+        edits.append(TextEdit(kept[-1].end, line.items[-1].end, ""))
     return edits
 
 
-def _closed(text: PolicyText, line: BodyLine, starts: Collection[int]) -> list[Edit]:
+def _closed(text: PolicyText, line: BodyLine, starts: Collection[int]) -> list[TextEdit]:
     """Take items out of a line, and put the semicolon behind the last one that it keeps."""
     last = _kept(line, starts)[-1]
-    return [*_gaps(line.items, last, starts), Edit(last.end, max(last.end, text.code_end(line)), " ;")]
+    return [*_gaps(line.items, last, starts), TextEdit(last.end, max(last.end, text.code_end(line)), " ;")]
 
 
-def _gaps(items: Sequence[Item], last: Item, starts: Collection[int]) -> list[Edit]:
+def _gaps(items: Sequence[ListItem], last: ListItem, starts: Collection[int]) -> list[TextEdit]:
     return [
-        Edit(item.start, after.start, "")
+        TextEdit(item.start, after.start, "")
         for item, after in pairwise(items)
         if item.start in starts and after.start <= last.start
     ]
 
 
-def _none(text: PolicyText, line: BodyLine) -> Edit:
+def _none(text: PolicyText, line: BodyLine) -> TextEdit:
     """Put NONE in place of all items of a line."""
     first, last = line.items[0], line.items[-1]
     if line.is_header or (line.close is not None and text.is_followed(line)):
-        return Edit(first.start, last.end, "NONE")
+        return TextEdit(first.start, last.end, "NONE")
     closed = " ;" if line.close is not None else ""
     newline = "\n" if text.text[line.line_end - 1 : line.line_end] == "\n" else ""
-    return Edit(first.start, line.line_end, f"NONE{closed}{newline}")
+    return TextEdit(first.start, line.line_end, f"NONE{closed}{newline}")
 
 
-def _without_items(text: PolicyText, line: BodyLine) -> Edit:
+def _without_items(text: PolicyText, line: BodyLine) -> TextEdit:
     """Take away a line that has nothing but items that go; of a head's line, or one that another definition follows
     on, only they go."""
     if line.is_header:
-        return Edit(line.start, text.code_end(line), "")
+        return TextEdit(line.start, text.code_end(line), "")
     if line.close is not None and text.is_followed(line):
-        return Edit(line.line_start, line.close + 1, "")
-    return Edit(line.line_start, line.line_end, "")
+        return TextEdit(line.line_start, line.close + 1, "")
+    return TextEdit(line.line_start, line.line_end, "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ibkeys.partitions.membership import KIND_OF, PortKind
-from ibkeys.partitions.model import DEFAULT_PARTITION, MemberWord, Partition, Rule
+from ibkeys.partitions.model import DEFAULT_PARTITION, MemberRule, MemberWord, Partition
 
 
 class DecidingItems:
@@ -17,9 +17,9 @@ class DecidingItems:
     def __init__(self, partition: Partition, kinds: Mapping[int, PortKind]) -> None:
         self.partition = partition
         self.kinds = kinds
-        self.own: dict[int, list[Rule]] = {}
+        self.own: dict[int, list[MemberRule]] = {}
         self._places: dict[int, int] = {}
-        self._of_kind: dict[PortKind, tuple[int, Rule]] = {}
+        self._of_kind: dict[PortKind, tuple[int, MemberRule]] = {}
         for place, rule in enumerate(partition.rules):
             if rule.who == "GUID":
                 self.own.setdefault(rule.guid, []).append(rule)
@@ -28,7 +28,7 @@ class DecidingItems:
                 if rule.who in ("ALL", keyword):
                     self._of_kind[kind] = (place, rule)
 
-    def decider(self, guid: int) -> Rule | None:
+    def decider(self, guid: int) -> MemberRule | None:
         """Return the item that decides the membership of a port, None if none names it."""
         place, rule = self._of_kind.get(self.kinds.get(guid, "ca"), (-1, None))
         return self.own[guid][-1] if self._places.get(guid, -2) > place else rule
@@ -37,7 +37,7 @@ class DecidingItems:
         """Return the membership of a port; None if it has none."""
         return self._word(self.decider(guid))
 
-    def by_keyword(self, guid: int) -> Rule | None:
+    def by_keyword(self, guid: int) -> MemberRule | None:
         """Return the keyword that makes a port a member where no item names it by its GUID; None for none."""
         return self._of_kind.get(self.kinds.get(guid, "ca"), (-1, None))[1]
 
@@ -45,7 +45,7 @@ class DecidingItems:
         """Return the membership that a port has when no item names it by its GUID."""
         return self._word(self.by_keyword(guid))
 
-    def _word(self, rule: Rule | None) -> MemberWord | None:
+    def _word(self, rule: MemberRule | None) -> MemberWord | None:
         if rule is not None:
             return rule.membership
         # OpenSM itself begins with a limited membership for all, which no item says.

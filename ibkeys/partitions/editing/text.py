@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from ibkeys.partitions.lines import pairs
-from ibkeys.partitions.model import Definition, Policy, Rule
+from ibkeys.partitions.model import Definition, MemberRule, Policy
 from ibkeys.partitions.words import BLANKS
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class TextEdit:
     """``text[start:end]`` becomes ``new``."""
 
     start: int
@@ -21,7 +21,7 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ListItem:
     """One item of a port list: ``name_end`` is where its ``=`` may be; an ``mgid=`` line is one item to its end."""
 
     start: int
@@ -41,7 +41,7 @@ class BodyLine:
     end: int
     close: int | None
     is_header: bool
-    items: tuple[Item, ...]
+    items: tuple[ListItem, ...]
 
 
 class PolicyText:
@@ -52,7 +52,7 @@ class PolicyText:
         self.text = policy.data.decode("utf-8", "surrogateescape")
         self._line_starts = [0, *accumulate(len(line) + 1 for line in self.text.split("\n"))]
 
-    def offset(self, at: Rule | Definition) -> int:
+    def offset(self, at: MemberRule | Definition) -> int:
         """Return where a rule or definition begins."""
         return self._line_starts[at.line - 1] + at.column - 1
 
@@ -78,7 +78,7 @@ class PolicyText:
         """Whether another definition begins on the last line of a definition."""
         return bool(self.rest(line).partition("#")[0].strip())
 
-    def edited(self, edits: Iterable[Edit]) -> bytes:
+    def edited(self, edits: Iterable[TextEdit]) -> bytes:
         """Return the bytes of the text with *edits*, none within another; of two at one place the order stays."""
         parts, at = [], 0
         for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
@@ -104,11 +104,11 @@ class PolicyText:
             is_header = False
 
 
-def _items(text: str, start: int, end: int) -> Iterator[Item]:
+def _items(text: str, start: int, end: int) -> Iterator[ListItem]:
     for pair in pairs(text, start, end):
         if pair.name.text == "mgid":
             first = pair.name.column - 1
-            yield Item(first, first + len("mgid"), first + len(text[first:end].rstrip()), True)
+            yield ListItem(first, first + len("mgid"), first + len(text[first:end].rstrip()), True)
             return
         if pair.name.text or pair.value is not None:
-            yield Item(pair.name.column - 1, pair.name.end - 1, (pair.value or pair.name).end - 1, False)
+            yield ListItem(pair.name.column - 1, pair.name.end - 1, (pair.value or pair.name).end - 1, False)

@@ -16,11 +16,11 @@ from ibkeys.plan.model import PartitionPlan, tables_by_guid
 from ibkeys.printable import clean, counted
 from ibkeys.topology.port_id import PortId
 
-State = Mapping[int, frozenset[PKey]]
+ScriptState = Mapping[int, frozenset[PKey]]
 """Port GUID → P_Keys."""
 
 
-Stage = tuple[str, Sequence[str], State]
+ScriptStage = tuple[str, Sequence[str], ScriptState]
 """One step: its title; its commands, lines for a shell on the host of the subnet manager or of UFM's client; and the
 P_Keys of each port after it."""
 
@@ -31,7 +31,7 @@ class HandScript:
     ``back``: how to roll back."""
 
     plan: PartitionPlan
-    stages: Sequence[Stage]
+    stages: Sequence[ScriptStage]
     head: tuple[str, ...]
     back: tuple[str, ...]
 
@@ -45,7 +45,7 @@ class HandScript:
         yield "# The fabric must not have changed since this was made: otherwise plan again."
         yield from self.head
         tables = tables_by_guid(self.plan.tables)
-        before: State = {guid: frozenset(table.before.values()) for guid, table in tables.items()}
+        before: ScriptState = {guid: frozenset(table.before.values()) for guid, table in tables.items()}
         for number, (title, commands, state) in enumerate(self.stages, 1):
             yield ""
             yield f"# === step {number} of {len(self.stages)}: {title}"

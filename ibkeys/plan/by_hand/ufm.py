@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ibkeys.errors import UsageError
+from ibkeys.managers.ufm.answers import QOS, UfmMembership, word_of
+from ibkeys.managers.ufm.limits import refuse_impossible, without_room
+from ibkeys.managers.ufm.rest import Call, changing, resource
 from ibkeys.partitions.model import Policy
-from ibkeys.plan.by_hand.script import HandScript, Stage, State, refuse_circles
+from ibkeys.plan.by_hand.script import HandScript, ScriptStage, ScriptState, refuse_circles
 from ibkeys.plan.model import PartitionPlan, tables_by_guid
 from ibkeys.plan.steps import one_partition_at_a_time, steps_between
 from ibkeys.printable import counted, named
-from ibkeys.ufm.answers import QOS, Word, word_of
-from ibkeys.ufm.limits import refuse_impossible, without_room
-from ibkeys.ufm.rest import Call, changing, resource
 
 _CURL: Final = 'curl --fail --silent --show-error --header @"$HEADER"'
 _HEAD: Final = (
@@ -48,8 +48,8 @@ def ufm_script(plan: PartitionPlan, gaps: bool) -> HandScript:
     found = steps_between(had, gets, rooms, gaps=gaps)
     refuse_circles(found.circles, gaps)
     policy = plan.policy.parsed()
-    stages: list[Stage] = []
-    before: State = had
+    stages: list[ScriptStage] = []
+    before: ScriptState = had
     for is_adding, state in one_partition_at_a_time(had, found.states):
         tight = [str(tables[guid].port) for guid in without_room(before, state, rooms)]
         if tight:
@@ -60,7 +60,7 @@ def ufm_script(plan: PartitionPlan, gaps: bool) -> HandScript:
     return HandScript(plan, stages, _HEAD, _BACK)
 
 
-def _calls(before: State, after: State, policy: Policy | None) -> Iterator[str]:
+def _calls(before: ScriptState, after: ScriptState, policy: Policy | None) -> Iterator[str]:
     bases = sorted({key.partition for guid in after for key in before[guid] ^ after[guid]})
     for base in bases:
         was, will = _words(before, base), _words(after, base)
@@ -86,5 +86,5 @@ def _typed(call: Call) -> str:
     return f'{words} "$UFM{call.path}"'
 
 
-def _words(state: State, base: int) -> Mapping[int, Word]:
+def _words(state: ScriptState, base: int) -> Mapping[int, UfmMembership]:
     return {guid: word for guid, keys in state.items() if (word := word_of(keys, base)) is not None}

@@ -20,12 +20,12 @@ from ibkeys.partitions.model import (
     DEFAULT_NAME,
     DEFAULT_PARTITION,
     Definition,
+    MemberRule,
     MemberWord,
     Policy,
-    Rule,
 )
 from ibkeys.partitions.reader import parse_policy
-from ibkeys.plan.model import Enforce, Options, PartitionPlan
+from ibkeys.plan.model import Enforce, PartitionPlan, PlanOptions
 from ibkeys.plan.planner import make_plan
 from ibkeys.plan.policies.unsaid import Unsaid, unsaid_in
 from ibkeys.printable import clean
@@ -86,19 +86,19 @@ def _is_default(definition: Definition) -> bool:
     return definition.base == DEFAULT_PARTITION
 
 
-def _default_rules(words: Mapping[int, MemberWord | None], sm_guid: int | None) -> tuple[Rule, ...]:
+def _default_rules(words: Mapping[int, MemberWord | None], sm_guid: int | None) -> tuple[MemberRule, ...]:
     """Return the members of the default partition. A port without its P_Key is a limited one: OpenSM adds that."""
     counts = Counter(word for word in words.values() if word in ("full", "limited"))
     most: MemberWord = "full" if counts["full"] > counts["limited"] else "limited"
-    rules = [Rule("ALL", 0, most)]
+    rules = [MemberRule("ALL", 0, most)]
     if sm_guid is not None and words.get(sm_guid) == "full" and most == "limited":
-        rules.append(Rule("SELF", 0, "full"))
+        rules.append(MemberRule("SELF", 0, "full"))
         words = {guid: word for guid, word in words.items() if guid != sm_guid}
     others = {guid: word or "limited" for guid, word in words.items()}
-    return (*rules, *(Rule("GUID", guid, word) for guid, word in sorted(others.items()) if word != most))
+    return (*rules, *(MemberRule("GUID", guid, word) for guid, word in sorted(others.items()) if word != most))
 
 
-def _with_default(policy: Policy, rules: tuple[Rule, ...]) -> Iterator[Definition]:
+def _with_default(policy: Policy, rules: tuple[MemberRule, ...]) -> Iterator[Definition]:
     """Yield the definitions, those of the default partition first; its members are *rules*."""
     first, *more = [each for each in policy.definitions if _is_default(each)] or [
         Definition(DEFAULT_NAME, DEFAULT_PARTITION)
@@ -112,7 +112,7 @@ def _least_change(policy: Policy, fabric: Topology, manager: SubnetManager, allo
     """Return the plan under that part_enforce with which the policy changes least."""
     plans = []
     for enforce in get_args(Enforce):
-        plan = make_plan(policy, fabric, Options(enforce, allow_both), manager)
+        plan = make_plan(policy, fabric, PlanOptions(enforce, allow_both), manager)
         if not plan.pending:
             return plan
         plans.append(plan)

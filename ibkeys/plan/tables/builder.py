@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.keys.pkey import PKey
-from ibkeys.plan.model import Problem
+from ibkeys.plan.model import PlanProblem
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
 from ibkeys.topology.port_id import PortKey
@@ -21,13 +21,13 @@ class PlanBuilder:
 
     fabric: Topology
     twins: frozenset[PortKey] = frozenset()
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[PlanProblem] = field(default_factory=list)
     tables: list[TableChange] = field(default_factory=list)
     enforcement: list[EnforcementChange] = field(default_factory=list)
 
     def report(self, port: Port | None, kind: str, message: str) -> None:
         """Name a problem, with a port or with the plan as a whole (None)."""
-        self.problems.append(Problem(port.id if port is not None else None, kind, message))
+        self.problems.append(PlanProblem(port.id if port is not None else None, kind, message))
 
     def read(self, port: Port) -> tuple[Table | None, int | None]:
         """Return the entries of a table as read, and its capacity; report what is not known."""

@@ -33,7 +33,7 @@ from ibkeys.mad.classes.notices import (
 from ibkeys.mad.const import GSI_QP, MAD_SIZE, MadStatus, Method, MgmtClass, NoticeType
 from ibkeys.mad.notice import DataDetails, Notice
 from ibkeys.mad.replies import lid_routed_reply
-from ibkeys.sim.nodes import ClassAgent, Port
+from ibkeys.sim.nodes import ClassAgent, SimPort
 from ibkeys.sim.traps import Traps
 
 MOST_VIOLATIONS: Final = 0xFFFF
@@ -85,7 +85,7 @@ def first_rules() -> dict[int, ClassRules]:
     return rules
 
 
-def place(port: Port, of: KeyClass, **settings: int) -> ClassAgent:
+def place(port: SimPort, of: KeyClass, **settings: int) -> ClassAgent:
     """Let *port* have the class *of*, with the key and the rest of *settings*, by their names in `KeySettings`; what is
     not given is 0. Returns its state, which a test may look at and set."""
     agent = ClassAgent(bytearray(KeySettings.new(**settings).raw), of.capability)
@@ -96,13 +96,13 @@ def place(port: Port, of: KeyClass, **settings: int) -> ClassAgent:
     return agent
 
 
-def remove(port: Port, of: KeyClass) -> None:
+def remove(port: SimPort, of: KeyClass) -> None:
     """Let *port* have the class *of* no more."""
     (port.class_agents or {}).pop(int(of.mgmt_class), None)
     port.touch()
 
 
-def expire(port: Port, agent: ClassAgent) -> None:
+def expire(port: SimPort, agent: ClassAgent) -> None:
     """Apply a lease that has run out: the protect bit becomes 0, the key stays."""
     if agent.deadline is not None and port.node.history.now >= agent.deadline:
         agent.deadline = None
@@ -111,12 +111,12 @@ def expire(port: Port, agent: ClassAgent) -> None:
         port.record("class-lease-expired")
 
 
-def is_answered(port: Port, of: KeyClass, rules: ClassRules) -> bool:
+def is_answered(port: SimPort, of: KeyClass, rules: ClassRules) -> bool:
     """Whether a MAD of the class *of* is for an agent of *port*, rather than for a program there."""
     return int(of.mgmt_class) in (port.class_agents or {}) or rules.absent == "status"
 
 
-def answer(port: Port, of: KeyClass, rules: ClassRules, mad: bytes, traps: Traps) -> bytes | None:
+def answer(port: SimPort, of: KeyClass, rules: ClassRules, mad: bytes, traps: Traps) -> bytes | None:
     """Return the reply of *port* to a MAD of the class *of*; None where it sends none."""
     agent = (port.class_agents or {}).get(int(of.mgmt_class))
     method, attribute = mad[at.METHOD], int.from_bytes(mad[at.ATTRIBUTE_ID])
@@ -151,7 +151,7 @@ def answer(port: Port, of: KeyClass, rules: ClassRules, mad: bytes, traps: Traps
     return _reply(of, mad, settings.replace(key=0).raw if verdict.key_hidden else settings.raw)
 
 
-def _set(port: Port, agent: ClassAgent, rules: ClassRules, data: bytes) -> None:
+def _set(port: SimPort, agent: ClassAgent, rules: ClassRules, data: bytes) -> None:
     """Store a KeyInfo. Violations are cleared by 0 and kept by all else, or kept always; what lies behind them too."""
     violations = KeySettings.violations
     clears = rules.violations == "cleared" and not violations.decode(data)
@@ -162,7 +162,7 @@ def _set(port: Port, agent: ClassAgent, rules: ClassRules, data: bytes) -> None:
     port.node.history.changes += 1
 
 
-def _violation(port: Port, of: KeyClass, rules: ClassRules, agent: ClassAgent, mad: bytes, traps: Traps) -> None:
+def _violation(port: SimPort, of: KeyClass, rules: ClassRules, agent: ClassAgent, mad: bytes, traps: Traps) -> None:
     settings = KeySettings(bytes(agent.info))
     KeySettings.violations.patch(agent.info, min(settings.violations + 1, MOST_VIOLATIONS))
     port.touch()
@@ -175,7 +175,7 @@ def _violation(port: Port, of: KeyClass, rules: ClassRules, agent: ClassAgent, m
         traps.send_once(port, number, build_class_mad(of, Method.TRAP, NOTICE, data=notice.raw))
 
 
-def _notice(port: Port, of: KeyClass, mad: bytes) -> tuple[int, Notice]:
+def _notice(port: SimPort, of: KeyClass, mad: bytes) -> tuple[int, Notice]:
     """Return the trap of a wrong key, and its number. The GID would be the offender's: it is not known here."""
     asked = ClassKeyHeader(mad[: ClassKeyHeader.size])
     number, layout, key_field = _BAD_KEY[of.mgmt_class]

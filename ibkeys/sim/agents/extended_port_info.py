@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.mad.fields import Layout, field
-from ibkeys.sim.agents.request import OK, Answer, Request
-from ibkeys.sim.nodes import BLOCK_SIZE, EMPTY_BLOCK, Port
+from ibkeys.sim.agents.request import OK, AgentRequest, SmpAnswer
+from ibkeys.sim.nodes import BLOCK_SIZE, EMPTY_BLOCK, SimPort
 
 ATTRIBUTE: Final = 0xFF90
 _FDR10: Final = 1
@@ -29,18 +29,18 @@ class ExtendedPortInfo(Layout):
     # fmt: on
 
 
-def run_at_fdr10(port: Port) -> None:
+def run_at_fdr10(port: SimPort) -> None:
     """Let *port* say that its link runs at FDR10."""
     info = ExtendedPortInfo.new(link_speed_supported=_FDR10, link_speed_enabled=_FDR10, link_speed_active=_FDR10)
     port.node.keep_table((ATTRIBUTE, port.number), info.raw)
 
 
-def get(request: Request) -> Answer:
+def get(request: AgentRequest) -> SmpAnswer:
     """Return what there is of the port that the modifier names."""
     return OK, _kept(request.named_port())
 
 
-def set_info(request: Request) -> Answer:
+def set_info(request: AgentRequest) -> SmpAnswer:
     """Apply a Set and return what is there now: StateChangeEnable is kept, the speeds stay as the link is."""
     port = request.named_port()
     info = bytearray(_kept(port))
@@ -50,5 +50,5 @@ def set_info(request: Request) -> Answer:
     return OK, bytes(info)
 
 
-def _kept(port: Port) -> bytes:
+def _kept(port: SimPort) -> bytes:
     return (port.node.tables or {}).get((ATTRIBUTE, port.number), EMPTY_BLOCK)

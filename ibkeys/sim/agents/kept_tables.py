@@ -7,7 +7,7 @@ from typing import Final
 from ibkeys.mad import offsets as at
 from ibkeys.mad.attributes import SwitchInfo
 from ibkeys.mad.const import AttributeID
-from ibkeys.sim.agents.request import INVALID, OK, Answer, Refused, Request
+from ibkeys.sim.agents.request import INVALID, OK, AgentRequest, SmpAnswer, SmpRefused
 from ibkeys.sim.nodes import BLOCK_SIZE, EMPTY_BLOCK
 
 _SL_TO_VL: Final = bytes.fromhex("0123456789abcde7").ljust(BLOCK_SIZE, b"\0")
@@ -15,36 +15,36 @@ _VL_ARBITRATION_LOW: Final = b"\0\0" + b"".join(bytes([vl, 4]) for vl in range(1
 _VL_ARBITRATION_HIGH: Final = b"\0\4" + b"".join(bytes([vl, 0]) for vl in range(1, 8))
 
 
-def _place(request: Request) -> tuple[tuple[int, int], bytes]:
+def _place(request: AgentRequest) -> tuple[tuple[int, int], bytes]:
     """Return where a table that this simulator does not interpret is stored, and its content after power-up."""
     node, modifier = request.node, request.modifier
     attribute = int.from_bytes(request.mad[at.ATTRIBUTE_ID])
     if attribute == AttributeID.SL_TO_VL_MAPPING_TABLE:
         in_port, out_port = modifier >> 8 & 0xFF, modifier & 0xFF
         if node.is_switch and max(in_port, out_port) > node.num_ports:
-            raise Refused(INVALID)
+            raise SmpRefused(INVALID)
         return (attribute, modifier & 0xFFFF if node.is_switch else request.ingress), _SL_TO_VL
     if attribute == AttributeID.VL_ARBITRATION_TABLE:
         part, port = modifier >> 16, modifier & 0xFFFF
         if not 1 <= part <= 4 or (node.is_switch and port > node.num_ports):
-            raise Refused(INVALID)
+            raise SmpRefused(INVALID)
         place = modifier if node.is_switch else part << 16 | request.ingress
         start = {1: _VL_ARBITRATION_LOW, 3: _VL_ARBITRATION_HIGH}.get(part, b"")
         return (attribute, place), start.ljust(BLOCK_SIZE, b"\0")
     capacity = SwitchInfo.multicast_fdb_cap.decode(request.switch_info())
     if (modifier & 0x1FF) * 32 >= capacity or (modifier >> 28) * 16 > node.num_ports:
-        raise Refused(INVALID)
+        raise SmpRefused(INVALID)
     # The bits between position and block are reserved: they name no table of their own.
     return (attribute, modifier & 0xF000_01FF), EMPTY_BLOCK
 
 
-def get(request: Request) -> Answer:
+def get(request: AgentRequest) -> SmpAnswer:
     """Return one block, as it was set or as it is after power-up."""
     place, start = _place(request)
     return OK, (request.node.tables or {}).get(place, start)
 
 
-def set_block(request: Request) -> Answer:
+def set_block(request: AgentRequest) -> SmpAnswer:
     """Keep one block."""
     request.node.keep_table(_place(request)[0], request.data)
     request.node.touch()

@@ -11,7 +11,7 @@ from typing import Final
 from ibkeys.keys.mkey import check_m_key
 from ibkeys.mad import offsets as at
 from ibkeys.mad.const import GET, AttributeID
-from ibkeys.sim.nodes import KEY, Port
+from ibkeys.sim.nodes import KEY, SimPort
 from ibkeys.sim.traps import Traps
 
 REFUSED: Final = 0
@@ -22,7 +22,7 @@ _NO_KEY: Final = bytes(8)
 _SHOW_KEYS: Final = frozenset({AttributeID.PORT_INFO, AttributeID.SM_INFO})
 
 
-def check(port: Port, mad: bytes, traps: Traps) -> int:
+def check(port: SimPort, mad: bytes, traps: Traps) -> int:
     """Decide about one Get, Set or TrapRepress at *port* and do what follows from it."""
     info = port.info
     key = info[KEY]
@@ -46,7 +46,7 @@ def check(port: Port, mad: bytes, traps: Traps) -> int:
     return REFUSED
 
 
-def expire(port: Port) -> None:
+def expire(port: SimPort) -> None:
     """Apply a lease that has run out: ProtectBits become 0, the key stays. A deadline equal to now counts."""
     if port.lease_deadline is not None and port.node.history.now >= port.lease_deadline:
         port.lease_deadline = None
@@ -54,14 +54,14 @@ def expire(port: Port) -> None:
         port.record("lease-expired")
 
 
-def _stop(port: Port) -> None:
+def _stop(port: SimPort) -> None:
     if port.lease_deadline is not None:
         port.lease_deadline = None
         port.touch()
         port.record("lease-stopped")
 
 
-def _violation(port: Port, mad: bytes, start_lease: bool, traps: Traps) -> None:
+def _violation(port: SimPort, mad: bytes, start_lease: bool, traps: Traps) -> None:
     port.m_key_violations = min(port.m_key_violations + 1, 0xFFFF)
     port.record("m-key-violation", method=mad[at.METHOD], attribute=int.from_bytes(mad[at.ATTRIBUTE_ID]))
     if start_lease and port.lease_deadline is None:

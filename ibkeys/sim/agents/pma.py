@@ -24,7 +24,7 @@ from ibkeys.mad.performance import (
     PortCountersExtended,
 )
 from ibkeys.mad.smp import Mad
-from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.nodes import SimNode, SimPort
 
 DATA_SIZE: Final = 192
 _NOTHING: Final = bytes(DATA_SIZE)
@@ -33,10 +33,10 @@ _CLASS_PORT_INFO: Final = ClassPortInfo.new(
     base_version=1, class_version=1, capability_mask=EXTENDED_WIDTH | XMIT_WAIT, resp_time_value=18
 ).raw.ljust(DATA_SIZE, b"\0")
 
-Answer = tuple[int, bytes]
+PmaAnswer = tuple[int, bytes]
 
 
-def answer(node: Node, mad: bytes) -> Answer:
+def answer(node: SimNode, mad: bytes) -> PmaAnswer:
     """Return status and the 192 data bytes that the agent of *node* answers to a Get or Set, or what else it says."""
     asked = Mad(mad)
     attribute, method = asked.attribute_id, asked.method
@@ -59,7 +59,7 @@ def answer(node: Node, mad: bytes) -> Answer:
     return MadStatus.OK, _shown(port, extended)
 
 
-def _clear(port: Port, data: bytes, extended: bool) -> None:
+def _clear(port: SimPort, data: bytes, extended: bool) -> None:
     """Clear the counters that CounterSelect names; the values in the Set are not read (as in the Linux qib PMA)."""
     counters = port.counters
     if counters is None:
@@ -77,7 +77,7 @@ def _clear(port: Port, data: bytes, extended: bool) -> None:
     port.node.history.changes += 1
 
 
-def _shown(port: Port, extended: bool) -> bytes:
+def _shown(port: SimPort, extended: bool) -> bytes:
     if port.counters is None:
         shown = bytearray(DATA_SIZE)
     else:

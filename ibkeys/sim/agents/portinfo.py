@@ -11,7 +11,7 @@ from typing import Final
 from ibkeys.mad.attributes import VIOLATION_COUNTERS, PortInfo, SwitchInfo
 from ibkeys.mad.const import MAX_UNICAST_LID, CapabilityMask, NodeType, PortPhysicalState, PortState
 from ibkeys.mad.fields import NumberRow
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.physical import links
 from ibkeys.sim.physical.power import ENFORCEMENT
 from ibkeys.sim.traps import Traps
@@ -35,7 +35,7 @@ _TAKEN_OVER_BY_END_PORTS: Final = (
 _ENFORCED_BY_ROUTERS: Final = (PortInfo.partition_enforcement_inbound, PortInfo.partition_enforcement_outbound)
 
 
-def apply(port: Port, data: bytes, traps: Traps) -> bool:
+def apply(port: SimPort, data: bytes, traps: Traps) -> bool:
     """Apply the attribute of a Set to *port*; returns whether every field was valid."""
     node, wanted = port.node, PortInfo(data)
     valid = _link_fields(port, wanted)
@@ -59,7 +59,7 @@ def apply(port: Port, data: bytes, traps: Traps) -> bool:
     return valid
 
 
-def _end_port_fields(port: Port, wanted: PortInfo) -> bool:
+def _end_port_fields(port: SimPort, wanted: PortInfo) -> bool:
     info, data = port.info, wanted.raw
     for row in _TAKEN_OVER_BY_END_PORTS:
         row.copy(data, info)
@@ -81,7 +81,7 @@ def _end_port_fields(port: Port, wanted: PortInfo) -> bool:
     return valid
 
 
-def _link_fields(port: Port, wanted: PortInfo) -> bool:
+def _link_fields(port: SimPort, wanted: PortInfo) -> bool:
     info, data, now = port.info, wanted.raw, PortInfo(bytes(port.info))
     valid = _enable(info, PortInfo.link_width_enabled, wanted.link_width_enabled, now.link_width_supported, _ALL_WIDTHS)
     valid &= _enable(
@@ -99,7 +99,7 @@ def _link_fields(port: Port, wanted: PortInfo) -> bool:
     return valid
 
 
-def _take(port: Port, wanted: PortInfo, is_valid: bool, *rows: NumberRow) -> bool:
+def _take(port: SimPort, wanted: PortInfo, is_valid: bool, *rows: NumberRow) -> bool:
     """Let *port* take *rows* from a Set where they are valid; returns whether they are."""
     if is_valid:
         for row in rows:
@@ -131,7 +131,7 @@ def _extended_speed(info: bytearray, value: int, supported: int) -> bool:
     return True
 
 
-def _states(port: Port, asked: PortInfo, traps: Traps) -> bool:
+def _states(port: SimPort, asked: PortInfo, traps: Traps) -> bool:
     """PortState and PortPhysicalState. Source: IBA 7.2, 14.2.5.6; the value 2 (Initialize) is never valid in a Set."""
     wanted, physical, now = asked.port_state, asked.port_physical_state, port.state
     if wanted > PortState.ACTIVE or wanted == PortState.INITIALIZE:
@@ -151,7 +151,7 @@ def _states(port: Port, asked: PortInfo, traps: Traps) -> bool:
     return True
 
 
-def _relink(port: Port, physical: int, traps: Traps) -> None:
+def _relink(port: SimPort, physical: int, traps: Traps) -> None:
     """Take the link down; unless it is told to stay there, hardware trains it again up to Initialize."""
     target = physical or port.physical_state
     if target not in (PortPhysicalState.SLEEP, PortPhysicalState.DISABLED):

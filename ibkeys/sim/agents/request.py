@@ -9,7 +9,7 @@ from typing import Final
 from ibkeys.mad import offsets as at
 from ibkeys.mad.const import MadStatus
 from ibkeys.sim.deliveries import Drop
-from ibkeys.sim.nodes import EMPTY_BLOCK, Node, Port
+from ibkeys.sim.nodes import EMPTY_BLOCK, SimNode, SimPort
 from ibkeys.sim.traps import Traps
 
 OK: Final = int(MadStatus.OK)
@@ -17,23 +17,23 @@ BAD_VERSION: Final = int(MadStatus.BAD_VERSION)
 BAD_METHOD: Final = int(MadStatus.METHOD_NOT_SUPPORTED)
 BAD_ATTRIBUTE: Final = int(MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED)
 INVALID: Final = int(MadStatus.INVALID_FIELD)
-Answer = tuple[int, bytes]
+SmpAnswer = tuple[int, bytes]
 
 
-class Refused(Exception):
+class SmpRefused(Exception):
     """An agent refuses an SMP. ``outcome``: the answer, which has no data, or the reason why none is sent."""
 
     def __init__(self, why: int | Drop) -> None:
         """*why*: the status of the answer, or the reason for which nothing is answered."""
-        self.outcome: Answer | Drop = why if isinstance(why, Drop) else (why, EMPTY_BLOCK)
+        self.outcome: SmpAnswer | Drop = why if isinstance(why, Drop) else (why, EMPTY_BLOCK)
 
 
 @dataclass(slots=True)
-class Request:
+class AgentRequest:
     """One SMP at its destination. ``ingress`` is the port it came in by, 0 on a switch asked from itself. ``traps``
     sends the traps that follow: of a wrong M_Key, of a link that changes."""
 
-    node: Node
+    node: SimNode
     ingress: int
     mad: bytes
     modifier: int
@@ -46,23 +46,23 @@ class Request:
         return self.mad[at.DATA]
 
     @property
-    def port(self) -> Port:
+    def port(self) -> SimPort:
         """The port that a request means which cannot name one: the ingress port; port 0 of a switch."""
         return self.node.arrival_port(self.ingress)
 
-    def named_port(self) -> Port:
+    def named_port(self) -> SimPort:
         """Return the port that the modifier names: 0 on a CA is the ingress port. Refused where there is none."""
         number = self.modifier & 0x7FFF_FFFF  # bit 31: the sender understands extended speeds
         if number > self.node.num_ports:
-            raise Refused(INVALID)
+            raise SmpRefused(INVALID)
         return self.node.ports[number if number or self.node.is_switch else self.ingress]
 
     def switch_info(self) -> bytearray:
         """Return the SwitchInfo of the node. Refused by one that is no switch."""
         if self.node.switch_info is None:
-            raise Refused(BAD_ATTRIBUTE)
+            raise SmpRefused(BAD_ATTRIBUTE)
         return self.node.switch_info
 
 
-Handler = Callable[[Request], Answer]
+Handler = Callable[[AgentRequest], SmpAnswer]
 """Does what an SMP asks and returns status and attribute. Raises Refused."""

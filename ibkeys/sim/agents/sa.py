@@ -15,15 +15,15 @@ from typing import Any, Final
 from ibkeys.mad import offsets as at
 from ibkeys.mad.attributes import ClassPortInfo
 from ibkeys.mad.const import MadStatus, Method, SaStatus
-from ibkeys.mad.fields import Row
+from ibkeys.mad.fields import FieldRow
 from ibkeys.mad.inform import InformInfo
 from ibkeys.mad.records import NodeRecord, PKeyTableRecord, PortInfoRecord, SaRecord
 from ibkeys.mad.sa import ACTIVE, SA_CLASS_VERSION, SA_HEADER_SIZE, SaHeader, build_sa
 from ibkeys.sim.agents.rmpp_sender import Transfer
-from ibkeys.sim.agents.sa_records import MAKERS, Group, Source, has_partition, shares_p_key
+from ibkeys.sim.agents.sa_records import MAKERS, MulticastGroup, RecordSource, has_partition, shares_p_key
 from ibkeys.sim.agents.subscriptions import Subscriptions
 from ibkeys.sim.history import earliest
-from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.nodes import SimNode, SimPort
 
 DEFAULT_SA_KEY: Final = 1
 """OpenSM's default sa_key."""
@@ -43,22 +43,22 @@ class SubnetAdministration:
     (as with OpenSM's sa_enhanced_trust_model).
     """
 
-    def __init__(self, nodes: Sequence[Node], home: Port) -> None:
+    def __init__(self, nodes: Sequence[SimNode], home: SimPort) -> None:
         self.home = home
         self.sa_key = DEFAULT_SA_KEY
         self.enhanced_trust = False
         self._history = home.node.history
-        self._source = Source(nodes)
+        self._source = RecordSource(nodes)
         self.subscriptions = Subscriptions(home, self._source)
         # by requester and TransactionID
-        self._transfers: dict[tuple[Port, bytes], Transfer] = {}
+        self._transfers: dict[tuple[SimPort, bytes], Transfer] = {}
 
     @property
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[MulticastGroup]:
         """The multicast groups."""
         return self._source.groups
 
-    def take(self, mad: bytes, requester: Port, limit: int | None = None) -> list[bytes] | None:
+    def take(self, mad: bytes, requester: SimPort, limit: int | None = None) -> list[bytes] | None:
         """Take a request, or a word of the receiver of an answer; returns what is to be sent to the requester now.
 
         Returns None for a request that is dropped because its SM_Key is wrong. *limit* is the longest answer in bytes.
@@ -99,7 +99,7 @@ class SubnetAdministration:
         """Return the time at which `resend` has something to do, None when nothing is on its way."""
         return earliest((*(transfer.due for transfer in self._transfers.values()), self.subscriptions.next_timer()))
 
-    def resend(self) -> list[tuple[Port, bytes]]:
+    def resend(self) -> list[tuple[SimPort, bytes]]:
         """Return what is due to be sent again, and to which port."""
         now = self._history.now
         again = list(self.subscriptions.resend(now))
@@ -110,7 +110,7 @@ class SubnetAdministration:
                     del self._transfers[key]
         return again
 
-    def _answer(self, header: SaHeader, query: bytes, requester: Port, limit: int | None) -> tuple[int, int, bytes]:
+    def _answer(self, header: SaHeader, query: bytes, requester: SimPort, limit: int | None) -> tuple[int, int, bytes]:
         """Return status, distance of the records and their data."""
         method, attribute = header.method, header.attribute_id
         trusted = header.sm_key != 0
@@ -132,7 +132,7 @@ class SubnetAdministration:
             return SaStatus.REQUEST_INVALID, 0, b""
         layout, make = MAKERS[attribute]
         compared = _compared(layout, header.component_mask, query)
-        visible: dict[Port, bool] = {}
+        visible: dict[SimPort, bool] = {}
         found = []
         lid = next((int(str(value)) for row, value in compared if row.name in _PORT_LIDS and value), None)
         for raw, port, p_key, other in make(self._source, trusted, lid):
@@ -149,13 +149,13 @@ class SubnetAdministration:
             return SaStatus.NO_RESOURCES, 0, b""
         return MadStatus.OK, len(found[0]) if found else 0, data
 
-    def _is_shown(self, requester: Port, port: Port, known: dict[Port, bool]) -> bool:
+    def _is_shown(self, requester: SimPort, port: SimPort, known: dict[SimPort, bool]) -> bool:
         if port not in known:
             known[port] = shares_p_key(requester, port)
         return known[port]
 
 
-def _compared(layout: type[SaRecord], mask: int, query: bytes) -> list[tuple[Row[Any], object]]:
+def _compared(layout: type[SaRecord], mask: int, query: bytes) -> list[tuple[FieldRow[Any], object]]:
     """Return the fields that the ComponentMask names, with the values asked for."""
     components = dict(layout.components)
     if layout is PortInfoRecord:

@@ -14,14 +14,14 @@ from ibkeys.keys.pkey import match_in_table
 from ibkeys.mad.attributes import NodeInfo
 from ibkeys.mad.const import P_KEYS_PER_BLOCK, PortState
 from ibkeys.mad.records import LinkRecord, MCMemberRecord, NodeRecord, PKeyTableRecord, PortInfoRecord, SaRecord
-from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.nodes import SimNode, SimPort
 
 BROADCAST_MGID: Final = 0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF
 """The IPv4 broadcast group of the default partition (RFC 4391)."""
 
 
 @dataclass(slots=True)
-class Group:
+class MulticastGroup:
     """A multicast group. ``members`` are end ports, all full members."""
 
     mgid: int = BROADCAST_MGID
@@ -33,7 +33,7 @@ class Group:
     sl: int = 0
     t_class: int = 0
     flow_label: int = 0
-    members: list[Port] = field(default_factory=list)
+    members: list[SimPort] = field(default_factory=list)
 
 
 class Record(NamedTuple):
@@ -42,31 +42,31 @@ class Record(NamedTuple):
     """
 
     raw: bytes
-    port: Port | None
+    port: SimPort | None
     p_key: int = 0
-    other: Port | None = None
+    other: SimPort | None = None
 
 
-class Source:
+class RecordSource:
     """What records are made from: the nodes as they are now, and the multicast groups."""
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
+    def __init__(self, nodes: Sequence[SimNode]) -> None:
         self.nodes = nodes
-        self.groups = [Group()]
-        self._by_lid: dict[int, list[Port]] = {}
+        self.groups = [MulticastGroup()]
+        self._by_lid: dict[int, list[SimPort]] = {}
 
-    def end_ports(self, lid: int | None) -> Iterator[Port]:
+    def end_ports(self, lid: int | None) -> Iterator[SimPort]:
         """Return the end ports that have a LID, of those with base LID *lid* only where the query names one."""
         if lid is None:
             return (port for node in self.nodes for port in node.end_ports if port.lid)
         return iter(self._with_lid(lid))
 
-    def all_ports(self, lid: int | None) -> Iterator[Port]:
+    def all_ports(self, lid: int | None) -> Iterator[SimPort]:
         """Yield the ports behind `end_ports`: those of a switch come with its port 0."""
         for port in self.end_ports(lid):
             yield from port.node.all_ports if port.node.is_switch else (port,)
 
-    def _with_lid(self, lid: int) -> list[Port]:
+    def _with_lid(self, lid: int) -> list[SimPort]:
         """Return the end ports with that base LID, without looking through all of them each time."""
         ports = self._by_lid.get(lid)
         if ports is None or any(port.lid != lid for port in ports):
@@ -74,7 +74,7 @@ class Source:
         return self._by_lid.get(lid, [])
 
 
-Maker = Callable[[Source, bool, int | None], Iterator[Record]]
+Maker = Callable[[RecordSource, bool, int | None], Iterator[Record]]
 """Makes the records for (source, whether the requester is trusted, the LID that the query names for the port, if any).
 """
 
@@ -87,20 +87,20 @@ _NODE_INFO: Final = slice(0, NodeInfo.vendor_id.stop)
 """What a NodeRecord has of a NodeInfo: all of it but the padding of an SMP."""
 
 
-def _nodes(source: Source, _trusted: bool, lid: int | None) -> Iterator[Record]:
+def _nodes(source: RecordSource, _trusted: bool, lid: int | None) -> Iterator[Record]:
     for port in source.end_ports(lid):
         node = port.node
         raw = port.lid.to_bytes(2) + bytes(2) + node.node_info(port.number)[_NODE_INFO] + node.description_bytes
         yield Record(_padded(NodeRecord(raw.ljust(NodeRecord.size, b"\0"))), port)
 
 
-def _port_infos(source: Source, _trusted: bool, lid: int | None) -> Iterator[Record]:
+def _port_infos(source: RecordSource, _trusted: bool, lid: int | None) -> Iterator[Record]:
     for port in source.all_ports(lid):
         head = port.guard.lid.to_bytes(2) + bytes((port.number, 0))
         yield Record(_padded(PortInfoRecord(head + bytes(port.info))), port.guard)
 
 
-def _links(source: Source, _trusted: bool, lid: int | None) -> Iterator[Record]:
+def _links(source: RecordSource, _trusted: bool, lid: int | None) -> Iterator[Record]:
     """A link that is not Active is not in the table: the SM has not swept since it came up."""
     for port in source.all_ports(lid):
         peer = port.peer
@@ -111,17 +111,17 @@ def _links(source: Source, _trusted: bool, lid: int | None) -> Iterator[Record]:
             yield Record(_padded(record), port.guard, other=peer.guard)
 
 
-def _p_keys(source: Source, _trusted: bool, lid: int | None) -> Iterator[Record]:
+def _p_keys(source: RecordSource, _trusted: bool, lid: int | None) -> Iterator[Record]:
     for port in source.all_ports(lid):
         for block in range(-(-port.p_key_capacity // P_KEYS_PER_BLOCK)):
             head = port.guard.lid.to_bytes(2) + block.to_bytes(2) + bytes((port.number, 0, 0, 0))
             yield Record(_padded(PKeyTableRecord(head + port.p_key_block(block))), port.guard)
 
 
-_SAID_OF_GROUP: Final = tuple(name for name in Group.__slots__ if name != "members")
+_SAID_OF_GROUP: Final = tuple(name for name in MulticastGroup.__slots__ if name != "members")
 
 
-def _groups(source: Source, trusted: bool, _lid: int | None) -> Iterator[Record]:
+def _groups(source: RecordSource, trusted: bool, _lid: int | None) -> Iterator[Record]:
     for group in source.groups:
         record = MCMemberRecord.new(**{name: getattr(group, name) for name in _SAID_OF_GROUP})
         if not trusted:
@@ -140,12 +140,12 @@ MAKERS: Final[dict[int, tuple[type[SaRecord], Maker]]] = {
 }
 
 
-def has_partition(requester: Port, p_key: int) -> bool:
+def has_partition(requester: SimPort, p_key: int) -> bool:
     """Whether *requester* has a P_Key of the partition of *p_key*, full or limited."""
     return any((key ^ p_key) & 0x7FFF == 0 for key in requester.p_keys)
 
 
-def shares_p_key(requester: Port, port: Port) -> bool:
+def shares_p_key(requester: SimPort, port: SimPort) -> bool:
     """Whether some P_Key of the two tables match: equal bases, one of the two full (IBA 10.9.3)."""
     theirs = port.p_keys
     return any(key & 0x7FFF and match_in_table(key, theirs) is not None for key in requester.p_keys)

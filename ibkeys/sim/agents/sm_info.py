@@ -7,24 +7,24 @@ from typing import Final
 
 from ibkeys.mad.attributes import SMInfo
 from ibkeys.mad.const import SMState
-from ibkeys.sim.agents.request import INVALID, OK, Answer, Refused, Request
+from ibkeys.sim.agents.request import INVALID, OK, AgentRequest, SmpAnswer, SmpRefused
 from ibkeys.sim.deliveries import Drop
-from ibkeys.sim.nodes import SubnetManager
+from ibkeys.sim.nodes import SimSubnetManager
 
 
-def _manager(request: Request) -> SubnetManager:
+def _manager(request: AgentRequest) -> SimSubnetManager:
     """Return the subnet manager at the port, which alone answers SMInfo. Raises Refused if none runs there."""
     sm = request.node.sm
     if sm is None or sm.port is not request.port:
-        raise Refused(Drop.NO_SM)
+        raise SmpRefused(Drop.NO_SM)
     return sm
 
 
-def get(request: Request) -> Answer:
+def get(request: AgentRequest) -> SmpAnswer:
     """Return what the subnet manager behind the port answers."""
     sm = _manager(request)
     if request.modifier:
-        raise Refused(INVALID)
+        raise SmpRefused(INVALID)
     sm.act_count = sm.act_count + 1 & 0xFFFF_FFFF
     info = SMInfo.new(
         guid=sm.port.guid,
@@ -46,7 +46,7 @@ _SM_CONTROL: Final = {
 }
 
 
-def set_state(request: Request) -> Answer:
+def set_state(request: AgentRequest) -> SmpAnswer:
     """Let the AttributeModifier of a Set control the subnet manager."""
     sm = _manager(request)
     before, after = _SM_CONTROL.get(request.modifier, ((), None))

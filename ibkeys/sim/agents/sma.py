@@ -1,7 +1,7 @@
 """The subnet management agent of every node: one table from (method, attribute) to what is answered (IBA 14.2.5).
 
-A handler gets a `Request` and returns (status, 64 bytes). `answer` calls it after the M_Key check of the port that the
-SMP arrived on; the route and the reply are those of `ibkeys.sim.mad_carrier`.
+A handler gets a `AgentRequest` and returns (status, 64 bytes). `answer` calls it after the M_Key check of the port that
+the SMP arrived on; the route and the reply are those of `ibkeys.sim.mad_carrier`.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from ibkeys.sim.agents.request import (
     BAD_VERSION,
     INVALID,
     OK,
-    Answer,
+    AgentRequest,
     Handler,
-    Refused,
-    Request,
+    SmpAnswer,
+    SmpRefused,
 )
 from ibkeys.sim.deliveries import Drop
-from ibkeys.sim.nodes import BLOCK_SIZE, GUID_CAP_BYTE, KEY, Node, Port
+from ibkeys.sim.nodes import BLOCK_SIZE, GUID_CAP_BYTE, KEY, SimNode, SimPort
 from ibkeys.sim.physical.power import TAKEN_OVER_BY_SWITCHES
 from ibkeys.sim.traps import Traps
 
 
-def _node_description(request: Request) -> Answer:
+def _node_description(request: AgentRequest) -> SmpAnswer:
     return INVALID if request.modifier else OK, request.node.description_bytes.ljust(BLOCK_SIZE, b"\0")
 
 
-def _node_info(request: Request) -> Answer:
+def _node_info(request: AgentRequest) -> SmpAnswer:
     return INVALID if request.modifier else OK, request.node.node_info(request.ingress)
 
 
-def _get_switch_info(request: Request) -> Answer:
+def _get_switch_info(request: AgentRequest) -> SmpAnswer:
     info = request.switch_info()
     return INVALID if request.modifier else OK, bytes(info)
 
 
-def _set_switch_info(request: Request) -> Answer:
+def _set_switch_info(request: AgentRequest) -> SmpAnswer:
     info, data = request.switch_info(), request.data
     if request.modifier:
         return INVALID, bytes(info)
@@ -73,7 +73,7 @@ def _set_switch_info(request: Request) -> Answer:
 _LOCAL_PORT_NUM: Final = PortInfo.local_port_num.byte
 
 
-def _port_info_bytes(request: Request, port: Port, key_hidden: bool) -> bytes:
+def _port_info_bytes(request: AgentRequest, port: SimPort, key_hidden: bool) -> bytes:
     info = bytearray(port.info)
     info[_LOCAL_PORT_NUM] = request.ingress  # the port the SMP came in by, not the one it asks about
     if key_hidden:
@@ -81,25 +81,25 @@ def _port_info_bytes(request: Request, port: Port, key_hidden: bool) -> bytes:
     return bytes(info)
 
 
-def _verdict_of_other(request: Request, port: Port) -> int | None:
+def _verdict_of_other(request: AgentRequest, port: SimPort) -> int | None:
     """Return what the M_Key check of *port* says where it is another port of a CA than the SMP came in by; else None.
     Refused with a wrong key."""
     if request.node.is_switch or port.number == request.ingress:
         return None
     verdict = mkey_check.check(port, request.mad, request.traps)
     if verdict == mkey_check.REFUSED:
-        raise Refused(Drop.M_KEY)
+        raise SmpRefused(Drop.M_KEY)
     return verdict
 
 
-def _get_port_info(request: Request) -> Answer:
+def _get_port_info(request: AgentRequest) -> SmpAnswer:
     port = request.named_port()
     verdict = _verdict_of_other(request, port)
     hidden = request.key_hidden if verdict is None else verdict == mkey_check.ACCEPTED_KEY_HIDDEN
     return OK, _port_info_bytes(request, port, hidden)
 
 
-def _set_port_info(request: Request) -> Answer:
+def _set_port_info(request: AgentRequest) -> SmpAnswer:
     port = request.named_port()
     if _verdict_of_other(request, port) is not None:
         return OK, _port_info_bytes(request, port, False)  # another port of a CA is not set but shown (qib, hfi1)
@@ -110,38 +110,38 @@ def _set_port_info(request: Request) -> Answer:
     return OK if valid else INVALID, bytes(shown)
 
 
-def _p_key_target(request: Request) -> tuple[Port, int]:
+def _p_key_target(request: AgentRequest) -> tuple[SimPort, int]:
     """Return (port, block). Refused when there is no such table or block (IBA 14.2.5.7)."""
     number, block = request.modifier >> 16, request.modifier & 0xFFFF
     node = request.node
     if not node.is_switch:
         number = request.ingress  # a CA or router does not look at the port of the modifier
     if number > node.num_ports or block * P_KEYS_PER_BLOCK >= node.ports[number].p_key_capacity:
-        raise Refused(INVALID)
+        raise SmpRefused(INVALID)
     return node.ports[number], block
 
 
-def _get_p_key_table(request: Request) -> Answer:
+def _get_p_key_table(request: AgentRequest) -> SmpAnswer:
     port, block = _p_key_target(request)
     return OK, port.p_key_block(block)
 
 
-def _set_p_key_table(request: Request) -> Answer:
+def _set_p_key_table(request: AgentRequest) -> SmpAnswer:
     port, block = _p_key_target(request)
     port.set_p_key_block(block, request.data)
     return OK, port.p_key_block(block)
 
 
-def _get_guid_info(request: Request) -> Answer:
+def _get_guid_info(request: AgentRequest) -> SmpAnswer:
     if request.modifier * GUIDS_PER_BLOCK >= request.port.info[GUID_CAP_BYTE]:
-        raise Refused(INVALID)
+        raise SmpRefused(INVALID)
     return OK, request.port.guid_block(request.modifier)
 
 
-def _set_guid_info(request: Request) -> Answer:
+def _set_guid_info(request: AgentRequest) -> SmpAnswer:
     port, first = request.port, request.modifier * GUIDS_PER_BLOCK
     if first >= port.info[GUID_CAP_BYTE]:
-        raise Refused(INVALID)
+        raise SmpRefused(INVALID)
     written = GUIDInfo(request.data).guids
     for place in range(GUIDS_PER_BLOCK):
         index = first + place
@@ -153,28 +153,28 @@ def _set_guid_info(request: Request) -> Answer:
     return OK, port.guid_block(request.modifier)
 
 
-def _get_virtualization(request: Request) -> Answer:
+def _get_virtualization(request: AgentRequest) -> SmpAnswer:
     """How the virtual ports behind it are asked is not publicly known: of them there is this much."""
     known = request.port.virtualization
     if known is None or request.modifier:
-        raise Refused(BAD_ATTRIBUTE if known is None else INVALID)
+        raise SmpRefused(BAD_ATTRIBUTE if known is None else INVALID)
     return OK, known
 
 
-def _start_of_routes(request: Request) -> int:
+def _start_of_routes(request: AgentRequest) -> int:
     """Return the first LID of a block of the forwarding table. Refused when there is no such table or block."""
     start = BLOCK_SIZE * request.modifier
     if start >= SwitchInfo.linear_fdb_cap.decode(request.switch_info()):
-        raise Refused(INVALID)
+        raise SmpRefused(INVALID)
     return start
 
 
-def _get_routes(request: Request) -> Answer:
+def _get_routes(request: AgentRequest) -> SmpAnswer:
     start, table = _start_of_routes(request), routing.forwarding_table(request.node)
     return OK, bytes(table[start : start + BLOCK_SIZE]).ljust(BLOCK_SIZE, b"\xff")
 
 
-def _set_routes(request: Request) -> Answer:
+def _set_routes(request: AgentRequest) -> SmpAnswer:
     start, table = _start_of_routes(request), routing.forwarding_table(request.node)
     if start <= MAX_UNICAST_LID:
         table.extend(b"\xff" * max(0, start + BLOCK_SIZE - len(table)))
@@ -219,7 +219,7 @@ _CHECKED: Final = frozenset(map(int, (Method.GET, Method.SET, Method.TRAP_REPRES
 _NOT_ANSWERED: Final = frozenset(map(int, (Method.SEND, Method.TRAP, Method.REPORT, Method.TRAP_REPRESS)))
 
 
-def answer(node: Node, ingress: int, mad: bytes, traps: Traps) -> Answer | Drop:
+def answer(node: SimNode, ingress: int, mad: bytes, traps: Traps) -> SmpAnswer | Drop:
     """Return status and attribute that *node* answers to the SMP *mad*, or why it answers nothing.
 
     Order as in the Linux software SMAs: class version, M_Key, method, attribute.
@@ -243,6 +243,6 @@ def answer(node: Node, ingress: int, mad: bytes, traps: Traps) -> Answer | Drop:
     if handler is None:
         return BAD_ATTRIBUTE, mad[at.DATA]
     try:
-        return handler(Request(node, ingress, mad, modifier, verdict == mkey_check.ACCEPTED_KEY_HIDDEN, traps))
-    except Refused as refused:
+        return handler(AgentRequest(node, ingress, mad, modifier, verdict == mkey_check.ACCEPTED_KEY_HIDDEN, traps))
+    except SmpRefused as refused:
         return refused.outcome

@@ -17,8 +17,8 @@ from ibkeys.mad.const import GSI_QP, SECURITY_TRAPS, AttributeID, MadStatus, Met
 from ibkeys.mad.inform import ALL_LIDS, ALL_PRODUCERS, ALL_TRAPS, ALL_TYPES, InformInfo, ReportNotice
 from ibkeys.mad.notice import Notice
 from ibkeys.mad.sa import build_sa
-from ibkeys.sim.agents.sa_records import Source, shares_p_key
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.agents.sa_records import RecordSource, shares_p_key
+from ibkeys.sim.nodes import SimPort
 
 REPORT_AGAIN_AFTER: Final = 0.2
 REPORT_RETRIES: Final = 3
@@ -31,7 +31,7 @@ _FIRST_ID: Final = 0x0000_0002_02DA_B001
 class _Sent:
     """A Report on its way to *subscriber*, and when it goes out again."""
 
-    subscriber: Port
+    subscriber: SimPort
     mad: bytes
     due: float
     left: int = REPORT_RETRIES
@@ -40,18 +40,18 @@ class _Sent:
 class Subscriptions:
     """The subscriptions of one SA, at the port *home*. Every method that sends returns (port, MAD) of each."""
 
-    def __init__(self, home: Port, source: Source) -> None:
+    def __init__(self, home: SimPort, source: RecordSource) -> None:
         self.refuses_wildcards = False
         self._home = home
         self._source = source
-        self._all: list[tuple[Port, InformInfo]] = []
+        self._all: list[tuple[SimPort, InformInfo]] = []
         self._sent: dict[int, _Sent] = {}
         self._next_id = _FIRST_ID
 
     def __len__(self) -> int:
         return len(self._all)
 
-    def set(self, info: InformInfo, requester: Port, trusted: bool) -> int:
+    def set(self, info: InformInfo, requester: SimPort, trusted: bool) -> int:
         """Do what Set(InformInfo) of *requester* wants, and return the status."""
         if info.subscribe > 1:
             return SaStatus.REQUEST_INVALID
@@ -69,7 +69,7 @@ class Subscriptions:
             self._all.append(wanted)
         return MadStatus.OK
 
-    def _may_hear_of(self, requester: Port, info: InformInfo) -> bool:
+    def _may_hear_of(self, requester: SimPort, info: InformInfo) -> bool:
         """Whether *requester* shares a P_Key with each port that it names; a GID has to be some port's."""
         if info.gid:
             named = [port for port in self._source.end_ports(None) if port.gid == info.gid]
@@ -79,7 +79,7 @@ class Subscriptions:
         lids = range(info.lid_range_begin, info.lid_range_end + 1)
         return all(shares_p_key(requester, port) for port in self._source.end_ports(None) if port.lid in lids)
 
-    def tell(self, notice: Notice, issuer: Port, now: float) -> list[tuple[Port, bytes]]:
+    def tell(self, notice: Notice, issuer: SimPort, now: float) -> list[tuple[SimPort, bytes]]:
         """Return the Reports of a trap that *issuer* sent.
 
         A subscription that names a LID, and whose port shares no P_Key with the issuer any more, is deleted.
@@ -96,7 +96,7 @@ class Subscriptions:
                 self._home.record("subscription-deleted", subscriber=str(subscriber))
         return reports
 
-    def _report(self, notice: Notice, issuer: Port, subscriber: Port, now: float) -> bytes:
+    def _report(self, notice: Notice, issuer: SimPort, subscriber: SimPort, now: float) -> bytes:
         reported = ReportNotice(notice.raw + bytes(16)).replace(issuer_gid=issuer.gid)
         mad = build_sa(Method.REPORT, AttributeID.NOTICE, data=reported.raw, transaction_id=self._next_id)
         self._sent[self._next_id] = _Sent(subscriber, mad, now + REPORT_AGAIN_AFTER)
@@ -104,7 +104,7 @@ class Subscriptions:
         self._home.record("report", number=notice.trap_number, to=str(subscriber))
         return mad
 
-    def acknowledge(self, mad: bytes, sender: Port) -> None:
+    def acknowledge(self, mad: bytes, sender: SimPort) -> None:
         """Take a ReportResp: the whole TransactionID has to come back."""
         number = int.from_bytes(mad[at.TRANSACTION_ID])
         sent = self._sent.get(number)
@@ -116,7 +116,7 @@ class Subscriptions:
         """Return the time at which `resend` has something to do, None when every Report is acknowledged."""
         return min((sent.due for sent in self._sent.values()), default=None)
 
-    def resend(self, now: float) -> Iterator[tuple[Port, bytes]]:
+    def resend(self, now: float) -> Iterator[tuple[SimPort, bytes]]:
         """Yield each Report that was not acknowledged in time and is sent again, until it was sent often enough."""
         for number, sent in list(self._sent.items()):
             if sent.due > now:
@@ -130,7 +130,7 @@ class Subscriptions:
             yield sent.subscriber, sent.mad
 
 
-def _wants(info: InformInfo, notice: Notice, issuer: Port) -> bool:
+def _wants(info: InformInfo, notice: Notice, issuer: SimPort) -> bool:
     """Whether a subscription is for this trap (osm_inform.c: match_notice_to_inf_rec), P_Keys left aside."""
     if info.gid:
         if info.gid != issuer.gid:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import CapabilityMask, CapabilityMask2
 from ibkeys.mad.virtualization import VirtualizationInfo
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 
 
-def place(port: Port, info: VirtualizationInfo | None) -> None:
+def place(port: SimPort, info: VirtualizationInfo | None) -> None:
     """Let a CA port say that it may have virtual ports (IsVirtualizationSupported) and answer *info*; None: it does not
     know VirtualizationInfo."""
     port.capability_mask |= CapabilityMask.IS_CAPABILITY_MASK2_SUPPORTED
@@ -17,13 +17,13 @@ def place(port: Port, info: VirtualizationInfo | None) -> None:
     port.touch()
 
 
-def remove(port: Port) -> None:
+def remove(port: SimPort) -> None:
     """Let a port say that it cannot have virtual ports."""
     _say(port, 0)
     port.virtualization = None
     port.touch()
 
 
-def _say(port: Port, bit: int) -> None:
+def _say(port: SimPort, bit: int) -> None:
     others = PortInfo.capability_mask2.decode(port.info) & ~CapabilityMask2.IS_VIRTUALIZATION_SUPPORTED
     PortInfo.capability_mask2.patch(port.info, others | bit)

@@ -12,13 +12,13 @@ from typing import Final, Literal
 from ibkeys.mad.attributes import PortInfo, SpeedsAboveNdr, SwitchInfo
 from ibkeys.mad.const import MAX_UNICAST_LID, CapabilityMask, CapabilityMask2, PortPhysicalState, PortState
 from ibkeys.sim.agents import extended_port_info
-from ibkeys.sim.history import History
+from ibkeys.sim.history import SimHistory
 from ibkeys.sim.netfile.model import FileNode, FilePort, NetFile, PortReadings
-from ibkeys.sim.nodes import ClassAgent, Node, Port
+from ibkeys.sim.nodes import ClassAgent, SimNode, SimPort
 from ibkeys.sim.physical.links import negotiate
 
 PortGuids = Literal["file", "ibsim"]
-Links = Literal["active", "initialize"]
+InitialState = Literal["active", "initialize"]
 
 ENFORCEMENT_P_KEYS: Final = 64
 LINEAR_FDB_CAP: Final = 30720
@@ -95,7 +95,7 @@ _SPEEDS: Final = {
 _WIDTHS: Final = {1: 1, 2: 17, 4: 3, 8: 7, 12: 11}
 
 
-def build(history: History, file: NetFile, port_guids: PortGuids, links: Links | None) -> list[Node]:
+def build(history: SimHistory, file: NetFile, port_guids: PortGuids, links: InitialState | None) -> list[SimNode]:
     """Return the nodes of *file*, cabled, in the state that *links* names; None: as it was read, else active."""
     nodes = [_node(history, index, record, port_guids) for index, record in enumerate(file.nodes)]
     state = int(PortState.INITIALIZE if links == "initialize" else PortState.ACTIVE)
@@ -113,8 +113,8 @@ def build(history: History, file: NetFile, port_guids: PortGuids, links: Links |
     return nodes
 
 
-def _node(history: History, index: int, record: FileNode, port_guids: PortGuids) -> Node:
-    node = Node(
+def _node(history: SimHistory, index: int, record: FileNode, port_guids: PortGuids) -> SimNode:
+    node = SimNode(
         history,
         index,
         record.node_id,
@@ -148,7 +148,7 @@ def _node(history: History, index: int, record: FileNode, port_guids: PortGuids)
             node.enforcement_capacity = SwitchInfo.partition_enforcement_cap.decode(node.switch_info)
         port0 = _SWITCH_PORT0.replace(lid=record.lid, lmc=record.lmc if record.enhanced_port0 else 0)
         guid0 = record.port0_guid if port_guids == "file" and record.port0_guid is not None else node.guid
-        node.ports.append(Port(node, 0, guid0, bytearray(_with_rate(port0, None, record.defaults))))
+        node.ports.append(SimPort(node, 0, guid0, bytearray(_with_rate(port0, None, record.defaults))))
         template = _EXTERNAL_PORT
     else:
         template = _CA_PORT
@@ -165,7 +165,7 @@ def _node(history: History, index: int, record: FileNode, port_guids: PortGuids)
             if line.guid is not None and port_guids == "file" and not node.is_switch:
                 guid = line.guid
             info = _listed(template, line, shared, node.is_switch)
-        node.ports.append(Port(node, number, guid, bytearray(info)))
+        node.ports.append(SimPort(node, number, guid, bytearray(info)))
         if line is not None and line.speed == "FDR10":
             extended_port_info.run_at_fdr10(node.ports[-1])
     if not node.is_switch:
@@ -216,7 +216,7 @@ def _with_rate(info: PortInfo, line: FilePort | None, enabled: dict[str, int]) -
     return rated.raw
 
 
-def _as_read(nodes: list[Node], file: NetFile, state: int | None) -> set[Port]:
+def _as_read(nodes: list[SimNode], file: NetFile, state: int | None) -> set[SimPort]:
     """Put what was read of ports in the place of what was made up, and return the ports whose PortInfo was read.
     *state*: the PortState of links that are up; None: as it was read."""
     read = set()
@@ -243,7 +243,7 @@ def _completed(info: bytes, made_up: bytes) -> bytes:
     return bytes(whole)
 
 
-def _take_tables(port: Port, readings: PortReadings) -> None:
+def _take_tables(port: SimPort, readings: PortReadings) -> None:
     if readings.p_key_table is not None:
         port.p_key_bytes = readings.p_key_table
     port.guids = readings.guids
@@ -256,11 +256,11 @@ def _take_tables(port: Port, readings: PortReadings) -> None:
         }
 
 
-def _as_a_subnet_manager_leaves_it(nodes: list[Node], read: set[Port]) -> None:
+def _as_a_subnet_manager_leaves_it(nodes: list[SimNode], read: set[SimPort]) -> None:
     """Give a LID to each end port without a valid one, and the rest that a subnet manager sets; those *read* keep what
     they have."""
-    taken: dict[int, Port] = {}
-    homeless: list[Port] = []
+    taken: dict[int, SimPort] = {}
+    homeless: list[SimPort] = []
     for port in read:
         if port.is_end_port and port.lid:
             taken.update(dict.fromkeys(range(port.lid, port.lid + (1 << port.lmc)), port))
@@ -288,7 +288,7 @@ def _as_a_subnet_manager_leaves_it(nodes: list[Node], read: set[Port]) -> None:
             port.sm_lid = master
 
 
-def _switch_capacities(nodes: list[Node], file: NetFile, links: Links | None) -> None:
+def _switch_capacities(nodes: list[SimNode], file: NetFile, links: InitialState | None) -> None:
     top = max((port.lid + (1 << port.lmc) - 1 for node in nodes for port in node.end_ports), default=0)
     capacity = LINEAR_FDB_CAP if top < LINEAR_FDB_CAP else LARGE_LINEAR_FDB_CAP
     for node, record in zip(nodes, file.nodes, strict=True):

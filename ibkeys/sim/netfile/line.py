@@ -10,7 +10,7 @@ from ibkeys.errors import FileFormatError
 NUMBER: Final = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+")
 
 
-class Line:
+class LineCursor:
     """A cursor over one line that knows where it is, so that every error can say the column."""
 
     __slots__ = ("at", "number", "path", "text")

@@ -17,7 +17,7 @@ from typing import Final
 from ibkeys import files
 from ibkeys.errors import FileFormatError
 from ibkeys.mad.const import MAX_UNICAST_LID, NodeType
-from ibkeys.sim.netfile.line import Line, to_number
+from ibkeys.sim.netfile.line import LineCursor, to_number
 from ibkeys.sim.netfile.model import FileNode, FilePort, NetFile, connect
 
 MAX_INCLUDES: Final = 9
@@ -91,11 +91,11 @@ class _Reader:
         self.depth += 1
         # Not splitlines(): a form feed or U+2028 inside a description does not end a line.
         for number, raw in enumerate(text.split("\n"), 1):
-            self.read_line(Line(raw.removesuffix("\r"), name, number), folder)
+            self.read_line(LineCursor(raw.removesuffix("\r"), name, number), folder)
         self.depth -= 1
         self.node = None
 
-    def read_line(self, line: Line, folder: Path | None) -> None:
+    def read_line(self, line: LineCursor, folder: Path | None) -> None:
         first = line.text[:1]
         if first == "#":  # a comment does not end a record
             return
@@ -128,7 +128,7 @@ class _Reader:
             line.at = word.end()
             self.include(line, folder)
 
-    def include(self, line: Line, folder: Path | None) -> None:
+    def include(self, line: LineCursor, folder: Path | None) -> None:
         start = line.at
         name = line.take_quoted("the file's name")
         if folder is None:
@@ -137,7 +137,7 @@ class _Reader:
             raise line.error(f"includes that are nested more than {MAX_INCLUDES} deep", start)
         self.read_file(folder / name, str(folder / name))
 
-    def read_setting(self, line: Line, setting: re.Match[str]) -> None:
+    def read_setting(self, line: LineCursor, setting: re.Match[str]) -> None:
         name = setting[1]
         node_type = _GUID_SETTINGS.get(name)
         if node_type is not None:
@@ -159,7 +159,7 @@ class _Reader:
         elif name != "pdebug":
             self.defaults = {**self.defaults, name[0]: line.take_number(name, _HIGHEST[name])}
 
-    def read_header(self, line: Line, node_type: NodeType) -> None:
+    def read_header(self, line: LineCursor, node_type: NodeType) -> None:
         start = line.at
         num_ports = line.take_number("the number of ports", MAX_PORTS)
         if num_ports == 0:
@@ -202,11 +202,11 @@ class _Reader:
         self.nodes.append(node)
         self.node = node
 
-    def check_name(self, line: Line, name: str, at: int) -> None:
+    def check_name(self, line: LineCursor, name: str, at: int) -> None:
         if "#" in name or "@" in name:
             raise line.error(f'"{name}": # and @ are reserved in names', at)
 
-    def read_port(self, line: Line) -> None:
+    def read_port(self, line: LineCursor) -> None:
         node = self.node
         if node is None:
             raise line.error("a port line without a node record before it")
@@ -242,7 +242,7 @@ class _Reader:
             self.set_remote(line, port, name)
         self.read_rest(line, node, port)
 
-    def set_remote(self, line: Line, port: FilePort, name: str) -> None:
+    def set_remote(self, line: LineCursor, port: FilePort, name: str) -> None:
         remote_port = 1
         if line.text[line.at : line.at + 1] == "[":
             start = line.at
@@ -253,7 +253,7 @@ class _Reader:
             line.take(_PORT_GUID)
         port.remote = (f"{self.module}#{name}" if self.module and "#" not in name else name, remote_port)
 
-    def read_rest(self, line: Line, node: FileNode, port: FilePort) -> None:
+    def read_rest(self, line: LineCursor, node: FileNode, port: FilePort) -> None:
         comment_at = line.text.find("#", line.at)
         stop = len(line.text) if comment_at < 0 else comment_at
         while (found := _OPTION.search(line.text, line.at, stop)) is not None:
@@ -290,11 +290,11 @@ def _description(rest: str) -> tuple[str, str]:
     return (comment[: stop.start()], comment[stop.start() :]) if stop else (comment, "")
 
 
-def _lid_and_lmc(line: Line, text: str) -> tuple[int, int]:
+def _lid_and_lmc(line: LineCursor, text: str) -> tuple[int, int]:
     return _named_number(line, text, _LID, "LID", MAX_UNICAST_LID), _named_number(line, text, _LMC, "LMC", 7)
 
 
-def _named_number(line: Line, text: str, pattern: re.Pattern[str], what: str, most: int) -> int:
+def _named_number(line: LineCursor, text: str, pattern: re.Pattern[str], what: str, most: int) -> int:
     """Return the number behind its name somewhere in *text*, which is a part of the line; 0 where it is not there."""
     found = pattern.search(text)
     value = to_number(found[1]) if found else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ibkeys.errors import UsageError
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.physical import links
 from ibkeys.sim.traps import Traps
 
@@ -12,10 +12,10 @@ class Cables:
     """Plugs and pulls cables; *traps* tells the SM of it. ``unplugged``: where the cable of a port had led to."""
 
     def __init__(self, traps: Traps) -> None:
-        self.unplugged: dict[Port, Port] = {}
+        self.unplugged: dict[SimPort, SimPort] = {}
         self._traps = traps
 
-    def unplug(self, port: Port) -> Port | None:
+    def unplug(self, port: SimPort) -> SimPort | None:
         """Pull the cable out of *port*: both ends fall to Down. Returns the other end. Raises UsageError."""
         _refuse_port_0(port)
         peer = port.peer
@@ -27,7 +27,7 @@ class Cables:
                 end.touch()
         return peer
 
-    def plug(self, port: Port, peer: Port) -> None:
+    def plug(self, port: SimPort, peer: SimPort) -> None:
         """Put a cable between two free ports; the link comes up to Initialize. Raises UsageError."""
         for end in (port, peer):
             _refuse_port_0(end)
@@ -41,6 +41,6 @@ class Cables:
         links.bring_up(port, self._traps)
 
 
-def _refuse_port_0(port: Port) -> None:
+def _refuse_port_0(port: SimPort) -> None:
     if port.number == 0:
         raise UsageError(f"{port} is inside the switch: no cable goes there")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache, cached_property
 
-from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.nodes import SimNode, SimPort
 
 
 class FirstRoutes:
@@ -18,12 +18,12 @@ class FirstRoutes:
     ``lids``: (end port, base LID, number of LIDs) as of the start. ``size``: entries of a table.
     """
 
-    def __init__(self, nodes: Sequence[Node], lids: Sequence[tuple[Port, int, int]]) -> None:
+    def __init__(self, nodes: Sequence[SimNode], lids: Sequence[tuple[SimPort, int, int]]) -> None:
         self.lids = lids
         self.size = max((base + count for _, base, count in lids), default=0)
         self._nodes = nodes
 
-    def __call__(self, switch: Node) -> bytearray:
+    def __call__(self, switch: SimNode) -> bytearray:
         """Return the table of *switch*: the egress port by LID, 0 for its own, 255 for one that it cannot reach."""
         first_hops = self._first_hops(switch)
         table = bytearray(b"\xff" * self.size)
@@ -64,7 +64,7 @@ class FirstRoutes:
                     beside[peer.node.index] = beside.get(peer.node.index, 0) | 1 << port.number
         return found
 
-    def _first_hops(self, switch: Node) -> dict[int, int]:
+    def _first_hops(self, switch: SimNode) -> dict[int, int]:
         """Return for each switch that can be reached the ports of *switch* that begin a shortest way to it, as bits."""
         neighbours = self._neighbours
         ways = {switch.index: 0}

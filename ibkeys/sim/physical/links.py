@@ -7,7 +7,7 @@ from typing import Final
 from ibkeys.mad.attributes import PortInfo, SpeedsAboveNdr, SwitchInfo
 from ibkeys.mad.const import PortPhysicalState, PortState
 from ibkeys.sim import notices
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.traps import Traps
 
 _POLLING: Final = int(PortPhysicalState.POLLING)
@@ -16,7 +16,7 @@ _XDR: Final = 1
 _SLEEP: Final = int(PortPhysicalState.SLEEP)
 
 
-def negotiate(port: Port, peer: Port) -> None:
+def negotiate(port: SimPort, peer: SimPort) -> None:
     """Write the active width and speed: the best that both ends have enabled (IBA 14.2.5.6)."""
     ends = port.info, peer.info
     a, b = (PortInfo(bytes(info)) for info in ends)
@@ -36,7 +36,7 @@ def _best(common: int, order: tuple[int, ...]) -> int:
     return next((bit for bit in order if common & bit), 0)
 
 
-def bring_up(port: Port, traps: Traps) -> None:
+def bring_up(port: SimPort, traps: Traps) -> None:
     """Bring the link to Initialize/LinkUp unless there is no cable or an end is disabled or asleep."""
     peer = port.peer
     if peer is None or {port.physical_state, peer.physical_state} & {_DISABLED, _SLEEP}:
@@ -46,7 +46,7 @@ def bring_up(port: Port, traps: Traps) -> None:
         _changed(end, "link-up", traps)
 
 
-def take_down(port: Port, traps: Traps, own_state: int = _POLLING) -> None:
+def take_down(port: SimPort, traps: Traps, own_state: int = _POLLING) -> None:
     """Let both ends fall to Down; *port* gets *own_state*, the other end polls unless it was disabled or asleep."""
     peer = port.peer
     was_up = port.state != PortState.DOWN
@@ -60,13 +60,13 @@ def take_down(port: Port, traps: Traps, own_state: int = _POLLING) -> None:
                 _changed(end, "link-down", traps)
 
 
-def state_without_link(port: Port) -> int:
+def state_without_link(port: SimPort) -> int:
     """Return the PortPhysicalState of *port* when its link falls: it polls unless it was disabled or asleep."""
     state = port.physical_state
     return state if state in (_DISABLED, _SLEEP) else _POLLING
 
 
-def _changed(port: Port, kind: str, traps: Traps) -> None:
+def _changed(port: SimPort, kind: str, traps: Traps) -> None:
     """Note that the link of *port* went up or down; a switch latches it and sends trap 128."""
     port.record(kind)
     node = port.node

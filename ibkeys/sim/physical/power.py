@@ -7,7 +7,7 @@ from typing import Final
 from ibkeys.keys.pkey import DEFAULT_FULL
 from ibkeys.mad.attributes import VIOLATION_COUNTERS, PortInfo, SwitchInfo
 from ibkeys.mad.const import CapabilityMask
-from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.nodes import SimNode, SimPort
 from ibkeys.sim.physical import links
 from ibkeys.sim.traps import Traps
 
@@ -44,7 +44,7 @@ _LOST_BY_EXTERNAL_PORTS: Final = tuple(told for told, _ in ENFORCEMENT)
 _LOST_BY_SWITCHES: Final = (SwitchInfo.linear_fdb_top, *TAKEN_OVER_BY_SWITCHES, SwitchInfo.multicast_fdb_top)
 
 
-def reset(node: Node, traps: Traps, p_key: int = DEFAULT_FULL) -> None:
+def reset(node: SimNode, traps: Traps, p_key: int = DEFAULT_FULL) -> None:
     """Reset *node*: its links fall and train again up to Initialize, at both ends.
 
     End ports lose LID, LMC, MasterSMLID, GIDPrefix, SubnetTimeOut, further GUIDs and violation counts; their M_Key with
@@ -71,7 +71,7 @@ def reset(node: Node, traps: Traps, p_key: int = DEFAULT_FULL) -> None:
         port.counters = None
 
 
-def _reset_port(port: Port, traps: Traps, p_key: int) -> None:
+def _reset_port(port: SimPort, traps: Traps, p_key: int) -> None:
     info = port.info
     nv_ram = port.guard.capability_mask
     lost = [PortInfo.vl_high_limit]

@@ -11,17 +11,17 @@ from typing import Final
 
 from ibkeys.errors import AddressError
 from ibkeys.mad.attributes import PortInfo
-from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.nodes import SimNode, SimPort
 from ibkeys.sim.server import clients as attached
 from ibkeys.sim.server import ibsim_protocol as protocol
-from ibkeys.sim.server.clients import Address, Client, Clients
+from ibkeys.sim.server.clients import Client, Clients, SocketAddress
 from ibkeys.sim.server.credentials import receive
 from ibkeys.sim.server.is_sm import IsSm
 from ibkeys.sim.server.loop import Loop
-from ibkeys.sim.server.traffic import BATCH, Traffic
+from ibkeys.sim.server.traffic import BATCH, PacketTraffic
 from ibkeys.sim.subnet import Subnet
 
-_ANSWERS: Final[Mapping[int, Callable[[Port], bytes]]] = {
+_ANSWERS: Final[Mapping[int, Callable[[SimPort], bytes]]] = {
     protocol.GET_NODE_INFO: lambda port: port.node.node_info(port.number),
     protocol.GET_VENDOR: lambda port: protocol.vendor(port.node.vendor_id, port.node.device_id, port.node.revision),
     protocol.GET_PORT: lambda port: protocol.port(port.lid, port.state),
@@ -44,15 +44,15 @@ class Attachments:
     clients: Clients
     control: socket.socket
     loop: Loop
-    traffic: Traffic
+    traffic: PacketTraffic
     counts: Counter[str]
     is_sm: IsSm
     users: Container[int] | None
-    home: Node
+    home: SimNode
     log: Callable[[str], None]
     log_clients: Callable[[str], None]
     _logged_users: set[int] = field(default_factory=set)
-    _detach: dict[Port, Callable[[], None]] = field(default_factory=dict)
+    _detach: dict[SimPort, Callable[[], None]] = field(default_factory=dict)
 
     def read(self, events: int) -> None:
         """Take control requests and answer them."""
@@ -84,7 +84,7 @@ class Attachments:
         request = protocol.parse_control(raw)
         return None if request is None else protocol.control(request, protocol.ERROR)
 
-    def _reply(self, raw: bytes, address: Address | None) -> bytes | None:
+    def _reply(self, raw: bytes, address: SocketAddress | None) -> bytes | None:
         request = protocol.parse_control(raw)
         if request is None or not address:
             return None
@@ -101,7 +101,7 @@ class Attachments:
             data = self._answer(client, request) if client is not None and client.address == address else None
         return protocol.control(request, protocol.ERROR) if data is None else protocol.control(request, data=data)
 
-    def _connect(self, info: protocol.ClientInfo, address: Address) -> bytes | None:
+    def _connect(self, info: protocol.ClientInfo, address: SocketAddress) -> bytes | None:
         try:
             node = self.subnet.node(info.node) if info.node else self.home
         except AddressError as error:
@@ -136,7 +136,7 @@ class Attachments:
         self.log_clients(f"{client} attached")
         return protocol.client_info(client.slot, info.is_sm, node.node_id)
 
-    def _sms_on(self, node: Node) -> list[Client]:
+    def _sms_on(self, node: SimNode) -> list[Client]:
         return [client for client in self.clients if client.is_sm and client.port.node is node]
 
     def _answer(self, client: Client, request: protocol.Control) -> bytes | None:
@@ -150,7 +150,7 @@ class Attachments:
             self.clients.mark_gone(client)
         return request.data
 
-    def _port_info(self, home: Port, number: int) -> bytes | None:
+    def _port_info(self, home: SimPort, number: int) -> bytes | None:
         """Return PortInfo as the host knows it, which is without its M_Key."""
         if number > home.node.num_ports:
             return None

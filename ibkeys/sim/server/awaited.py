@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from ibkeys.mad import offsets as at
 from ibkeys.mad.const import REPORT, REPORT_RESP, SMP_CLASSES, TRAP, TRAP_REPRESS
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.server.clients import Client
 from ibkeys.sim.server.heads import Head
 
@@ -33,7 +33,7 @@ AGENT: Final = slice(SLOT.stop, at.AGENT.stop)
 _Key = tuple[int, bytes, bytes]
 
 
-class Request(NamedTuple):
+class AwaitedRequest(NamedTuple):
     """A request of *client*: how its packet began, and the MAD in it."""
 
     client: Client
@@ -49,9 +49,9 @@ class PendingRequests:
     """
 
     def __init__(self) -> None:
-        self._requests: dict[_Key, Request] = {}
+        self._requests: dict[_Key, AwaitedRequest] = {}
 
-    def add(self, request: Request) -> bool:
+    def add(self, request: AwaitedRequest) -> bool:
         """Let *request* wait, in place of one with its class and TransactionID; returns whether it is kept."""
         kept = request.mad[at.MGMT_CLASS] in SMP_CLASSES or request.mad[at.METHOD] in (TRAP, REPORT)
         if kept:
@@ -65,7 +65,7 @@ class PendingRequests:
         is_smp_response = method & at.RESPONSE and mad[at.MGMT_CLASS] in SMP_CLASSES
         return method in (TRAP_REPRESS, REPORT_RESP) or bool(is_smp_response)
 
-    def answered_by(self, mad: bytes, port: Port) -> Request | None:
+    def answered_by(self, mad: bytes, port: SimPort) -> AwaitedRequest | None:
         """Return the request from *port* that *mad* answers, and let it wait no longer; None when nobody waits for it.
 
         Bits 47 to 32 of a TransactionID are the requester's agent. Those of a TrapRepress are not examined:
@@ -80,11 +80,11 @@ class PendingRequests:
             return None
         return self._requests.pop(key)
 
-    def is_waiting(self, request: Request) -> bool:
+    def is_waiting(self, request: AwaitedRequest) -> bool:
         """Whether *request* still waits for an answer."""
         return self._requests.get(_key(request.mad)) is request
 
-    def give_up(self, request: Request) -> bool:
+    def give_up(self, request: AwaitedRequest) -> bool:
         """Let *request* wait no longer; returns whether it still waited for an answer."""
         waits = self.is_waiting(request)
         if waits:

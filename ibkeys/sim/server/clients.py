@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ibkeys.errors import TransportError
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.server import ibsim_protocol as protocol
 from ibkeys.sim.server.credentials import show_senders
 
@@ -23,7 +23,7 @@ PAUSE_AT: Final = 512
 """From so many answers on nothing more is read from the client itself until it has read them. What it did not ask for
 (traps, Reports) does not count: it may be answering that, and then waits for the server to read."""
 
-Address = bytes | str | tuple[str, int]
+SocketAddress = bytes | str | tuple[str, int]
 
 
 @dataclass(slots=True, eq=False)
@@ -35,9 +35,9 @@ class Client:
 
     slot: int
     ident: int
-    port: Port
-    address: Address
-    peer: Address
+    port: SimPort
+    address: SocketAddress
+    peer: SocketAddress
     socket: socket.socket
     is_sm: bool = False
     is_known: bool = False
@@ -66,7 +66,7 @@ class Clients:
         self.name = name
         self.listen = listen
         self._slots: list[Client | None] = [None] * MAX_CLIENTS
-        self._at: dict[Port, list[Client]] = {}
+        self._at: dict[SimPort, list[Client]] = {}
         self.leaving: list[Client] = []
 
     def __iter__(self) -> Iterator[Client]:
@@ -79,19 +79,19 @@ class Clients:
         """Return the client in *slot*."""
         return self._slots[slot] if 0 <= slot < MAX_CLIENTS else None
 
-    def at(self, port: Port) -> list[Client]:
+    def at(self, port: SimPort) -> list[Client]:
         """Return the clients attached at *port* in the order in which they came."""
         return self._at.get(port, [])
 
-    def takes_reports(self, port: Port) -> Client | None:
+    def takes_reports(self, port: SimPort) -> Client | None:
         """Return the one client at *port* that gets Reports: the first that subscribed."""
         return next((client for client in self.at(port) if client.subscriptions), None)
 
-    def same(self, ident: int, address: Address) -> Client | None:
+    def same(self, ident: int, address: SocketAddress) -> Client | None:
         """Return the client that a program with this number and control address was before."""
         return next((client for client in self if client.ident == ident and client.address == address), None)
 
-    def add(self, ident: int, port: Port, address: Address) -> Client | None:
+    def add(self, ident: int, port: SimPort, address: SocketAddress) -> Client | None:
         """Attach a program in the lowest free slot; None when there is none. Raises TransportError, OSError.
 
         A slot whose name or UDP port somebody else has is passed over.
@@ -128,13 +128,13 @@ class Clients:
         client.gone = True
         client.waiting.clear()
 
-    def _peer(self, ident: int, address: Address) -> Address:
+    def _peer(self, ident: int, address: SocketAddress) -> SocketAddress:
         if self.listen is not None:
             assert isinstance(address, tuple)
             return (address[0], ident & 0xFFFF)
         return protocol.socket_name(self.name, f"in{ident}")
 
-    def _open(self, slot: int, peer: Address) -> socket.socket:
+    def _open(self, slot: int, peer: SocketAddress) -> socket.socket:
         if self.listen is not None:
             opened = _bound((self.listen[0], self.listen[1] + 1 + slot))
         else:
@@ -173,7 +173,7 @@ def bind(name: str, listen: tuple[str, int] | None) -> socket.socket:
         raise TransportError(f"{words} cannot be used: {error.strerror or error}", error.errno or 0) from None
 
 
-def _bound(own: Address) -> socket.socket:
+def _bound(own: SocketAddress) -> socket.socket:
     """Open a socket at *own*: a name of this host, or a UDP port. Raises OSError."""
     family = socket.AF_UNIX if isinstance(own, bytes) else socket.AF_INET
     opened = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)

@@ -15,7 +15,7 @@ from ibkeys.mad.const import DIRECTED_ROUTE, MAD_SIZE, Method
 from ibkeys.mad.sa import SA_CLASS_VERSION
 from ibkeys.mad.smp import HEADER_SIZE as LEAST_MAD
 from ibkeys.mad.smp import DirectedRouteSmp
-from ibkeys.sim.nodes import LID, Port
+from ibkeys.sim.nodes import LID, SimPort
 from ibkeys.sim.server import ibsim_protocol as protocol
 from ibkeys.sim.server.ibsim_protocol import HEADER_SIZE, PACKET_SIZE
 
@@ -75,7 +75,7 @@ def head_of(raw: bytes) -> Head | None:
     )
 
 
-def completed(head: Head, raw: bytes, port: Port) -> tuple[Head, bytes]:
+def completed(head: Head, raw: bytes, port: SimPort) -> tuple[Head, bytes]:
     """Return a packet from *port* whose MAD has its whole length and whose header names its sender."""
     raw = raw[: HEADER_SIZE + head.length].ljust(PACKET_SIZE, b"\0")
     if head.header[protocol.SLID] == protocol.NO_LID:

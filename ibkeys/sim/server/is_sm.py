@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.software import Software
 
 
@@ -13,9 +13,9 @@ class IsSm:
 
     def __init__(self, software: Software) -> None:
         self._software = software
-        self._holders: defaultdict[Port, set[object]] = defaultdict(set)
+        self._holders: defaultdict[SimPort, set[object]] = defaultdict(set)
 
-    def set(self, port: Port, holder: object, on: bool) -> None:
+    def set(self, port: SimPort, holder: object, on: bool) -> None:
         """Note that *holder* is a subnet manager at *port*, or no longer."""
         holders = self._holders[port]
         (holders.add if on else holders.discard)(holder)

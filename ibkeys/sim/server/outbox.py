@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
 from ibkeys.mad import offsets as at
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.server import clients as attached
 from ibkeys.sim.server import ibsim_protocol as protocol
 from ibkeys.sim.server.clients import Client, Clients
@@ -34,7 +34,7 @@ class Attached(Protocol):
         """Its process."""
 
     @property
-    def port(self) -> Port:
+    def port(self) -> SimPort:
         """Its port."""
 
     @property
@@ -57,13 +57,13 @@ class PassedMad(NamedTuple):
     note: str = ""
 
 
-Watch = Callable[[PassedMad], None]
+MadTap = Callable[[PassedMad], None]
 
 
 class Outbox:
     """Writes packets to *clients*; *counts* how many were lost. *watch* sees each of them."""
 
-    def __init__(self, clients: Clients, loop: Loop, counts: Counter[str], watch: Watch | None) -> None:
+    def __init__(self, clients: Clients, loop: Loop, counts: Counter[str], watch: MadTap | None) -> None:
         self._clients = clients
         self._loop = loop
         self._counts = counts
@@ -106,7 +106,7 @@ class Outbox:
             self._send(client, packet)
 
     @staticmethod
-    def _show(watch: Watch, client: Client, packet: bytes, note: str) -> None:
+    def _show(watch: MadTap, client: Client, packet: bytes, note: str) -> None:
         slid, dlid = protocol.lid(packet[protocol.SLID]), protocol.lid(packet[protocol.DLID])
         qpn = int.from_bytes(packet[protocol.SQP])
         watch(PassedMad(client, False, packet[HEADER_SIZE:], slid, dlid, qpn, note))

@@ -1,7 +1,8 @@
 """A simulated subnet as a server for any libibumad program: what ibsim is, with M_Keys.
 
 One loop serves all: programs on our own libibumad (`Connections`), those on Debian's libumad2sim0, which attach by
-ibsim's protocol (`Attachments`) and whose packets go through the subnet (`Traffic`), and lines that steer (`Steering`).
+ibsim's protocol (`Attachments`) and whose packets go through the subnet (`PacketTraffic`), and lines that steer
+(`Steering`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final
 
 from ibkeys.closing import Closing
 from ibkeys.errors import UsageError
-from ibkeys.sim.nodes import Node
+from ibkeys.sim.nodes import SimNode
 from ibkeys.sim.server import clients as attached
 from ibkeys.sim.server import ibsim_protocol as protocol
 from ibkeys.sim.server.attachments import Attachments
@@ -22,9 +23,9 @@ from ibkeys.sim.server.clients import Clients
 from ibkeys.sim.server.credentials import own_users
 from ibkeys.sim.server.is_sm import IsSm
 from ibkeys.sim.server.loop import Loop
-from ibkeys.sim.server.outbox import Attached, Outbox, Watch
+from ibkeys.sim.server.outbox import Attached, MadTap, Outbox
 from ibkeys.sim.server.steering import Steering
-from ibkeys.sim.server.traffic import Traffic
+from ibkeys.sim.server.traffic import PacketTraffic
 from ibkeys.sim.server.umad.connections import Connections
 from ibkeys.sim.subnet import Subnet
 
@@ -52,8 +53,8 @@ class Server(Closing):
         listen: tuple[str, int] | None = None,
         allow_others: bool = False,
         users: Container[int] | None = None,
-        home: Node | None = None,
-        watch: Watch | None = None,
+        home: SimNode | None = None,
+        watch: MadTap | None = None,
         save: Callable[[], None] | None = None,
         log: Callable[[str], None] | None = None,
         log_clients: Callable[[str], None] | None = None,
@@ -91,7 +92,7 @@ class Server(Closing):
         attaching = None if allow_others else self._users
         is_sm = IsSm(subnet.software)
         outbox = Outbox(self.clients, self._loop, self._counts, watch)
-        self._traffic = Traffic(subnet.carrier, self.clients, self._loop, outbox, self._counts, attaching, watch)
+        self._traffic = PacketTraffic(subnet.carrier, self.clients, self._loop, outbox, self._counts, attaching, watch)
         self._attachments = Attachments(
             subnet,
             self.clients,

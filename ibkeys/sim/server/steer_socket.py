@@ -21,14 +21,14 @@ MAX_CONNECTIONS: Final = 16
 PATIENCE: Final = 10.0
 """Seconds that a connection may take to say its line and to read the answer."""
 
-Outcome = Literal["ok", "usage", "error"]
-_OUTCOMES: Final[dict[str, Outcome]] = {"ok": "ok", "usage": "usage", "error": "error"}
+SteeringOutcome = Literal["ok", "usage", "error"]
+_OUTCOMES: Final[dict[str, SteeringOutcome]] = {"ok": "ok", "usage": "usage", "error": "error"}
 
 
-class Answer(NamedTuple):
+class SteeringAnswer(NamedTuple):
     """What came of a line: ``usage`` when it was written wrong, ``error`` when it could not be done."""
 
-    outcome: Outcome
+    outcome: SteeringOutcome
     text: str
 
 
@@ -44,7 +44,7 @@ class Connection:
         self.rest: memoryview | None = None
         self.deadline = time.monotonic() + PATIENCE
 
-    def read(self, answer: Callable[[str], Answer]) -> bool:
+    def read(self, answer: Callable[[str], SteeringAnswer]) -> bool:
         """Read what there is; at the end of the line let *answer* have it. Returns False when all is done."""
         try:
             chunk = self.socket.recv(MAX_LINE)
@@ -56,7 +56,7 @@ class Connection:
         if chunk and b"\n" not in chunk and len(self.line) <= MAX_LINE:
             return True
         if len(self.line) > MAX_LINE:
-            outcome, text = Answer("usage", f"a line has at most {MAX_LINE} bytes")
+            outcome, text = SteeringAnswer("usage", f"a line has at most {MAX_LINE} bytes")
         else:
             outcome, text = answer(self.line.partition(b"\n")[0].decode("utf-8", "replace"))
         self.rest = memoryview(f"{outcome}\n{text}".encode("utf-8", "replace"))
@@ -100,7 +100,7 @@ def accept(listening: socket.socket, users: Container[int]) -> Connection | None
     return Connection(accepted)
 
 
-def ask(name: str, line: str, timeout: float = 60.0) -> Answer:
+def ask(name: str, line: str, timeout: float = 60.0) -> SteeringAnswer:
     """Let the simulator called *name* execute *line*. Raises TransportError when it is not there or says nothing."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as asking:
@@ -121,4 +121,4 @@ def ask(name: str, line: str, timeout: float = 60.0) -> Answer:
         raise TransportError(
             f"the simulator {name!r} closed the connection: only its own user and root may control it", errno.EPERM
         )
-    return Answer(_OUTCOMES[head], text)
+    return SteeringAnswer(_OUTCOMES[head], text)

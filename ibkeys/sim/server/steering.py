@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ibkeys.errors import AddressError, EncodeError, FileFormatError, IbkeysError, UsageError
-from ibkeys.sim.history import History
+from ibkeys.sim.history import SimHistory
 from ibkeys.sim.server import steer_socket
 from ibkeys.sim.server.loop import WRITABLE, Loop
 from ibkeys.sim.server.outbox import Attached
-from ibkeys.sim.server.steer_socket import Answer, Connection
+from ibkeys.sim.server.steer_socket import Connection, SteeringAnswer
 from ibkeys.sim.steering.commands import execute
 from ibkeys.sim.steering.script import Script
 from ibkeys.sim.subnet import Subnet
@@ -29,7 +29,7 @@ counts                            packets, and what became of them
 class RunningClock:
     """Lets the clock of *history* run with real time. What it is ahead of that, by a line ``time +SECONDS``, stays."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: SimHistory) -> None:
         self._history = history
         self._ahead = history.now - time.monotonic()
         history.follow_clock(self._now)
@@ -66,24 +66,24 @@ class Steering:
         self._listening = steer_socket.bind(self.name)
         self.loop.register(self._listening.fileno(), self._accept)
 
-    def execute(self, line: str) -> Answer:
+    def execute(self, line: str) -> SteeringAnswer:
         """Execute one line: ``clients`` and ``counts`` are about the server, the rest is about the subnet."""
         word = line.strip()
         if word == "clients":
-            return Answer("ok", "\n".join(f"{each}{' SM' if each.is_sm else ''}" for each in self.attached()))
+            return SteeringAnswer("ok", "\n".join(f"{each}{' SM' if each.is_sm else ''}" for each in self.attached()))
         if word == "counts":
-            return Answer("ok", "\n".join(f"{name}: {count}" for name, count in sorted(self.counts().items())))
+            return SteeringAnswer("ok", "\n".join(f"{name}: {count}" for name, count in sorted(self.counts().items())))
         try:
             text = execute(self.subnet, line)
         except _WRITTEN_WRONG as error:
-            return Answer("usage", str(error))
+            return SteeringAnswer("usage", str(error))
         except IbkeysError as error:
-            return Answer("error", str(error))
+            return SteeringAnswer("error", str(error))
         except Exception as error:
             self.loop.report(error)
-            return Answer("error", f"internal error ({type(error).__name__})")
+            return SteeringAnswer("error", f"internal error ({type(error).__name__})")
         self._clock.go_on()
-        return Answer("ok", text + _HELP.rstrip() if word == "help" else text)
+        return SteeringAnswer("ok", text + _HELP.rstrip() if word == "help" else text)
 
     # A script
 

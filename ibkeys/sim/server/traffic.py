@@ -21,9 +21,9 @@ from ibkeys.mad import offsets as at
 from ibkeys.mad.const import REPORT, SET, SMP_CLASSES, SUBN_ADM, TRAP, TRAP_REPRESS, MgmtClass
 from ibkeys.mad.inform import InformInfo
 from ibkeys.mad.sa import SA_HEADER_SIZE
-from ibkeys.sim.deliveries import Delivery, Drop, Outcome
+from ibkeys.sim.deliveries import Delivery, DeliveryOutcome, Drop
 from ibkeys.sim.mad_carrier import MadCarrier
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.server import awaited
 from ibkeys.sim.server import ibsim_protocol as protocol
 from ibkeys.sim.server.awaited import AGENT, SLOT, PendingRequests
@@ -32,7 +32,7 @@ from ibkeys.sim.server.credentials import receive
 from ibkeys.sim.server.heads import HEAD_SIZE, Head, completed, head_of
 from ibkeys.sim.server.ibsim_protocol import HEADER_SIZE, PACKET_SIZE
 from ibkeys.sim.server.loop import WRITABLE, Loop
-from ibkeys.sim.server.outbox import DEAD, Outbox, PassedMad, Watch
+from ibkeys.sim.server.outbox import DEAD, MadTap, Outbox, PassedMad
 
 BATCH: Final = 32
 """Most packets taken from one client before the others have their turn, and before it gets its answers: it shall not
@@ -50,7 +50,7 @@ _QP1: Final = (1).to_bytes(4)
 
 
 @dataclass(eq=False, repr=False)
-class Traffic:
+class PacketTraffic:
     """Carries the packets of ``clients`` by ``carrier``, and what is for them by ``outbox``. ``users`` are those whose
     packets are taken, None: everybody's.
 
@@ -63,7 +63,7 @@ class Traffic:
     outbox: Outbox
     counts: Counter[str]
     users: Container[int] | None
-    watch: Watch | None
+    watch: MadTap | None
     packets: int = 0
     _awaited: PendingRequests = field(default_factory=PendingRequests)
     _current: tuple[Head, bytes] | None = None
@@ -143,7 +143,7 @@ class Traffic:
             self.watch(PassedMad(client, True, mad, head.slid, head.dlid, qpn))
         self._settle(client, head, mad, self._carry(client, head, mad))
 
-    def _carry(self, client: Client, head: Head, mad: bytes) -> Outcome:
+    def _carry(self, client: Client, head: Head, mad: bytes) -> DeliveryOutcome:
         """Let the MAD of a packet go through the subnet; `arrived` notes in ``_takers`` to which programs it went."""
         self._takers.clear()
         self._current = head, mad
@@ -153,7 +153,7 @@ class Traffic:
         finally:
             self.carrier.sa_data_limit = self._current = None
 
-    def _settle(self, client: Client, head: Head, mad: bytes, outcome: Outcome) -> None:
+    def _settle(self, client: Client, head: Head, mad: bytes, outcome: DeliveryOutcome) -> None:
         """Give the client its answer, or its request back where nobody answers or will."""
         if isinstance(outcome, list) and outcome:
             for delay, answer, _ in outcome:
@@ -163,7 +163,7 @@ class Traffic:
                     self.outbox.answer(client, head.answer + answer)
         elif isinstance(outcome, list):  # a program has it now
             if head.asks:
-                self._await(awaited.Request(client, head, mad), self._takers[0] if self._takers else None)
+                self._await(awaited.AwaitedRequest(client, head, mad), self._takers[0] if self._takers else None)
         elif outcome is Drop.MALFORMED:
             self.counts["malformed"] += 1
         elif head.asks:
@@ -189,7 +189,7 @@ class Traffic:
             client.subscriptions.discard(what)
         return True
 
-    def _await(self, request: awaited.Request, taker: Client | None) -> None:
+    def _await(self, request: awaited.AwaitedRequest, taker: Client | None) -> None:
         """Wait for the answer of a program: *taker*, None where it is one of another protocol."""
         if not self._awaited.add(request):
             return
@@ -199,7 +199,7 @@ class Traffic:
         else:
             self.loop.at(awaited.TIMEOUT, partial(self._give_up, request))
 
-    def _report_again(self, request: awaited.Request, taker: Client, left: int) -> None:
+    def _report_again(self, request: awaited.AwaitedRequest, taker: Client, left: int) -> None:
         """Send a Report again, as the kernel under its sender does, and give it up after the last time.
 
         Nothing is put behind what *taker* has not read: that is a queue of this server's, and grows without end so.
@@ -214,13 +214,13 @@ class Traffic:
             self._carry(*request)
         self.loop.at(awaited.REPORT_TIMEOUT, partial(self._report_again, request, taker, left - 1))
 
-    def _give_up(self, request: awaited.Request) -> None:
+    def _give_up(self, request: awaited.AwaitedRequest) -> None:
         if self._awaited.give_up(request):
             self.counts["unanswered"] += 1
             back = protocol.returned_with_error(request.head.header, request.mad, errno.ETIMEDOUT)
             self.outbox.write(request.client, back, "no answer: the program there ignores it")
 
-    def arrived(self, port: Port, delivery: Delivery) -> bool:
+    def arrived(self, port: SimPort, delivery: Delivery) -> bool:
         """Hand a MAD that arrived at *port* to the program it is for; returns whether there is one."""
         current = self._current
         forwarding = current is not None and current[1][_SAME_MAD] == delivery.mad[_SAME_MAD]
@@ -241,7 +241,7 @@ class Traffic:
             self.counts["traps"] += 1
         return True
 
-    def _addressee(self, port: Port, mad: bytes) -> tuple[Client | None, bytes]:
+    def _addressee(self, port: SimPort, mad: bytes) -> tuple[Client | None, bytes]:
         """Return the program that *mad* is for and what it gets: a TransactionID in an answer has its own agent again.
 
         An answer is for the program that asked, a Report for the one that subscribed, all else for one that is an SM:

@@ -10,9 +10,9 @@ from ibkeys.errors import StoreError
 from ibkeys.mad.const import SMState
 from ibkeys.mad.performance import PortCounters, PortCountersExtended
 from ibkeys.mad.virtualization import VirtualizationInfo
-from ibkeys.sim.counters import Counters
-from ibkeys.sim.managers import Managers
-from ibkeys.sim.nodes import MAX_P_KEYS, Node, Port, SubnetManager
+from ibkeys.sim.counters import SimCounters
+from ibkeys.sim.nodes import MAX_P_KEYS, SimNode, SimPort, SimSubnetManager
+from ibkeys.sim.running_managers import Managers
 from ibkeys.sim.state import class_keys
 from ibkeys.sim.state.values import bytes_of, number_of, seconds_of
 from ibkeys.sim.subnet import Subnet
@@ -58,7 +58,7 @@ def load_state(subnet: Subnet, document: dict[str, Any], *changes: dict[str, Any
         raise StoreError(f"damaged simulator state: {type(error).__name__}") from None
 
 
-def _load(subnet: Subnet, document: dict[str, Any]) -> list[Port]:
+def _load(subnet: Subnet, document: dict[str, Any]) -> list[SimPort]:
     """Bring a subnet to what one document says; returns the ports that it names."""
     nodes, history = subnet.nodes, subnet.history
     if document["version"] != VERSION:
@@ -72,7 +72,7 @@ def _load(subnet: Subnet, document: dict[str, Any]) -> list[Port]:
     return loaded
 
 
-def _dump_port(port: Port) -> dict[str, Any]:
+def _dump_port(port: SimPort) -> dict[str, Any]:
     record: dict[str, Any] = {"at": [port.node.index, port.number], "info": port.info.hex()}
     if port.p_key_bytes is not None:
         record["p_keys"] = port.p_key_bytes.hex()
@@ -91,7 +91,7 @@ def _dump_port(port: Port) -> dict[str, Any]:
     return record
 
 
-def _load_port(nodes: Sequence[Node], record: dict[str, Any]) -> Port:
+def _load_port(nodes: Sequence[SimNode], record: dict[str, Any]) -> SimPort:
     port = _port_at(nodes, record["at"])
     port.info[:] = bytes_of(record["info"], len(port.info))
     port.p_key_bytes = bytes.fromhex(record["p_keys"]) if "p_keys" in record else None
@@ -103,7 +103,7 @@ def _load_port(nodes: Sequence[Node], record: dict[str, Any]) -> Port:
     port.counters = None  # a line that was added after others may be of a reset, which cleared them
     if "counters" in record:
         basic, extended = record["counters"]
-        port.counters = Counters(bytes_of(basic, PortCounters.size), bytes_of(extended, PortCountersExtended.size))
+        port.counters = SimCounters(bytes_of(basic, PortCounters.size), bytes_of(extended, PortCountersExtended.size))
     port.peer = port.first_peer
     if "peer" in record:  # the cable does not lead there
         port.peer = None if record["peer"] is None else _port_at(nodes, record["peer"])
@@ -115,7 +115,7 @@ def _loaded_guids(record: dict[str, Any]) -> dict[int, int]:
     return {number_of(int(index), 0xFFFF): number_of(guid, (1 << 64) - 1) for index, guid in record.items()}
 
 
-def _check_cable(port: Port) -> None:
+def _check_cable(port: SimPort) -> None:
     """Raise ValueError if a cable has one end, or three."""
     former = port.first_peer
     if port.peer is not None and (port.peer.peer is not port or not port.peer.number or not port.number):
@@ -124,13 +124,13 @@ def _check_cable(port: Port) -> None:
         raise ValueError("a cable with one end")
 
 
-def _port_at(nodes: Sequence[Node], place: Any) -> Port:
+def _port_at(nodes: Sequence[SimNode], place: Any) -> SimPort:
     index, number = place
     node = nodes[number_of(index, len(nodes) - 1)]
     return node.ports[number_of(number, node.num_ports)]
 
 
-def _dump_node(node: Node) -> dict[str, Any]:
+def _dump_node(node: SimNode) -> dict[str, Any]:
     record: dict[str, Any] = {
         "at": node.index,
         "silent": node.silent,
@@ -148,7 +148,7 @@ def _dump_node(node: Node) -> dict[str, Any]:
     return record
 
 
-def _load_node(nodes: Sequence[Node], managers: Managers, record: dict[str, Any]) -> None:
+def _load_node(nodes: Sequence[SimNode], managers: Managers, record: dict[str, Any]) -> None:
     node = nodes[number_of(record["at"], len(nodes) - 1)]
     node.silent = number_of(record["silent"], 2)
     node.partition_capacity, node.enforcement_capacity = (number_of(value, MAX_P_KEYS) for value in record["caps"])
@@ -170,7 +170,7 @@ def _load_node(nodes: Sequence[Node], managers: Managers, record: dict[str, Any]
         number, state, priority, sm_key = record["sm"]
         if node.ports[number_of(number, node.num_ports)] not in node.end_ports:
             raise ValueError("a subnet manager at a port of another node")
-        manager = SubnetManager(
+        manager = SimSubnetManager(
             node.ports[number],
             number_of(state, SMState.MASTER),
             number_of(priority, 15),

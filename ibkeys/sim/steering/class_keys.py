@@ -9,7 +9,7 @@ from ibkeys.errors import EncodeError, UsageError
 from ibkeys.keys.classkey import ClassKey
 from ibkeys.mad.classes.gmp import KEY_CLASSES
 from ibkeys.sim.agents import class_keys
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.steering.words import LineError, Token, find, is_first, one_of, to_number
 from ibkeys.sim.subnet import Subnet
 
@@ -68,7 +68,7 @@ def _key_of(word: Token, text: str) -> ClassKey:
         raise LineError("key= has no number of 64 bits, decimal or 0x (text not shown)", word.column) from None
 
 
-def _end_ports(subnet: Subnet, where: Token) -> list[Port]:
+def _end_ports(subnet: Subnet, where: Token) -> list[SimPort]:
     """Return the end port that the word names, or all of a node. Raises UsageError, AddressError."""
     node, number = find(subnet, where)
     if number is None:

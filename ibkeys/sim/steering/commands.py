@@ -16,7 +16,7 @@ from ibkeys.mad.const import CapabilityMask, SMState
 from ibkeys.printable import shortened
 from ibkeys.sim.agents import mkey_check
 from ibkeys.sim.agents.class_keys import expire as expire_class_lease
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.notices import Packet
 from ibkeys.sim.steering import class_keys, virtual_ports
 from ibkeys.sim.steering.show import event_line, node_lines, port_lines
@@ -120,7 +120,7 @@ def _link(words: Sequence[Token]) -> Action:
     return connect
 
 
-def _cable(subnet: Subnet, port: Port, up: bool) -> str:
+def _cable(subnet: Subnet, port: SimPort, up: bool) -> str:
     if not up:
         peer = subnet.unplug(port.node, port.number)
         return f"{port}: the cable to {peer} is out" if peer is not None else f"{port} has no cable"

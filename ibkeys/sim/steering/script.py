@@ -10,7 +10,7 @@ from ibkeys.sim.steering.commands import read_line
 from ibkeys.sim.steering.words import LineError, split_line, to_seconds
 
 
-class Line(NamedTuple):
+class ScriptLine(NamedTuple):
     """A line of a script: the time after its start, the number of the line in the text, the command."""
 
     at: float
@@ -24,14 +24,14 @@ class Script:
     A line without a time comes right after the one before it; lines of equal time keep their order.
     """
 
-    def __init__(self, lines: Sequence[Line] = ()) -> None:
+    def __init__(self, lines: Sequence[ScriptLine] = ()) -> None:
         self.lines = sorted(lines, key=lambda line: line.at)
         self._next = 0
 
     @classmethod
     def parse(cls, text: str, path: str = "") -> Self:
         """Read a script; every line is checked as far as it can be without a subnet. Raises FileFormatError."""
-        lines: list[Line] = []
+        lines: list[ScriptLine] = []
         at = 0.0
         for number, raw in enumerate(text.splitlines(), 1):
             try:
@@ -44,12 +44,12 @@ class Script:
                         raise LineError("a time without a command", tokens[0].column)
                 command = raw[start:].strip()
                 if read_line(" " * start + raw[start:]) is not None:
-                    lines.append(Line(at, number, command))
+                    lines.append(ScriptLine(at, number, command))
             except LineError as error:
                 raise FileFormatError(str(error), path, number, error.column) from None
         return cls(lines)
 
-    def due(self, now: float) -> list[Line]:
+    def due(self, now: float) -> list[ScriptLine]:
         """Return the lines whose time has come *now* seconds after the start, each once, in order."""
         first = self._next
         while self._next < len(self.lines) and self.lines[self._next].at <= now:

@@ -9,12 +9,12 @@ from ibkeys.mad.classes.key_info import KeySettings
 from ibkeys.mad.const import PORT_PHYSICAL_STATE_NAMES, PORT_STATE_NAMES, CapabilityMask, PortPhysicalState, PortState
 from ibkeys.printable import counted
 from ibkeys.sim.agents import class_keys, mkey_check
-from ibkeys.sim.history import Event
-from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.history import SimEvent
+from ibkeys.sim.nodes import SimNode, SimPort
 from ibkeys.sim.steering.virtual_ports import in_words
 
 
-def node_lines(node: Node) -> list[str]:
+def node_lines(node: SimNode) -> list[str]:
     """Return a node and each of its ports as lines."""
     kind = "switch" if node.is_switch else "router" if node.node_type == 3 else "ca"
     state = ("", ", silent", ", dead")[node.silent] + (", runs an SM" if node.sm is not None else "")
@@ -23,7 +23,7 @@ def node_lines(node: Node) -> list[str]:
     return [head, *(f"  {port.number}: {_summary(port)}" for port in node.all_ports)]
 
 
-def _summary(port: Port) -> str:
+def _summary(port: SimPort) -> str:
     parts = [PORT_STATE_NAMES[PortState(port.state)]]
     if port.is_end_port:
         parts.append(f"LID {port.lid}")
@@ -32,7 +32,7 @@ def _summary(port: Port) -> str:
     return ", ".join(parts)
 
 
-def port_lines(port: Port) -> list[str]:
+def port_lines(port: SimPort) -> list[str]:
     """Return all that there is to see of a port as lines."""
     mkey_check.expire(port)
     physical = PORT_PHYSICAL_STATE_NAMES[PortPhysicalState(port.physical_state)]
@@ -63,7 +63,7 @@ def port_lines(port: Port) -> list[str]:
     return lines
 
 
-def _class_lines(port: Port) -> list[str]:
+def _class_lines(port: SimPort) -> list[str]:
     """Return a line for each class with a key of its own that the port has."""
     lines = []
     for mgmt_class, agent in sorted((port.class_agents or {}).items()):
@@ -77,7 +77,7 @@ def _class_lines(port: Port) -> list[str]:
     return lines
 
 
-def _timer(port: Port, deadline: float | None) -> str:
+def _timer(port: SimPort, deadline: float | None) -> str:
     return "stopped" if deadline is None else f"{max(0.0, deadline - port.node.history.now):.3f} s left"
 
 
@@ -85,7 +85,7 @@ _HEX: Final = {"p_key": 4, "q_key": 8, "method": 2, "attribute": 4}
 """How many hexadecimal digits are printed of what an event says about a packet."""
 
 
-def event_line(event: Event) -> str:
+def event_line(event: SimEvent) -> str:
     """Return an event as a line: time, kind, place, and the rest as name=value."""
     words = [f"{event.time:.3f} {event.kind} {event.node} port {event.port}"]
     words += [f"{name}={_detail(name, value)}" for name, value in event.detail.items()]

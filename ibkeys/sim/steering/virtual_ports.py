@@ -9,7 +9,7 @@ from ibkeys.errors import UsageError
 from ibkeys.mad.const import NodeType
 from ibkeys.mad.virtualization import VirtualizationInfo
 from ibkeys.sim.agents import virtual_ports
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.steering.words import LineError, Token, find, one_of, to_number
 from ibkeys.sim.subnet import Subnet
 
@@ -44,7 +44,7 @@ def give(words: Sequence[Token]) -> Callable[[Subnet], str]:
     return place
 
 
-def in_words(port: Port) -> str:
+def in_words(port: SimPort) -> str:
     """Return whether a port has virtual ports, and how many it may have."""
     if port.virtualization is None:
         return "none"
@@ -54,7 +54,7 @@ def in_words(port: Port) -> str:
     )
 
 
-def _ca_ports(subnet: Subnet, where: Token) -> list[Port]:
+def _ca_ports(subnet: Subnet, where: Token) -> list[SimPort]:
     """Return the CA port that the word names, or all of a CA. Raises UsageError, AddressError."""
     node, number = find(subnet, where)
     if node.node_type != NodeType.CA:

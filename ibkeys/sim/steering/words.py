@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from ibkeys.errors import AddressError, UsageError
 from ibkeys.printable import shortened
-from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.nodes import SimNode, SimPort
 from ibkeys.sim.subnet import Subnet
 
 S = TypeVar("S", bound=str)
@@ -105,7 +105,7 @@ def unquoted(token: Token) -> str:
     return token.text.replace('"', "")
 
 
-def find(subnet: Subnet, token: Token) -> tuple[Node, int | None]:
+def find(subnet: Subnet, token: Token) -> tuple[SimNode, int | None]:
     """Return the node, and the port number when the word names one. Raises AddressError."""
     found = _PLACE.fullmatch(token.text)
     if found is None:
@@ -120,7 +120,7 @@ def find(subnet: Subnet, token: Token) -> tuple[Node, int | None]:
     return subnet.node(name), int(number) if number is not None else None
 
 
-def find_node(subnet: Subnet, token: Token) -> Node:
+def find_node(subnet: Subnet, token: Token) -> SimNode:
     """Return the node of a word that names no port. Raises UsageError, AddressError."""
     node, number = find(subnet, token)
     if number is not None:
@@ -128,7 +128,7 @@ def find_node(subnet: Subnet, token: Token) -> Node:
     return node
 
 
-def find_port(subnet: Subnet, token: Token) -> Port:
+def find_port(subnet: Subnet, token: Token) -> SimPort:
     """Return the port that the word names. Raises UsageError, AddressError."""
     node, number = find(subnet, token)
     if number is None:
@@ -136,7 +136,7 @@ def find_port(subnet: Subnet, token: Token) -> Port:
     return subnet.port(node, number)
 
 
-def find_end_port(subnet: Subnet, token: Token) -> Port:
+def find_end_port(subnet: Subnet, token: Token) -> SimPort:
     """Return the end port that the word names, for a node its attached port. Raises UsageError, AddressError."""
     node, number = find(subnet, token)
     port = subnet.attach_port(node) if number is None else subnet.port(node, number)

@@ -4,10 +4,10 @@ It has two kinds of image: whole 64-byte attributes, without their M_Keys (those
 ``key_name`` names a row of the key store instead), and files.
 """
 
-from ibkeys.store.journal.entries import Entry as Entry
 from ibkeys.store.journal.entries import FileEntry as FileEntry
+from ibkeys.store.journal.entries import JournalEntry as JournalEntry
 from ibkeys.store.journal.journal import Journal as Journal
-from ibkeys.store.journal.journal import Operation as Operation
+from ibkeys.store.journal.journal import RunningOperation as RunningOperation
 from ibkeys.store.journal.records import KEY_COMMANDS as KEY_COMMANDS
 from ibkeys.store.journal.records import FileImage as FileImage
 from ibkeys.store.journal.records import Image as Image

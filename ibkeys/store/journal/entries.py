@@ -93,7 +93,7 @@ class Recorded(ABC, Generic[AnyImage]):
         """Return the image that `_values` made *values* of."""
 
 
-class Entry(Recorded[Image]):
+class JournalEntry(Recorded[Image]):
     """One attribute in the journal: an `Image` and what happened to its Set."""
 
     table = "entries"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Self, cast
 
 from ibkeys.errors import StoreError
-from ibkeys.store.journal.entries import Entry, FileEntry
+from ibkeys.store.journal.entries import FileEntry, JournalEntry
 from ibkeys.store.journal.listing import list_operations, relatives_of
 from ibkeys.store.journal.records import (
     EntryStatus,
@@ -32,7 +32,7 @@ UNDO: Final = "undo"
 
 
 @dataclass(eq=False, repr=False)
-class Operation:
+class RunningOperation:
     """A changing command while it runs; made by `Journal.operation`, `Journal.begin`,
     `Journal.reopen`, `Journal.undo_of` or `Journal.rollback_of`.
 
@@ -57,22 +57,22 @@ class Operation:
     kept: Mapping[str, Any] | None = None
     outcome: OperationState | None = field(default=None, init=False)
     keeps_state: bool = field(default=False, init=False)
-    _entries: list[Entry] = field(default_factory=list, init=False)
+    _entries: list[JournalEntry] = field(default_factory=list, init=False)
     _files: list[FileEntry] = field(default_factory=list, init=False)
     _step: str = field(default="", init=False)
 
     def record_all(
         self,
         images: Iterable[Image],
-        done: Sequence[Entry] = (),
-        failed: Sequence[Entry] = (),
+        done: Sequence[JournalEntry] = (),
+        failed: Sequence[JournalEntry] = (),
         also: Callable[[], None] = lambda: None,
-    ) -> list[Entry]:
+    ) -> list[JournalEntry]:
         """Put many images on disk, and the outcome for earlier Sets, with one sync; the Sets of *images* may be sent
         when this returns. *also*: writes to the journal what belongs to the same moment.
         """
         images = list(images)
-        entries: list[Entry] = []
+        entries: list[JournalEntry] = []
         operation = self.id
         with self.journal.in_one_transaction():
             also()
@@ -174,15 +174,17 @@ class Journal(Store):
             raise StoreError("the journal is damaged: it has no identity, or several")
         return cast(str, rows[0][0])
 
-    def operation(self, command: str, origin: Origin | None = None, kept: Mapping[str, Any] | None = None) -> Operation:
+    def operation(
+        self, command: str, origin: Origin | None = None, kept: Mapping[str, Any] | None = None
+    ) -> RunningOperation:
         """Return a new operation, to be used in a ``with`` statement. *command* is a name without arguments.
 
         *origin*: who makes it; by default this process, with nothing overridden. *kept*: what it is resumed with, JSON
         without a key; None for one that is not resumed.
         """
-        return Operation(self, command, origin or this_process(), resumable=kept is not None, kept=kept)
+        return RunningOperation(self, command, origin or this_process(), resumable=kept is not None, kept=kept)
 
-    def begin(self, command: str, document: str, options: str, origin: Origin | None = None) -> Operation:
+    def begin(self, command: str, document: str, options: str, origin: Origin | None = None) -> RunningOperation:
         """Return a new operation that follows a plan, to be used in a ``with`` statement; it may be resumed.
 
         It is on disk with *document* and *options*, the texts of its plan, when this returns. They hold no key.
@@ -192,7 +194,7 @@ class Journal(Store):
             operation = self.begin_operation(command, origin)
             self.keep_options(operation, options, document)
             self._set_running(operation)
-        return Operation(self, command, origin, operation, resumable=True)
+        return RunningOperation(self, command, origin, operation, resumable=True)
 
     def await_confirmation(self, operation: int, options: str) -> None:
         """Note that *operation*, which follows no plan, has to be confirmed from now on. *options*: as in `begin`."""
@@ -210,7 +212,7 @@ class Journal(Store):
     def _set_running(self, operation: int) -> None:
         self.database.execute("UPDATE operations SET stage = 'running' WHERE id = ?", (operation,))
 
-    def reopen(self, operation: int, origin: Origin | None = None, stage: Stage = "running") -> Operation:
+    def reopen(self, operation: int, origin: Origin | None = None, stage: Stage = "running") -> RunningOperation:
         """Return an earlier operation, open again, to be used in a ``with`` statement: further entries follow its own.
 
         *stage*: how far it is now; nothing of an operation that neither follows a plan nor had to be confirmed. Raises
@@ -222,21 +224,21 @@ class Journal(Store):
             self._note_start(operation, origin, self.now())
         return opened
 
-    def rollback_of(self, operation: int, origin: Origin | None = None) -> Operation:
+    def rollback_of(self, operation: int, origin: Origin | None = None) -> RunningOperation:
         """Return an operation that nobody confirmed, to be used in a ``with`` statement: what its rollback writes are
         further entries of it. That is no start of it: whoever guards it goes on to do so. Raises StoreError for an
         unknown id.
         """
         return self._open_again(operation, origin or this_process(), "going-back")
 
-    def _open_again(self, operation: int, origin: Origin, stage: Stage) -> Operation:
+    def _open_again(self, operation: int, origin: Origin, stage: Stage) -> RunningOperation:
         with self.in_one_transaction():
             self.set_state(operation, "open")
             self._overrule(operation, stage)
         record = self.find(operation)
         return self._again(record.command, operation, origin, record.undoes)
 
-    def undo_of(self, operation: int, origin: Origin | None = None, stage: Stage = "going-back") -> Operation:
+    def undo_of(self, operation: int, origin: Origin | None = None, stage: Stage = "going-back") -> RunningOperation:
         """Return a separate operation that undoes *operation*, to be used in a ``with`` statement.
 
         An interrupted undo of it is resumed, else a new one begins; it is on disk when this returns, and nobody
@@ -257,9 +259,9 @@ class Journal(Store):
                 found = self.begin_operation(UNDO, origin, operation)
         return self._again(UNDO, cast(int, found), origin, operation)
 
-    def _again(self, command: str, operation: int, origin: Origin, undoes: int | None) -> Operation:
-        first = Entry.next_number(self.database, operation)
-        return Operation(self, command, origin, operation, first, resumable=True, undoes=undoes)
+    def _again(self, command: str, operation: int, origin: Origin, undoes: int | None) -> RunningOperation:
+        first = JournalEntry.next_number(self.database, operation)
+        return RunningOperation(self, command, origin, operation, first, resumable=True, undoes=undoes)
 
     def relatives(self, operation: int) -> list[int]:
         """Return the operations that undo *operation*, that it undoes, and so on: all that may have written over what
@@ -318,10 +320,10 @@ class Journal(Store):
         """Return all operations, the oldest first."""
         return list_operations(self.database)
 
-    def entries(self, operation: int) -> list[Entry]:
+    def entries(self, operation: int) -> list[JournalEntry]:
         """Return the entries of an operation in the order they were recorded. Raises StoreError for an unknown id."""
         self._require(operation)
-        return Entry.all_of(self.database, operation)
+        return JournalEntry.all_of(self.database, operation)
 
     def key_names(self) -> set[str]:
         """Return the names of all keys that an operation set, or was about to set."""
@@ -354,9 +356,9 @@ class Journal(Store):
         found = (entry for record in self.list_operations() for entry in self.files(record.id))
         return [entry for entry in found if entry.image.closed_to is None]
 
-    def record(self, operation: int, first: int, images: Sequence[Image]) -> list[Entry]:
+    def record(self, operation: int, first: int, images: Sequence[Image]) -> list[JournalEntry]:
         """Put images on disk as pending entries of *operation*, numbered from *first*. Raises StoreError."""
-        return Entry.record(self.database, operation, first, images)
+        return JournalEntry.record(self.database, operation, first, images)
 
     def record_file(self, operation: int, image: FileImage) -> FileEntry:
         """Put what a file holds on disk as a pending entry of *operation*. Raises StoreError."""
@@ -403,9 +405,9 @@ class Journal(Store):
             "UPDATE operations SET state = 'undone' WHERE undoes = ? AND state IN ('open', 'failed')", (operation,)
         )
 
-    def set_status(self, entries: Iterable[Entry], status: EntryStatus) -> None:
+    def set_status(self, entries: Iterable[JournalEntry], status: EntryStatus) -> None:
         """Set the status of *entries* with one sync."""
-        Entry.set_status(self.database, entries, status)
+        JournalEntry.set_status(self.database, entries, status)
 
     def begin_operation(self, command: str, origin: Origin, undoes: int | None = None) -> int:
         """Put a new, open operation on disk, and return its id. Raises StoreError."""

@@ -20,7 +20,7 @@ from ibkeys.store.sqlite import guid_number, guid_text
 
 REMOVAL: Final = "mkey-remove"
 """The command whose runs give every port M_Key 0."""
-PortState = Literal["waiting", "sent", "done", "skipped", "failed", "undone"]
+RunPortState = Literal["waiting", "sent", "done", "skipped", "failed", "undone"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class RunOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class MKeyRun:
     """One run. ``operation``: how the journal lists it. ``via``: of a run through a subnet manager what it needs to go
     on, without a key; None of one by own Sets."""
 
@@ -105,7 +105,7 @@ class RunPort:
     node_guid: int
     port_guid: int
     port: int
-    state: PortState
+    state: RunPortState
     key_name: str | None
     old_name: str | None
     old_protect_bits: int | None
@@ -154,7 +154,7 @@ class Runs:
         ports: Sequence[NewRunPort],
         via: Mapping[str, Any] | None = None,
     ) -> None:
-        """Let *operation* be a run, with its ports in the order of change. *via*: see `Run`."""
+        """Let *operation* be a run, with its ports in the order of change. *via*: see `MKeyRun`."""
         found = [
             RunPort(
                 *(sequence, port.node_guid, port.port_guid, port.port, "skipped" if port.skipped else "waiting"),
@@ -175,7 +175,7 @@ class Runs:
                 "run_ports", f"operation, {_PORT_COLUMNS}", [(operation, *_values(port)) for port in ports]
             )
 
-    def last(self, here: Collection[int] = ()) -> Run | None:
+    def last(self, here: Collection[int] = ()) -> MKeyRun | None:
         """Return the newest run, or None when there was never one. *here*: port GUIDs, of which it has one."""
         query = "SELECT operation FROM runs JOIN operations ON operation = id ORDER BY started DESC, id DESC"
         numbers = (number for (number,) in self._database.query(query, of="runs"))
@@ -186,11 +186,11 @@ class Runs:
         last = self.last(self.guids(operation))
         return last is not None and last.id == operation
 
-    def find(self, operation: int) -> Run | None:
+    def find(self, operation: int) -> MKeyRun | None:
         """Return the run that *operation* is, None for one that is no run."""
         rows = self._database.query(f"SELECT {_RUN_COLUMNS} FROM runs WHERE operation = ?", (operation,), of="runs")
         for _, same, *rest, via in rows:
-            return Run(self._journal.find(operation), RunOptions(bool(same), *rest), self._via(via))
+            return MKeyRun(self._journal.find(operation), RunOptions(bool(same), *rest), self._via(via))
         return None
 
     def guids(self, run: int) -> set[int]:
@@ -214,7 +214,7 @@ class Runs:
         return kept
 
     def note_via(self, run: int, via: Mapping[str, Any]) -> None:
-        """Note how far a run through a subnet manager is: see `Run`."""
+        """Note how far a run through a subnet manager is: see `MKeyRun`."""
         self._database.execute("UPDATE runs SET via = ? WHERE operation = ?", (json.dumps(via), run))
 
     def ports(self, run: int) -> list[RunPort]:
@@ -232,7 +232,7 @@ class Runs:
             [(each.key_name, each.old_name, each.old.protect, each.old.lease, run, each.sequence) for each in keys],
         )
 
-    def mark(self, run: int, sequence: int, state: PortState, reason: str = "") -> None:
+    def mark(self, run: int, sequence: int, state: RunPortState, reason: str = "") -> None:
         """Note the outcome for a port."""
         self._database.execute(
             "UPDATE run_ports SET state = ?, reason = ? WHERE operation = ? AND sequence = ?",

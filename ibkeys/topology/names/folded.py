@@ -7,7 +7,7 @@ cannot, the GUIDs of the nodes stand beside it; of many the part that all share 
 shorter: ``leaf ports of stage[1-48] mlx5_0`` are the switch ports that these hosts are linked to, ``stage[1-48] mlx5_0
 and their leaf ports`` are both, and ``leaf[1-32] ports to switches`` are all such ports of the 32. So every port is
 named, and unfolding gives each back. All hosts or all switches of a fabric are called that
-(`ibkeys.topology.names.everyone`).
+(`ibkeys.topology.names.all_of_a_type`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibkeys.grouping import grouped
 from ibkeys.printable import clean
 from ibkeys.topology.names import sets as name_sets
-from ibkeys.topology.names.everyone import ALL, Everyone, Place, place_of
+from ibkeys.topology.names.all_of_a_type import ALL, Everyone, Place, place_of
 
 if TYPE_CHECKING:
     from ibkeys.topology.nodes import Node, Port

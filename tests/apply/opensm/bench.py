@@ -13,11 +13,11 @@ import pytest
 
 from ibkeys.apply.apply import Permissions, plan_apply, plan_resume
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
-from ibkeys.apply.by_sm.course import Settings
+from ibkeys.apply.by_sm.course import CarrierSettings
 from ibkeys.apply.closing import Ending
 from ibkeys.apply.undo import plan_undo
 from ibkeys.change.consent import INTERLOCKS
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import HostRefused
 from ibkeys.store.journal import Journal, OperationRecord
 from tests.apply.opensm.madeup import MadeUpOpensm, valid
@@ -49,10 +49,10 @@ class Bench:
         self.opensm, self.monkeypatch = opensm, monkeypatch
         self.journal = folder / "journal.db"
         self.stores = {"keystore": folder / "keys.db", "journal": self.journal}
-        self.settings = Settings(wait=5)
+        self.settings = CarrierSettings(wait=5)
         self.done: ApplyPlan
 
-    def run(self, plan: Callable[[Writer, Any], ApplyPlan], *overrides: str) -> ApplyPlan:
+    def run(self, plan: Callable[[ChangeWriter, Any], ApplyPlan], *overrides: str) -> ApplyPlan:
         with tool(self.opensm.net, "node03 mlx4_0", **self.stores) as fabric, writer(fabric, *overrides) as changing:
             fabric.is_simulated = False
             carrier = self.opensm.carrier(self.monkeypatch, changing, self.settings)

@@ -12,36 +12,36 @@ from typing import Any, cast
 
 import pytest
 
-from ibkeys.apply.by_sm.course import Settings
+from ibkeys.apply.by_sm.course import CarrierSettings
 from ibkeys.apply.opensm import carrier as carrier_module
 from ibkeys.apply.opensm.carrier import OpensmCarrier
 from ibkeys.apply.opensm.guards import Guards
 from ibkeys.apply.opensm.policy_files import PolicyFiles
-from ibkeys.apply.opensm.site import Site
+from ibkeys.apply.opensm.site import OpensmSite
 from ibkeys.change.clock import Clock
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import FileChanged
-from ibkeys.host.opensm_command_line import CommandLine
-from ibkeys.host.opensm_process import OpensmProcess
-from ibkeys.host.replacing.contents import Contents
+from ibkeys.host.replacing.contents import FileContents
+from ibkeys.host.replacing.looked_up import FoundFile, Metadata, SeenFile
 from ibkeys.host.replacing.replace import LeftOvers
-from ibkeys.host.replacing.seen import FoundFile, Metadata, SeenFile
 from ibkeys.keys.pkey import PKey
+from ibkeys.managers.files.opensm_file import OpensmFile
+from ibkeys.managers.hosts import SmHost
+from ibkeys.managers.instance import Instance, Role
+from ibkeys.managers.opensm.command_line import CommandLine
+from ibkeys.managers.opensm.effective_options import EffectiveOptions
+from ibkeys.managers.opensm.process import OpensmProcess
+from ibkeys.managers.site import ReachedHost, Running
+from ibkeys.managers.subnet_managers import Manager
 from ibkeys.partitions.membership import EndPort, PortKind
 from ibkeys.partitions.opensm_tables import place_leaf
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.partitions.sweeps import Sweeps
 from ibkeys.plan.model import PartitionPlan, SmOptions
 from ibkeys.plan.planner import make_plan
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
-from ibkeys.sm.files.opensm_file import OpensmFile
-from ibkeys.sm.hosts import SmHost
-from ibkeys.sm.instance import Instance, Role
-from ibkeys.sm.managers import Manager
-from ibkeys.sm.options import Options
-from ibkeys.sm.site import Reached, Running
-from ibkeys.store.journal import FileEntry, FileImage, Operation
+from ibkeys.store.journal import FileEntry, FileImage, RunningOperation
 from ibkeys.topology.subnet_manager import SubnetManager
 from tests.fabricsim import subnet
 
@@ -88,7 +88,7 @@ class MadeUpHost:
     def is_in_layer(self, seen: SeenFile) -> bool:
         return self.is_layered
 
-    def replace(self, operation: Operation, seen: SeenFile, data: bytes | None, **rest: Any) -> FileEntry:
+    def replace(self, operation: RunningOperation, seen: SeenFile, data: bytes | None, **rest: Any) -> FileEntry:
         entry = operation.record_file(FileImage(str(seen.path), seen.data, data, 0o640, 12, 34, {}, self.name))
         self._note("replace")
         if self.file.seen().found != seen.found:
@@ -97,7 +97,7 @@ class MadeUpHost:
         self.file.data, self.file.inode = data, self.file.inode + 1
         return entry
 
-    def clean_up(self, entries: Iterable[FileEntry], contents: Contents) -> LeftOvers:
+    def clean_up(self, entries: Iterable[FileEntry], contents: FileContents) -> LeftOvers:
         return LeftOvers()
 
     def may_signal(self, process: OpensmProcess) -> str | None:
@@ -202,26 +202,28 @@ class MadeUpOpensm:
         )
 
     def carrier(
-        self, monkeypatch: pytest.MonkeyPatch, writer: Writer, settings: Settings | None = None
+        self, monkeypatch: pytest.MonkeyPatch, writer: ChangeWriter, settings: CarrierSettings | None = None
     ) -> OpensmCarrier:
         """Return the carrier that goes through it."""
         writer.fabric.is_simulated = False
         monkeypatch.setattr(carrier_module, "find_site", lambda writer, reached, found: self.site(writer, found))
         return OpensmCarrier(writer, [], settings, Clock(lambda: self.clock, self.sleep))
 
-    def site(self, writer: Writer, found: Any) -> Site:
+    def site(self, writer: ChangeWriter, found: Any) -> OpensmSite:
         data = self.host.file.data
         process = OpensmProcess(7, Path("/c"), True, None, ticks=1)
         policy = None if data is None else parse_policy(data, str(POLICY))
-        instance = Instance("", process, {}, Options(CommandLine(), None, False, ""), None, policy, None, self.sm_guid)
+        instance = Instance(
+            "", process, {}, EffectiveOptions(CommandLine(), None, False, ""), None, policy, None, self.sm_guid
+        )
         port = next(port for port in found.end_ports() if port.guid == self.sm_guid)
         manager = Manager(port, self.sm_guid, "master", 0, 0)
         master = Running(instance, self.host, manager)
-        reached = [Reached(SmHost(), self.host)]
+        reached = [ReachedHost(SmHost(), self.host)]
         return StillSite(writer, reached, manager, master, self.options, others=self.other_sms, managers=self.managers)
 
 
-class StillSite(Site):
+class StillSite(OpensmSite):
     """A site in which nothing is looked at again: processes and options files are not made up here."""
 
     def policy_files(self) -> list[OpensmFile]:
@@ -245,9 +247,9 @@ class StillFiles(PolicyFiles):
         """All is as it was."""
 
 
-def put(port: Port, entries: Any) -> None:
+def put(port: SimPort, entries: Any) -> None:
     port.p_keys = [entries.get(index, 0) for index in range(max(entries, default=-1) + 1)]
 
 
-def valid(port: Port) -> dict[int, PKey]:
+def valid(port: SimPort) -> dict[int, PKey]:
     return {index: PKey(key) for index, key in enumerate(port.p_keys) if key & 0x7FFF}

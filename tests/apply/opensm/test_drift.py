@@ -8,7 +8,7 @@ import pytest
 
 from ibkeys.apply.apply import plan_apply
 from ibkeys.apply.apply_plan import ApplyHooks, FinishedApply
-from ibkeys.apply.by_sm.course import Settings
+from ibkeys.apply.by_sm.course import CarrierSettings
 from ibkeys.errors import Incomplete, Refused
 from tests.apply.opensm.bench import ALL, GREEN, OLD, Bench
 from tests.apply.opensm.madeup import MadeUpOpensm, put, valid
@@ -22,7 +22,7 @@ def test_drift_that_opensm_would_not_write_is_an_interlock_and_rewrite_mends_it(
         bench.apply(OLD + "More=0x30 : 0x2c903000a1051=full ;\n")
     assert refused.value.interlock == "drift"
     assert "node02" in str(refused.value)
-    bench.settings = Settings(wait=5, rewrite=True)
+    bench.settings = CarrierSettings(wait=5, rewrite=True)
     plan = bench.apply(OLD + "More=0x30 : 0x2c903000a1051=full ;\n")
     assert [phase.name for phase in plan.phases] == ["rewrite", "policy"]
     assert valid(leaver)[1] == 0x8010
@@ -35,7 +35,7 @@ def test_a_rewrite_cuts_nobody_and_joins_nobody(bench: Bench) -> None:
     put(other, {0: 0x7FFF, 1: 0x8010, 6: 0x8033})
     seen: list[set[int]] = []
     bench.opensm.host.before_each = lambda word: seen.append({*valid(one).values()})
-    bench.settings = Settings(wait=5, rewrite=True)
+    bench.settings = CarrierSettings(wait=5, rewrite=True)
     new = OLD.replace("0x2c903000a1021=full, 0x2c903000a1031=full", "0x2c903000a1031=full")
     new += "Gold=0x33 : 0x2c903000a1021=full, 0x2c903000a1031=full ;\nMore=0x34 : 0x2c903000a1021=full ;\n"
     plan = bench.apply(new)
@@ -55,7 +55,7 @@ def test_a_rewrite_does_not_fill_a_table_so_that_its_leaf_port_enforces_nothing(
     assert (len(valid(end)), end.p_key_capacity) == (63, 64)
     seen: list[int] = []
     bench.opensm.host.before_each = lambda word: seen.append(len(valid(end)))
-    bench.settings = Settings(wait=5, rewrite=True)
+    bench.settings = CarrierSettings(wait=5, rewrite=True)
     bench.apply(full + "More=0x30 : 0x2c903000a1051=full ;\n")
     assert {*seen} == {63}
 

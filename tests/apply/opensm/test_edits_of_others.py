@@ -12,7 +12,7 @@ import pytest
 from ibkeys.apply.apply import plan_apply
 from ibkeys.apply.apply_plan import ApplyHooks, FinishedApply
 from ibkeys.apply.confirm import confirm_or_go_back
-from ibkeys.apply.opensm.course import Planning
+from ibkeys.apply.opensm.course import OpensmPlanning
 from ibkeys.change.confirming.confirmation import confirm, may_go_back
 from ibkeys.errors import HostRefused, Incomplete, Refused, StoreError, UsageError
 from ibkeys.plan.model import PartitionPlan, PolicySource
@@ -122,9 +122,9 @@ def test_a_resumed_run_does_not_write_over_what_somebody_else_wrote_meanwhile(be
 
 
 def test_a_step_with_nothing_to_do_signals_nobody(bench: Bench) -> None:
-    lay_out = Planning.lay_out
+    lay_out = OpensmPlanning.lay_out
     bench.monkeypatch.setattr(
-        Planning, "lay_out", lambda self, course, texts: lay_out(self, course, [*texts, texts[-1]])
+        OpensmPlanning, "lay_out", lambda self, course, texts: lay_out(self, course, [*texts, texts[-1]])
     )
     plan = bench.apply(MORE)
     assert len(plan.phases) == 2

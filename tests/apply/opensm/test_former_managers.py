@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from ibkeys.apply.opensm.former_managers import check_managers_elsewhere
-from ibkeys.sm.report import HostReport
+from ibkeys.managers.report import HostReport
 from ibkeys.store.journal import Journal
 from tests.apply.opensm.bench import MORE, Bench
 

@@ -12,7 +12,7 @@ from ibkeys.apply.apply_plan import ApplyHooks
 from ibkeys.apply.opensm.guards import KEPT_GUARDS, end_guards
 from ibkeys.change.confirming.confirmation import may_go_back
 from ibkeys.errors import HostNotReached, Refused
-from ibkeys.sm.site import KEPT_HOSTS
+from ibkeys.managers.site import KEPT_HOSTS
 from ibkeys.store.journal import Journal
 from tests.apply.opensm.bench import GREEN, MORE, THEIRS, Bench
 from tests.apply.opensm.madeup import MadeUpHost, put

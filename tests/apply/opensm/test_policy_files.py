@@ -10,8 +10,8 @@ import pytest
 from ibkeys.apply.opensm.interlocks import objections_to_standbys
 from ibkeys.apply.opensm.policy_files import distinct, where_it_is
 from ibkeys.errors import FileChanged
-from ibkeys.host.replacing.seen import FoundFile, Metadata, SeenFile
-from ibkeys.sm.files.opensm_file import OpensmFile
+from ibkeys.host.replacing.looked_up import FoundFile, Metadata, SeenFile
+from ibkeys.managers.files.opensm_file import OpensmFile
 from tests.apply.opensm.madeup import POLICY
 
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from ibkeys.apply.ufm.stored import Flags, Stored, Words, changes_in, flags_in, host_of
 from ibkeys.errors import StoreError, UsageError
+from ibkeys.managers.ufm.answers import Member, UfmPartition
+from ibkeys.managers.ufm.rest import Call
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.store.journal import FileImage
-from ibkeys.ufm.answers import Member, UfmPartition
-from ibkeys.ufm.rest import Call
-from tests.ufm.mock import Mock
+from tests.managers.ufm.mock import Mock
 
 URL = "https://ufm.example/ufmRestV3"
 MEMBERS = st.dictionaries(st.integers(1, 6), st.sampled_from(["full", "limited"]), max_size=5)

@@ -15,7 +15,7 @@ import pytest
 
 from ibkeys.cli import exits
 from ibkeys.cli.screen import progress
-from ibkeys.cli.screen.progress import Progress
+from ibkeys.cli.screen.progress import ProgressLine
 from tests.cli.conftest import TWO_SWITCH, Terminal, on_terminal, run
 from tests.cli.screen.screen import shown_lines
 
@@ -39,7 +39,7 @@ def on(stream: io.StringIO, columns: int = 60, term: str = "xterm") -> Iterator[
 
 def test_it_says_how_far_a_task_is_and_for_how_long(clock: list[float]) -> None:
     terminal = Terminal()
-    with on(terminal), Progress() as line:
+    with on(terminal), ProgressLine() as line:
         line.show("ports", 0, 40)
         assert shown_lines(terminal.getvalue()) == [f"ports  [{'-' * 30}]  0/40  0:00:00"]
         clock.append(3825)
@@ -54,7 +54,7 @@ def test_it_says_how_far_a_task_is_and_for_how_long(clock: list[float]) -> None:
 @pytest.mark.parametrize("columns", range(20, 90))
 def test_it_fits_and_leaves_the_last_column_empty(columns: int) -> None:
     terminal = Terminal()
-    with on(terminal, columns), Progress() as line:
+    with on(terminal, columns), ProgressLine() as line:
         line.show("3 silent or hiding; next lease ends", 2, 5)
         (text,) = shown_lines(terminal.getvalue())
     assert len(text) < columns
@@ -63,7 +63,7 @@ def test_it_fits_and_leaves_the_last_column_empty(columns: int) -> None:
 
 def test_it_is_drawn_ten_times_in_a_second_at_most(clock: list[float]) -> None:
     terminal = Terminal()
-    with on(terminal), Progress() as line:
+    with on(terminal), ProgressLine() as line:
         for step in range(0, 1024, 8):
             clock.append(100 + step / 1024)
             line.show("ports", step, 1024)
@@ -72,7 +72,7 @@ def test_it_is_drawn_ten_times_in_a_second_at_most(clock: list[float]) -> None:
 
 def test_another_line_takes_its_place_and_it_is_drawn_below(clock: list[float]) -> None:
     terminal = Terminal()
-    with on(terminal), Progress() as line:
+    with on(terminal), ProgressLine() as line:
         for step, say in enumerate((exits.write, exits.write_exact, exits.note)):
             clock.append(100 + step)
             line.show("ports", step, 3)
@@ -87,7 +87,7 @@ def test_another_line_takes_its_place_and_it_is_drawn_below(clock: list[float]) 
     ids=["cannot clear a line", "not wanted", "no terminal"],
 )
 def test_nothing_is_drawn_elsewhere(stream: io.StringIO, term: str, is_wanted: bool) -> None:
-    with on(stream, term=term), Progress(is_wanted) as line:
+    with on(stream, term=term), ProgressLine(is_wanted) as line:
         assert not line.is_drawing
         line.show("ports", 1, 2)
     assert stream.getvalue() == ""
@@ -101,7 +101,7 @@ class Hung(Terminal):
 
 
 def test_a_terminal_that_is_gone_stops_nobody(clock: list[float]) -> None:
-    with on(Hung()), Progress() as line:
+    with on(Hung()), ProgressLine() as line:
         line.show("ports", 1, 2)
         assert not line.is_drawing
         line.show("ports", 2, 2)

@@ -7,31 +7,31 @@ from hypothesis import strategies as st
 
 from ibkeys.cli.screen.colour import plain
 from ibkeys.cli.screen.lines import columns, forget_names, keep_whole
-from ibkeys.cli.screen.tables import Line, laid_out
+from ibkeys.cli.screen.tables import CellLine, laid_out
 
 WORDS = st.lists(st.text("abcdef", min_size=1, max_size=12), min_size=1, max_size=12)
 ROLES = st.sampled_from(["", "added", "high"])
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> tuple[list[str], list[list[tuple[Line, ...]]]]:
+def tables(draw: st.DrawFn) -> tuple[list[str], list[list[tuple[CellLine, ...]]]]:
     width = draw(st.integers(1, 7))
     titles = [f"T{at}" for at in range(width)]
     shared = [draw(st.none() | WORDS) for _ in range(width)]
     rows = [
-        [(Line(" ".join(draw(WORDS) if given is None else given), draw(ROLES)),) for given in shared]
+        [(CellLine(" ".join(draw(WORDS) if given is None else given), draw(ROLES)),) for given in shared]
         for _ in range(draw(st.integers(0, 6)))
     ]
     return titles, rows
 
 
-def lines_of(titles: list[str], rows: list[list[tuple[Line, ...]]], width: int | None) -> list[str]:
+def lines_of(titles: list[str], rows: list[list[tuple[CellLine, ...]]], width: int | None) -> list[str]:
     return list(laid_out(titles, rows, [False] * len(titles), None, width))
 
 
 @given(table=tables(), width=st.integers(20, 90))
 def test_every_line_fits_and_every_word_is_there(
-    table: tuple[list[str], list[list[tuple[Line, ...]]]], width: int
+    table: tuple[list[str], list[list[tuple[CellLine, ...]]]], width: int
 ) -> None:
     titles, rows = table
     lines = lines_of(titles, rows, width)
@@ -47,14 +47,14 @@ def test_every_line_fits_and_every_word_is_there(
 
 
 @given(table=tables())
-def test_a_table_that_fits_is_as_it_is_elsewhere(table: tuple[list[str], list[list[tuple[Line, ...]]]]) -> None:
+def test_a_table_that_fits_is_as_it_is_elsewhere(table: tuple[list[str], list[list[tuple[CellLine, ...]]]]) -> None:
     titles, rows = table
     wide = lines_of(titles, rows, None)
     assert lines_of(titles, rows, max(map(columns, wide)) + 2) == wide
 
 
-def line(*words: str) -> list[tuple[Line, ...]]:
-    return [(Line(word),) for word in words]
+def line(*words: str) -> list[tuple[CellLine, ...]]:
+    return [(CellLine(word),) for word in words]
 
 
 def test_columns_that_never_differ_are_said_once() -> None:
@@ -95,5 +95,5 @@ def test_names_stay_whole_and_the_rest_goes_to_a_line_of_its_own() -> None:
 
 
 def test_colour_stands_within_the_column() -> None:
-    rows = [[(Line("a", "added"),), (Line("1"),)]]
+    rows = [[(CellLine("a", "added"),), (CellLine("1"),)]]
     assert list(laid_out(["Word", "N"], rows, [False, True], None, None)) == ["Word  N", "\x1b[32ma\x1b[0m     1"]

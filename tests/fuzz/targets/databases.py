@@ -19,7 +19,7 @@ from ibkeys.sim.state.file import StateFile
 from ibkeys.sim.steering.commands import execute
 from ibkeys.store.journal.journal import Journal
 from ibkeys.store.journal.runs import Runs
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from tests.corpus import DATA
 from tests.fabricsim import subnet, tool
 from tests.fuzz.target import Choices, Target, folder, written

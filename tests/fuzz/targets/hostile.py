@@ -17,10 +17,10 @@ from ibkeys.keys.classkey import ClassKey
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.classes.gmp import KEY_CLASSES
 from ibkeys.scripting import Fabric
-from ibkeys.sim.nodes import Node
+from ibkeys.sim.nodes import SimNode
 from ibkeys.sim.subnet import Subnet
-from ibkeys.umad.around import PortAround
 from ibkeys.umad.port import Incoming, Outgoing, SendFailure, UmadPort
+from ibkeys.umad.wrapped_port import WrappedPort
 from tests.fabricsim import subnet, tool
 from tests.fuzz.target import Choices, Target
 from tests.protectedsim import keep_counters, listening, protect_all
@@ -62,7 +62,7 @@ def _node(data: bytes) -> None:
     with listening(net):
         answer = net.carrier.ask
 
-        def ask(mad: bytes, node: Node, ingress: int, slid: int) -> Any:
+        def ask(mad: bytes, node: SimNode, ingress: int, slid: int) -> Any:
             said = answer(mad, node, ingress, slid)
             return _changed(choices, *said) if node is liar and isinstance(said, tuple) and choices else said
 
@@ -95,7 +95,7 @@ def _overwritten(data: bytes, choices: Choices, times: int, size: int) -> bytes:
 # --- a whole fabric that lies -----------------------------------------------------------------------------------------
 
 
-class LyingPort(PortAround):
+class LyingPort(WrappedPort):
     """A port around *inner* whose answers are changed, lost, doubled, cut or made up, as *choices* say."""
 
     def __init__(self, inner: UmadPort, choices: Choices) -> None:

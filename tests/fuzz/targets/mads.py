@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cache
 
-from ibkeys.client.report_port import Report
-from ibkeys.client.rmpp import Receiver
+from ibkeys.client.report_port import TrapReport
+from ibkeys.client.rmpp import RmppReceiver
 from ibkeys.mad import decode as decoding
 from ibkeys.mad.classes.gmp import KEY_CLASS_OF
 from ibkeys.mad.classes.notices import details_of
@@ -73,7 +73,7 @@ def _payloads() -> Iterator[bytes]:
 def _rmpp(data: bytes) -> None:
     """Segments in any order and of any content; each is type, flags, status, number, length and a few bytes."""
     choices = Choices(data)
-    receiver = Receiver(window=4, max_segments=64)
+    receiver = RmppReceiver(window=4, max_segments=64)
     kept = 0
     while choices:
         kind, flags, status = choices.number(), choices.number(), choices.number()
@@ -116,7 +116,7 @@ def _trap(data: bytes) -> None:
     reported = ReportNotice(data[: ReportNotice.size].ljust(ReportNotice.size, b"\0"))
     reported.to_json()
     masked = reported.masked()
-    event = event_of_report(Report(masked.notice, masked.issuer_gid, 1, 0.0), _names(), "now")
+    event = event_of_report(TrapReport(masked.notice, masked.issuer_gid, 1, 0.0), _names(), "now")
     assert event.kind
     notice = Notice(reported.raw[: Notice.size])
     for mgmt_class in KEY_CLASS_OF:

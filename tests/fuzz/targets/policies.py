@@ -9,13 +9,16 @@ from functools import cache
 
 from ibkeys import jsonfile
 from ibkeys.errors import UfmNotReached, UfmRefused
-from ibkeys.host.conf.edit import with_options
-from ibkeys.host.conf.references import without_keys
-from ibkeys.host.opensm_command_line import read_command_line
-from ibkeys.host.opensm_conf import KeyLines, problems, with_lines
-from ibkeys.host.opensm_option_table import OPTIONS
-from ibkeys.host.opensm_options import corrected, read_options
 from ibkeys.keys.mkey import MKey
+from ibkeys.managers.opensm.command_line import read_command_line
+from ibkeys.managers.opensm.edit import with_options
+from ibkeys.managers.opensm.m_key_lines import KeyLines, problems, with_lines
+from ibkeys.managers.opensm.option_table import OPTIONS
+from ibkeys.managers.opensm.options_file import corrected, read_options
+from ibkeys.managers.opensm.references import without_keys
+from ibkeys.managers.ufm import answers
+from ibkeys.managers.ufm.policy import notes_on, policy_of
+from ibkeys.managers.ufm.sm_settings import states_of
 from ibkeys.partitions.describe import in_words, to_json
 from ibkeys.partitions.dialect import in_dialect
 from ibkeys.partitions.editing.changes import KnownPorts, add_members, move_members, remove_members
@@ -24,11 +27,8 @@ from ibkeys.partitions.export import pin, pin_random, to_conf
 from ibkeys.partitions.ipoib import compare_groups
 from ibkeys.partitions.lint import lint
 from ibkeys.partitions.membership import EndPort, resolve
-from ibkeys.partitions.model import Policy, Rule
+from ibkeys.partitions.model import MemberRule, Policy
 from ibkeys.partitions.reader import parse_policy
-from ibkeys.ufm import answers
-from ibkeys.ufm.policy import notes_on, policy_of
-from ibkeys.ufm.sm_settings import states_of
 from tests.corpus import DATA
 from tests.fuzz.judge import check_words
 from tests.fuzz.target import Choices, Target
@@ -81,7 +81,7 @@ def _edit(data: bytes) -> None:
     guids = list(dict.fromkeys(guids))
     match what % 4:
         case 0 | 1:
-            edited = add_members(policy, where, [Rule("GUID", each, "full") for each in guids], ports)
+            edited = add_members(policy, where, [MemberRule("GUID", each, "full") for each in guids], ports)
         case 2:
             edited = remove_members(policy, where, guids, ports)
         case _:

@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from ibkeys.errors import HostNotReached
-from ibkeys.sm.elsewhere.channel import Channel, ChannelBroken
-from ibkeys.sm.elsewhere.remote import READY, RemoteFiles
+from ibkeys.managers.elsewhere.channel import Channel, ChannelBroken
+from ibkeys.managers.elsewhere.remote import READY, RemoteFiles
 from tests.fuzz.target import Target
 
 

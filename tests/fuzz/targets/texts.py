@@ -14,13 +14,13 @@ from ibkeys.classkeys.key_files import CLASS_KEY_FILES, read_class_key_files
 from ibkeys.cli.config import read_config
 from ibkeys.cli.secrets import read_m_keys, read_token
 from ibkeys.errors import IbkeysError
-from ibkeys.host.opensm_process import read_given_config
+from ibkeys.managers.opensm.process import read_given_config
+from ibkeys.managers.settings import read_settings
 from ibkeys.plan.document import dumps
 from ibkeys.plan.document_reader import loads, read_plan
 from ibkeys.sim.steering.commands import execute
 from ibkeys.sim.steering.script import Script
 from ibkeys.sim.subnet import Subnet
-from ibkeys.sm.settings import read_settings
 from ibkeys.store.opensm import KEY_FILES, read_key_files, write_key_files
 from ibkeys.topology.names.node_names import read_node_name_map
 from tests.corpus import DATA

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.errors import FileFormatError
-from ibkeys.host.conf.edit import NewValue, with_options
-from ibkeys.host.opensm_option_table import Value
-from ibkeys.host.opensm_options import MAX_LINE, read_options
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import SMKey
+from ibkeys.managers.opensm.edit import NewValue, with_options
+from ibkeys.managers.opensm.option_table import OptionValue
+from ibkeys.managers.opensm.options_file import MAX_LINE, read_options
 from tests.integration.ibsim import tool
 
 KEY, SM, SA = MKey(0x83F1C05E9A2D7B46), SMKey(0x1122334455667788), SMKey(0x99AABBCCDDEEFF00)
@@ -42,7 +42,7 @@ WANTED: st.SearchStrategy[dict[str, NewValue]] = st.fixed_dictionaries(
 )
 
 
-def plain(value: NewValue | Value) -> object:
+def plain(value: NewValue | OptionValue) -> object:
     return value.reveal() if isinstance(value, MKey | SMKey) else value
 
 

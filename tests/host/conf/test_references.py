@@ -11,14 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ibkeys.errors import FileFormatError, KeyGone, StoreError, StoreSealed
-from ibkeys.host.conf.references import key_references, without_keys
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import SMKey
-from ibkeys.store.keys.key_table import KeyTable
-from ibkeys.store.keys.keystore import KeyStore
-from ibkeys.store.keys.schema import KEYSTORE_SCHEMA
-from ibkeys.store.keys.sealing import Cost, Passphrase
-from ibkeys.store.keys.sm_keys import SmKeys
+from ibkeys.managers.opensm.references import key_references, without_keys
+from ibkeys.store.keystore.key_table import KeyTable
+from ibkeys.store.keystore.keystore import KeyStore
+from ibkeys.store.keystore.schema import KEYSTORE_SCHEMA
+from ibkeys.store.keystore.sealing import Cost, Passphrase
+from ibkeys.store.keystore.sm_keys import SmKeys
 
 A, B, C = 0x83F1C05E9A2D7B46, 0x1122334455667788, 0x99AABBCCDDEEFF00
 CONF = f"""\

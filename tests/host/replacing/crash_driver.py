@@ -14,8 +14,8 @@ from typing import Any
 
 from ibkeys.errors import FileError
 from ibkeys.host.replacing import renames
+from ibkeys.host.replacing.looked_up import look
 from ibkeys.host.replacing.replace import replace
-from ibkeys.host.replacing.seen import look
 from ibkeys.store.journal import Journal
 from tests.dying import at_each_step, crash
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from ibkeys.errors import FileChanged, FileError
 from ibkeys.host.replacing import putting, renames
+from ibkeys.host.replacing.looked_up import FoundFile, Metadata, SeenFile, look
 from ibkeys.host.replacing.putting import put
-from ibkeys.host.replacing.seen import FoundFile, Metadata, SeenFile, look
 from tests.host.replacing.helpers import NEW, OLD, THEIRS, names
 
 ACL = "system.posix_acl_access"

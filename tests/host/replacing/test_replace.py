@@ -16,25 +16,25 @@ from ibkeys.errors import FileChanged, FileError
 from ibkeys.host.replacing import putting
 from ibkeys.host.replacing.contents import LINES, NO_BYTES, NOT_KEPT, WIDTH, WITHOUT_KEYS, difference
 from ibkeys.host.replacing.images import known_bytes
+from ibkeys.host.replacing.looked_up import look
 from ibkeys.host.replacing.names import is_beside, is_unfinished, new_name, unfinished
 from ibkeys.host.replacing.new_file import create
 from ibkeys.host.replacing.replace import clean_up, record, replace
-from ibkeys.host.replacing.seen import look
-from ibkeys.store.journal import FileEntry, FileImage, Journal, Operation
+from ibkeys.store.journal import FileEntry, FileImage, Journal, RunningOperation
 from tests.host.replacing.helpers import NEW, OLD, THEIRS, WITH_KEYS, names
 
 
 @pytest.fixture
-def operation() -> Operation:
+def operation() -> RunningOperation:
     return Journal(None).operation("apply")
 
 
-def stored(operation: Operation) -> list[FileEntry]:
+def stored(operation: RunningOperation) -> list[FileEntry]:
     return [] if operation.id is None else operation.journal.files(operation.id)
 
 
 def test_the_former_file_is_in_the_journal_when_the_new_one_is_begun(
-    file: Path, operation: Operation, monkeypatch: pytest.MonkeyPatch
+    file: Path, operation: RunningOperation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     os.setxattr(file, "user.note", b"kept")
     seen: list[FileEntry] = []
@@ -52,14 +52,14 @@ def test_the_former_file_is_in_the_journal_when_the_new_one_is_begun(
     assert file.read_bytes() == NEW
 
 
-def test_what_hinders_is_found_before_the_journal_is_written(file: Path, operation: Operation) -> None:
+def test_what_hinders_is_found_before_the_journal_is_written(file: Path, operation: RunningOperation) -> None:
     os.link(file, file.with_name("other"))
     with pytest.raises(FileError, match="2 names"):
         replace(operation, look(file), NEW)
     assert operation.id is None
 
 
-def test_a_file_that_was_not_replaced_has_a_failed_entry(file: Path, operation: Operation) -> None:
+def test_a_file_that_was_not_replaced_has_a_failed_entry(file: Path, operation: RunningOperation) -> None:
     seen = look(file)
     file.write_bytes(THEIRS)
     with pytest.raises(FileChanged):
@@ -69,7 +69,7 @@ def test_a_file_that_was_not_replaced_has_a_failed_entry(file: Path, operation: 
 
 
 def test_a_file_that_was_replaced_before_something_failed_stays_pending(
-    file: Path, operation: Operation, monkeypatch: pytest.MonkeyPatch
+    file: Path, operation: RunningOperation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = os.fsync
     calls: list[int] = []
@@ -88,14 +88,14 @@ def test_a_file_that_was_replaced_before_something_failed_stays_pending(
     assert file.read_bytes() == NEW
 
 
-def test_through_a_link_the_real_file_is_replaced_and_the_link_stays(file: Path, operation: Operation) -> None:
+def test_through_a_link_the_real_file_is_replaced_and_the_link_stays(file: Path, operation: RunningOperation) -> None:
     link = file.with_name("link")
     link.symlink_to("policy")
     entry = replace(operation, look(link), NEW)
     assert (link.is_symlink(), file.read_bytes(), entry.image.path) == (True, NEW, str(file))
 
 
-def test_a_file_of_another_host_is_not_looked_for_here(operation: Operation) -> None:
+def test_a_file_of_another_host_is_not_looked_for_here(operation: RunningOperation) -> None:
     entry = operation.record_file(FileImage("/etc/opensm/partitions.conf", OLD, NEW, host="sm-2"))
     with pytest.raises(FileError, match="on host sm-2"):
         clean_up([entry])
@@ -104,7 +104,9 @@ def test_a_file_of_another_host_is_not_looked_for_here(operation: Operation) -> 
 # --- files with keys --------------------------------------------------------------------------------------------------
 
 
-def test_no_key_is_in_the_journal_and_what_it_keeps_gives_the_file_again(file: Path, operation: Operation) -> None:
+def test_no_key_is_in_the_journal_and_what_it_keeps_gives_the_file_again(
+    file: Path, operation: RunningOperation
+) -> None:
     file.write_bytes(b"m_key 0xfeed\nlog 1\n")
     entry = replace(operation, look(file), b"m_key 0xfeed\nlog 2\n", contents=WITH_KEYS)
     assert (entry.image.before, entry.image.after) == (b"m_key key:7\nlog 1\n", b"m_key key:7\nlog 2\n")
@@ -112,14 +114,16 @@ def test_no_key_is_in_the_journal_and_what_it_keeps_gives_the_file_again(file: P
     assert known_bytes(entry.image, WITH_KEYS) == {b"m_key 0xfeed\nlog 1\n", b"m_key 0xfeed\nlog 2\n"}
 
 
-def test_a_file_whose_keys_the_journal_could_not_give_back_is_not_replaced(file: Path, operation: Operation) -> None:
+def test_a_file_whose_keys_the_journal_could_not_give_back_is_not_replaced(
+    file: Path, operation: RunningOperation
+) -> None:
     file.write_bytes(b"m_key 0xfeed\n# key:7 is a comment\n")
     with pytest.raises(FileError, match="could not restore it"):
         record(operation, look(file), NEW, WITH_KEYS)
     assert operation.id is None
 
 
-def test_a_file_that_is_nothing_but_keys_is_never_given_back(file: Path, operation: Operation) -> None:
+def test_a_file_that_is_nothing_but_keys_is_never_given_back(file: Path, operation: RunningOperation) -> None:
     entry = replace(operation, look(file), NEW, contents=NOT_KEPT)
     assert (entry.image.before, entry.image.after, file.read_bytes()) == (NO_BYTES, NO_BYTES, NEW)
     removed = replace(operation, look(file), None, contents=NOT_KEPT)
@@ -174,7 +178,7 @@ def test_names_beside_are_known_as_such_for_their_file_only(name: str) -> None:
     assert not is_beside(name, name)
 
 
-def test_what_is_found_beside_is_removed_only_if_it_is_known(file: Path, operation: Operation) -> None:
+def test_what_is_found_beside_is_removed_only_if_it_is_known(file: Path, operation: RunningOperation) -> None:
     entry = replace(operation, look(file), NEW)
     known = [file.with_name(new_name("policy")) for _ in range(2)]
     for path, data in zip(known, (OLD, NEW), strict=True):
@@ -193,7 +197,7 @@ def test_what_is_found_beside_is_removed_only_if_it_is_known(file: Path, operati
     assert (file.read_bytes(), foreign.read_bytes()) == (NEW, THEIRS)
 
 
-def test_what_another_run_is_writing_is_left_alone(file: Path, operation: Operation) -> None:
+def test_what_another_run_is_writing_is_left_alone(file: Path, operation: RunningOperation) -> None:
     entry = replace(operation, look(file), NEW)
     part = unfinished(new_name("policy"))
     folder = os.open(file.parent, os.O_RDONLY)
@@ -204,12 +208,12 @@ def test_what_another_run_is_writing_is_left_alone(file: Path, operation: Operat
     os.close(folder)
 
 
-def test_a_folder_that_is_gone_has_nothing_left_over(operation: Operation) -> None:
+def test_a_folder_that_is_gone_has_nothing_left_over(operation: RunningOperation) -> None:
     assert clean_up([operation.record_file(FileImage("/no/such/folder/file", OLD, NEW))]).removed == ()
 
 
 def test_a_left_over_that_cannot_be_removed_is_an_error(
-    file: Path, operation: Operation, monkeypatch: pytest.MonkeyPatch
+    file: Path, operation: RunningOperation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = replace(operation, look(file), NEW)
     file.with_name(new_name("policy")).write_bytes(OLD)

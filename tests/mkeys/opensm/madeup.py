@@ -19,31 +19,31 @@ import pytest
 from ibkeys.change.clock import Clock
 from ibkeys.change.consent import Consent
 from ibkeys.change.through_sm import ManagedOpensm, OpensmManagers
-from ibkeys.change.writer import Writer
-from ibkeys.host.opensm_command_line import CommandLine
-from ibkeys.host.opensm_options import read_options
-from ibkeys.host.opensm_process import OpensmProcess
-from ibkeys.host.replacing.seen import SeenFile
+from ibkeys.change.writer import ChangeWriter
+from ibkeys.host.replacing.looked_up import SeenFile
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
+from ibkeys.managers.files.opensm_file import OpensmFile
+from ibkeys.managers.hosts import SmHost
+from ibkeys.managers.instance import Instance, InstanceFile, Role
+from ibkeys.managers.machines.this_host import THIS
+from ibkeys.managers.opensm.command_line import CommandLine
+from ibkeys.managers.opensm.effective_options import EffectiveOptions
+from ibkeys.managers.opensm.options_file import read_options
+from ibkeys.managers.opensm.process import OpensmProcess
+from ibkeys.managers.site import ReachedHost, Running
+from ibkeys.managers.subnet_managers import Manager
 from ibkeys.mkeys import places as rooms
 from ibkeys.mkeys.confirming import lower_unconfirmed
 from ibkeys.mkeys.opensm import key_run, planned
+from ibkeys.mkeys.opensm.fit_managers import KEY_LINES, KEY_OPTIONS
 from ibkeys.mkeys.opensm.lowering import Lowering
-from ibkeys.mkeys.opensm.managers import KEY_LINES, KEY_OPTIONS
 from ibkeys.mkeys.opensm.method import OpensmMethod
 from ibkeys.mkeys.opensm.through import ViaOpensm
 from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.planned_run import carry_out
 from ibkeys.mkeys.rollout.result import PortResult
-from ibkeys.sim.nodes import Port
-from ibkeys.sm.files.opensm_file import OpensmFile
-from ibkeys.sm.hosts import SmHost
-from ibkeys.sm.instance import Instance, InstanceFile, Role
-from ibkeys.sm.machines.this_host import THIS
-from ibkeys.sm.managers import Manager
-from ibkeys.sm.options import Options
-from ibkeys.sm.site import Reached, Running
+from ibkeys.sim.nodes import SimPort
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import RunOptions, Runs
 from tests.fabricsim import subnet, tool
@@ -70,15 +70,15 @@ class MadeUpOpensm:
         folder.chmod(0o700)
         self.is_deaf, self.is_stuck, self.runs, self.is_layered, self.is_unread = False, False, True, False, False
         self.before_each: Callable[[str], None] = lambda word: None
-        self.order: Callable[[Port], int] = lambda port: 0
+        self.order: Callable[[SimPort], int] = lambda port: 0
         self.time = 0.0
-        self._due: list[Port] = []
+        self._due: list[SimPort] = []
         self._is_sweeping = False
         self._setting = (0, 0, 0)
 
     # --- what it does ------------------------------------------------------------------------------------------------
 
-    def ports(self) -> list[Port]:
+    def ports(self) -> list[SimPort]:
         return [port for node in self.net.nodes for port in node.end_ports if port.is_up or node.is_switch]
 
     def keys(self) -> set[tuple[int, int, int]]:
@@ -124,7 +124,7 @@ class MadeUpOpensm:
         self.hear()
         self.finish()
 
-    def _set(self, port: Port) -> None:
+    def _set(self, port: SimPort) -> None:
         if port in self.ports():  # nobody has pulled its cable since
             port.m_key, port.protect_bits, port.lease_period = self._setting
 
@@ -134,8 +134,8 @@ class MadeUpOpensm:
 
     # --- how it is seen ----------------------------------------------------------------------------------------------
 
-    def _options(self) -> Options:
-        return Options(CommandLine(), read_options(self.conf.read_bytes()), False, "")
+    def _options(self) -> EffectiveOptions:
+        return EffectiveOptions(CommandLine(), read_options(self.conf.read_bytes()), False, "")
 
     def options_file(self) -> OpensmFile:
         """Look at its options file."""
@@ -235,7 +235,7 @@ class Bench:
 
     def run(
         self,
-        plan: Callable[[Writer, ViaOpensm], PlannedRun],
+        plan: Callable[[ChangeWriter, ViaOpensm], PlannedRun],
         open_while_rotating: bool = False,
         confirm: bool = False,
     ) -> None:
@@ -245,17 +245,19 @@ class Bench:
             carry_out(writer, run, self.results.append)
 
     @contextmanager
-    def writer(self) -> Iterator[Writer]:
+    def writer(self) -> Iterator[ChangeWriter]:
         folder, opensm = self.opensm.folder.parent, self.opensm
         stores = {"keystore": folder / f"{self.stores}keys.db", "journal": folder / f"{self.stores}journal.db"}
         with tool(opensm.net, timeout=0.1, **stores) as fabric:
             fabric.is_simulated = False
-            with Writer(
+            with ChangeWriter(
                 fabric, "mkey-rotate", Consent(overrides=frozenset({"mkey-under-sm", *self.overrides}))
             ) as writer:
                 master = self.opensm.net.nodes[0]
 
-                def found(writer: Writer, reached: object, managers: Sequence[Manager], wanted: KeySetting) -> Any:
+                def found(
+                    writer: ChangeWriter, reached: object, managers: Sequence[Manager], wanted: KeySetting
+                ) -> Any:
                     self.goals.append(wanted)
                     [port] = [each.port for each in managers if each.port.node.guid == master.guid]
                     return opensm.managers(port)
@@ -269,7 +271,7 @@ class Bench:
                 self.monkeypatch.setattr(planned, "options_files", lambda *given: [opensm.options_file()])
                 self.monkeypatch.setattr(planned, "take_keys_that_opensm_gave", lambda writer, reached: None)
                 self.monkeypatch.setattr(
-                    planned, "reach", lambda enter, hosts: [Reached(SmHost(), cast(Any, _Machine(opensm)))]
+                    planned, "reach", lambda enter, hosts: [ReachedHost(SmHost(), cast(Any, _Machine(opensm)))]
                 )
                 yield writer
 

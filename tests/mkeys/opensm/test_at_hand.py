@@ -8,18 +8,18 @@ from typing import Any, cast
 import pytest
 
 from ibkeys.errors import FileFormatError
-from ibkeys.host.opensm_command_line import read_command_line
-from ibkeys.host.opensm_process import OpensmProcess
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.opensm import at_hand
-from ibkeys.mkeys.opensm.at_hand import read_key_files
-from ibkeys.sm.elsewhere.ssh import SshHost
-from ibkeys.sm.host_ports import HostPort
-from ibkeys.sm.hosts import SmHost
-from ibkeys.sm.instance import Instance, describe
-from ibkeys.sm.machines.this_host import THIS
-from ibkeys.sm.report import HostReport
-from ibkeys.sm.site import Reached
+from ibkeys.managers.elsewhere.ssh import SshHost
+from ibkeys.managers.host_ports import HostPort
+from ibkeys.managers.hosts import SmHost
+from ibkeys.managers.instance import Instance, describe
+from ibkeys.managers.machines.this_host import THIS
+from ibkeys.managers.opensm.command_line import read_command_line
+from ibkeys.managers.opensm.process import OpensmProcess
+from ibkeys.managers.report import HostReport
+from ibkeys.managers.site import ReachedHost
+from ibkeys.mkeys.opensm import known_keys as at_hand
+from ibkeys.mkeys.opensm.known_keys import read_key_files
 
 OWN, OTHER = 0x2C903000A1051, 0x2C903000A1052
 KEYS = f"0x{OWN:016x} 0x0000000000000077\n\n"
@@ -53,7 +53,7 @@ def found(monkeypatch: pytest.MonkeyPatch, *instances: Instance, name: str = "")
     ports = () if name else (HostPort("mlx4_0", 1, OWN, True), HostPort("mlx4_0", 2, OTHER, True))
     monkeypatch.setattr(at_hand, "look_at_host", lambda files, named, socket: HostReport(name, instances, ports))
     host = SmHost(SshHost(name)) if name else SmHost()
-    return [(file.cache, set(file.keys.values())) for file in read_key_files([Reached(host, cast(Any, THIS))], OWN)]
+    return [(file.cache, set(file.keys.values())) for file in read_key_files([ReachedHost(host, cast(Any, THIS))], OWN)]
 
 
 def test_each_that_can_be_read_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

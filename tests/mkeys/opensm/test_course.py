@@ -12,7 +12,7 @@ from ibkeys.errors import StoreError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey, check_m_key
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.mkeys.opensm.course import Keys, KeyStep, course, in_words
+from ibkeys.mkeys.opensm.course import KeyStep, RunKeys, course, in_words
 from ibkeys.mkeys.opensm.wire import key_to_ask_with
 
 A, B = MKey(0xA94F13D02E7C5B68), MKey(0x17C4E5906F2BD38A)
@@ -27,7 +27,7 @@ def wanted_of(setting: KeySetting) -> KeySetting:
 
 def way(now: KeySetting, wanted: KeySetting, open_while_rotating: bool = False) -> list[KeySetting]:
     """What all ports have before the first step, and after each."""
-    keys = Keys(now, wanted)
+    keys = RunKeys(now, wanted)
     return [now, *(keys.setting(step) for step in course(now, wanted, open_while_rotating))]
 
 

@@ -10,10 +10,10 @@ from typing import Any, cast
 
 import pytest
 
+from ibkeys.managers.machines.this_host import THIS
 from ibkeys.mkeys.opensm.key_files import copy_key_files
 from ibkeys.mkeys.opensm.standbys import Standby
-from ibkeys.sm.machines.this_host import THIS
-from ibkeys.store.journal import Journal, Operation
+from ibkeys.store.journal import Journal, RunningOperation
 
 NAMES = ("guid2mkey", "neighbors")
 IS_ROOT = os.geteuid() == 0
@@ -22,7 +22,7 @@ USER = 4711 if IS_ROOT else os.geteuid()
 
 
 @pytest.fixture
-def operation(tmp_path: Path) -> Iterator[Operation]:
+def operation(tmp_path: Path) -> Iterator[RunningOperation]:
     with Journal(tmp_path / "journal.db") as journal, journal.operation("mkey-rotate") as begun:
         yield begun
 
@@ -40,7 +40,7 @@ def folder(path: Path, texts: dict[str, bytes]) -> Path:
     return path
 
 
-def give(master: Path, cache: Path, operation: Operation, user: int = USER) -> None:
+def give(master: Path, cache: Path, operation: RunningOperation, user: int = USER) -> None:
     source = cast(Any, SimpleNamespace(cache=master, machine=THIS))
     standby = Standby("", 1, "", "opensm", cache / "opensm.conf", cache, user)
     copy_key_files(source, standby, THIS, operation)
@@ -53,7 +53,7 @@ def what_is_there(cache: Path) -> dict[str, tuple[bytes, int, int]]:
 
 @pytest.mark.parametrize("former", [{}, {"guid2mkey": b"0x1 0x9\n\n"}, {"guid2mkey": b"0x1 0x2\n\n"}])
 def test_they_belong_to_the_user_of_the_standby(
-    tmp_path: Path, master: Path, operation: Operation, former: dict[str, bytes]
+    tmp_path: Path, master: Path, operation: RunningOperation, former: dict[str, bytes]
 ) -> None:
     """Also where a file of root's is there, as an earlier run left it."""
     cache = folder(tmp_path / "standby", former)
@@ -63,7 +63,7 @@ def test_they_belong_to_the_user_of_the_standby(
 
 
 def test_root_reads_what_belongs_to_anybody_so_that_an_owner_stays(
-    tmp_path: Path, master: Path, operation: Operation
+    tmp_path: Path, master: Path, operation: RunningOperation
 ) -> None:
     cache = folder(tmp_path / "standby", {"guid2mkey": b"0x1 0x9\n\n"})
     os.chown(cache / "guid2mkey", USER, -1)
@@ -71,7 +71,9 @@ def test_root_reads_what_belongs_to_anybody_so_that_an_owner_stays(
     assert what_is_there(cache)["guid2mkey"] == (b"0x1 0x2\n\n", USER, 0o600)
 
 
-def test_files_that_fit_stay_and_others_lose_their_rights(tmp_path: Path, master: Path, operation: Operation) -> None:
+def test_files_that_fit_stay_and_others_lose_their_rights(
+    tmp_path: Path, master: Path, operation: RunningOperation
+) -> None:
     cache = folder(tmp_path / "standby", {name: (master / name).read_bytes() for name in NAMES})
     for name in NAMES:
         os.chown(cache / name, USER, -1)

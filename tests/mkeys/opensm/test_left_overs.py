@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.host.conf.edit import NewValue
-from ibkeys.host.conf.references import key_references
 from ibkeys.host.replacing.contents import NOT_KEPT
 from ibkeys.keys.mkey import MKey
-from ibkeys.sm.files.journaled import remove_left_overs
-from ibkeys.sm.files.opensm_file import OpensmFile
-from ibkeys.sm.machines.machine import Machine
+from ibkeys.managers.files.journaled import remove_left_overs
+from ibkeys.managers.files.opensm_file import OpensmFile
+from ibkeys.managers.machines.machine import Machine
+from ibkeys.managers.opensm.edit import NewValue
+from ibkeys.managers.opensm.references import key_references
 from ibkeys.store.journal import Journal
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.origin import this_process
-from tests.sm.machines.there import Here, There
+from tests.managers.machines.there import Here, There
 
 BEFORE = b"sweep_interval 10\nm_key 0x1111222233334444\n"
 WANTED: dict[str, NewValue] = {"m_key": MKey(0xA94F13D02E7C5B68), "m_key_protection_level": 2, "m_key_lease_period": 60}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.host.key_files import import_opensm_config
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.managers.key_files import import_opensm_config
+from ibkeys.store.keystore.keystore import KeyStore
 from tests.mkeys.opensm.madeup import Bench
 from tests.mkeys.opensm.stopping import bench_in
 

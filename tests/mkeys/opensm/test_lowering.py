@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 
 from ibkeys.change.confirming.confirmation import confirm, is_unconfirmed
 from ibkeys.change.interrupts import ExplainedInterrupt
-from ibkeys.change.writer import Writer
+from ibkeys.change.writer import ChangeWriter
 from ibkeys.doctor.stores import open_operations
 from ibkeys.errors import NotStored, Refused, StoreError, UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.managers.hosts import SmHost
 from ibkeys.mkeys.confirming import Confirmation, let_be_confirmed
-from ibkeys.mkeys.opensm.course import Keys, course
+from ibkeys.mkeys.opensm.course import RunKeys, course
 from ibkeys.mkeys.opensm.planned import plan_rest
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.through import ViaOpensm
 from ibkeys.mkeys.opensm.way_back import is_raised, level_to_fall_to, lower_level, raising_step
-from ibkeys.sm.hosts import SmHost
 from ibkeys.store.journal import Journal, Stage
 from ibkeys.store.journal.runs import NewRunPort, RunOptions, Runs
 from tests.mkeys.opensm.madeup import Bench
@@ -73,7 +73,7 @@ wanted = st.builds(KeySetting, st.sampled_from((NO_MKEY, A, B)), levels, leases)
 def test_it_falls_to_the_former_level_and_never_below_1(
     former: KeySetting, wanted: KeySetting, is_open: bool, at: int
 ) -> None:
-    keys, steps = Keys(former, wanted), course(former, wanted, is_open)
+    keys, steps = RunKeys(former, wanted), course(former, wanted, is_open)
     record = RunRecord(keys, list(steps), [], min(at, len(steps)))
     reached = [keys.setting(step) for step in steps[: record.at + 1]]
     number = raising_step(record)
@@ -105,7 +105,7 @@ def test_it_falls_to_the_former_level_and_never_below_1(
     ],
 )
 def test_a_run_that_raises_no_level_above_has_nothing_to_go_back(before: KeySetting, after: KeySetting) -> None:
-    assert raising_step(RunRecord(Keys(before, after), course(before, after), [])) is None
+    assert raising_step(RunRecord(RunKeys(before, after), course(before, after), [])) is None
 
 
 # --- through OpenSM ---------------------------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ def test_what_somebody_else_changed_meanwhile_is_not_said_to_be_rolled_back(benc
 # --- who confirms -----------------------------------------------------------------------------------------------------
 
 
-def ended(writer: Writer, error: BaseException | None = None, answers: bool = False) -> tuple[bool, list[str]]:
+def ended(writer: ChangeWriter, error: BaseException | None = None, answers: bool = False) -> tuple[bool, list[str]]:
     """Let operation 1 be confirmed within 60 s on a clock that moves when it is waited for; return what became of it,
     and what was said. *answers*: the user presses Enter."""
     clock, said = [0.0], list[str]()

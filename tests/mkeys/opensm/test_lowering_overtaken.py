@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.errors import Refused, StoreError
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.store.journal import Journal
 from tests.mkeys.opensm.madeup import Bench
 from tests.mkeys.opensm.stopping import THEN, bench_in, stop_at
@@ -21,12 +21,12 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     return bench_in(tmp_path, monkeypatch)
 
 
-def port_of(bench: Bench, name: str = "node03") -> Port:
+def port_of(bench: Bench, name: str = "node03") -> SimPort:
     [node] = [each for each in bench.opensm.net.nodes if each.description.startswith(name)]
     return node.ports[0]
 
 
-def set_by_hand(port: Port, key: int, level: int, lease: int) -> None:
+def set_by_hand(port: SimPort, key: int, level: int, lease: int) -> None:
     port.m_key, port.protect_bits, port.lease_period = key, level, lease
 
 

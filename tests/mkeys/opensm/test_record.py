@@ -7,17 +7,17 @@ from pathlib import Path
 
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
-from ibkeys.mkeys.opensm.course import Keys, course
+from ibkeys.mkeys.opensm.course import RunKeys, course
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.standbys import Standby
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 
 A, B = KeySetting(MKey(0xA94F13D02E7C5B68), 2, 60), KeySetting(MKey(0x1D5E83B7469C20FA), 2, 60)
 OPEN = KeySetting(NO_MKEY, 0, 0)
 
 
 def record(former: KeySetting, wanted: KeySetting) -> RunRecord:
-    return RunRecord(Keys(former, wanted), course(former, wanted), [])
+    return RunRecord(RunKeys(former, wanted), course(former, wanted), [])
 
 
 def test_it_is_read_as_it_was_written_however_often_that_was() -> None:

@@ -12,10 +12,10 @@ from ibkeys.change.clock import Clock
 from ibkeys.change.course import Course
 from ibkeys.change.runner import Runner
 from ibkeys.errors import HostRefused
-from ibkeys.host.opensm_process import OpensmProcess
+from ibkeys.managers.machines.machine import Machine
+from ibkeys.managers.opensm.process import OpensmProcess
 from ibkeys.mkeys.opensm import standbys
 from ibkeys.mkeys.opensm.standbys import Standby, Standbys
-from ibkeys.sm.machines.machine import Machine
 from ibkeys.store.journal import Journal
 
 CACHE = Path("/var/cache/opensm")

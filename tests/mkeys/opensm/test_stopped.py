@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from ibkeys.errors import FileChanged, NotStored, Refused, StoreError
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from tests.mkeys.opensm.madeup import CONF, Bench
 from tests.mkeys.opensm.stopping import RUNS, THEN, bench_in, go_back, stop_at
 from tests.sample import SOAK
@@ -229,7 +229,7 @@ def test_one_lost_signal_is_sent_once_more(bench: Bench) -> None:
 def test_a_port_that_goes_away_in_the_step_for_the_key_is_named_and_the_run_goes_on(bench: Bench) -> None:
     """It showed its former key in that step before, and guid2mkey has no new one for it."""
     bench.deploy()
-    net, words, peers = bench.opensm.net, list[str](), list[Port]()
+    net, words, peers = bench.opensm.net, list[str](), list[SimPort]()
     host = next(node for node in net.nodes if node.description.startswith("node03"))
 
     def go_away(word: str) -> None:

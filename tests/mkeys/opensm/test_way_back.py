@@ -13,7 +13,7 @@ from ibkeys.errors import Refused
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey, check_m_key
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.mkeys.opensm.course import Keys, course
+from ibkeys.mkeys.opensm.course import RunKeys, course
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.way_back import refuse_mixed_keys, turn_back
 from ibkeys.mkeys.opensm.wire import key_to_ask_with
@@ -27,7 +27,7 @@ RUNS = ((NONE, CLOSED), (CLOSED, OTHER), (CLOSED, NONE), (KeySetting(A, 1, 0), K
 def stopped(draw: st.DrawFn) -> tuple[RunRecord, KeySetting, KeySetting]:
     """A run that stopped in a step: its record, what all ports had before the step, and what they have after it."""
     former, wanted = draw(st.sampled_from(RUNS))
-    keys, steps = Keys(former, wanted), course(former, wanted, draw(st.booleans()))
+    keys, steps = RunKeys(former, wanted), course(former, wanted, draw(st.booleans()))
     at = draw(st.integers(0, len(steps) - 1))
     return RunRecord(keys, steps, [], at, has_written=True), keys.before(steps, at), keys.setting(steps[at])
 
@@ -37,7 +37,7 @@ LOWERED = course(CLOSED, OTHER, True)
 
 
 @example(
-    (RunRecord(Keys(CLOSED, OTHER), LOWERED, [], 0, has_written=True), CLOSED, KeySetting(A, 0, 60)),
+    (RunRecord(RunKeys(CLOSED, OTHER), LOWERED, [], 0, has_written=True), CLOSED, KeySetting(A, 0, 60)),
     "between",
     False,
     (),
@@ -71,7 +71,7 @@ def test_it_ends_at_the_former_setting_and_no_port_refuses_what_it_is_asked(
 
 def test_a_standby_with_another_key_than_the_ports_have_again_is_started_anew() -> None:
     """Somebody's OpenSM has set the former key since: to go back nothing is left but that."""
-    record = RunRecord(Keys(CLOSED, OTHER), course(CLOSED, OTHER), [], 1, has_written=True)
+    record = RunRecord(RunKeys(CLOSED, OTHER), course(CLOSED, OTHER), [], 1, has_written=True)
     turn_back(record, [CLOSED], CLOSED, [OTHER])
     [step] = record.steps
     assert (record.keys.setting(step), step.standbys) == (CLOSED, True)
@@ -99,7 +99,7 @@ def test_a_run_whose_former_key_somebody_set_again_changes_it_in_the_step_for_it
 
 def test_a_run_that_is_done_waits_for_ports_that_were_away() -> None:
     steps = course(CLOSED, OTHER)
-    record = RunRecord(Keys(CLOSED, OTHER), steps, [], len(steps), has_written=True)
+    record = RunRecord(RunKeys(CLOSED, OTHER), steps, [], len(steps), has_written=True)
     record.rewind({CLOSED})
     assert record.at == len(steps)
 

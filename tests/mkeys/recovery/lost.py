@@ -6,17 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.live import LiveFabric
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.recovery.outlook import Outlook
 from ibkeys.mkeys.recovery.recover import Recovery, plan_recovery
 from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
 from ibkeys.mkeys.recovery.result import RecoveryResult, RecoverySummary, Status
 from ibkeys.mkeys.recovery.routes import links_of
-from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.nodes import SimNode, SimPort
 from ibkeys.sim.routing import forwarding_table
 from ibkeys.sim.subnet import Subnet
-from ibkeys.store.keys.keystore import KeyStore
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.paths import StorePaths
 from tests.fabricsim import tool, writer
 from tests.fattree import fat_tree
@@ -27,7 +27,7 @@ SMALL = fat_tree(3, 3, 2, pods=3, cores=2)
 FIRST_KEY = 0x5EC2E7C0DE000001
 
 
-def end_ports(net: Subnet) -> list[Port]:
+def end_ports(net: Subnet) -> list[SimPort]:
     """Return the ports that have an M_Key, those without a link left out: no SMP arrives there."""
     return [port for node in net.nodes for port in node.end_ports if port.number == 0 or port.is_up]
 
@@ -58,7 +58,7 @@ class Run:
         self, net: Subnet, known: Any = None, wanted: RecoveryOptions | None = None, *overrides: str, **options: Any
     ) -> None:
         stores = options.pop("stores", None)
-        before: Callable[[Fabric], None] = options.pop("before", lambda fabric: None)
+        before: Callable[[LiveFabric], None] = options.pop("before", lambda fabric: None)
         self.results: list[RecoveryResult] = []
         self.statuses: list[Status] = []
         started = net.now
@@ -94,13 +94,13 @@ def violations(net: Subnet) -> int:
 def configuration(net: Subnet) -> list[object]:
     """Return every byte of every node, but for ProtectBits and M_KeyViolations."""
 
-    def of(port: Port) -> tuple[bytes, tuple[int, ...]]:
+    def of(port: SimPort) -> tuple[bytes, tuple[int, ...]]:
         info = bytearray(port.info)
         info[34] &= 0x3F
         info[44:46] = bytes(2)
         return bytes(info), tuple(port.p_keys)
 
-    def routes(node: Node) -> bytes:
+    def routes(node: SimNode) -> bytes:
         return bytes(forwarding_table(node)) if node.is_switch else b""
 
     return [
@@ -113,7 +113,7 @@ def methods(run: Run) -> set[tuple[int, int]]:
     return {(mad[3], mad[16] << 8 | mad[17]) for mad in run.wire}
 
 
-def store_with(folder: Path, net: Subnet, keys: Callable[[Port], list[MKey]]) -> StorePaths:
+def store_with(folder: Path, net: Subnet, keys: Callable[[SimPort], list[MKey]]) -> StorePaths:
     """Make a key store with *keys* of each port, the last one current, and the links. The subnet is open still."""
     paths = StorePaths(folder / "keys.db", folder / "journal.db")
     with KeyStore(paths.keystore) as store:

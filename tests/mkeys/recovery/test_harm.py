@@ -12,7 +12,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import Method
 from ibkeys.mkeys.recovery.recover import plan_recovery
 from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.paths import StorePaths
 from tests.fabricsim import subnet, tool, writer
@@ -52,7 +52,7 @@ def test_ports_whose_keys_are_known_keep_their_protection(tmp_path: Path, with_l
     assert all(port.lease_deadline is None for port in near)
 
 
-def _is_before(net: Subnet, port: Port) -> bool:
+def _is_before(net: Subnet, port: SimPort) -> bool:
     """Whether *port* is on the near switch, or is it."""
     first = net.nodes[0].ports[1].peer
     assert first is not None

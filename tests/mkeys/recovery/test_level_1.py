@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.live import LiveFabric
 from ibkeys.mad.const import AttributeID, Method
 from ibkeys.store.journal import Journal
 from ibkeys.store.paths import StorePaths
@@ -21,7 +21,7 @@ from tests.mkeys.recovery.lost import (
 from tests.spy import LOST, spy
 
 
-def without_trap_repress(fabric: Fabric) -> None:
+def without_trap_repress(fabric: LiveFabric) -> None:
     """Let no TrapRepress arrive anywhere, as where agents ignore it."""
     spy(fabric, refuse=lambda out: LOST if out.mad[3] == Method.TRAP_REPRESS else 0)
 

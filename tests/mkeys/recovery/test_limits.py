@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ibkeys.client.limits import Limits
-from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.live import LiveFabric
 from ibkeys.mkeys.recovery.recover import plan_recovery
 from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
 from tests.fabricsim import subnet, writer
@@ -23,7 +23,7 @@ def silent_behind(depth: int) -> Answer:
 
 @pytest.mark.parametrize("depth", [3, 60])
 def test_a_recovery_on_a_subnet_without_end_ends_and_names_the_limit(depth: int) -> None:
-    with Fabric(AnsweringPort(silent_behind(depth)), limits=Limits(nodes=40)) as fabric:
+    with LiveFabric(AnsweringPort(silent_behind(depth)), limits=Limits(nodes=40)) as fabric:
         recovery = plan_recovery(writer(fabric), options=RecoveryOptions(wait=10))
         assert len(recovery.search.found.nodes) + len(recovery.search.waiting.silent) <= 40
         recovery.run(lambda result: None)

@@ -13,7 +13,7 @@ from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.partitions.editing.changes import EditedPolicy, KnownPorts, add_members, move_members, remove_members
 from ibkeys.partitions.editing.partition_name import PartitionName
 from ibkeys.partitions.membership import EndPort, resolve
-from ibkeys.partitions.model import MemberWord, Policy, Rule
+from ibkeys.partitions.model import MemberRule, MemberWord, Policy
 from ibkeys.partitions.reader import parse_policy
 from tests import corpus
 
@@ -22,11 +22,11 @@ PORTS = KnownPorts(LABELS, {})
 X = PartitionName("X", None)
 
 
-def guid(number: int, how: MemberWord) -> Rule:
-    return Rule("GUID", number, how)
+def guid(number: int, how: MemberWord) -> MemberRule:
+    return MemberRule("GUID", number, how)
 
 
-def added(text: str, *rules: Rule, where: PartitionName = X) -> str:
+def added(text: str, *rules: MemberRule, where: PartitionName = X) -> str:
     return text_of(add_members(parse_policy(text), where, rules, PORTS))
 
 
@@ -111,7 +111,7 @@ def test_a_new_partition_comes_last(before: str, after: str) -> None:
 
 
 def test_keywords_are_for_a_new_partition_and_come_first() -> None:
-    rules = [guid(1, "full"), Rule("ALL", 0, "limited")]
+    rules = [guid(1, "full"), MemberRule("ALL", 0, "limited")]
     where = PartitionName("X", 0x21)
     assert added("A=1 : ALL ;\n", *rules, where=where).endswith(
         f"X=0x0021 :\n    ALL=limited,\n    {item(1, 'full', ' ;')}"
@@ -290,7 +290,7 @@ def test_an_addition_is_the_former_policy_plus_these_members(
     policy = parse_policy(text)
     assume(policy.accepted)
     name = None if policy.partition(base) else f"P{base}"
-    rules = [Rule("GUID", port, how) for port, how in wanted.items()]
+    rules = [MemberRule("GUID", port, how) for port, how in wanted.items()]
     edited = edit(lambda: add_members(policy, PartitionName(name, base), rules, PORTS))
     assert parse_policy(text_of(edited)).accepted
     for both in (False, True):

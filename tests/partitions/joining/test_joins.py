@@ -9,7 +9,7 @@ from ibkeys.partitions.ipoib import compare_groups
 from ibkeys.partitions.joining.joins import Joins, find_joins
 from ibkeys.partitions.model import broadcast_mgid
 from ibkeys.partitions.reader import parse_policy
-from ibkeys.sim.agents.sa_records import Group
+from ibkeys.sim.agents.sa_records import MulticastGroup
 from ibkeys.sim.subnet import Subnet
 from tests.fabricsim import subnet, tool
 
@@ -27,7 +27,7 @@ def net() -> Subnet:
     return net
 
 
-def joins(net: Subnet, *groups: Group, own: tuple[int, ...] = (0xFFFF, 0x8012), policy: str = POLICY) -> Joins:
+def joins(net: Subnet, *groups: MulticastGroup, own: tuple[int, ...] = (0xFFFF, 0x8012), policy: str = POLICY) -> Joins:
     """Return what holds for partition 0x0012, with *groups* of it in the SA."""
     net.sa_of(net.nodes[0]).groups.extend(groups)
     parsed = parse_policy(policy)
@@ -38,8 +38,8 @@ def joins(net: Subnet, *groups: Group, own: tuple[int, ...] = (0xFFFF, 0x8012), 
     return blue
 
 
-def group(**values: int) -> Group:
-    return Group(broadcast_mgid(0x12), 0xC012, p_key=0x8012, **values)  # type: ignore[arg-type]
+def group(**values: int) -> MulticastGroup:
+    return MulticastGroup(broadcast_mgid(0x12), 0xC012, p_key=0x8012, **values)  # type: ignore[arg-type]
 
 
 def set_link(net: Subnet, host: str, **fields: int) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.partitions.membership import end_ports_of, resolve
 from ibkeys.partitions.reader import parse_policy
-from ibkeys.plan.model import Options
+from ibkeys.plan.model import PlanOptions
 from ibkeys.plan.planner import make_plan
 from ibkeys.plan.policies.compare import PolicyComparison, compare_policies
 from ibkeys.sim.subnet import Subnet
@@ -86,7 +86,7 @@ def test_the_difference_is_what_a_plan_from_one_to_the_other_does(
     manager = sm_at(data.draw(st.sampled_from(ends)).guid)
     guids = [port.guid for port in ends]
     before, after = (parse_policy(data.draw(policies(guids))) for _ in range(2))
-    options = Options("off", both)
+    options = PlanOptions("off", both)
     perform(net, make_plan(before, sweep(net), options, manager))
     fabric = sweep(net)
     found = compare_policies(before, after, fabric, manager.port_guid, both)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ibkeys.partitions.membership import end_ports_of, resolve
 from ibkeys.partitions.reader import parse_policy
-from ibkeys.plan.model import Options
+from ibkeys.plan.model import PlanOptions
 from ibkeys.plan.planner import make_plan
 from ibkeys.plan.policies.from_fabric import MadePolicy, policy_from
 from ibkeys.sim.subnet import Subnet
@@ -20,7 +20,7 @@ from tests.plan.planning import NODE02, NODE03, SM, TWO_SWITCH, perform, sm_at, 
 def made_by(text: str, *, enforce: str = "both", both: bool = False, **tables: list[int]) -> tuple[Subnet, MadePolicy]:
     """Return two-switch.net as a policy left it, with some tables changed by hand, and the policy made from it."""
     net = Subnet.from_file(TWO_SWITCH, "ibsim")
-    options = Options(enforce, both)  # type: ignore[arg-type]
+    options = PlanOptions(enforce, both)  # type: ignore[arg-type]
     perform(net, make_plan(parse_policy(text), sweep(net), options, sm_at(SM), full=True))
     for name, table in tables.items():
         net.port(f"{name} mlx4_0", 1).p_keys = table
@@ -124,7 +124,7 @@ def test_of_what_a_policy_made_nothing_is_to_change(
     for port in ends:
         port.p_keys = data.draw(TABLES)
     policy = parse_policy(data.draw(policies([port.guid for port in ends])))
-    options = Options(enforce, both)  # type: ignore[arg-type]
+    options = PlanOptions(enforce, both)  # type: ignore[arg-type]
     perform(net, make_plan(policy, sweep(net), options, manager))
     fabric = sweep(net)
     labels = {port.guid: "a host, of = some ; name" for port in ends} if data.draw(st.booleans()) else None

@@ -8,10 +8,10 @@ from typing import Final
 
 from ibkeys.mad.const import SMState
 from ibkeys.plan.model import SmOptions
+from tests.managers.ufm.mock import Mock, token_file, ufm
 from tests.recordings.opensm import Tables
 from tests.recordings.recorder import GIVEN, Command
 from tests.recordings.world import World
-from tests.ufm.mock import Mock, token_file, ufm
 
 Beginning = Callable[[World, ExitStack], object]
 

@@ -82,7 +82,7 @@ def test_packets_that_came_before_the_program_could_know_its_slot_are_not_taken_
     name = fresh_name()
 
     class Raced(clients.Clients):
-        def _peer(self, ident: int, address: clients.Address) -> clients.Address:
+        def _peer(self, ident: int, address: clients.SocketAddress) -> clients.SocketAddress:
             return protocol.socket_name(name, "in1")
 
     with (

@@ -14,7 +14,7 @@ import pytest
 
 from ibkeys.errors import TransportError
 from ibkeys.mad.const import AttributeID
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.server import clients
 from ibkeys.sim.server import ibsim_protocol as protocol
 from ibkeys.sim.server.server import Server
@@ -32,7 +32,7 @@ def test_a_bug_is_counted_and_said_and_ends_nothing(run: Callable[..., Running])
     one = running.attach("H-1")
     send = running.subnet.carrier.send
 
-    def broken(mad: bytes, origin: Port, dlid: int = 0xFFFF) -> Any:
+    def broken(mad: bytes, origin: SimPort, dlid: int = 0xFFFF) -> Any:
         if mad[17] == AttributeID.NODE_DESCRIPTION:
             raise ZeroDivisionError("secret")
         return send(mad, origin, dlid)

@@ -10,12 +10,12 @@ from ibkeys.mad.const import AttributeID, Method, TrapNumber
 from ibkeys.mad.notice import BadMKeyDetails, Notice
 from ibkeys.mad.smp import build_smp
 from ibkeys.sim.deliveries import Drop
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
 from tests.sim.subnet.asking import GET, NODE1, NODE2, NODE_INFO, SWITCH_A
 
 
-def listen(subnet: Subnet, port: Port) -> list[bytes]:
+def listen(subnet: Subnet, port: SimPort) -> list[bytes]:
     heard: list[bytes] = []
     subnet.attach(port, lambda delivery: heard.append(delivery.mad))
     return heard

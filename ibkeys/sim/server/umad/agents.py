@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from ibkeys.mad import offsets as at
 from ibkeys.mad.const import DIRECTED_ROUTE, SMP_CLASSES, SUBN_ADM, TRAP_REPRESS, MgmtClass
 from ibkeys.mad.sa import RMPP_VERSION
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.server.umad.wire import Registration
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _DATA_OFFSETS: Final = {SUBN_ADM: 56, 0x06: 64, 0x10: 64, 0x12: 64, **dict.fromk
 _FIRST_NUMBER: Final = 1
 _MOST_NUMBER: Final = 1 << 24
 
-_Owned = tuple[Port, int, int, bytes, int]
+_Owned = tuple[SimPort, int, int, bytes, int]
 """Port, class version, class, OUI (of the vendor classes) and method of what comes unasked."""
 
 
@@ -80,7 +80,7 @@ class Agents:
         for each in agent.owns:
             del self._owners[each]
 
-    def for_mad(self, port: Port, mad: bytes) -> Agent | None:
+    def for_mad(self, port: SimPort, mad: bytes) -> Agent | None:
         """Return the agent at *port* that *mad* is for (mad.c: find_mad_agent): an answer by its TransactionID, what
         comes unasked by class and method."""
         if is_response(mad):
@@ -122,7 +122,7 @@ def _is_valid(wanted: Registration) -> bool:
     return has_rmpp(mgmt_class) or not wanted.rmpp_version
 
 
-def _owned(port: Port, wanted: Registration) -> list[_Owned]:
+def _owned(port: SimPort, wanted: Registration) -> list[_Owned]:
     if not wanted.mgmt_class:
         return []
     oui = wanted.oui.to_bytes(4)[1:] if wanted.mgmt_class in _VENDOR else b""

@@ -17,11 +17,11 @@ from functools import partial
 from typing import Final
 
 from ibkeys.errors import AddressError, TransportError
-from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.nodes import SimNode, SimPort
 from ibkeys.sim.server.credentials import process_of_stream, user_of_stream
 from ibkeys.sim.server.is_sm import IsSm
 from ibkeys.sim.server.loop import READABLE, WRITABLE, Loop
-from ibkeys.sim.server.outbox import Watch
+from ibkeys.sim.server.outbox import MadTap
 from ibkeys.sim.server.umad import wire
 from ibkeys.sim.server.umad.hosts import Adapter, adapters_of, choose, describe_adapter, describe_port
 from ibkeys.sim.server.umad.issm import IssmDevices
@@ -77,8 +77,8 @@ class Connections:
     counts: Counter[str]
     is_sm: IsSm
     users: Container[int] | None
-    home: Node
-    watch: Watch | None
+    home: SimNode
+    watch: MadTap | None
     log: Callable[[str], None]
     log_clients: Callable[[str], None]
     _strangers: dict[int, socket.socket] = field(default_factory=dict)
@@ -165,7 +165,7 @@ class Connections:
             connected.send(self._answer_to(hello, found, chosen))
         connected.close()
 
-    def _answer_to(self, hello: Hello, found: list[Adapter], chosen: tuple[Adapter, Port] | None) -> bytes:
+    def _answer_to(self, hello: Hello, found: list[Adapter], chosen: tuple[Adapter, SimPort] | None) -> bytes:
         if hello.question == Question.NAMES:
             return wire.names([adapter.name for adapter in found])
         if hello.question == Question.CA and hello.ca:
@@ -184,7 +184,7 @@ class Connections:
 
     # Open ports
 
-    def _open_port(self, connected: socket.socket, port: Port) -> None:
+    def _open_port(self, connected: socket.socket, port: SimPort) -> None:
         opened = OpenPort(next(self._slots), process_of_stream(connected), port, connected, Page(port))
         rights = socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [opened.page.fd])
         try:
@@ -278,7 +278,7 @@ class Connections:
             return 0, 0
         raise _Malformed
 
-    def _set_is_sm(self, port: Port, on: bool) -> None:
+    def _set_is_sm(self, port: SimPort, on: bool) -> None:
         self.is_sm.set(port, self, on)
         for opened in self._open.values():
             if opened.port is port:

@@ -16,7 +16,7 @@ from ibkeys.errors import AddressError
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import PortPhysicalState, PortState
 from ibkeys.mad.link_rates import link_rate
-from ibkeys.sim.nodes import Node, Port
+from ibkeys.sim.nodes import SimNode, SimPort
 from ibkeys.sim.server.umad import wire
 from ibkeys.sim.subnet import Subnet
 
@@ -33,14 +33,14 @@ class Adapter:
     """An adapter of a host: ``name`` is that of the device."""
 
     name: str
-    node: Node
+    node: SimNode
 
-    def ports(self) -> list[Port]:
+    def ports(self) -> list[SimPort]:
         """Return the ports that a program can open: of a switch port 0."""
         return list(self.node.end_ports)
 
 
-def adapters_of(subnet: Subnet, host: str, home: Node) -> list[Adapter]:
+def adapters_of(subnet: Subnet, host: str, home: SimNode) -> list[Adapter]:
     """Return the adapters of *host*, "" for that of *home*, sorted by name. Raises AddressError.
 
     *host* is the host's name, or names one of its nodes as `Subnet.node` takes it.
@@ -56,18 +56,18 @@ def adapters_of(subnet: Subnet, host: str, home: Node) -> list[Adapter]:
         raise AddressError(f"IBKEYS_SIM_HOST: {error}") from None
 
 
-def _beside(subnet: Subnet, node: Node) -> list[Adapter]:
+def _beside(subnet: Subnet, node: SimNode) -> list[Adapter]:
     name, device = _split(node)
     return _named([each for each in subnet.nodes if _split(each)[0] == name] if device else [node])
 
 
-def _split(node: Node) -> tuple[str, str]:
+def _split(node: SimNode) -> tuple[str, str]:
     """Return the names of host and device; the device is "" where the description names none."""
     match = _DESCRIPTION.fullmatch(node.description)
     return (match[1], match[2]) if match and not node.is_switch else (node.description, "")
 
 
-def _named(nodes: Sequence[Node]) -> list[Adapter]:
+def _named(nodes: Sequence[SimNode]) -> list[Adapter]:
     """Return adapters with names of their own: that of the description, unless several have it."""
     wanted = Counter(_split(node)[1] for node in nodes)
     found, number = [], 0
@@ -79,7 +79,7 @@ def _named(nodes: Sequence[Node]) -> list[Adapter]:
     return sorted(found, key=lambda adapter: adapter.name)
 
 
-def choose(adapters: Sequence[Adapter], name: str, number: int) -> tuple[Adapter, Port] | None:
+def choose(adapters: Sequence[Adapter], name: str, number: int) -> tuple[Adapter, SimPort] | None:
     """Return the adapter and port of these names, and where one is "" or 0 the first that fits, as libibumad does
     (umad.c: resolve_ca_name): an Active port, else one with a link, else one that is not Disabled."""
     candidates = [
@@ -96,15 +96,15 @@ def choose(adapters: Sequence[Adapter], name: str, number: int) -> tuple[Adapter
     return candidates[0] if candidates and name and number else None
 
 
-def _is_active(port: Port) -> bool:
+def _is_active(port: SimPort) -> bool:
     return port.state == PortState.ACTIVE
 
 
-def _has_link(port: Port) -> bool:
+def _has_link(port: SimPort) -> bool:
     return port.physical_state == PortPhysicalState.LINK_UP
 
 
-def _is_enabled(port: Port) -> bool:
+def _is_enabled(port: SimPort) -> bool:
     return port.physical_state != PortPhysicalState.DISABLED
 
 
@@ -122,7 +122,7 @@ def describe_adapter(adapter: Adapter) -> bytes:
     )
 
 
-def describe_port(adapter: Adapter, port: Port) -> bytes:
+def describe_port(adapter: Adapter, port: SimPort) -> bytes:
     """Return the answer to a question about a port: what sysfs shows, which holds no key but P_Keys."""
     info = PortInfo(bytes(port.info))
     rate = link_rate(info) if port.is_up else None

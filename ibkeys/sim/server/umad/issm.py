@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.server.loop import Loop
 
 _IN_OPEN: Final = 0x20
@@ -29,17 +29,17 @@ class IssmDevices:
     """The issm devices of all ports that a program asked for. *set_is_sm* is called with a port and whether somebody
     has its device open; with *for_all* any user may open it."""
 
-    def __init__(self, loop: Loop, set_is_sm: Callable[[Port, bool], object], *, for_all: bool) -> None:
+    def __init__(self, loop: Loop, set_is_sm: Callable[[SimPort, bool], object], *, for_all: bool) -> None:
         self._loop = loop
         self._for_all = for_all
         self._set_is_sm = set_is_sm
         self._folder: str | None = None
-        self._paths: dict[Port, str] = {}
-        self._watched: dict[int, Port] = {}
-        self._writers: dict[Port, int] = {}
+        self._paths: dict[SimPort, str] = {}
+        self._watched: dict[int, SimPort] = {}
+        self._writers: dict[SimPort, int] = {}
         self._inotify = -1
 
-    def path(self, port: Port) -> str:
+    def path(self, port: SimPort) -> str:
         """Return the path of the device of *port*. Raises OSError."""
         if self._folder is None:
             self._begin()
@@ -60,7 +60,7 @@ class IssmDevices:
             os.chmod(self._folder, 0o755)
         self._loop.register(self._inotify, self._opened)
 
-    def is_open(self, port: Port) -> bool:
+    def is_open(self, port: SimPort) -> bool:
         """Whether somebody has the device of *port* open."""
         return port in self._writers
 
@@ -78,7 +78,7 @@ class IssmDevices:
             if port is not None and port not in self._writers:
                 self._hold(port)
 
-    def _hold(self, port: Port) -> None:
+    def _hold(self, port: SimPort) -> None:
         try:
             writer = os.open(self._paths[port], os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
@@ -90,7 +90,7 @@ class IssmDevices:
         self._loop.wait_for(writer, 0)  # that the last reader is gone is told in any case
         self._set_is_sm(port, True)
 
-    def _left(self, port: Port, events: int) -> None:
+    def _left(self, port: SimPort, events: int) -> None:
         writer = self._writers.pop(port)
         self._loop.unregister(writer)
         os.close(writer)

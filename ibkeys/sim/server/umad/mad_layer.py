@@ -17,11 +17,11 @@ from ibkeys.mad import offsets as at
 from ibkeys.mad.const import DIRECTED_ROUTE, MAD_SIZE, PERMISSIVE_LID, SMP_CLASSES
 from ibkeys.mad.sa import RmppStatus, RmppType
 from ibkeys.sim import packets, routing
-from ibkeys.sim.deliveries import Delivery, Drop, Outcome
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.deliveries import Delivery, DeliveryOutcome, Drop
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.notices import Packet
 from ibkeys.sim.server.loop import Loop
-from ibkeys.sim.server.outbox import PassedMad, Watch
+from ibkeys.sim.server.outbox import MadTap, PassedMad
 from ibkeys.sim.server.umad import rmpp, wire
 from ibkeys.sim.server.umad.agents import MOST_AGENTS, Agent, Agents, has_rmpp, is_response, queue_pair
 from ibkeys.sim.server.umad.open_ports import MOST_WAITING, Alike, OpenPort, Send, SendKey
@@ -65,7 +65,7 @@ class MadLayer:
     answered. ``packets`` is how many programs sent. *busy* is called with an open port that takes no more for now."""
 
     def __init__(
-        self, subnet: Subnet, loop: Loop, counts: Counter[str], watch: Watch | None, busy: Callable[[OpenPort], object]
+        self, subnet: Subnet, loop: Loop, counts: Counter[str], watch: MadTap | None, busy: Callable[[OpenPort], object]
     ) -> None:
         self.packets = 0
         self._subnet = subnet
@@ -74,7 +74,7 @@ class MadLayer:
         self._watch = watch
         self._busy = busy
         self._agents = Agents()
-        self._at: dict[Port, tuple[list[OpenPort], Callable[[], None]]] = {}
+        self._at: dict[SimPort, tuple[list[OpenPort], Callable[[], None]]] = {}
         self._arrival: _Arrival | None = None
         self._receiving: dict[Agent, dict[rmpp.ReceiverKey, rmpp.Receiver]] = {}
         self._own: deque[_Own] = deque()
@@ -228,7 +228,7 @@ class MadLayer:
         """Send a MAD without RMPP again."""
         self._take_back(send, *self._carry(send.agent.at, send.mad, send.address))
 
-    def _take_back(self, send: Send, outcome: Outcome, back: _Arrival) -> None:
+    def _take_back(self, send: Send, outcome: DeliveryOutcome, back: _Arrival) -> None:
         """Take what the fabric answered to a MAD, and wait for what a program will answer."""
         opened = send.agent.at
         self._take_answers(opened.port, outcome, back)
@@ -293,7 +293,7 @@ class MadLayer:
             self._carrying = False
         self._loop.at(0, self._carry_own)
 
-    def _carry(self, opened: OpenPort, mad: bytes, address: wire.Address) -> tuple[Outcome, _Arrival]:
+    def _carry(self, opened: OpenPort, mad: bytes, address: wire.Address) -> tuple[DeliveryOutcome, _Arrival]:
         """Send a MAD from the port; returns what agents in the fabric answer, and how that arrives."""
         port, dlid = opened.port, address.lid
         if len(mad) < MAD_SIZE:
@@ -310,7 +310,7 @@ class MadLayer:
         finally:
             self._arrival = before
 
-    def _take_answers(self, port: Port, outcome: Outcome, back: _Arrival) -> None:
+    def _take_answers(self, port: SimPort, outcome: DeliveryOutcome, back: _Arrival) -> None:
         if isinstance(outcome, Drop):
             self._counts["lost"] += 1
             return
@@ -320,7 +320,7 @@ class MadLayer:
             else:
                 self._deliver(port, delivery, back)
 
-    def _carry_gmp(self, port: Port, mad: bytes, address: wire.Address) -> tuple[Outcome, _Arrival]:
+    def _carry_gmp(self, port: SimPort, mad: bytes, address: wire.Address) -> tuple[DeliveryOutcome, _Arrival]:
         """Carry a GMP with its P_Key, which switches and the receiver check; the answer comes with theirs."""
         back = _Arrival(address.lid, address.path_bits, address.sl)
         p_key = port.p_key_at(address.p_key_index)
@@ -343,7 +343,7 @@ class MadLayer:
         grh = None if address.grh is None else wire.grh_from(address.grh, end.gid)
         return outcome, back._replace(p_key_index=index, grh=grh)
 
-    def _passes(self, source: Port, end: Port, p_key: int, sl: int) -> int | None:
+    def _passes(self, source: SimPort, end: SimPort, p_key: int, sl: int) -> int | None:
         """Return the index of the P_Key by which *end* takes a packet from *source*; None if it is dropped on its way
         or there."""
         if source is end:
@@ -354,13 +354,13 @@ class MadLayer:
 
     # Receiving (ib_mad_recv_done, recv_handler)
 
-    def _arrived(self, port: Port, delivery: Delivery) -> bool:
+    def _arrived(self, port: SimPort, delivery: Delivery) -> bool:
         """Take what comes to a port from the fabric; returns whether an agent is there for it."""
         taken = self._deliver(port, delivery, self._arrival or _arrival(port.lid))
         self._carry_own()
         return taken
 
-    def _deliver(self, port: Port, delivery: Delivery, arrival: _Arrival) -> bool:
+    def _deliver(self, port: SimPort, delivery: Delivery, arrival: _Arrival) -> bool:
         mad = delivery.mad
         agent = self._agents.for_mad(port, mad)
         if agent is None:
@@ -529,7 +529,7 @@ def _address(qpn: int, slid: int, arrival: _Arrival, path_bits: int) -> wire.Add
     return wire.Address(qpn, slid, arrival.sl, path_bits, arrival.grh, arrival.p_key_index)
 
 
-def _sender(mad: bytes, slid: int, arrival: _Arrival, port: Port) -> wire.Address:
+def _sender(mad: bytes, slid: int, arrival: _Arrival, port: SimPort) -> wire.Address:
     """Return who sent a MAD that arrived at *port*, and how it came."""
     path_bits = arrival.path_bits
     if path_bits is None:
@@ -549,7 +549,7 @@ def _send(agent: Agent, key: SendKey, header: bytes, mad: bytes, sent: wire.Outg
     return Send(agent, key, header, mad, sent.address, timeout, sent.retries)
 
 
-def _is_answer(outcome: Outcome, request: bytes) -> TypeGuard[list[Delivery]]:
+def _is_answer(outcome: DeliveryOutcome, request: bytes) -> TypeGuard[list[Delivery]]:
     """Whether *outcome* is one answer to *request* that has come already and is whole."""
     if isinstance(outcome, Drop) or len(outcome) != 1 or outcome[0].delay:
         return False
@@ -561,7 +561,7 @@ def _is_answer(outcome: Outcome, request: bytes) -> TypeGuard[list[Delivery]]:
     return not (has_rmpp(mad[at.MGMT_CLASS]) and rmpp.is_active(mad))
 
 
-def _begins_here(mad: bytes, port: Port) -> bool:
+def _begins_here(mad: bytes, port: SimPort) -> bool:
     """Whether a directed route can start, or go on, at *port* (Linux smi.c: smi_handle_dr_smp_send)."""
     mad = mad.ljust(MAD_SIZE, b"\0") if len(mad) < MAD_SIZE else mad
     hops, pointer = mad[at.HOP_COUNT], mad[at.HOP_POINTER]

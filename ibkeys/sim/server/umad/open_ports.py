@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ibkeys.sim.nodes import Port
+from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.server.umad import wire
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Alike(NamedTuple):
 class Page:
     """The memory that an open port shares with its program (see `wire`)."""
 
-    def __init__(self, port: Port) -> None:
+    def __init__(self, port: SimPort) -> None:
         self.fd = os.memfd_create("ibkeys-umad", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(self.fd, _PAGE.size)
         fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, _SEALS)
@@ -93,7 +93,7 @@ class OpenPort:
 
     slot: int
     ident: int
-    port: Port
+    port: SimPort
     socket: socket.socket
     page: Page
     agents: dict[int, Agent] = field(default_factory=dict)

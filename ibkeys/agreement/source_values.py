@@ -1,0 +1,82 @@
+"""What one source says about a port: P_Keys by partition, enforcement bits, M_Key protection."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from ibkeys.fabric.sa_view import SaView
+from ibkeys.mad.attributes import PKeyTable, PortInfo
+from ibkeys.reach.forms import by_partition
+from ibkeys.topology.enforcement import Enforcement
+from ibkeys.topology.nodes import Port
+
+MemberGuids = frozenset[int]
+"""The P_Keys of one partition that a port has: none, the full one, the limited one or both."""
+NOT_A_MEMBER: Final[MemberGuids] = frozenset()
+_TABLES_KEPT: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """M_KeyProtectBits and M_KeyLeasePeriod, the latter in seconds, of the port that owns an M_Key."""
+
+    level: int
+    lease: int
+
+    def __str__(self) -> str:
+        return f"level {self.level}, {self.lease} s"
+
+
+@dataclass(frozen=True, slots=True)
+class PortView:
+    """``keys``: partition → P_Keys, None if nothing is known of the table; at which index a P_Key is says nothing here.
+    ``enforcement``, ``protection``: None if they are not known. ``uncertain``: partitions of which nothing is known.
+    ``left_open``: those of which this one says nothing, so that others decide what is to be compared.
+    """
+
+    keys: Mapping[int, MemberGuids] | None = None
+    enforcement: Enforcement | None = None
+    protection: Protection | None = None
+    uncertain: frozenset[int] = frozenset()
+    left_open: frozenset[int] = frozenset()
+
+    def of(self, partition: int) -> MemberGuids | None:
+        """Return the P_Keys of one partition; None if they are not known."""
+        if self.keys is None or partition in self.uncertain or partition in self.left_open:
+            return None
+        return self.keys.get(partition, NOT_A_MEMBER)
+
+
+NOTHING: Final = PortView()
+
+
+def said_by_node(port: Port) -> PortView:
+    """Return what a port answered to a sweep; nothing where a file has no more than the SM's word for it."""
+    table = None if PKeyTable.name in port.sm_said else port.p_key_raw
+    return _said(table, None if PortInfo.name in port.sm_said else port.info)
+
+
+def said_by_sa(view: SaView | None, port: Port) -> PortView:
+    """Return what the SA says about a port; nothing where it was not queried."""
+    if view is None:
+        return NOTHING
+    said = view.of(port)
+    return _said(said.p_key_raw, said.port_info)
+
+
+def _said(table: bytes | None, info: bytes | None) -> PortView:
+    keys = _table(table) if table is not None else None
+    if info is None:
+        return PortView(keys)
+    view = PortInfo(info)
+    enforcement = Enforcement.of(view)
+    return PortView(keys, enforcement, Protection(view.m_key_protect_bits, view.m_key_lease_period))
+
+
+@lru_cache(maxsize=_TABLES_KEPT)
+def _table(raw: bytes) -> Mapping[int, MemberGuids]:
+    return by_partition(struct.unpack(f">{len(raw) // 2}H", raw))

@@ -1,0 +1,89 @@
+"""Output of a watch: events to standard output and the user's command, messages to standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from ibkeys.change.interrupts import Interrupts
+from ibkeys.cli import exits, streams
+from ibkeys.cli.documents.events import WATCH
+from ibkeys.cli.watch.lines import Lines
+from ibkeys.printable import counted
+from ibkeys.watch.commands import EventCommand
+from ibkeys.watch.event import Event
+from ibkeys.watch.systemd import Notifier
+from ibkeys.watch.watching import TURN, Summary
+
+
+class ReaderGone(Exception):
+    """The reader of standard output has gone."""
+
+
+class EventWriter:
+    """Writes events to standard output, hands them to commands, and says the rest on standard error."""
+
+    def __init__(
+        self, format: str, verbose: bool, commands: EventCommand | None, interrupts: Interrupts, notifier: Notifier
+    ) -> None:
+        self._is_json = format == "json"
+        self._lines = Lines(verbose)
+        self._commands, self._interrupts, self._notifier = commands, interrupts, notifier
+        self._is_ending = False
+        self._untold = 0
+
+    def ready(self, text: str) -> None:
+        """Say that the watch has begun."""
+        self.say(text)
+        self._notifier.ready(text)
+
+    def tell(self, event: Event) -> None:
+        """Write an event, and run the command for it. Raises as `turn` while nobody reads what was written."""
+        document = json.dumps({"schema": WATCH.schema, **event.to_json()})
+        self._write([document] if self._is_json else self._lines.of(event))
+        if self._commands is not None:
+            self._commands.give(document)
+
+    def _write(self, lines: Sequence[str]) -> None:
+        """Write *lines* when there is room: a reader that hangs must not keep a signal from ending the watch."""
+        for line in lines:
+            while not (room := streams.takes_more(sys.stdout, 0 if self._is_ending else TURN)) and not self._is_ending:
+                self.turn()
+            if room:
+                (exits.write_exact if self._is_json else exits.write)(line)
+                exits.flush()
+            self._untold += not room
+
+    def say(self, text: str) -> None:
+        """Say something about the watch itself."""
+        exits.note(text)
+
+    def stopping(self) -> None:
+        """Say that the watch ends: from now on nobody is waited for but commands."""
+        self._is_ending = True
+        self._notifier.stopping()
+
+    def turn(self) -> None:
+        """Look after signals, commands and systemd. Raises KeyboardInterrupt, and Enough when nobody reads."""
+        self._interrupts.check()
+        self._notifier.alive()
+        if self._commands is not None:
+            self._commands.tend()
+        elif streams.failure_of(sys.stdout) is not None:
+            raise ReaderGone
+
+    def end(self, summary: Summary) -> None:
+        """Say what was done, and wait for commands that still run."""
+        if self._commands is not None:
+            self._commands.finish()
+        if self._is_json:
+            self._write([json.dumps({"schema": WATCH.schema, "summary": asdict(summary)})])
+        if self._untold:
+            self.say(f"standard output has no reader: {counted(self._untold, 'line')} not written")
+        self.say(
+            f"{counted(summary.told, 'line')} printed, {counted(summary.folded, 'repeat')} folded; "
+            f"{counted(summary.reports, 'Report')}, {summary.lost} lost; {counted(summary.sweeps, 'sweep')}, "
+            f"{summary.failed_sweeps} failed"
+        )

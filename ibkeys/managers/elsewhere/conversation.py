@@ -1,0 +1,138 @@
+"""Talking with a small shell program on another host: one question, one answer, with limits on all of it.
+
+The program goes over standard input, and then one question at a time. An invalid answer ends the conversation:
+`HostNotReached`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Final, NoReturn
+
+from ibkeys import files
+from ibkeys.closing import Closing
+from ibkeys.errors import HostNotReached
+from ibkeys.managers.elsewhere.channel import Channel, ChannelBroken
+from ibkeys.managers.elsewhere.spending import HOST_BYTES, HOST_SECONDS, Spending
+from ibkeys.printable import clean
+
+START_SECONDS: Final = 30.0
+ANSWER_SECONDS: Final = 20.0
+MOST_LINES: Final = 1 << 16
+LONGEST_PATH: Final = 4096
+_BANNER: Final = 1 << 16
+"""Bytes that a login shell may say before the program does."""
+_MOST_WORDS: Final = 300
+_LAST_SECOND: Final = 250_000_000_000
+"""In the year 9892. Python has no times after the year 9999."""
+_LAST_MODE: Final = 0xFFFF_FFFF
+OpenChannel = Callable[[Sequence[str], Mapping[str, str]], Channel]
+
+
+class Conversation(Closing):
+    """A running program on the host *name*. Use it as a context manager: the connection ends on the way out."""
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        program: str,
+        ready: bytes,
+        open_channel: OpenChannel = Channel,
+    ) -> None:
+        """Reach the host by *command*, which starts a shell there that runs *program*; *ready* is what that says first.
+
+        Raises HostNotReached.
+        """
+        self.name = name
+        self._spending = Spending()
+        self._is_over = False
+        with ExitStack() as stack:
+            try:
+                self.channel = stack.enter_context(open_channel(command, environment))
+                self.channel.send(program.encode(), START_SECONDS)
+                self.channel.lines(START_SECONDS, _BANNER, _BANNER, lambda line: line == ready)
+            except ChannelBroken as broken:
+                self.end(str(broken))
+            stack.pop_all()
+
+    def close(self) -> None:
+        """End the connection. May be called twice."""
+        self.channel.close()
+
+    def ask(
+        self, question: bytes, most_bytes: int = files.SETTINGS, most_lines: int = MOST_LINES, more: bytes = b""
+    ) -> tuple[list[str], bytes]:
+        """Return the lines of the answer to one line of text, and the line that ends it. *more*: bytes that follow the
+        question. Raises HostNotReached."""
+        if self._is_over:  # an answer that comes late would be taken for the next one
+            self.end("it was given up earlier")
+        seconds = min(self._spending.seconds_left(), ANSWER_SECONDS)
+        if seconds <= 0:
+            self.end(f"it took more than {HOST_SECONDS:.0f} seconds altogether")
+        if self._spending.said_too_much():
+            self.end(f"it sent more than {HOST_BYTES // files.MIB} MiB altogether")
+        try:
+            if self.channel.is_ahead():
+                self.end("it sent something before any request")
+            self.channel.send(b"%s\n%s" % (question, more), seconds)
+            *lines, last = self.channel.lines(seconds, most_bytes + _BANNER, most_lines, lambda line: line[:1] != b" ")
+        except ChannelBroken as broken:
+            self.end(str(broken))
+        self._spending.answered(sum(map(len, lines)))
+        return [os.fsdecode(line[1:]) for line in lines], last
+
+    # --- what an answer says -----------------------------------------------------------------------------------------
+
+    def hex(self, lines: Sequence[str]) -> bytes:
+        """Return the bytes that lines of hex stand for."""
+        try:
+            return bytes.fromhex(" ".join(lines))
+        except ValueError:
+            self.end("its answer is invalid (bytes of a file)")
+
+    def number(self, text: str, base: int = 10) -> int:
+        """Return a number."""
+        digits = r"[0-9]{1,20}" if base == 10 else r"[0-9a-fA-F]{1,20}"
+        if not re.fullmatch(digits, text):
+            self.end("its answer is invalid (a number)")
+        return int(text, base)
+
+    def mode(self, text: str) -> int:
+        """Return the permission bits of a mode in hex."""
+        return stat.S_IMODE(self.kind_and_mode(text))
+
+    def kind_and_mode(self, text: str) -> int:
+        """Return a mode in hex, with what kind of file it is."""
+        mode = self.number(text, 16)
+        if mode > _LAST_MODE:
+            self.end("its answer is invalid (a mode)")
+        return mode
+
+    def time(self, text: str) -> int:
+        """Return seconds since 1970."""
+        seconds = self.number(text)
+        if seconds > _LAST_SECOND:
+            self.end("its answer is invalid (a time)")
+        return seconds
+
+    def end(self, what: str) -> NoReturn:
+        """End the conversation. Raises HostNotReached with the last line from the host."""
+        self._is_over = True
+        said = clean(self.channel.last_words())[:_MOST_WORDS] if hasattr(self, "channel") else ""
+        why = f"{what}{f': {said}' if said else ''}"
+        raise HostNotReached(f"host {self.name}: {why}", self.name, why) from None
+
+
+def path_in_question(path: os.PathLike[str]) -> bytes:
+    """Return a path as it stands at the end of a question. Raises OSError for one that cannot stand there."""
+    text = os.fsencode(path)
+    if not text.startswith(b"/") or b"\n" in text or b"\0" in text or len(text) > LONGEST_PATH:
+        raise OSError(errno.EINVAL, "a name that cannot be asked for")
+    return text

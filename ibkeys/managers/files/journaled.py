@@ -1,0 +1,89 @@
+"""Files of OpenSMs as the journal knows them: what the wire has shown, what was interrupted, and what that left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from ibkeys.errors import FileError, KeyGone
+from ibkeys.host.replacing.contents import NO_BYTES, WITHOUT_KEYS, FileContents
+from ibkeys.host.replacing.replace import LeftOvers
+from ibkeys.managers.files.opensm_file import OpensmFile
+from ibkeys.managers.opensm.references import key_references
+from ibkeys.printable import named
+from ibkeys.store.journal import FileEntry, FileImage, Journal
+from ibkeys.store.keystore.keystore import KeyStore
+
+
+def is_proven(conf: OpensmFile, journal: Journal, store: KeyStore) -> bool:
+    """Return whether the last change of a file that the *journal* has is done, and left the file as it is now: OpenSM
+    has read it, whatever its times say.
+
+    A change of an options file is done when the wire has shown it. *store*: has the keys that the journal refers to. A
+    key that it does not have, since it was lost or replaced, proves nothing. Raises FileFormatError, StoreError.
+    """
+    last = [entry for entry in journal.all_files() if entry.image.key == conf.key][-1:]
+    return any(entry.status == "done" and _left_it_so(entry, conf, store) for entry in last)
+
+
+def is_as_left(conf: OpensmFile, journal: Journal, store: KeyStore) -> bool:
+    """Return whether ibkeys wrote a file as it is now: the last change of it that the *journal* has, or the last of an
+    operation that has not ended. OpenSM may not have read it. *store* as `is_proven` has it, and raises as that.
+    """
+    changes = [entry for entry in journal.all_files() if entry.image.key == conf.key]
+    not_ended = {record.id for record in journal.list_operations() if record.state in ("open", "failed")}
+    last = {entry.operation: entry for entry in changes}.values()
+    return any(
+        _left_it_so(entry, conf, store) for entry in last if entry is changes[-1] or entry.operation in not_ended
+    )
+
+
+def _left_it_so(entry: FileEntry, conf: OpensmFile, store: KeyStore) -> bool:
+    try:
+        return (
+            entry.image.after not in (None, NO_BYTES)
+            and key_references(store).restore(entry.image.after or b"") == conf.data
+        )
+    except KeyGone:
+        return False
+
+
+# --- what runs that were killed left ----------------------------------------------------------------------------------
+
+
+def clean_up(
+    journal: Journal,
+    files: Sequence[OpensmFile],
+    contents: FileContents = WITHOUT_KEYS,
+    counts: Callable[[FileImage], bool] = lambda image: False,
+) -> Iterator[tuple[str, LeftOvers | FileError]]:
+    """Remove what lies beside *files*, and beside other ones on the same hosts that the journal has and that *counts*.
+
+    Yields what stays on each host, or what hindered it. Raises HostNotReached, StoreError.
+    """
+    places = {file.key for file in files}
+    entries = [entry for entry in journal.all_files() if counts(entry.image) or entry.image.key in places]
+    for name, machine in {file.machine.name: file.machine for file in files}.items():
+        try:
+            yield name, machine.clean_up([entry for entry in entries if entry.image.host == name], contents)
+        except FileError as error:
+            yield name, error
+
+
+def remove_left_overs(journal: Journal, files: Sequence[OpensmFile], store: KeyStore) -> Iterator[str]:
+    """Remove what lies beside options files, and beside the key files that standbys were given on the same hosts.
+
+    Yields what stays: files with bytes that the journal does not know, and complete copies of key files, of which it
+    keeps no bytes. Raises HostNotReached, StoreError.
+    """
+    for name, left in clean_up(journal, files, key_references(store), _is_key_file):
+        if isinstance(left, FileError):
+            yield f"{left}; files that an interrupted run left there may hold a key"
+        elif left.foreign:
+            yield (
+                f"{named([str(path) for path in left.foreign])}{f' on {name}' if name else ''}: left by an "
+                "interrupted run, or by somebody else, and may hold a key: check it, and remove it"
+            )
+
+
+def _is_key_file(image: FileImage) -> bool:
+    return NO_BYTES in (image.before, image.after)

@@ -1,0 +1,333 @@
+"""One running OpenSM with its effective files and options, as far as they can be read on its host.
+
+Nothing is guessed: what cannot be read is not known, and says why. No key is in what this module returns but as an
+`MKey`, which masks itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, Literal
+
+from ibkeys import files
+from ibkeys.files import or_none
+from ibkeys.host.file_access import FileFact
+from ibkeys.host.host_files import HostFiles
+from ibkeys.host.inside_root import NO_NAME
+from ibkeys.managers.opensm import process as opensm_host
+from ibkeys.managers.opensm.effective_options import EffectiveOptions, OptionSource
+from ibkeys.managers.opensm.options_file import OptionsFile, read_options
+from ibkeys.managers.opensm.process import OPENSM_CONFIGS, OpensmProcess, as_seen
+from ibkeys.managers.reading import CHANGED, FileReading, judge, judge_absent
+from ibkeys.partitions.model import Policy, PolicyProblem
+from ibkeys.partitions.reader import parse_policy
+from ibkeys.store.opensm import MKEY_FILE
+
+Role = Literal["options", "policy", "log", "output", "dumps", "cache", "keys"]
+Lack = Literal["absent", "unnamed", "no-file", "unread"]
+"""Why there is no fact of a file: it is not there, OpenSM has none, it is none (a terminal), or nobody knows."""
+DUMP_FILE: Final = "opensm-subnet.lst"
+"""OpenSM writes it in its dump directory at the end of a heavy sweep without errors."""
+_DESCRIPTOR: Final = re.compile(
+    r"/dev/(std(in|out|err)|fd)(/|$)|/proc/(self|thread-self)(/|$)|/proc/[0-9]+(/task/[0-9]+)?/fd(/|$)"
+)
+"""Names that mean a descriptor of the process that uses them."""
+_DEVICES: Final = Path("/dev")
+"""A log that is thrown away goes to /dev/null, which is not a file that anybody could read it in, or close."""
+_SHARED_MEMORY: Final = Path("/dev/shm")
+"""The folder in /dev for files of everybody."""
+_NO_FILE: Final = frozenset({"stdout", "stderr", "-", "syslog"})
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceFile:
+    """A file or directory of an OpenSM.
+
+    ``path``: as that OpenSM names it, absolute; None if it has none, or where that is not known. ``place``: where it is
+    reached from outside. ``source``: what says so. ``is_certain``: whether nothing speaks against it; ``doubt``: what
+    does, "" for an options file that changed. ``fact``: mode, owner and times; None with the reason in ``problem``, and
+    ``lack`` for its kind. ``digest``: SHA-256 of its bytes, of a policy only.
+    """
+
+    role: Role
+    path: Path | None
+    place: Path | None
+    source: OptionSource
+    is_certain: bool
+    fact: FileFact | None = None
+    problem: str = ""
+    reading: FileReading = "not-judged"
+    digest: str | None = None
+    doubt: str = ""
+    lack: Lack = "unread"
+
+    @property
+    def is_there(self) -> bool | None:
+        """Whether it is there; None if that cannot be determined."""
+        if self.fact is not None:
+            return True
+        return False if self.lack == "absent" else None
+
+
+HOSTS_OWN: Final = "assumed to be the host's own; run as root to be certain"
+"""A process whose root directory cannot be determined may have other files of these names."""
+BUILD: Final = "which options file is the default was decided when this OpenSM was built: name it (-F) to be certain"
+NO_PROGRAM: Final = "its program could not be examined: only its name is opensm"
+CHECK_FIRST: Final = "check the policy (`ibkeys policy-check`)"
+"""What comes before every signal to OpenSM: one heavy sweep reads policy and options."""
+HOW_TO_MEND: Final = (
+    "correct it, or put the former file back, before anything starts a heavy sweep; `ibkeys policy-check FILE` names "
+    "every mistake"
+)
+"""What to do about a policy that OpenSM would refuse: any heavy sweep reads it, also one that a trap starts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One running OpenSM. ``host``: the name of its host, "" for this one. ``options_file``: what its options file says
+    now. ``policy``: what its policy says now, None if it cannot be read. ``last_sweep``: when its last heavy sweep
+    without errors ended, None if that is not known. ``port_guid``, ``state``: its port and its SMInfo state, filled in
+    by `ibkeys.managers.report`.
+    """
+
+    host: str
+    process: OpensmProcess
+    files: Mapping[Role, InstanceFile]
+    options: EffectiveOptions
+    options_file: OptionsFile | None
+    policy: Policy | None
+    last_sweep: float | None
+    port_guid: int | None = None
+    state: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The instance in a few words: host, process and unit."""
+        where = f" on {self.host}" if self.host else ""
+        unit = f", {self.process.unit}" if self.process.unit else ""
+        return f"OpenSM{where} (process {self.process.pid}{unit})"
+
+    @property
+    def faulty_policy(self) -> str:
+        """The first error of its policy, with file, line and column, and what OpenSM would do with such a file; "" for
+        one that OpenSM takes, or that is not known. Nobody should be told to let OpenSM read it."""
+        if self.policy is None or self.policy.accepted:
+            return ""
+        return f"{min(self.policy.errors).located(str(self.files['policy'].path))}; {self.policy.verdict}"
+
+    def unknowns(self) -> Iterator[str]:
+        """Yield what should have been read of it and was not, each in words."""
+        if not self.process.program_known:
+            yield NO_PROGRAM
+        for file in self.files.values():
+            if file.is_there is None and file.lack == "unread":
+                yield f"its {file.role}: {f'{file.path} ' if file.path is not None else ''}{file.problem}"
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What ``sm.toml`` says about a host: the unit whose OpenSM is meant, and files that are not to be searched for."""
+
+    unit: str | None = None
+    options: Path | None = None
+    policy: Path | None = None
+
+
+@dataclass(slots=True)
+class _Look:
+    """How one process' files are examined."""
+
+    host: HostFiles
+    process: OpensmProcess
+    last_sweep: float | None = None
+    contents: dict[Role, bytes] = field(default_factory=dict)
+
+    @property
+    def as_root(self) -> str:
+        """How a user sees more: to be root here helps nothing on another host."""
+        return "--sudo, or root@HOST" if self.host.name else "run as root"
+
+    def file(self, role: Role, text: str | None, source: OptionSource, certain: bool) -> InstanceFile:
+        """Return a file by the name that the process has for it. Raises HostNotReached."""
+        if not text:
+            return InstanceFile(role, None, None, source, certain, problem="none is named", lack="unnamed")
+        if role == "log" and text in _NO_FILE:
+            return InstanceFile(role, None, None, source, certain, problem=f"goes to {text}", lack="no-file")
+        path = Path(text)
+        if not path.is_absolute():
+            if self.process.cwd is None:
+                problem = f"its name is relative to a directory that cannot be read; {self.as_root}"
+                return InstanceFile(role, None, None, source, False, problem=problem)
+            path = self.process.cwd / path
+        path = Path("/" + os.path.normpath(path).lstrip("/"))
+        if _DESCRIPTOR.match(str(path)) or (role == "log" and _is_device(path)):
+            if role == "log":
+                return InstanceFile(role, path, None, source, certain, problem=f"goes to {path}", lack="no-file")
+            return InstanceFile(role, path, None, source, certain, problem=f"cannot be read: {NO_NAME}")
+        return self.at(
+            role, path, as_seen(self.host, self.process.folder, self.process.view, str(path)), source, certain
+        )
+
+    def at(self, role: Role, path: Path, place: Path, source: OptionSource, certain: bool) -> InstanceFile:
+        """Return a file that is at *place* to anyone who looks. Raises HostNotReached."""
+        process = self.process
+        file = InstanceFile(role, path, place, source, certain)
+        if process.view == "unknown":
+            file = replace(file, is_certain=False, doubt=HOSTS_OWN)
+        try:
+            fact = self.host.stat(place)
+        except FileNotFoundError:
+            file = replace(file, problem="is not there", lack="absent")
+            if role not in _JUDGED:
+                return file
+            above = or_none(self.host.stat, place.parent)
+            return replace(file, reading=judge_absent(above, process.started, process.exact))
+        except OSError as error:
+            return replace(file, problem=self._reason(error), reading="unknown")
+        file = replace(file, fact=fact)
+        if role not in _JUDGED:
+            return file
+        file = replace(file, reading=judge(fact, process.started, process.exact, self.last_sweep))
+        try:
+            data = self.contents[role] = self.host.read(place, _JUDGED[role])
+        except OSError as error:
+            return replace(file, problem=self._reason(error))
+        return replace(file, digest=hashlib.sha256(data).hexdigest() if role == "policy" else None)
+
+    def _reason(self, error: OSError) -> str:
+        if isinstance(error, PermissionError):
+            return f"may not be read by this user; {self.as_root}"
+        return f"cannot be read: {error.strerror or error}"
+
+
+_JUDGED: Final[dict[str, int]] = {"options": files.SETTINGS, "policy": files.LARGE}
+"""Files that OpenSM reads again while it runs, and how large they may be."""
+
+
+NOTHING_NAMED: Final = Named()
+
+
+def describe(
+    process: OpensmProcess, host: HostFiles, named: Named = NOTHING_NAMED, shares_dumps: bool = False
+) -> Instance:
+    """Return what can be seen of one OpenSM. *host*: where it runs. *shares_dumps*: another OpenSM writes into its dump
+    directory too, so that nothing there tells of its own sweeps. Raises HostNotReached.
+
+    Source: opensm main.c, osm_subnet.c.
+    """
+    look = _Look(host, process)
+    first = _options_file(look, named)  # names the dump directory, which tells when a sweep last ended
+    options = _options(look, first)
+    dumps = _named_by(look, "dumps", options, "dump_files_dir")
+    look.last_sweep = None if shares_dumps else _last_sweep(look, dumps)
+    options_file = _options_file(look, named) if look.last_sweep is not None else first
+    policy = _policy(look, options, named)
+    cache, keys = _cache_file(look, "cache"), _cache_file(look, "keys", MKEY_FILE)
+    found = [options_file, policy, _named_by(look, "log", options, "log_file"), _output(look), dumps, cache, keys]
+    return Instance(
+        host.name,
+        process,
+        {each.role: each for each in found},
+        options,
+        options.file,
+        _parsed(look, policy) if "policy" in look.contents else None,
+        look.last_sweep,
+    )
+
+
+def _parsed(look: _Look, file: InstanceFile) -> Policy:
+    """Return a policy. Its problems show none of its text, for a process may name any file, unless the user named it,
+    or looks as the very user that the process runs as: that of root's OpenSM is shown to root."""
+    policy = parse_policy(look.contents["policy"], str(file.path))
+    owner = or_none(look.host.stat, look.process.folder)
+    if file.source == "sm.toml" or (owner is not None and owner.uid == look.host.own_user()):
+        return policy
+
+    def without_text(problem: PolicyProblem) -> PolicyProblem:
+        return replace(problem, message=f"{problem.severity} in a file that OpenSM names, its text is not shown")
+
+    errors, warnings = (tuple(map(without_text, found)) for found in (policy.errors, policy.warnings))
+    return replace(policy, errors=errors, warnings=warnings)
+
+
+def _options_file(look: _Look, named: Named) -> InstanceFile:
+    if named.options is not None:
+        return look.file("options", str(named.options), "sm.toml", True)
+    text = look.process.command.last("config")
+    if text is not None:
+        return look.file("options", text, "command line", True)
+    found = [look.file("options", str(path), "default", True) for path in OPENSM_CONFIGS]
+    there = [each for each in found if each.is_there is not False]
+    if len(there) > 1:  # which of them is the default was decided when this OpenSM was built
+        return InstanceFile("options", None, None, "not known", False, problem="could be any of several: name it (-F)")
+    if not there or there[0].path == OPENSM_CONFIGS[0]:
+        return there[0] if there else found[0]
+    return replace(there[0], is_certain=False, doubt=there[0].doubt or BUILD)
+
+
+def _options(look: _Look, file: InstanceFile) -> EffectiveOptions:
+    read: OptionsFile | None = None
+    if "options" in look.contents and not file.problem:
+        read = read_options(look.contents["options"])
+    elif file.is_there is False:
+        read = OptionsFile()
+    environment = look.process.environment
+    tmp_dir = None if environment is None else environment.get("OSM_TMP_DIR", "")
+    return EffectiveOptions(look.process.command, read, file.reading in CHANGED or bool(file.doubt), tmp_dir)
+
+
+def _policy(look: _Look, options: EffectiveOptions, named: Named) -> InstanceFile:
+    if named.policy is not None:
+        return look.file("policy", str(named.policy), "sm.toml", True)
+    found = _named_by(look, "policy", options, "partition_config_file")
+    if found.source == "default" and found.is_there is False:  # a distribution may keep it beside its options file
+        for folder in (path.parent for path in OPENSM_CONFIGS):
+            other = look.file("policy", str(folder / "partitions.conf"), "default", found.is_certain)
+            if other.is_there:
+                return other
+    return found
+
+
+def _named_by(look: _Look, role: Role, options: EffectiveOptions, name: str) -> InstanceFile:
+    setting = options.setting(name)
+    if setting.source == "not known":
+        why = f"the options file or the environment that says so cannot be read; {look.as_root}"
+        return InstanceFile(role, None, None, "not known", False, problem=why)
+    return look.file(role, str(setting.value or ""), setting.source, setting.is_certain)
+
+
+def _cache_file(look: _Look, role: Role, name: str = "") -> InstanceFile:
+    if not look.process.cache_known:
+        why = f"the environment that names its directory cannot be read; {look.as_root}"
+        return InstanceFile(role, None, None, "not known", False, problem=why)
+    named = (look.process.environment or {}).get("OSM_CACHE_DIR")
+    folder = Path(named or opensm_host.OPENSM_CACHE)
+    return look.file(role, str(folder / name), "environment" if named else "default", True)
+
+
+def _output(look: _Look) -> InstanceFile:
+    """Where standard output goes: keys are printed there."""
+    output = look.process.output
+    if output is None:
+        return InstanceFile("output", None, None, "not known", False, problem=f"cannot be read; {look.as_root}")
+    if not output.startswith("/") or _is_device(Path(output)):
+        return InstanceFile("output", None, None, "process", True, problem=f"goes to {output}", lack="no-file")
+    return look.file("output", output, "process", True)
+
+
+def _is_device(path: Path) -> bool:
+    return path.is_relative_to(_DEVICES) and not path.is_relative_to(_SHARED_MEMORY)
+
+
+def _last_sweep(look: _Look, dumps: InstanceFile) -> float | None:
+    """Return when the last heavy sweep without errors ended, if that was in the life of this process."""
+    if dumps.place is None:
+        return None
+    fact, started = or_none(look.host.stat, dumps.place / DUMP_FILE), look.process.started
+    written = fact.written if fact is not None else None
+    return written if written is not None and started is not None and written > started else None

@@ -1,0 +1,252 @@
+"""The key store and OpenSM's files: what OpenSM knows comes in, what OpenSM needs to start with goes out.
+
+OpenSM reads its files only when it starts, and writes them after each sweep in which something changed. Stock OpenSM
+has one key for the whole subnet, its option ``m_key``: with the files it reaches ports that have keys of their own, and
+then sets its own on all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from ibkeys.classkeys.key_files import CLASS_KEY_FILES, read_class_key_files
+from ibkeys.errors import FileFormatError, Refused
+from ibkeys.host.file_access import is_same_file, read_file_fact
+from ibkeys.keys.mkey import MKey
+from ibkeys.mad.classes.gmp import ClassName
+from ibkeys.managers.opensm.process import OpensmProcess, read_given_config
+from ibkeys.printable import counted
+from ibkeys.store.keystore.class_keys import ClassKeyStore
+from ibkeys.store.keystore.keystore import ImportResult, KeyStore
+from ibkeys.store.opensm import (
+    LID_FILE,
+    MKEY_FILE,
+    NEIGHBORS_FILE,
+    KeyFiles,
+    read_key_files,
+    write_key_file,
+    write_key_files,
+)
+from ibkeys.store.sqlite import timestamp, utc_now
+from ibkeys.topology.model import Topology
+
+
+@dataclass(slots=True)
+class Imported:
+    """What was taken from OpenSM's files.
+
+    ``results``: what the key of each port was, by port GUID. ``one_key_for_changed``: all keys that the store had
+    otherwise are one and the same in the files, as a subnet manager leaves them that has set its own. ``links`` and
+    ``lids``: how many were in the files. ``class_keys``: of how many ports, by class. ``warnings``: lines for the user.
+    """
+
+    results: dict[int, ImportResult] = field(default_factory=dict)
+    one_key_for_changed: bool = False
+    links: int = 0
+    lids: int = 0
+    class_keys: dict[ClassName, int] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    def ports(self, result: ImportResult) -> list[int]:
+        """Return the GUIDs of the ports whose key was *result*."""
+        return [guid for guid, each in self.results.items() if each == result]
+
+
+@dataclass(slots=True)
+class Exported:
+    """What was written: how many keys and links, how many LIDs (None: that file was not written); notes."""
+
+    keys: int
+    links: int
+    lids: int | None
+    notes: list[str] = field(default_factory=list)
+
+
+def import_key_files(store: KeyStore, directory: Path) -> Imported:
+    """Put what OpenSM's files in *directory* say into the key store. No key that is in the store is lost by it.
+
+    Raises FileFormatError, StoreError.
+    """
+    files = read_key_files(directory, others=CLASS_KEY_FILES.values())
+    class_keys, more = read_class_key_files(directory)
+    done = Imported(links=_count_links(files), lids=len(files.lids), warnings=[*files.warnings, *more])
+    with store.in_one_transaction():
+        done.results = store.put_all_imported(files.m_keys, _written(directory / MKEY_FILE), f"from {MKEY_FILE}")
+        _store_links(store, files, directory / NEIGHBORS_FILE)
+        store.put_lids(files.lids, seen=_written(directory / LID_FILE))
+        for of, keys in class_keys.items():
+            ClassKeyStore(store).put_all_imported(of, keys, f"from {CLASS_KEY_FILES[of]}")
+            done.class_keys[of] = len(keys)
+    changed = {files.m_keys[guid] for guid in done.ports("changed")}
+    done.one_key_for_changed = len(changed) == 1 and not changed.pop().is_zero
+    for name in (MKEY_FILE, *CLASS_KEY_FILES.values()):
+        fact = read_file_fact(directory / name)
+        if fact is not None and fact.others_can_read:
+            done.warnings.append(f"{fact.path}: other users may read these keys (mode {fact.mode:04o}): chmod 600 it")
+    return done
+
+
+def import_opensm_config(store: KeyStore, path: Path) -> bool:
+    """Put the ``m_key`` of an opensm.conf into the key store: the key of every port that has none of its own.
+
+    Returns whether there is one. Raises FileFormatError when the file cannot be read, or its m_key is not a number.
+    """
+    config = read_given_config(path)
+    if "m_key" in config.mistakes:
+        raise FileFormatError("the value of m_key is not a 64-bit number", str(path))
+    if config.m_key_set:
+        store.put_subnet_key(config.m_key, "from opensm.conf")
+    return config.m_key_set
+
+
+def export_key_files(
+    store: KeyStore,
+    directory: Path,
+    found: Topology | None = None,
+    processes: Iterable[OpensmProcess] = (),
+    write: Callable[[Path, bytes], None] = write_key_file,
+) -> Exported:
+    """Write guid2mkey and neighbors from the key store, and of *found*, a sweep made just now, links and LIDs.
+
+    *write*: puts each file in its place. Raises what that does; Refused when a running OpenSM (*processes*) has its
+    files there: it would write over them after its next sweep, and never read them; and when a guid2mkey there has keys
+    that are not in the store. Raises StoreError, FileFormatError.
+    """
+    refuse_to_overwrite(store, directory, processes)
+    known = store.all_keys()
+    files = KeyFiles({guid: keys[0] for guid, keys in known.items()}, store.links())
+    names = [MKEY_FILE]
+    if found is not None:
+        files.neighbors |= {port.link_end: port.peer.link_end for port in found.ports() if port.peer is not None}
+        files.lids = {
+            port.guid: (port.lid, port.lid + (1 << info.lmc) - 1)
+            for port in found.end_ports()
+            if port.lid and (info := port.port_info) is not None
+        }
+        if not found.troubles:
+            names.append(LID_FILE)
+    if files.neighbors:
+        names.append(NEIGHBORS_FILE)
+    write_key_files(directory, files, names, write)
+    notes = _notes(store, files)
+    if found is not None and found.troubles:
+        notes.append(
+            f"{LID_FILE} was not written: a port that the sweep could not read may have a LID, which OpenSM must "
+            f"not give to another"
+        )
+    lids = len(files.lids) if LID_FILE in names else None
+    return Exported(len(files.m_keys), _count_links(files), lids, notes)
+
+
+def refuse_to_overwrite(store: KeyStore, directory: Path, processes: Iterable[OpensmProcess] = ()) -> None:
+    """Raise Refused for a directory in which `export_key_files` would write nothing; it says why. Raises StoreError,
+    FileFormatError too."""
+    for process in processes:
+        if is_same_file(directory, process.cache):
+            raise Refused(
+                f"{directory} is where the running OpenSM (process {process.pid}) has its files; nothing was written: "
+                "stop it first, or name another directory",
+                "running-opensm",
+            ).explained("OpenSM does not read them again, and overwrites them after a sweep.")
+    _refuse_to_lose_keys(directory, store.all_keys())
+
+
+def import_links(store: KeyStore, directory: Path) -> None:
+    """Put the links of the ``neighbors`` in *directory* into the key store, except for those that it knows from later.
+
+    Nothing happens where there is no such file. Raises FileFormatError, StoreError.
+    """
+    path = directory / NEIGHBORS_FILE
+    if path.exists():
+        _store_links(store, read_key_files(directory, (NEIGHBORS_FILE,)), path)
+
+
+def _store_links(store: KeyStore, files: KeyFiles, path: Path) -> None:
+    store.put_links(((*near, *far) for near, far in files.neighbors.items()), seen=_written(path))
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFileGaps:
+    """How far a guid2mkey and the key store are out of step, as port GUIDs: ``missing`` in the file; ``stale``: the
+    store proved its key after the file was written; ``newer``: the file was written after that."""
+
+    missing: tuple[int, ...]
+    stale: tuple[int, ...]
+    newer: tuple[int, ...]
+
+
+def compare_key_files(store: KeyStore, directory: Path) -> KeyFileGaps:
+    """Compare the guid2mkey in *directory* with the key store. Changes nothing. Raises FileFormatError, StoreError."""
+    there = read_key_files(directory, (MKEY_FILE,)).m_keys
+    written = timestamp(lambda: _written(directory / MKEY_FILE))
+    since = {row.port_guid: row.since for row in store.outline() if row.state == "current"}
+    first = {guid: keys[0] for guid, keys in store.all_keys().items()}
+    other = [guid for guid, key in first.items() if guid in there and there[guid] != key]
+    return KeyFileGaps(
+        tuple(guid for guid, key in first.items() if guid not in there and not key.is_zero),
+        tuple(guid for guid in other if since.get(guid, "") > written),
+        tuple(guid for guid in other if since.get(guid, "") <= written),
+    )
+
+
+def _notes(store: KeyStore, files: KeyFiles) -> list[str]:
+    notes = []
+    keys = {guid: key for guid, key in files.m_keys.items() if not key.is_zero}
+    pending = sum(row.state == "pending" for row in store.outline())
+    if pending:
+        notes.append(
+            f"{counted(pending, 'port')} may have a different key from the one written, because a change "
+            "was never confirmed; finish that change (`ibkeys journal` names the command) and export again"
+        )
+    linked = {guid for guid, _ in files.neighbors.values()}
+    apart = sum(guid not in linked for guid in keys)
+    if apart:
+        notes.append(
+            f"the links of {apart} of {counted(len(keys), 'port')} with a key are not known: OpenSM asks them without "
+            "their key, unless it runs there; a sweep that reaches them finds the links (--guid2lid)"
+        )
+    if len(set(keys.values())) == 1:
+        notes.append(
+            "all ports have one key: OpenSM keeps it when opensm.conf has the same m_key, level and lease, and removes "
+            "it everywhere when m_key is not set (--write-opensm-conf FILE sets it, --opensm-conf FILE checks)"
+        )
+    elif keys:
+        notes.append(
+            "keys differ from port to port: stock OpenSM reaches all ports with these files, and sets its own m_key on "
+            "them at its first sweep, which removes all keys if its opensm.conf sets none"
+        )
+    return notes
+
+
+def _count_links(files: KeyFiles) -> int:
+    return len({frozenset(link) for link in files.neighbors.items()})
+
+
+def _written(path: Path) -> datetime:
+    fact = read_file_fact(path)
+    now = utc_now()
+    return now if fact is None else min(fact.modified, now)
+
+
+def _refuse_to_lose_keys(directory: Path, known: Mapping[int, list[MKey]]) -> None:
+    try:
+        there = read_key_files(directory, (MKEY_FILE,))
+    except FileFormatError:
+        if (directory / MKEY_FILE).exists():
+            raise
+        return
+    lost = [guid for guid, key in there.m_keys.items() if not key.is_zero and key not in known.get(guid, ())]
+    if lost:
+        what = f"keys that the key store does not have: {len(lost)}, the first of port 0x{lost[0]:016x}"
+    elif there.warnings:
+        what = "lines that are not records"
+    else:
+        return
+    raise Refused(
+        f"{directory / MKEY_FILE} has {what}; they would be lost; nothing was written: "
+        f"`ibkeys keystore import {directory}` first, or name another directory",
+        "unknown-keys",
+    )

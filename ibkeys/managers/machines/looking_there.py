@@ -1,0 +1,147 @@
+"""Looking at a file of another host that may be replaced: where it really is, its bytes, and what must be kept of it.
+
+As `ibkeys.host.replacing.looked_up` for this host.
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from ibkeys import files
+from ibkeys.errors import FileChanged, FileError
+from ibkeys.host.inside_root import MOST_LINKS
+from ibkeys.host.replacing.looked_up import FoundFile, Metadata, SeenFile
+from ibkeys.managers.elsewhere.remote import RemoteFiles
+from ibkeys.managers.machines.other_root import refuse_other_root
+from ibkeys.managers.machines.writer import NOTHING, HostWriter, WriterRefused
+
+_SECOND: Final = 1_000_000_000
+_TIME: Final = re.compile(r"[^.]*\.(\d{9})_\+0000")
+
+
+@dataclass(frozen=True, slots=True)
+class _Status:
+    """The file at a name itself; links are not followed. ``kind``: its mode with what kind of file it is."""
+
+    kind: int
+    uid: int
+    gid: int
+    size: int
+    device: int
+    inode: int
+    links: int
+    modified_ns: int
+
+
+class LookingThere:
+    """Looks by two programs on another host: ``files`` gives bytes, ``writer`` all that it compares later."""
+
+    def __init__(self, files: RemoteFiles, writer: HostWriter) -> None:
+        self.name = files.name
+        self.files = files
+        self.writer = writer
+
+    def look(self, path: Path) -> SeenFile:
+        """Return what is where *path* leads. Raises FileError, FileChanged, HostNotReached."""
+        place, status = self._place(path)
+        if status is None:
+            return SeenFile(place, None)
+        if not stat.S_ISREG(status.kind):
+            raise FileError(f"{self._at(place)}: is not a regular file")
+        with files.told_as(FileError, f"{self._at(place)}: cannot be read"):
+            data = self.files.read(place, files.LIST)
+        if self._status(place) != status or len(data) != status.size:
+            raise FileChanged(f"{self._at(place)}: somebody else is writing it right now")
+        metadata = Metadata(stat.S_IMODE(status.kind), status.uid, status.gid)
+        found = FoundFile(data, metadata, status.device, status.inode, status.modified_ns, status.links)
+        return SeenFile(place, found)
+
+    def real_place(self, path: Path) -> Path:
+        """Return where *path* leads, links followed. Raises FileError, FileChanged, HostNotReached."""
+        return self._place(path)[0]
+
+    def _place(self, path: Path) -> tuple[Path, _Status | None]:
+        """Return where *path* leads, links followed, and what is there; not for what is in another root directory."""
+        if not path.is_absolute():
+            raise FileError(f"{self._at(path)}: is a relative path, which is not possible on another host")
+        place, status = self._followed(path)
+        refuse_other_root(self.files, path, place)
+        return place, status
+
+    def _followed(self, path: Path) -> tuple[Path, _Status | None]:
+        place = path
+        trusted = {0, *self.users()}
+        for number in range(MOST_LINKS + 1):
+            try:
+                place = self.writer.name("real", place.parent) / place.name
+            except WriterRefused:
+                raise FileError(f"{self._at(path)}: {place.parent} is not there, or cannot be read") from None
+            if not place.is_absolute():
+                self.writer.conversation.end("its answer is invalid (a folder)")
+            status = self._status(place)
+            if status is None:
+                if number:
+                    raise FileError(f"{self._at(path)}: a symbolic link to {place}, which does not exist")
+                return place, None
+            if not stat.S_ISLNK(status.kind):
+                return place, status
+            if status.uid not in trusted:
+                raise FileError(f"{self._at(path)}: {place} is a symbolic link of another user (UID {status.uid})")
+            try:
+                place = place.parent / self.writer.name("target", place)
+            except WriterRefused:
+                raise FileChanged(f"{self._at(place)}: somebody else is changing it right now") from None
+        raise FileError(f"{self._at(path)}: a loop of symbolic links, or more than {MOST_LINKS} of them")
+
+    def users(self) -> list[int]:
+        """Return the user who works there, and who ran sudo for that."""
+        try:
+            words = self.writer.one("users").split(" ")
+        except WriterRefused:
+            self.writer.conversation.end("its answer is invalid (users)")
+        return [self.writer.conversation.number(word) for word in words if word != NOTHING]
+
+    def _status(self, place: Path) -> _Status | None:
+        try:
+            text = self.writer.one("seen", path=place)
+        except WriterRefused as no:
+            raise FileError(f"{self._at(place)}: cannot be examined: {no.reason}") from None
+        if text == NOTHING:
+            return None
+        talk = self.writer.conversation
+        match text.split(":", 8):
+            case [kind, uid, gid, size, device, inode, links, seconds, when]:
+                fraction = _TIME.fullmatch(when)
+                if fraction is not None:
+                    return _Status(
+                        talk.kind_and_mode(kind),
+                        talk.number(uid),
+                        talk.number(gid),
+                        talk.number(size),
+                        talk.number(device),
+                        talk.number(inode),
+                        talk.number(links),
+                        talk.time(seconds) * _SECOND + int(fraction[1]),
+                    )
+        talk.end("its answer is invalid (status of a file)")
+
+    def _at(self, path: Path) -> str:
+        return f"{self.name}: {path}"
+
+
+def marks(seen: SeenFile) -> str:
+    """Return the marks of a file as the program makes them: see ``marks`` there."""
+    found = seen.found
+    if found is None:
+        return NOTHING
+    seconds, nanoseconds = divmod(found.modified_ns, _SECOND)
+    when = datetime.fromtimestamp(seconds, UTC)
+    kind = stat.S_IFREG | found.metadata.mode
+    owner = f"{found.metadata.uid}:{found.metadata.gid}"
+    number = f"{found.device}:{found.inode}:{found.links}"
+    return f"{kind:x}:{owner}:{len(found.data)}:{number}:{seconds}:{when:%Y-%m-%d_%H:%M:%S}.{nanoseconds:09d}_+0000"

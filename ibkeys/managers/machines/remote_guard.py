@@ -1,0 +1,115 @@
+"""A guard process on another host that rolls back by itself: it needs neither the connection nor the fabric.
+
+It has a directory of its own (mode 0700, below /tmp of that host) with the former bytes, the sums of the texts that it
+may take back, and the program that it runs. The directory's name is its token. Of "confirmed" and "rolling back"
+exactly one happens: both make the same symbolic link in there.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from ibkeys.errors import HostRefused
+from ibkeys.host.replacing.looked_up import SeenFile
+from ibkeys.managers.machines import writer as program_there
+from ibkeys.managers.machines.writer import HostWriter, WriterRefused, sum_of
+from ibkeys.managers.opensm.process import OpensmProcess
+
+QUIET_SECONDS: Final = 900
+"""After so many seconds without a keep-alive the guard treats the connection as cut. The program has the same number.
+"""
+_TOKEN: Final = re.compile(r"ibkeys-guard-[A-Za-z0-9]{8,64}")
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class RemoteGuard:
+    """A process on another host that restores a policy file when nobody confirms the new one. It needs no connection.
+
+    The order: `began` once, before anything is written; `written` with each text, before that text is written;
+    `waiting` when all is done; then `confirm`, or `over` after rolling back. Without that end the
+    guard restores the former file ``_seconds`` after `waiting`. Without `waiting` these seconds count from the end of
+    the connection, or from when the guard had no sign of life for too long: nobody may notice that a network is dead.
+
+    It restores only what `written` named: bytes of somebody else stay, and former bytes stay too. Then it tells
+    OpenSM, and removes its directory. Every method raises HostNotReached.
+
+    ``token``: by which another process of ibkeys reaches it (`Machine.confirm_guard`), "" before `began`; ``pid``: its
+    process there, 0 before that. ``_named``: gives the words that mean a process.
+    """
+
+    _host: str
+    _writer: HostWriter
+    _seconds: float
+    _named: Callable[[OpensmProcess], tuple[str, str, str]]
+    token: str = ""
+    pid: int = 0
+
+    def began(self, seen: SeenFile, process: OpensmProcess) -> str:
+        """Start it, and return its token. *seen*: what it restores; *process*: whom it tells.
+
+        Raises HostRefused if it cannot be started there.
+        """
+        if self.token:
+            raise HostRefused(f"{self._host}: the guard is already running", self._host)
+        talk = self._writer.conversation
+        who, seconds = "+".join(self._named(process)), max(math.ceil(self._seconds), 0)
+        try:
+            token = self._writer.one("make_room")
+            if not _TOKEN.fullmatch(token):
+                talk.end("its answer is invalid (a guard)")
+            self._writer.send("keep", program_there.program().encode(), token, "program")
+            if seen.data is not None:
+                self._writer.send("keep", seen.data, token, "former")
+            words = (token, str(seconds), who, sum_of(seen.data))
+            self.pid = talk.number(self._writer.one("watch", *words, path=seen.path))
+        except WriterRefused as no:
+            raise HostRefused(f"{self._host}: no guard can be started: {no.reason or no.kind}", self._host) from None
+        self.token = token
+        return token
+
+    def written(self, data: bytes) -> None:
+        """Tell it a text that is about to be written: it may take the place of that. Raises HostRefused."""
+        self._say("note", sum_of(data))
+
+    def alive(self) -> None:
+        """Send it a keep-alive, at least every `QUIET_SECONDS` before `waiting`. Everything else that is asked of the
+        same host is one too, but not what is read through ``files``."""
+        self._say("alive")
+
+    def waiting(self) -> None:
+        """All is written: let the seconds run from now. Raises HostRefused when it is not there any more."""
+        self._say("waiting")
+
+    def over(self) -> bool:
+        """End it: everything was restored by this process. False when it is rolling back already, or has."""
+        return bool(self.token) and confirm_guard(self._host, self._writer, self.token)
+
+    def confirm(self) -> bool:
+        """End it: what was written stays. False when it is rolling back already, or has: then it was too late."""
+        return self.over()
+
+    def _say(self, question: str, *words: str) -> None:
+        if not self.token:
+            raise HostRefused(f"{self._host}: the guard was not started", self._host)
+        try:
+            self._writer.ask(question, self.token, *words)
+        except WriterRefused as no:
+            why = no.reason or "it is not there any more"
+            raise HostRefused(f"{self._host}: the guard cannot be reached: {why}", self._host) from None
+
+
+def confirm_guard(host: str, writer: HostWriter, token: str) -> bool:
+    """End a guard; False when it is rolling back already, or is there no more. Raises HostRefused, HostNotReached."""
+    if not _TOKEN.fullmatch(token):
+        raise HostRefused(f"{host}: {token!r} is not a guard", host)
+    try:
+        writer.ask("over", token)
+    except WriterRefused as no:
+        if no.kind == "gone":
+            return False
+        raise HostRefused(f"{host}: the guard cannot be reached: {no.reason or no.kind}", host) from None
+    return True

@@ -1,0 +1,59 @@
+"""The systemd of this host, for OpenSMs that are its services. It is asked through systemctl, which must not prompt for
+input.
+
+Source: systemctl(1).
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Mapping
+from typing import Final
+
+from ibkeys.errors import HostRefused
+from ibkeys.managers.opensm.process import OpensmProcess
+from ibkeys.printable import clean
+
+SYSTEMCTL_SECONDS: Final = 30.0
+_UNIT: Final = re.compile(r"[A-Za-z0-9:_.@\\][A-Za-z0-9:_.@\\-]*\.service")
+_MOST_WORDS: Final = 300
+
+
+def is_unit(name: str | None) -> bool:
+    """Return whether *name* can be that of a service: nothing that systemctl would take for an option or a pattern."""
+    return name is not None and _UNIT.fullmatch(name) is not None
+
+
+def unit_of(process: OpensmProcess, tools: Mapping[str, str]) -> str | None:
+    """Return the unit whose main process this is. None if there is no such unit, or systemd does not tell. *tools*: the
+    environment of systemctl."""
+    if process.unit is None or not is_unit(process.unit):
+        return None
+    try:
+        main = systemctl(tools, "show", "--property=MainPID", unit=process.unit)
+    except HostRefused:
+        return None
+    return process.unit if main.strip() == f"MainPID={process.pid}" else None
+
+
+def systemctl(tools: Mapping[str, str], verb: str, *options: str, unit: str) -> str:
+    """Return what systemctl says about a unit. Raises HostRefused if it says no, does not end, or is not there."""
+    asked = f"systemctl {verb} {unit}"
+    try:
+        done = subprocess.run(
+            ["systemctl", "--no-ask-password", verb, *options, "--", unit],
+            env=tools,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=SYSTEMCTL_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise HostRefused(f"{asked}: has not ended after {SYSTEMCTL_SECONDS:.0f} seconds", "") from None
+    except OSError as error:
+        raise HostRefused(f"{asked}: {error.strerror}", "") from None
+    if done.returncode:
+        said = clean(done.stderr.decode("utf-8", "replace").strip())[:_MOST_WORDS]
+        raise HostRefused(f"{asked}: {said or f'it ended with status {done.returncode}'}", "")
+    return done.stdout.decode("utf-8", "replace")

@@ -1,0 +1,99 @@
+"""The program on another host that changes files there, as seen from here: a question, and what may be the answer.
+
+No question says what it needs in the words of a shell: numbers, sums and names that this side makes up, and one path.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from ibkeys.errors import FileError
+from ibkeys.files import told_as
+from ibkeys.managers.elsewhere.conversation import Conversation, path_in_question
+from ibkeys.printable import clean
+
+READY: Final = b"ibkeys-host-writer-1"
+CHUNK: Final = 48 << 10
+"""Bytes of a file that go with one question."""
+NOTHING: Final = "-"
+"""A word that is not needed, and the sum and the marks of a file that is not there."""
+_MOST_REASON: Final = 300
+_LAST: Final = re.compile(r"! (changed|unsynced|refused|failed|gone)(?: (.*))?", re.DOTALL)
+_WORD: Final = re.compile(r"[A-Za-z0-9:_.@\\+=-]+")
+
+
+def program() -> str:
+    """Return the program that runs on the other host: the parts in `host_writer/`, in the order of their names."""
+    folder = resources.files("ibkeys.managers.machines").joinpath("host_writer")
+    parts = {each.name: each.read_text() for each in folder.iterdir() if each.name.endswith(".sh")}
+    return "\n".join(parts[name] for name in sorted(parts))
+
+
+@dataclass(frozen=True, slots=True)
+class WriterRefused(Exception):
+    """The host says no. ``kind``: changed, unsynced, refused, failed or gone. ``reason``: in words, "" without any."""
+
+    kind: str
+    reason: str
+
+
+def sum_of(data: bytes | None) -> str:
+    """Return the sum by which the program knows a file; None: that there is none."""
+    return NOTHING if data is None else hashlib.sha256(data).hexdigest()
+
+
+class HostWriter:
+    """Asks the program. Every method raises HostNotReached."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self.conversation = conversation
+
+    def ask(self, question: str, *words: str, path: Path = Path("/"), more: bytes = b"") -> list[str]:
+        """Return the lines of an answer. Raises WriterRefused; FileError for a path that cannot be asked for."""
+        with told_as(FileError, str(path)):
+            text = path_in_question(path)
+        four = [*words, *[NOTHING] * (4 - len(words))]
+        assert len(four) == 4
+        assert all(map(_WORD.fullmatch, four)), four
+        line = b" ".join([question.encode(), *(word.encode() for word in four), text])
+        lines, last = self.conversation.ask(line, more=more)
+        if last == b".":
+            return lines
+        found = _LAST.fullmatch(os.fsdecode(last))
+        if found is None:
+            self.conversation.end("its answer is invalid")
+        raise WriterRefused(found[1], clean((found[2] or "").strip())[:_MOST_REASON])
+
+    def one(self, question: str, *words: str, path: Path = Path("/")) -> str:
+        """Return an answer that is one line. Raises WriterRefused, FileError."""
+        lines = self.ask(question, *words, path=path)
+        if len(lines) != 1:
+            self.conversation.end(f"its answer is invalid ({question})")
+        return lines[0]
+
+    def name(self, question: str, path: Path) -> Path:
+        """Return an answer that is a name. Raises WriterRefused, FileError."""
+        data = self.conversation.hex(self.ask(question, path=path))
+        if not data or b"\0" in data:
+            self.conversation.end(f"its answer is invalid ({question})")
+        return Path(os.fsdecode(data))
+
+    def send(self, question: str, data: bytes, *words: str, path: Path = Path("/")) -> None:
+        """Send all of *data* with as many questions as that needs. Raises WriterRefused, FileError."""
+        for part in chunks(data):
+            text = base64.b64encode(part)
+            self.ask(question, str(len(text)), *words, path=path, more=text)
+
+
+def chunks(data: bytes) -> Iterator[bytes]:
+    """Yield the parts of *data*; of no data one part, which makes an empty file."""
+    for start in range(0, max(len(data), 1), CHUNK):
+        yield data[start : start + CHUNK]

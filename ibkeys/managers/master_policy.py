@@ -1,0 +1,124 @@
+"""The policy that the master SM on this host uses: ``--policy opensm``.
+
+A standby may have another policy, which is not in effect. So a few MADs find the master, and its port must be that of
+an OpenSM on this host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ibkeys.errors import FileFormatError, UsageError
+from ibkeys.fabric.live import LiveFabric
+from ibkeys.fabric.subnet_manager import find_subnet_manager
+from ibkeys.host.host_files import THIS_HOST, HostFiles
+from ibkeys.mad.const import SMState
+from ibkeys.managers.instance import NO_PROGRAM, NOTHING_NAMED, Instance, Named
+from ibkeys.managers.opensm.effective_options import as_written
+from ibkeys.managers.opensm.on_this_host import own_socket
+from ibkeys.managers.reading import CHANGED, WORDS
+from ibkeys.managers.report import HostReport, look_at_host, with_ports
+from ibkeys.partitions.model import Policy
+from ibkeys.topology.subnet_manager import sm_state_name
+
+_BY_HAND: Final = "name the policy file"
+
+
+@dataclass(frozen=True, slots=True)
+class MasterPolicy:
+    """The policy of one OpenSM. ``allow_both_pkeys``, ``part_enforce``: its options as far as they can be seen, None if
+    they are not known. ``notes``: what its user should know, also of what is not certain.
+    """
+
+    policy: Policy
+    allow_both_pkeys: bool | None
+    part_enforce: str | None
+    notes: tuple[str, ...]
+
+
+def policy_of_master(fabric: LiveFabric, named: Named = NOTHING_NAMED, host: HostFiles = THIS_HOST) -> MasterPolicy:
+    """Return the policy of the OpenSM on this host that is master of *fabric*.
+
+    Raises UsageError if none of this host's is, or which one cannot be determined, and FileFormatError for a policy
+    that cannot be read or that OpenSM would refuse.
+    """
+    if fabric.is_simulated:
+        raise UsageError(f"a simulated subnet has no OpenSM on this host: {_BY_HAND}")
+    report, left_out = _look(host, named)
+    manager = find_subnet_manager(fabric)
+    guid = manager.port_guid
+    if manager.presence != "active" or guid is None:
+        raise UsageError(f"it is not known whether an OpenSM of this host is master ({manager.evidence}): {_BY_HAND}")
+    own = with_ports(report, {guid: sm_state_name(SMState.MASTER)}, [fabric.own_guid])
+    found = [each for each in own.instances if each.port_guid == guid]
+    if len(found) != 1:
+        raise UsageError(
+            f"the master (port GUID 0x{guid:016x}) is not one of the OpenSMs found on this host "
+            f"({_in_words(own)}): {_BY_HAND}, or run on the master's host as root"
+        )
+    return _policy_of(found[0], left_out=left_out)
+
+
+def policy_of_only_one(
+    named: Named = NOTHING_NAMED, host: HostFiles = THIS_HOST, require_accepted: bool = True
+) -> MasterPolicy:
+    """Return the policy of the only OpenSM of this host; no fabric is asked. *require_accepted* False: it may be one
+    that OpenSM would refuse. Raises as `policy_of_master`."""
+    report, left_out = _look(host, named)
+    if len(report.instances) > 1:
+        raise UsageError(f"several OpenSMs run on this host ({_in_words(report)}): {_BY_HAND}")
+    return _policy_of(report.instances[0], require_accepted, left_out)
+
+
+def _look(host: HostFiles, named: Named) -> tuple[HostReport, tuple[Instance, ...]]:
+    """Return the OpenSMs of the host, and what is only called opensm beside one that is seen to be it."""
+    report = look_at_host(host, named, own_socket())
+    if not report.instances:
+        sure = "" if host.own_user() == 0 else " (run as root to be certain)"
+        raise UsageError(f"no OpenSM was found on this host{sure}: {_BY_HAND}")
+    known = tuple(each for each in report.instances if each.process.program_known)
+    if not known:
+        return report, ()
+    left_out = tuple(each for each in report.instances if not each.process.program_known)
+    return replace(report, instances=known), left_out
+
+
+def _in_words(report: HostReport) -> str:
+    return ", ".join(map(_process, report.instances)) or "none"
+
+
+def _process(instance: Instance) -> str:
+    process = instance.process
+    return f"process {process.pid}" + ("" if process.program_known else ", whose program could not be examined")
+
+
+def _policy_of(instance: Instance, require_accepted: bool = True, left_out: Sequence[Instance] = ()) -> MasterPolicy:
+    file = instance.files["policy"]
+    if instance.policy is None:
+        where = f" {file.path}" if file.path is not None else ""
+        raise FileFormatError(f"the policy{where} of {instance.name} {file.problem}")
+    if require_accepted:
+        instance.policy.require_accepted()
+    notes = [f"the policy is {file.path}, of {instance.name}"]
+    notes += [f"{_process(each)}, is left out" for each in left_out]
+    if not instance.process.program_known:
+        notes.append(f"{instance.name}: {NO_PROGRAM}")
+    if file.doubt:
+        notes.append(f"{file.path}: {file.doubt}")
+    elif not file.is_certain:
+        notes.append("its options file may have changed since it started, and may then have named a different policy")
+    if file.reading in CHANGED:
+        notes.append(f"{file.path}: {WORDS[file.reading]}")
+    both, enforce = (instance.options.setting(name) for name in ("allow_both_pkeys", "part_enforce"))
+    for each in (both, enforce):
+        if not each.is_certain:
+            value = "not known" if each.source == "not known" else as_written(each.value)
+            notes.append(f"{each.name} is assumed to be {value}; a different value may be in force")
+    return MasterPolicy(
+        instance.policy,
+        None if both.source == "not known" else bool(both.value),
+        None if enforce.source == "not known" else str(enforce.value),
+        tuple(notes),
+    )

@@ -1,0 +1,301 @@
+"""OpenSM's command line, in all spellings that OpenSM takes.
+
+It is read by getopt_long_only: a long name takes one dash or two, may be cut short as long as it stays clear which one
+is meant, and its value stands behind ``=`` or is the next word. A name of one letter takes one dash, and its value may
+be glued to it; letters without a value may stand together. A word behind one dash is tried as a long name first. ``--``
+ends the options. Of several the last counts.
+
+Source: opensm main.c (main, its table long_option), as it is in Debian's opensm 3.3.23, and glibc's getopt. What -v
+does to log_flags is left out.
+
+Two options hold keys. No message and no text of this module shows one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from ibkeys.keys.mkey import MKey
+from ibkeys.managers.opensm.option_table import OPTIONS, OptionValue
+from ibkeys.managers.opensm.options_file import CONSOLES, corrected
+
+
+class Argument(NamedTuple):
+    """One row: the long name, its letter or "", whether it takes a value, the option of the options file that it sets
+    or "", and the value that it sets where it takes none."""
+
+    name: str
+    letter: str
+    takes_value: bool
+    sets: str
+    fixed: str
+
+
+_ROWS: Final = """
+version                        -  word  -
+config                         F  value -
+create-config                  c  value -
+debug                          d  value -
+guid                           g  value guid
+ignore_guids                   i  value port_prof_ignore_file
+hop_weights_file               w  value hop_weights_file
+dimn_ports_file                O  value port_search_ordering_file
+port_search_ordering_file      O  value port_search_ordering_file
+lmc                            l  value lmc
+sweep                          s  value sweep_interval
+timeout                        t  value transaction_timeout
+verbose                        v  word  -
+D                              D  value log_flags
+log_file                       f  value log_file
+log_limit                      L  value log_max_size
+erase_log_file                 e  word  accum_log_file=FALSE
+Pconfig                        P  value partition_config_file
+no_part_enforce                N  word  no_partition_enforcement=TRUE
+part_enforce                   Z  value part_enforce
+allow_both_pkeys               W  word  allow_both_pkeys=TRUE
+qos                            Q  word  qos=TRUE
+qos_policy_file                Y  value qos_policy_file
+congestion_control             -  word  congestion_control=TRUE
+cc_key                         -  value cc_key
+maxsmps                        n  value max_wire_smps
+console                        q  value console
+V                              V  word  log_flags=0xff
+help                           h  word  -
+once                           o  word  -
+reassign_lids                  r  word  reassign_lids=TRUE
+priority                       p  value sm_priority
+subnet_prefix                  -  value subnet_prefix
+smkey                          k  value sm_key
+routing_engine                 R  value routing_engine
+ucast_cache                    A  word  use_ucast_cache=TRUE
+connect_roots                  z  word  connect_roots=TRUE
+lid_matrix_file                M  value lid_matrix_dump_file
+lfts_file                      U  value lfts_file
+sadb_file                      S  value sa_db_file
+root_guid_file                 a  value root_guid_file
+cn_guid_file                   u  value cn_guid_file
+io_guid_file                   G  value io_guid_file
+port-shifting                  -  word  port_shifting=TRUE
+scatter-ports                  -  value scatter_ports
+max_reverse_hops               H  value max_reverse_hops
+ids_guid_file                  m  value ids_guid_file
+guid_routing_order_file        X  value guid_routing_order_file
+stay_on_fatal                  y  word  exit_on_fatal=FALSE
+honor_guid2lid                 x  word  honor_guid2lid_file=TRUE
+console-port                   C  value console_port
+daemon                         B  word  daemon=TRUE
+pidfile                        -  value -
+inactive                       I  word  sm_inactive=TRUE
+perfmgr                        -  word  perfmgr=TRUE
+perfmgr_sweep_time_s           -  value perfmgr_sweep_time_s
+prefix_routes_file             -  value prefix_routes_file
+consolidate_ipv6_snm_req       -  word  consolidate_ipv6_snm_req=TRUE
+do_mesh_analysis               -  word  do_mesh_analysis=TRUE
+lash_start_vl                  -  value lash_start_vl
+sm_sl                          -  value sm_sl
+retries                        -  value transaction_retries
+log_prefix                     -  value log_prefix
+torus_config                   -  value torus_config
+guid_routing_order_no_scatter  -  word  guid_routing_order_no_scatter=TRUE
+nue_max_num_vls                -  value nue_max_num_vls
+dump_files_dir                 -  value dump_files_dir
+"""
+
+
+def _argument(line: str) -> Argument:
+    name, letter, kind, sets = line.split()
+    option, _, fixed = sets.removeprefix("-").partition("=")
+    return Argument(name, letter.removeprefix("-"), kind == "value", option, fixed)
+
+
+ARGUMENTS: Final = tuple(_argument(line) for line in _ROWS.strip().split("\n"))
+_LONG: Final = {each.name: each for each in ARGUMENTS}
+_SHORT: Final = {each.letter: each for each in reversed(ARGUMENTS) if each.letter}  # of two with one letter the first
+_HEX: Final = frozenset({"guid", "sm_key", "cc_key", "subnet_prefix"})
+"""Options whose number is taken as hex, with or without 0x. All others are C numbers: 0x is hex, a leading 0 octal."""
+
+
+_NOT_SHOWN: Final = "(a key, not shown)"
+_MISTYPED_KEY: Final = re.compile(r"(?i)(key[a-z_]*[=:\s]+)(0x[0-9a-f]+|[0-9a-f]{5,})")
+"""A key in the value of another option: OpenSM takes -m_key=0x1 for -m with the value _key=0x1."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenArgument:
+    """One argument that was given. ``value``: as written; None where it takes none, or where it is a key."""
+
+    argument: Argument
+    value: str | None
+
+    def __str__(self) -> str:
+        if not self.argument.takes_value:
+            return f"--{self.argument.name}"
+        return f"--{self.argument.name} {_NOT_SHOWN if self.value is None else self.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """What an OpenSM was started with.
+
+    ``given``: its arguments in their order. ``options``: what they set, by the option's name in the options file.
+    ``not_understood``: words that this table does not know or that lack their value. OpenSM 3.3.23 would have ended at
+    the first of them, so one that runs is of another version, and what follows from the rest is uncertain.
+    """
+
+    given: tuple[GivenArgument, ...] = ()
+    options: Mapping[str, OptionValue] = field(default_factory=dict)
+    not_understood: int = 0
+
+    def last(self, name: str) -> str | None:
+        """Return the value of the last argument *name* (its long name), None where it was not given."""
+        values = [each.value for each in self.given if each.argument.name == name]
+        return values[-1] if values else None
+
+    def option(self, name: str) -> OptionValue:
+        """Return what the command line sets the option *name* to. None where it does not set it."""
+        return self.options.get(name)
+
+
+def read_command_line(words: Sequence[str], in_order: bool = False) -> CommandLine:
+    """Return what the words after the program's name mean. *in_order*: the environment has POSIXLY_CORRECT, so that the
+    first word that is not an option ends them."""
+    _, _, words = _scan(words, in_order)  # OpenSM looks for the options file first; getopt sorts the words meanwhile
+    found, errors, _ = _scan(words, in_order)
+    given = [(each, _MISTYPED_KEY.sub(rf"\1{_NOT_SHOWN}", value) if value else value) for each, value in found]
+    options: dict[str, OptionValue] = {}
+    for argument, value in given:
+        options.update(_set(argument, value))
+    if options.get("no_partition_enforcement") is True:
+        options["part_enforce"] = "off"
+    shown = (GivenArgument(each, None if _is_key(each) else value) for each, value in given)
+    return CommandLine(tuple(shown), options, errors)
+
+
+_Found = list[tuple[Argument, str | None]]
+
+
+def _scan(words: Sequence[str], in_order: bool) -> tuple[_Found, int, list[str]]:
+    """Return the arguments with their values, how many words are in error, and the words as getopt leaves them: options
+    with their values first, the others behind."""
+    given: _Found = []
+    errors = 0
+    options: list[str] = []
+    others: list[str] = []
+    queue = list(words)
+    while queue and queue[0] != "--":
+        word = queue.pop(0)
+        if word.startswith("-") and word != "-":
+            left = list(queue)
+            errors += _take(word, queue, given)
+            options += [word, *left[: len(left) - len(queue)]]
+        elif in_order:
+            queue.insert(0, word)
+            break
+        else:
+            others.append(word)
+    return given, errors, [*options, *queue[:1], *others, *queue[1:]]
+
+
+def _take(word: str, queue: list[str], given: _Found) -> int:
+    """Take one word of options, and from *queue* the value that belongs to it; return how many errors it has."""
+    found = _long(word)
+    if found is None:
+        return _letters(word[1:], queue, given)
+    argument, value = found
+    if argument is None or (value is not None and not argument.takes_value):
+        return 1
+    if argument.takes_value and value is None:
+        if not queue:
+            return 1
+        value = queue.pop(0)
+    given.append((argument, value))
+    return 0
+
+
+def _long(word: str) -> tuple[Argument | None, str | None] | None:
+    """Return the long argument that *word* is, with its value if that is in it; (None, …) for a word that is in error;
+    None for a word of letters."""
+    dashes = 2 if word.startswith("--") else 1
+    if dashes == 1 and len(word) == 2 and word[1] in _SHORT:
+        return None
+    name, equals, rest = word[dashes:].partition("=")
+    value = rest if equals else None
+    if name in _LONG:
+        return _LONG[name], value
+    matches = [each for each in ARGUMENTS if each.name.startswith(name)]
+    if len(matches) == 1:
+        return matches[0], value
+    if not matches and dashes == 1 and word[1] in _SHORT:
+        return None
+    return None, None
+
+
+def _letters(letters: str, queue: list[str], given: _Found) -> int:
+    """Take a word of letters; return how many errors it has."""
+    errors = 0
+    while letters:
+        letter, letters = letters[0], letters[1:]
+        argument = _SHORT.get(letter)
+        if argument is None:
+            errors += 1
+        elif not argument.takes_value:
+            given.append((argument, None))
+        elif letters or queue:
+            given.append((argument, letters or queue.pop(0)))
+            letters = ""
+        else:
+            errors += 1
+    return errors
+
+
+# --- what arguments set -----------------------------------------------------------------------------------------------
+
+
+def _set(argument: Argument, text: str | None) -> dict[str, OptionValue]:
+    if not argument.sets:
+        return {}
+    option = OPTIONS[argument.sets]
+    word = argument.fixed or text or ""
+    if option.kind == "flag":
+        return {option.name: word == "TRUE"}
+    if option.kind == "text":
+        is_left_out = option.name == "console" and word not in CONSOLES
+        return {} if is_left_out else {option.name: corrected(option.name, word)}
+    number = _leading_number(word, 16 if option.name in _HEX else 0)
+    if argument.name == "sweep" and (number * 1_000_000) >> 32:
+        return {}  # too large, so OpenSM leaves it out
+    if argument.name in _WHEN_ZERO and number == 0:
+        number = _WHEN_ZERO[argument.name]
+    more: dict[str, OptionValue] = {"force_log_flush": True} if argument.name == "V" else {}
+    return {**more, option.name: MKey(number) if option.kind == "key" else number}
+
+
+_WHEN_ZERO: Final = {"guid": (1 << 64) - 1, "maxsmps": 0x7FFF_FFFF}
+"""What 0 means: OpenSM asks for the port at its terminal; no limit."""
+
+
+def _is_key(argument: Argument) -> bool:
+    return bool(argument.sets) and OPTIONS[argument.sets].kind == "key"
+
+
+_LEADING: Final = re.compile(r"[ \t\r\n\v\f]*([+-]?)(?:0[xX]([0-9a-fA-F]+)|([0-9a-fA-F]+))")
+
+
+def _leading_number(text: str, base: int) -> int:
+    """Return the number at the start of *text* as C's strtoull has it; 0 where there is none."""
+    match = _LEADING.match(text)
+    if match is None:
+        return 0
+    if match[2]:
+        number = int(match[2], 16)
+    elif base == 16:
+        number = int(match[3], 16)
+    else:
+        base = 8 if match[3].startswith("0") else 10
+        digits = re.match(r"[0-7]*" if base == 8 else r"[0-9]*", match[3])
+        number = int((digits[0] if digits else "") or "0", base)
+    most = (1 << 64) - 1
+    return most if number > most else -number & most if match[1] == "-" else number

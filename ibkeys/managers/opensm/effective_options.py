@@ -1,0 +1,103 @@
+"""The options in effect in a running OpenSM, each with its source and whether that is certain.
+
+The command line wins over the options file, and that over the defaults. A running OpenSM takes a value of the file over
+only when it differs from the file's last one, so a value of the command line holds until the file's value changes.
+Source: opensm main.c, osm_subnet.c (osm_subn_rescan_conf_files).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from ibkeys.keys.mkey import MKey
+from ibkeys.managers.opensm.command_line import CommandLine
+from ibkeys.managers.opensm.option_table import OPTIONS, OptionValue
+from ibkeys.managers.opensm.options_file import OptionsFile
+
+OptionSource = Literal["command line", "options file", "environment", "default", "sm.toml", "process", "not known"]
+
+SHOWN: Final = (
+    *("guid", "sm_priority", "subnet_prefix", "sm_key", "sa_key"),
+    *("m_key", "m_key_protection_level", "m_key_lease_period", "m_key_lookup"),
+    *("partition_config_file", "part_enforce", "allow_both_pkeys", "keep_pkey_indexes"),
+    *("sweep_interval", "sweep_on_trap", "ignore_other_sm", "console", "daemon", "log_file", "dump_files_dir"),
+)
+"""Options that are shown though nobody set them; of all others only those that somebody set."""
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveOption:
+    """One option. ``value``: None is not a text, or not known where ``source`` says so. ``is_certain``: whether nothing
+    that could be seen speaks against this value being in force.
+    """
+
+    name: str
+    value: OptionValue
+    source: OptionSource
+    is_certain: bool
+
+    @property
+    def needs_restart(self) -> bool:
+        """Whether a running OpenSM never reads a changed value."""
+        return OPTIONS[self.name].needs_restart
+
+    @property
+    def shown(self) -> int | bool | str | None:
+        """The value as it may be shown: a GUID in hex; of a key only ``zero``, ``default`` or ``set``, of what a plugin
+        is told only ``set``."""
+        if isinstance(self.value, MKey):
+            return state_of_key(self.name, self.value)
+        if self.name == "event_plugin_options" and self.value:
+            return "set"  # a plugin argument may be a password
+        return f"0x{self.value:016x}" if OPTIONS[self.name].kind == "u64" and self.value is not None else self.value
+
+
+def as_written(value: object) -> str:
+    """Return a value as an options file spells it: a flag in capitals."""
+    return str(value).upper() if isinstance(value, bool) else str(value)
+
+
+def state_of_key(name: str, key: MKey) -> str:
+    """Return ``zero``, ``default`` or ``set``, which is all that is told of a key."""
+    if key.is_zero:
+        return "zero"
+    return "default" if key == OPTIONS[name].default else "set"
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveOptions:
+    """What is known of one process. ``file``: what the options file says now; None if it cannot be read.
+    ``is_changed``: the file may say something else than what was read. ``tmp_dir``: OSM_TMP_DIR, "" without it, None if
+    the environment cannot be read.
+    """
+
+    command: CommandLine
+    file: OptionsFile | None
+    is_changed: bool
+    tmp_dir: str | None
+
+    def setting(self, name: str) -> EffectiveOption:
+        """Return one option."""
+        option = OPTIONS[name]
+        all_understood = not self.command.not_understood
+        in_file = self.file is not None and name in self.file.values
+        if name in self.command.options:
+            holds = option.needs_restart or (self.file is not None and not (self.is_changed and in_file))
+            return EffectiveOption(name, self.command.options[name], "command line", all_understood and holds)
+        if self.file is None:
+            return EffectiveOption(name, None, "not known", False)
+        certain = all_understood and not self.is_changed
+        if in_file:
+            return EffectiveOption(name, self.file.values[name], "options file", certain)
+        if name == "dump_files_dir" and self.tmp_dir != "":
+            source: OptionSource = "environment" if self.tmp_dir else "not known"
+            return EffectiveOption(name, self.tmp_dir, source, certain and self.tmp_dir is not None)
+        return EffectiveOption(name, option.default, "default", certain)
+
+    def shown(self) -> Iterator[EffectiveOption]:
+        """Yield the options worth showing, each once."""
+        set_in_file: Mapping[str, OptionValue] = self.file.values if self.file is not None else {}
+        for name in dict.fromkeys([*SHOWN, *self.command.options, *set_in_file]):
+            yield self.setting(name)

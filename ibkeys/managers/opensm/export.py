@@ -1,0 +1,111 @@
+"""What an opensm.conf has to say of the keys in the key store: checked, and written.
+
+One ``m_key`` can say one key. Where the ports have keys of their own nothing can be written: stock OpenSM reaches them
+with the key files, and then gives all of them its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ibkeys.errors import FileFormatError, Refused, StoreError, UsageError
+from ibkeys.managers.opensm.m_key_lines import LEASE, LEVEL, KeyLines, check_lines, problems, read_conf, write_lines
+from ibkeys.managers.opensm.on_this_host import configs_here, readers_of
+from ibkeys.managers.opensm.options_file import read_options
+from ibkeys.store.keystore.keystore import KeyStore
+
+
+@dataclass(slots=True)
+class CheckedConf:
+    """An opensm.conf beside the key store. ``problems``: what an OpenSM that starts with it would do to the keys, in
+    words. ``was_written``: whether this run changed it."""
+
+    path: Path
+    problems: list[str] = field(default_factory=list)
+    was_written: bool = False
+
+
+def lines_of(store: KeyStore, protect: int | None = None, lease: int | None = None) -> KeyLines | None:
+    """Return what an opensm.conf has to say to keep the keys of *store*; None where the ports have different ones.
+
+    *protect* (0 to 3) and *lease* (seconds) are the user's word; without it they are those that all ports were given
+    with their keys, None in the answer where that is not one value. Raises UsageError when there is no key.
+    """
+    first = {guid: keys[0] for guid, keys in store.all_keys().items()}  # the key of each port that is tried first
+    rows = [row for row in store.rows() if row.state != "former" and row.m_key == first[row.port_guid]]
+    rows = [row for row in rows if not row.m_key.is_zero]
+    if not rows:
+        raise UsageError("the key store has no M_Key for any port, so there is no key for an opensm.conf")
+    keys = {row.m_key for row in rows}
+    if len(keys) > 1:
+        return None
+    levels = {row.m_key_protect_bits for row in rows} - {None}
+    leases = {row.m_key_lease_period for row in rows} - {None}
+    return KeyLines(
+        keys.pop(),
+        protect if protect is not None or len(levels) != 1 else levels.pop(),
+        lease if lease is not None or len(leases) != 1 else leases.pop(),
+    )
+
+
+def check_conf(store: KeyStore, path: Path, protect: int | None = None, lease: int | None = None) -> CheckedConf:
+    """Compare the opensm.conf *path* with the key store. Raises UsageError, FileFormatError, StoreError."""
+    return CheckedConf(path, problems(read_conf(path), lines_of(store, protect, lease)))
+
+
+def check_found(store: KeyStore, but: Path | None = None) -> list[CheckedConf]:
+    """Compare each opensm.conf that is found on this host with the key store; one that cannot be read says so."""
+    checked = []
+    for path in configs_here():
+        if but is not None and path.resolve() == but.resolve():
+            continue
+        try:
+            checked.append(check_conf(store, path))
+        except UsageError:
+            return []
+        except (FileFormatError, StoreError) as error:
+            checked.append(
+                CheckedConf(path, [f"it cannot be read, so it is not known whether it has the M_Keys ({error})"])
+            )
+    return [each for each in checked if each.problems]
+
+
+def lines_to_write(store: KeyStore, path: Path, protect: int | None = None, lease: int | None = None) -> KeyLines:
+    """Return what `write_conf` would write into *path*; nothing is written.
+
+    Raises Refused when a running OpenSM reads *path* (to write it would be to apply it), and when the ports have
+    separate keys; UsageError if level or lease is given nowhere; FileFormatError, StoreError.
+    """
+    for process in readers_of(path):
+        raise Refused(
+            f"{path} is what the running OpenSM (process {process.pid}) reads at each heavy sweep; nothing was "
+            "written: stop that OpenSM first, or let it set the key (ibkeys-mkey-rotate(1))",
+            "running-opensm",
+        ).explained("Writing the file would apply it.")
+    wanted = lines_of(store, protect, lease)
+    if wanted is None:
+        raise Refused(
+            f"{path}: each port has its own key, and one m_key cannot express them; nothing was written: `ibkeys "
+            "mkey-rotate --same` gives all ports one",
+            "keys-of-their-own",
+        ).explained("Stock OpenSM knows one key for the subnet.")
+    there = read_options(read_conf(path)).values if path.exists() else {}
+    missing = [
+        option
+        for option, value, name in (("--protect", wanted.protect, LEVEL), ("--lease", wanted.lease, LEASE))
+        if value is None and name not in there
+    ]
+    if missing:
+        raise UsageError(
+            f"{path}: neither the key store nor the file has level and lease for all ports: give "
+            f"{' and '.join(missing)}"
+        )
+    check_lines(path, wanted)
+    return wanted
+
+
+def write_conf(path: Path, wanted: KeyLines) -> CheckedConf:
+    """Write the lines into *path*, and look at what it has now. Raises FileFormatError, StoreError."""
+    was_written = write_lines(path, wanted)
+    return CheckedConf(path, problems(read_conf(path), wanted), was_written)

@@ -1,0 +1,148 @@
+"""The M_Key lines of an opensm.conf: read as OpenSM reads them, compared with the keys of the fabric, written.
+
+Stock OpenSM knows one M_Key for the subnet. It sets ``m_key``, its level and its lease on every port, and what its file
+does not say is 0: without these lines it takes every key away. How OpenSM reads a line:
+`ibkeys.managers.opensm.options_file`.
+
+No key is in any message of this module.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ibkeys import files
+from ibkeys.errors import FileFormatError
+from ibkeys.keys.mkey import NO_MKEY, MKey
+from ibkeys.managers.opensm.edit import NewValue, with_options
+from ibkeys.managers.opensm.options_file import read_options
+from ibkeys.store.private_files import os_error
+
+M_KEY: Final = "m_key"
+LEVEL: Final = "m_key_protection_level"
+LEASE: Final = "m_key_lease_period"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLines:
+    """What an opensm.conf has to say so that OpenSM keeps the keys of a fabric. ``protect`` (0 to 3) and ``lease``
+    (seconds): None where that is not known, and any value will do."""
+
+    m_key: MKey
+    protect: int | None = None
+    lease: int | None = None
+
+
+def read_conf(path: Path) -> bytes:
+    """Return the bytes of an opensm.conf. Raises FileFormatError for what is not there, is not a regular file, or is
+    too long, and StoreError where it cannot be read."""
+    try:
+        return files.read_bytes(path, files.SETTINGS)
+    except FileNotFoundError as error:
+        raise FileFormatError("there is no such file", str(path)) from error
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EIO):
+            raise os_error(path, "configuration of OpenSM", error) from error
+        raise FileFormatError(error.strerror or str(error), str(path)) from error
+
+
+def has_key_for_each_port(data: bytes) -> bool:
+    """Whether *data* has the option of a vendor's SM that gives each port a key of its own."""
+    return re.search(rb"^[ \t]*m_key_per_port[ \t]+TRUE\b", data, re.MULTILINE) is not None
+
+
+def problems(data: bytes, wanted: KeyLines | None) -> list[str]:
+    """Return what an OpenSM that starts with *data* would do to the ports' keys, each in words; none when it keeps all.
+
+    *wanted* None: the ports have keys of their own, which no ``m_key`` can say.
+    """
+    found = read_options(data).values
+    key = found.get(M_KEY, NO_MKEY)
+    unset = "" if key != NO_MKEY else "m_key is 0" if M_KEY in found else "m_key is not set"
+    if wanted is None:
+        if not unset and has_key_for_each_port(data):
+            return []
+        does = f"removes all of them ({unset})" if unset else "replaces each of them by its m_key"
+        return [f"each port has its own key, which no m_key can express: an OpenSM that starts with it {does}"]
+    said = []
+    if unset:
+        said.append(f"{unset}: an OpenSM that starts with it removes every M_Key")
+    elif key != wanted.m_key:
+        said.append("m_key is another key: an OpenSM that starts with it replaces every M_Key")
+    for name, meant in ((LEVEL, wanted.protect), (LEASE, wanted.lease)):
+        if meant is not None and found.get(name, 0) != meant:
+            has = f"{name} is {found[name]}" if name in found else f"{name} is not set, which means 0"
+            said.append(f"{has}; the ports have {meant}")
+    return said
+
+
+def with_lines(data: bytes, wanted: KeyLines) -> bytes:
+    """Return *data* with the lines that *wanted* asks for. Every other byte stays, and so do lines that already have
+    the value.
+
+    Raises FileFormatError as `with_options` does.
+    """
+    meant: dict[str, NewValue | None] = {M_KEY: wanted.m_key, LEVEL: wanted.protect, LEASE: wanted.lease}
+    return with_options(data, {name: value for name, value in meant.items() if value is not None})
+
+
+def write_lines(path: Path, wanted: KeyLines) -> bool:
+    """Put the lines into the opensm.conf *path*; return whether that changed it. A file that is not there is made.
+
+    The new file is beside the old one until it is whole and on disk, then takes its place at once; owner and mode stay,
+    but for the rights of group and others, for it holds a key now. A symbolic link, and a file with a second name, are
+    refused: the other name would go on without the lines.
+    Raises FileFormatError (also for what is not a regular file), StoreError.
+    """
+    before, after, status = _before_and_after(path, wanted)
+    try:
+        if after == before and status is not None:
+            if stat.S_IMODE(status.st_mode) & (stat.S_IRWXG | stat.S_IRWXO):
+                os.chmod(path, stat.S_IMODE(status.st_mode) & stat.S_IRWXU, follow_symlinks=False)
+            return False
+        files.replace_as_read(path, after, status, stat.S_IRWXU)
+        files.sync_directory(path.parent)
+    except files.ChangedMeanwhile as error:
+        raise FileFormatError(str(error.strerror), str(path)) from error
+    except OSError as error:
+        raise os_error(path, "configuration of OpenSM", error) from error
+    return True
+
+
+def check_lines(path: Path, wanted: KeyLines) -> None:
+    """Raise what `write_lines` would raise because of the file as it is. Nothing is written."""
+    _before_and_after(path, wanted)
+
+
+def _before_and_after(path: Path, wanted: KeyLines) -> tuple[bytes, bytes, os.stat_result | None]:
+    before, status = _read_to_replace(path)
+    try:
+        return before, with_lines(before, wanted), status
+    except FileFormatError as error:
+        raise FileFormatError(str(error), str(path)) from None
+
+
+def _read_to_replace(path: Path) -> tuple[bytes, os.stat_result | None]:
+    """Return the bytes and the status of an opensm.conf; b"" and None if there is no file."""
+    if path.is_symlink():
+        raise FileFormatError("is a symbolic link: give the file that it points to", str(path))
+    try:
+        data, status = files.read_to_replace(path, files.SETTINGS)
+    except FileNotFoundError:
+        return b"", None
+    except files.NoRegularFile as error:
+        raise FileFormatError(str(error.strerror), str(path)) from error
+    except OSError as error:
+        if error.errno == errno.EFBIG:
+            message = f"is longer than {files.SETTINGS} bytes, so it is not a configuration of OpenSM"
+            raise FileFormatError(message, str(path)) from error
+        raise os_error(path, "configuration of OpenSM", error) from error
+    if status.st_nlink > 1:
+        raise FileFormatError("has another name too (a hard link), which would keep the old lines", str(path))
+    return data, status

@@ -1,0 +1,319 @@
+"""OpenSM on this host: its configuration as far as keys go, and its running processes. Facts; nothing is changed.
+
+No key leaves this module but as an `MKey`, which masks itself.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from ibkeys import files
+from ibkeys.errors import FileFormatError
+from ibkeys.files import or_none
+from ibkeys.host.file_access import FileFact, fact_of
+from ibkeys.host.host_files import THIS_HOST, USER_HZ, HostFiles
+from ibkeys.keys.mkey import MKey
+from ibkeys.managers.opensm.command_line import CommandLine, read_command_line
+from ibkeys.managers.opensm.m_key_lines import has_key_for_each_port
+from ibkeys.managers.opensm.options_file import OptionsFile, read_options
+
+OPENSM_CONFIGS: Final = (Path("/etc/opensm/opensm.conf"), Path("/etc/rdma/opensm.conf"))
+"""Where distributions keep OpenSM's configuration; a running one may say otherwise (``-F``)."""
+OPENSM_CACHE: Final = Path("/var/cache/opensm")
+"""OpenSM's own directory where its OSM_CACHE_DIR does not name another."""
+PROGRAM: Final = "opensm"
+PROC: Final = Path("/proc")
+DEVICES: Final = Path("/dev/infiniband")
+_NOBODY: Final = -1
+"""Whose something is that is not there any more."""
+ALL_ONES: Final = MKey(0xFFFF_FFFF_FFFF_FFFF)
+DEFAULT_SM_KEY: Final = MKey(1)
+"""OpenSM's default of sm_key and sa_key."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpensmConfig:
+    """The options of an opensm.conf that have to do with keys; defaults where the file does not name them.
+
+    ``m_key_set``, ``m_key_all_ones``: whether m_key is other than 0, and 0xffffffffffffffff literally, which a vendor's
+    SM takes for a random key and stock OpenSM for a key. Levels and times as written. ``sm_key_default``,
+    ``sa_key_default``: whether they are OpenSM's own 1. ``mistakes``: names of options whose value is not a number.
+    """
+
+    file: FileFact
+    m_key_set: bool = False
+    m_key_all_ones: bool = False
+    m_key_protection_level: int = 0
+    m_key_lease_period: int = 0
+    m_key_lookup: bool = True
+    m_key_per_port: bool = False
+    sweep_interval: int = 10
+    sm_key_default: bool = True
+    sa_key_default: bool = True
+    mistakes: tuple[str, ...] = ()
+    _keys: tuple[MKey, MKey, MKey] = field(default=(MKey(0), DEFAULT_SM_KEY, DEFAULT_SM_KEY), repr=False)
+
+    @property
+    def holds_key(self) -> bool:
+        """Whether an m_key is set, or another sm_key or sa_key than the default."""
+        return self.m_key_set or not self.sm_key_default or not self.sa_key_default
+
+    @property
+    def m_key(self) -> MKey:
+        """The m_key, which masks itself."""
+        return self._keys[0]
+
+    def is_sm_or_sa_key(self, key: MKey) -> bool:
+        """Whether *key* equals the sm_key or the sa_key."""
+        return not key.is_zero and key in self._keys[1:]
+
+
+View = Literal["host", "own", "unknown"]
+"""Whether a process has the root directory and the mounts of its host, or its own, or neither can be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpensmProcess:
+    """A running OpenSM. ``cache``: its directory of key files as this process sees it; ``cache_known`` is False where
+    that is only the default, because its environment cannot be read. ``config``: what ``-F`` names.
+
+    ``command``: its command line. ``environment``: those of `ENVIRONMENT` that it has; None where they cannot be read.
+    ``folder``: where /proc shows it. ``cwd``: its working directory; None where that cannot be read. ``started``: when,
+    in seconds since 1970, within ``exact`` seconds. ``view``: where its paths count. ``program_known``: what it runs is
+    seen to be OpenSM, not just called so. ``unit``: its systemd unit. ``umask``: of the files that it makes.
+    ``output``: where its standard output goes, as /proc names it. None where the host does not say. ``ticks``: when it
+    started, in ticks since that host booted: with ``pid`` it names this process and no other.
+    """
+
+    pid: int
+    cache: Path
+    cache_known: bool
+    config: Path | None
+    command: CommandLine = field(default_factory=CommandLine)
+    environment: Mapping[str, str] | None = None
+    folder: Path = PROC
+    cwd: Path | None = None
+    started: float | None = None
+    exact: float = 1.0
+    unit: str | None = None
+    umask: int | None = None
+    output: str | None = None
+    view: View = "unknown"
+    program_known: bool = False
+    ticks: int | None = None
+
+
+ENVIRONMENT: Final[tuple[str, ...]] = ("OSM_CACHE_DIR", "OSM_TMP_DIR", "POSIXLY_CORRECT", "IBSIM_SOCKNAME")
+"""What of an environment tells where an OpenSM has its files and its fabric; all else is nobody's business."""
+
+
+def read_opensm_config(path: Path) -> OpensmConfig | None:
+    """Return the options of an opensm.conf as OpenSM takes them; None when it is not there or cannot be read."""
+    try:  # a process may have named it, so nothing that this one inherited is read
+        return opensm_config(THIS_HOST.stat(path), THIS_HOST.read(path, files.SETTINGS))
+    except OSError:
+        return None
+
+
+def read_given_config(path: Path) -> OpensmConfig:
+    """As `read_opensm_config`, of a file that the user of this process named: it may be a pipe that was inherited.
+    Raises FileFormatError where it cannot be read."""
+    try:
+        data, status = files.read_with_status(path, files.SETTINGS)
+    except OSError:
+        raise FileFormatError("cannot be read as OpenSM's configuration", str(path)) from None
+    return opensm_config(fact_of(path, status, ()), data)
+
+
+def opensm_config(file: FileFact, data: bytes) -> OpensmConfig:
+    """Return what the options file *data* says about keys."""
+    options = read_options(data)
+    m_key, sm_key, sa_key = (_key(options, name) for name in _KEY_OPTIONS)
+    mistakes = (remark.option for remark in options.remarks if remark.complaint == "no-number")
+    return OpensmConfig(
+        file,
+        m_key_set=not m_key.is_zero,
+        m_key_all_ones=m_key == ALL_ONES,
+        m_key_protection_level=_number(options, "m_key_protection_level"),
+        m_key_lease_period=_number(options, "m_key_lease_period"),
+        m_key_lookup=options.value("m_key_lookup") is True,
+        m_key_per_port=has_key_for_each_port(data),
+        sweep_interval=_number(options, "sweep_interval"),
+        sm_key_default=sm_key == DEFAULT_SM_KEY,
+        sa_key_default=sa_key == DEFAULT_SM_KEY,
+        mistakes=tuple(name for name in mistakes if name in _KEY_NUMBERS),
+        _keys=(m_key, sm_key, sa_key),
+    )
+
+
+_KEY_OPTIONS: Final = ("m_key", "sm_key", "sa_key")
+_KEY_NUMBERS: Final = (*_KEY_OPTIONS, "m_key_protection_level", "m_key_lease_period", "sweep_interval")
+
+
+def _key(options: OptionsFile, name: str) -> MKey:
+    value = options.value(name)
+    assert isinstance(value, MKey)
+    return value
+
+
+def _number(options: OptionsFile, name: str) -> int:
+    value = options.value(name)
+    assert isinstance(value, int)
+    return value
+
+
+def opensm_processes(
+    proc: Path = PROC, default_cache: Path = OPENSM_CACHE, devices: Path = DEVICES, host: HostFiles = THIS_HOST
+) -> list[OpensmProcess]:
+    """Return the OpenSM processes that /proc shows, also those in containers (their paths by /proc/PID/root).
+
+    Only those of root, of an owner of a umad device in *devices*, and one's own: anybody may call a program opensm, and
+    would so decide what is read and reported.
+    """
+    umads = (name for name in (or_none(host.names, devices) or ()) if name.startswith("umad"))
+    users = {0, host.own_user()}.union(*(_owner(host, devices / name) for name in umads)) - {_NOBODY}
+    found = []
+    for pid in host.processes(proc, PROGRAM):
+        folder = proc / str(pid)
+        status = _text(host, folder / "status")
+        if not (_owner(host, folder) | _users_in(status)) <= users:
+            continue
+        words = _words(host, folder / "cmdline")
+        if words and os.path.basename(words[0]) == PROGRAM:
+            process = _process(host, folder, words, status, default_cache)
+            if _words(host, folder / "cmdline"):  # otherwise it has ended since, and was only partly read
+                found.append(process)
+    return found
+
+
+def _process(host: HostFiles, folder: Path, words: list[str], status: str, default_cache: Path) -> OpensmProcess:
+    all_words = _words(host, folder / "environ")
+    environment = None
+    if all_words is not None:
+        pairs = dict(word.partition("=")[::2] for word in all_words)
+        environment = {name: pairs[name] for name in ENVIRONMENT if name in pairs}
+    command = read_command_line(words[1:], in_order="POSIXLY_CORRECT" in (environment or {}))
+    config = command.last("config")
+    umask = re.search(r"^Umask:\s*([0-7]+)$", status, re.MULTILINE)
+    unit = re.search(r"/([^/\n]+\.service)$", _text(host, folder / "cgroup"), re.MULTILINE)
+    ticks = started_at(_text(host, folder / "stat"))
+    started, exact = _start(host, ticks)
+    view = view_of(host, folder)
+    program = or_none(host.link, folder / "exe")
+    return OpensmProcess(
+        int(folder.name),
+        as_seen(host, folder, view, (environment or {}).get("OSM_CACHE_DIR") or str(default_cache)),
+        environment is not None,
+        as_seen(host, folder, view, config) if config else None,
+        command,
+        environment,
+        folder,
+        _cwd(host, folder),
+        started,
+        exact,
+        unit[1] if unit else None,
+        int(umask[1], 8) if umask else None,
+        or_none(host.link, folder / "fd" / "1"),
+        view,
+        program is not None and os.path.basename(program.removesuffix(" (deleted)")) == PROGRAM,
+        ticks,
+    )
+
+
+def view_of(host: HostFiles, process: Path) -> View:
+    """Say whether a process has another root directory or other mounts than its host. *process*: where /proc shows it.
+
+    Two namespaces may have one device and inode as their root, and other file systems below it.
+    """
+    try:
+        if host.stat(process / "root").identity != host.stat(Path("/")).identity:
+            return "own"
+        theirs, ours = (host.link(folder / "ns" / "mnt") for folder in (process, process.parent / "self"))
+    except OSError:  # another user's
+        return "unknown"
+    return "host" if theirs == ours else "own"
+
+
+def as_seen(host: HostFiles, process: Path, view: View, path: str) -> Path:
+    """Return a path of another process as one reaches it from outside: another working directory, another root
+    directory. Where its *view* is unknown, its files are taken for those of its host."""
+    if not os.path.isabs(path):
+        path = os.path.join(_cwd(host, process) or "", path)
+    return process / "root" / path.lstrip("/") if view == "own" and os.path.isabs(path) else Path(path)
+
+
+# --- what /proc says --------------------------------------------------------------------------------------------------
+
+
+def started_at(stat: str) -> int | None:
+    """Return when a process started, in ticks since its host booted, from its /proc/PID/stat. None: not such a text.
+
+    Source: proc(5), field 22.
+    """
+    fields = stat.rpartition(")")[2].split()
+    try:
+        return int(fields[_START_FIELD])
+    except (IndexError, ValueError):
+        return None
+
+
+def is_running(host: HostFiles, process: OpensmProcess) -> bool:
+    """Return whether *process* runs, which its ID and start time identify: one that has died and was not heard by its
+    parent is no OpenSM any more.
+
+    One whose start is not known does not count. Raises HostNotReached. Source: proc(5), fields 3 and 22 of stat.
+    """
+    stat = _text(host, process.folder / "stat")
+    state = stat.rpartition(")")[2].split()[:1]
+    return state not in ([], ["Z"], ["X"]) and process.ticks is not None and started_at(stat) == process.ticks
+
+
+def _start(host: HostFiles, ticks: int | None) -> tuple[float | None, float]:
+    """Return when a process started, in seconds since 1970, and how exact that is."""
+    try:
+        clock = host.clock()
+    except (OSError, IndexError, ValueError):
+        return None, 1.0
+    return (None, 1.0) if ticks is None else (clock.now - clock.uptime + ticks / USER_HZ, clock.precision)
+
+
+_START_FIELD: Final = 22 - 3
+"""Field 22 of /proc/PID/stat, counted from the one behind the program's name in parentheses."""
+
+
+def _users_in(status: str) -> set[int]:
+    """Return the real, the effective and the saved user ID. A program that runs as root for whoever starts it (setuid)
+    has also the starter's."""
+    line = re.search(r"^Uid:((?:\s+[0-9]+)+)$", status, re.MULTILINE)
+    return {int(word) for word in (line[1].split() if line else ())}
+
+
+def _owner(host: HostFiles, path: Path) -> set[int]:
+    """Of a process the effective user, also of one that cannot be traced."""
+    fact = or_none(host.stat, path)
+    return {_NOBODY if fact is None else fact.uid}
+
+
+def _cwd(host: HostFiles, process: Path) -> Path | None:
+    """Return the working directory as the process itself names it. Behind chroot, /proc shows it as the host names it.
+    None where it cannot be read, or where it is outside of the root directory of the process."""
+    found, root = or_none(host.link, process / "cwd"), or_none(host.link, process / "root")
+    if found is None:
+        return None
+    if root is None or root == "/":
+        return Path(found)
+    return Path("/") / Path(found).relative_to(root) if Path(found).is_relative_to(root) else None
+
+
+def _text(host: HostFiles, path: Path) -> str:
+    return (or_none(host.read, path, files.SETTINGS) or b"").decode("utf-8", "replace")
+
+
+def _words(host: HostFiles, path: Path) -> list[str] | None:
+    text = or_none(host.read, path, files.SETTINGS)
+    return None if text is None else text.decode("utf-8", "surrogateescape").split("\0")[:-1]

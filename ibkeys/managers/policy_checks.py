@@ -1,0 +1,37 @@
+"""What is wrong with the policies of a host's OpenSMs, for ``doctor``: those that OpenSM would refuse come first."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.managers.instance import HOW_TO_MEND, Instance
+from ibkeys.managers.reading import WORDS
+from ibkeys.printable import counted
+from ibkeys.umad.probe import ProbeResult
+
+NAME: Final = "OpenSM policy"
+
+
+def policy_in_words(instance: Instance) -> str:
+    """Return which policy an OpenSM has: the file, how many partitions, and its SHA-256; or why that is not known."""
+    file = instance.files["policy"]
+    if instance.faulty_policy:
+        return instance.faulty_policy
+    where = str(file.path or "its policy")
+    if file.is_there is False:
+        return f"{where} is not there: every port is a full member of the default partition once OpenSM looks for it"
+    if instance.policy is None:
+        return f"{where} {file.problem}"
+    partitions = counted(len(instance.policy.partitions), "partition")
+    state = f"; {WORDS[file.reading]}" if file.reading == "not-read" else ""
+    return f"{where}: {partitions}, SHA-256 {(file.digest or '')[:16]}{state}"
+
+
+def check_policy(instance: Instance) -> ProbeResult:
+    """Return a check for the policy of an OpenSM: which file it is, and whether OpenSM would take it."""
+    text = f"{instance.name}: {policy_in_words(instance)}"
+    if instance.faulty_policy:
+        return ProbeResult(NAME, False, text, HOW_TO_MEND)
+    if instance.files["policy"].is_there is False:
+        return ProbeResult(NAME, False, text, "put the policy there; check it first: ibkeys policy-check")
+    return ProbeResult(NAME, None if instance.policy is None else True, text)

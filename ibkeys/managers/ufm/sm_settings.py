@@ -1,0 +1,62 @@
+"""UFM's settings of the subnet manager as states: whether a key is unset or everybody's default, never the key.
+
+Source: NVIDIA UFM REST guide, GET /app/smconf, which gives m_key, sm_key and sa_key in clear; opensm osm_subnet.c for
+the defaults.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from ibkeys.managers.ufm.rest import Ufm
+
+SettingState = Literal["unset", "default", "set", "unknown"]
+_NUMBER: Final = re.compile(r"0[xX][0-9a-fA-F]{1,32}|[0-9]{1,40}")
+_DEFAULT_KEY: Final = 1
+"""OpenSM's default of sm_key and sa_key."""
+
+
+@dataclass(frozen=True, slots=True)
+class UfmSmSettings:
+    """States of what UFM gives its subnet manager. ``url``: of that UFM. ``m_key``: the global key, or the seed of keys
+    per port. ``m_key_per_port``: None where UFM does not say."""
+
+    url: str
+    m_key: SettingState = "unknown"
+    sm_key: SettingState = "unknown"
+    sa_key: SettingState = "unknown"
+    m_key_per_port: bool | None = None
+
+
+def read_sm_settings(ufm: Ufm) -> UfmSmSettings:
+    """Ask UFM for the settings and return their states. Raises UfmNotReached, UfmRefused."""
+    return states_of(ufm.url, ufm.sm_settings())
+
+
+def states_of(url: str, settings: Mapping[str, Any]) -> UfmSmSettings:
+    """Return the states of the *settings* that a UFM answered with; what is not there, or no number, is unknown."""
+    return UfmSmSettings(
+        url,
+        _state(settings.get("m_key"), None),
+        _state(settings.get("sm_key"), _DEFAULT_KEY),
+        _state(settings.get("sa_key"), _DEFAULT_KEY),
+        _truth(settings.get("m_key_per_port")),
+    )
+
+
+def _state(value: object, default: int | None) -> SettingState:
+    text = str(value).strip() if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
+    if not _NUMBER.fullmatch(text):
+        return "unknown"
+    number = int(text, 16 if text[:2].lower() == "0x" else 10)
+    if number == 0:
+        return "unset"
+    return "default" if number == default else "set"
+
+
+def _truth(value: object) -> bool | None:
+    text = str(value).strip().lower()
+    return {"true": True, "false": False, "1": True, "0": False}.get(text)

@@ -1,0 +1,160 @@
+"""What the OpenSMs have to be like for a change of the M_Key.
+
+Anything that would make an OpenSM lose the fabric, or a lease run out, is refused. Nothing overrides that.
+Source: opensm osm_subnet.c, osm_sm_state_mgr.c, osm_db_files.c; a running OpenSM, observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from shlex import quote
+from typing import Final
+
+from ibkeys.arguments import given
+from ibkeys.change.through_sm import POLLING, ManagedOpensm, OpensmManagers, find_opensms
+from ibkeys.change.writer import ChangeWriter
+from ibkeys.errors import Refused
+from ibkeys.keys.key_setting import SWEEPS_OF_A_LEASE, KeySetting, least_lease
+from ibkeys.keys.mkey import MKey
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.const import CapabilityMask
+from ibkeys.managers.files.journaled import is_proven
+from ibkeys.managers.files.listeners import hindrance_to_closing
+from ibkeys.managers.files.opensm_file import OpensmFile
+from ibkeys.managers.files.options_files import REFUSAL
+from ibkeys.managers.instance import CHECK_FIRST
+from ibkeys.managers.opensm.effective_options import EffectiveOption
+from ibkeys.managers.opensm.m_key_lines import has_key_for_each_port
+from ibkeys.managers.report import HostReport, shared_files
+from ibkeys.managers.site import ReachedHost, Running
+from ibkeys.managers.subnet_managers import Manager
+from ibkeys.printable import named
+from ibkeys.store.journal import Journal
+from ibkeys.topology.nodes import Port
+
+KEY_LINES: Final = ("m_key", "m_key_protection_level", "m_key_lease_period")
+"""The options of OpenSM that are changed. What the ports show proves whether they are in force."""
+KEY_OPTIONS: Final = ("m_key_lookup", "sweep_interval", "sa_key", "sm_key", *POLLING)
+"""Those that a change of the M_Key depends on."""
+AFTER_REPAIR: Final = (
+    "that prints how to start it; when it is master again, continue with `ibkeys resume` or `ibkeys undo`"
+)
+"""Advice that follows sm-repair."""
+MIXED: Final = "mixed-keys"
+"""What `Refused.interlock` is where ports have different keys; nothing overrides that."""
+_IF_ONE_IS_LEFT_OUT: Final = "an SM that keeps the former M_Key becomes a second master, or is lost"
+
+
+def setting_in_options(manager: ManagedOpensm) -> KeySetting:
+    """Return the M_Key, level and lease that the options of an OpenSM say."""
+    return setting_of(manager.options[name].value for name in KEY_LINES)
+
+
+def advice_if_dead(manager: ManagedOpensm) -> str:
+    """Return what to do when an OpenSM died: its key files may say other keys than the ports have."""
+    repair = f"ibkeys sm-repair --cache-dir {quote(str(manager.cache))} --opensm-conf {quote(str(manager.file.path))}"
+    where = f" on {manager.machine.name}" if manager.machine.name else ""
+    return f"if it died, type{where}: {repair}; {AFTER_REPAIR}"
+
+
+def setting_of(values: Iterable[object]) -> KeySetting:
+    """Return the values of the options `KEY_LINES` as a setting."""
+    key, level, lease = values
+    assert isinstance(key, MKey)
+    assert isinstance(level, int)
+    assert isinstance(lease, int)
+    return KeySetting(key, level, lease)
+
+
+def find_key_managers(
+    writer: ChangeWriter, reached: Sequence[ReachedHost], found: Sequence[Manager], wanted: KeySetting
+) -> OpensmManagers:
+    """Return the OpenSMs of the fabric's managers, with the locks on their hosts. *wanted*: what all ports should have.
+
+    Raises what `find_opensms` raises, and Refused (`REFUSAL`) if an OpenSM would lose ports.
+    """
+    managers = find_opensms(writer, reached, found, partial(_read_options, writer), _IF_ONE_IS_LEFT_OUT)
+    for manager in managers.all:
+        for problem in _problems(manager, wanted):
+            raise Refused(f"{manager.name}: {problem}", REFUSAL).unchanged()
+    _refuse_shared(managers.report.hosts)
+    return managers
+
+
+def _read_options(
+    writer: ChangeWriter, running: Running, file: OpensmFile
+) -> tuple[Mapping[str, EffectiveOption], list[str]]:
+    """Return the options that a change of the M_Key depends on, and notes. Raises UsageError, StoreError."""
+    changed, _ = running.settings(KEY_LINES, "which M_Key it sets")
+    others, notes = running.settings(KEY_OPTIONS, "what it does with M_Keys")
+    return {**changed, **others}, [] if notes and _is_proven(writer, file) else notes
+
+
+def refusal_of_newcomers(
+    managers: OpensmManagers, members: Collection[int], ports: Sequence[Port], infos: Mapping[int, PortInfo]
+) -> Refused | None:
+    """Return the refusal to go on where a port shows an SM that nobody knew when the run was planned: with other
+    options than the master it becomes a second one, or is lost, when the level rises.
+
+    *members*: port GUIDs of SMs that the run knows besides; *infos*: PortInfo of *ports*, by port GUID.
+    """
+    known = {*members, *(each.guid for each in managers.report.managers or ())}
+    sms = [each for each in ports if infos[each.guid].capability_mask & CapabilityMask.IS_SM]
+    new = [str(each) for each in sms if each.guid not in known]
+    if not new:
+        return None
+    return Refused(
+        f"an unknown SM has appeared at {named(new)}: stop it, or name its host ({given('--sm-host')}), then "
+        "continue with `ibkeys resume`; nothing more was done",
+        REFUSAL,
+    )
+
+
+def _is_proven(writer: ChangeWriter, file: OpensmFile) -> bool:
+    """Return whether the options file is as a change of ours left it, which OpenSM has read."""
+    with Journal.read(writer.fabric.stores.journal) as journal:
+        return is_proven(file, journal, writer.keystore)
+
+
+def _problems(manager: ManagedOpensm, wanted: KeySetting) -> Iterator[str]:
+    """Yield why this OpenSM, as it runs, would lose ports or leases."""
+    options, data = manager.options, manager.file.data
+    if options["m_key_lookup"].value is not True:
+        yield (
+            f"m_key_lookup is FALSE in {manager.file.name}: every request would carry the new M_Key, and each Set be "
+            f"refused: set it to TRUE (exactly that word), {CHECK_FIRST}, and send it SIGHUP"
+        )
+    if has_key_for_each_port(data):
+        yield (
+            f"{manager.file.name} has m_key_per_port: how that SM makes its keys is not public; use that SM's own tools"
+        )
+    cache = manager.running.instance.files["cache"].fact
+    if hindrance := hindrance_to_closing(manager.cache, cache, manager.file.user):
+        yield hindrance
+    interval = options["sweep_interval"].value
+    if wanted.lease and not wanted.key.is_zero and interval == 0:
+        yield (
+            f"sweep_interval is 0 in {manager.file.name}: no sweep would stop a lease, and a running OpenSM does "
+            "not start to sweep again: set it above 0 and restart that OpenSM, or ask for " + given("--lease 0")
+        )
+    if wanted.lease and not wanted.key.is_zero and isinstance(interval, int) and wanted.lease <= interval:
+        least = least_lease(interval)
+        yield (
+            f"its sweep_interval is {interval} s, and a lease has to be above it: OpenSM would make {wanted.lease} s "
+            f"{interval + 1} s: ask for {given(f'--lease {least}', f'lease={least}')} or more, so that "
+            f"{SWEEPS_OF_A_LEASE} sweeps have to be lost before it runs out"
+        )
+
+
+def _refuse_shared(hosts: Sequence[HostReport]) -> None:
+    """Raise Refused if two OpenSMs write one guid2mkey: each writes its own memory over the other's newer keys."""
+    for host in hosts:
+        for one, other, files in shared_files(host):
+            if any(file.role in ("cache", "keys") for file in files):
+                raise Refused(
+                    f"{one.name} and {other.name} share one folder for their key files "
+                    f"({named([str(file.path) for file in files])}): give each an OSM_CACHE_DIR of its own in its unit "
+                    "and restart it",
+                    REFUSAL,
+                ).unchanged()

@@ -1,0 +1,95 @@
+"""A table of the key store whose rows are keys: their states, and the names by which the journal refers to them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ibkeys.errors import KeyGone, StoreError
+from ibkeys.store.sqlite import Store
+
+KeyState = Literal["current", "pending", "former", "imported"]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTable:
+    """One table of ``store``. ``what``: the name of a row in messages. ``owner``: the column for the owner of a key. An
+    owner has at most one ``current`` and one ``pending`` key, besides the rows named in ``others``, which stay as they
+    are. All methods raise StoreError.
+    """
+
+    store: Store
+    name: str
+    what: str = "key"
+    owner: str = ""
+    others: Collection[str] = ()
+
+    def select(self, columns: str, which: str = "", *parameters: object) -> list[tuple[Any, ...]]:
+        """Return *columns* of the rows that *which* selects, the end of a SELECT."""
+        return self.store.database.query(f"SELECT {columns} FROM {self.name} {which}", parameters, of=self.name)
+
+    def row(self, columns: str, ref: int) -> tuple[Any, ...]:
+        """Return *columns* of the row with the number *ref*. Raises StoreError when there is none."""
+        rows = self.select(columns, "WHERE id = ?", ref)
+        if not rows:
+            raise StoreError(f"the key store has no {self.what} {ref}")
+        return rows[0]
+
+    def insert(self, **values: object) -> int:
+        """Insert a row of now, with a name of its own, and return its number."""
+        return self.store.database.insert(self.name, **values, since=self.store.now(), name=secrets.token_hex(16))
+
+    # --- states ------------------------------------------------------------------------------------------------------
+
+    def give_up(self, owner: str, state: KeyState, note: str) -> None:
+        """Make the keys of *owner* that are in *state* former ones."""
+        are_others = f"name IN ({', '.join('?' * len(self.others))})"
+        self.store.database.execute(
+            f"UPDATE {self.name} SET state = 'former', since = ?, note = ? WHERE {self.owner} = ? AND state = ? "
+            f"AND NOT {are_others}",
+            (self.store.now(), note, owner, state, *self.others),
+        )
+
+    def set_state(self, ref: int, state: KeyState, note: str) -> None:
+        """Set the state of one row."""
+        self.store.database.execute(
+            f"UPDATE {self.name} SET state = ?, since = ?, note = ? WHERE id = ?",
+            (state, self.store.now(), note, ref),
+        )
+
+    def promote(self, ref: int) -> None:
+        """Make a row the current one of its owner, from any state; the former current one is kept."""
+        with self.store.in_one_transaction():
+            owner, state, *_ = self.row(f"{self.owner}, state, *", ref)  # all columns, so that damage is seen
+            if state != "current":
+                self.give_up(owner, "current", "")
+                self.set_state(ref, "current", "")
+
+    # --- names: see `ibkeys.store.keystore.row_names` -----------------------------------------------------------------
+
+    def ref_of(self, name: str) -> int:
+        """Return the number of the row that a journal calls *name*: its name, or a number of an earlier version.
+
+        Raises KeyGone where this key store never had that row.
+        """
+        if len(name) == 32:
+            rows = self.select("id", "WHERE name = ?", name)
+        else:
+            of_earlier = "id <= (SELECT most FROM numbered WHERE table_name = ?)"
+            rows = self.select("id", f"WHERE id = ? AND {of_earlier}", int(name), self.name)
+        if not rows:
+            raise KeyGone(
+                f"{self.store.path or 'memory'}: a key that the journal refers to is not in this key store: the key "
+                "store was lost or replaced since then; `ibkeys keystore restore FILE` restores a backup of both"
+            )
+        return int(rows[0][0])
+
+    def name_of(self, ref: int) -> str:
+        """Return the name of the row with the number *ref*. Raises StoreError when there is none."""
+        return str(self.row("name", ref)[0])
+
+    def names(self) -> dict[int, str]:
+        """Return the name of each row by its number."""
+        return dict(self.select("id, name"))

@@ -1,0 +1,382 @@
+"""The key store: every M_Key that a port has, may have or had. A key is never removed.
+
+For each port there is at most one ``current`` key (a Get proved it), at most one ``pending`` (on disk before the Set
+that installs it), and any number of ``former`` and ``imported`` ones. Keys cross this interface as `MKey` only. With a
+passphrase every key in the file is sealed (`ibkeys.store.keystore.sealing`); what holds no key can be read without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, Literal, TypeVar
+
+from ibkeys.errors import StoreError
+from ibkeys.keys.key_setting import KeySetting
+from ibkeys.keys.mkey import MKey
+from ibkeys.store.keystore.key_table import KeyState, KeyTable
+from ibkeys.store.keystore.schema import KEYSTORE_SCHEMA
+from ibkeys.store.keystore.sealed import OF_THE_SUBNET, SealedStore
+from ibkeys.store.sqlite import guid_number, guid_text, timestamp
+
+TRY_ORDER: Final[tuple[KeyState, ...]] = ("current", "pending", "imported", "former")
+"""The order in which keys are tried on a port."""
+ImportResult = Literal["new", "known", "changed", "older"]
+"""What an imported key was: ``new``: the first of its port; ``known``: it is the one that is tried first, or pending;
+``changed``: it is tried first from now on; ``older``: the current one was proven later, and stays first."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRow:
+    """One row of the key store without its key.
+
+    ``ref`` is its number, for `KeyStore.promote`. ``node_guid`` and ``port`` are None when only the
+    port GUID is known (imported keys), ProtectBits and lease when they were not set by this tool. ``since``: when the
+    row came into its state. ``replaces``: the row of the key that this one was to replace.
+    """
+
+    ref: int
+    node_guid: int | None
+    port_guid: int
+    port: int | None
+    m_key_protect_bits: int | None
+    m_key_lease_period: int | None
+    state: KeyState
+    since: str
+    note: str
+    replaces: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredKey(KeyRow):
+    """One row of the key store with its key, which masks itself."""
+
+    m_key: MKey
+
+
+AnyRow = TypeVar("AnyRow", bound=KeyRow)
+
+
+class KeyStore(SealedStore):
+    """The key store file; ``path`` None keeps it in memory. ``create=False``: a missing file reads as an empty store.
+
+    All methods raise StoreError, and everything they did is on disk when they return; those that take or return a key
+    raise StoreSealed where the store is encrypted and *passphrase* does not open it. ``port_guid`` is that of the port
+    whose M_Key it is: port 0 on a switch. Synchronization: use in the thread that made it.
+    """
+
+    schema = KEYSTORE_SCHEMA
+
+    @cached_property
+    def _of_ports(self) -> KeyTable:
+        return KeyTable(self, "keys", owner="port_guid")
+
+    @cached_property
+    def _of_subnet(self) -> KeyTable:
+        return KeyTable(self, "subnet_keys", "key of the whole subnet")
+
+    # --- one port ------------------------------------------------------------------------------------------------
+
+    def put_pending(self, node_guid: int, port_guid: int, port: int, new: KeySetting, old: KeySetting | None) -> int:
+        """Store the key that is about to be set, and return its ``ref``. The Set may be sent when this returns.
+
+        *old* is what the port has now, None if unknown; its key becomes the current key if it is not already. A pending
+        key of an earlier, unfinished Set becomes a former key, because the port may have it.
+        """
+        owner = guid_text(port_guid)
+        with self.in_one_transaction():
+            self._of_ports.give_up(owner, "pending", "its Set was never confirmed")
+            current = self.current_of(port_guid)
+            replaced = current.ref if current else None
+            if old is not None and (current is None or current.m_key != old.key):
+                self._of_ports.give_up(owner, "current", "the port had another key")
+                replaced = self._insert(port_guid, old.key, "current", node_guid, port, old)
+            return self._insert(port_guid, new.key, "pending", node_guid, port, new, replaced)
+
+    def promote(self, ref: int) -> None:
+        """Make *ref* the current key of its port, because a Get with it was answered; the former current one is kept.
+
+        Works from any state, so a run can record that a port has its former key again, or the new one after all.
+        """
+        self._of_ports.promote(ref)
+
+    def take_up(self, ref: int) -> None:
+        """Mark a former key as pending: the Set that installs it again may be sent when this returns."""
+        with self.in_one_transaction():
+            owner, state, *_ = self._of_ports.row("port_guid, state, *", ref)
+            if state != "current":
+                self._of_ports.give_up(owner, "pending", "its Set was never confirmed")
+                self._of_ports.set_state(ref, "pending", "")
+
+    def abandon(self, ref: int, note: str = "abandoned") -> None:
+        """Mark a pending key as former, because its Set apparently took no effect.
+
+        Raises StoreError when *ref* is the current key.
+        """
+        with self.in_one_transaction():
+            owner, state, *_ = self._of_ports.row("port_guid, state, *", ref)
+            if state == "current":
+                raise StoreError(f"key {ref} is the current key of port {owner}, so it cannot be discarded")
+            self._of_ports.set_state(ref, "former", note)
+
+    def put_imported(
+        self, port_guid: int, key: MKey, *, node_guid: int | None = None, port: int | None = None, note: str = ""
+    ) -> int:
+        """Store a key that comes from elsewhere and return its ``ref``.
+
+        A key that the port has in any state is not stored twice.
+        """
+        with self.in_one_transaction():
+            for known in self._known(port_guid):
+                if known.m_key == key:
+                    return known.ref
+            return self._insert(port_guid, key, "imported", node_guid, port, note=note)
+
+    def get(self, ref: int) -> StoredKey:
+        """Return one row. Raises StoreError when there is none."""
+        return self._stored(self._of_ports.row(_COLUMNS, ref))
+
+    def named(self, name: str) -> StoredKey:
+        """Return the row that the journal calls *name*. Raises KeyGone where this key store never had it."""
+        return self.get(self.ref_of(name))
+
+    def ref_of(self, name: str) -> int:
+        """Return the ``ref`` of the row that the journal calls *name*. Raises KeyGone as `named` does."""
+        return self._of_ports.ref_of(name)
+
+    def name_of(self, ref: int) -> str:
+        """Return what the journal calls one row. Raises StoreError when there is none."""
+        return self._of_ports.name_of(ref)
+
+    def has_names(self, names: Collection[str], of_subnet: Collection[str]) -> bool:
+        """Whether there are rows with all these *names*, and keys of the whole subnet with those *of_subnet*."""
+        return all(
+            set(wanted) <= set(table.names().values())
+            for table, wanted in ((self._of_ports, names), (self._of_subnet, of_subnet))
+        )
+
+    # --- all ports -----------------------------------------------------------------------------------------------
+
+    def all_keys(self) -> dict[int, list[MKey]]:
+        """Return the keys to try on every port, by its GUID: none twice, in `TRY_ORDER`, the newest of each state
+        first."""
+        return {guid: _in_try_order(rows) for guid, rows in _by_port(self.rows()).items()}
+
+    def confirmed(self) -> set[int]:
+        """Return the GUIDs of ports with a current key of which no change is pending and no other key was imported."""
+        confirmed = "sum(state = 'current') AND NOT sum(state IN ('pending', 'imported'))"
+        rows = self._of_ports.select("port_guid", f"GROUP BY port_guid HAVING {confirmed}")
+        return {guid_number(owner) for (owner,) in rows}
+
+    def in_change(self) -> dict[int, Sequence[MKey]]:
+        """Return the keys that a port may have while a change of its key is unfinished, by port GUID; where a key was
+        imported since, that one alone."""
+        unfinished = f"WHERE port_guid IN (SELECT port_guid FROM keys WHERE state = 'pending') {_ALL}"
+        found: dict[int, Sequence[MKey]] = {}
+        for guid, rows in _by_port(map(self._stored, self._of_ports.select(_COLUMNS, unfinished))).items():
+            imported = _imported_after_pending(rows)
+            found[guid] = _in_try_order([imported] if imported else [row for row in rows if row.state != "former"])
+        return found
+
+    def pending_names(self) -> dict[int, set[str]]:
+        """Return by port GUID what journals call the pending key of a port that has a current one too."""
+        names = self._of_ports.names()
+        return {
+            guid: {names[row.ref], str(row.ref)}
+            for guid, rows in _by_port(self.outline()).items()
+            if any(row.state == "current" for row in rows)
+            for row in rows
+            if row.state == "pending"
+        }
+
+    def levels(self) -> dict[int, int]:
+        """Return the highest M_KeyProtectBits that a port can have, by port GUID: of its current and pending key.
+
+        A port with a key of which no level is known is left out.
+        """
+        found: dict[int, int | None] = {}
+        possible = "WHERE state IN ('current', 'pending', 'imported')"
+        for owner, level in self._of_ports.select("port_guid, m_key_protect_bits", possible):
+            guid = guid_number(owner)
+            before = found.get(guid, level)
+            found[guid] = None if before is None or level is None else max(before, level)
+        return {guid: level for guid, level in found.items() if level is not None}
+
+    def current_of(self, port_guid: int) -> StoredKey | None:
+        """Return the current key of one port, or None when it has none."""
+        rows = self._of_ports.select(_COLUMNS, "WHERE port_guid = ? AND state = 'current'", guid_text(port_guid))
+        return self._stored(rows[0]) if rows else None
+
+    def current(self) -> dict[int, MKey]:
+        """Return the current key of every port that has one, by port GUID."""
+        rows = self._of_ports.select("port_guid, m_key", "WHERE state = 'current'")
+        return {guid_number(port_guid): self._key(blob, port_guid) for port_guid, blob in rows}
+
+    def rows(self) -> list[StoredKey]:
+        """Return all rows, ordered by port GUID and then as they were stored. The keys in them mask themselves."""
+        return [self._stored(row) for row in self._of_ports.select(_COLUMNS, _ALL)]
+
+    def outline(self) -> list[KeyRow]:
+        """Return all rows as `rows` does, but without keys: no passphrase is needed."""
+        return [KeyRow(*_fields(row[:-1])) for row in self._of_ports.select(_COLUMNS, _ALL)]
+
+    def put_all_imported(self, keys: Mapping[int, MKey], written: datetime, note: str = "") -> dict[int, ImportResult]:
+        """Store keys from elsewhere, by port GUID, and return what each was. One transaction: all or nothing.
+
+        *written* is when they were written down. A current key that was proven before that becomes a former one, and
+        the imported key is tried first; a later one stays the current key. No key is stored twice, and none is lost.
+        """
+        when = timestamp(lambda: written)
+        with self.in_one_transaction():
+            return {guid: self._import(guid, key, when, note) for guid, key in keys.items()}
+
+    # --- the key of the whole subnet -----------------------------------------------------------------------------
+
+    def put_subnet_key(self, key: MKey, note: str = "") -> int:
+        """Store the key that a subnet manager has for every port without one of its own (OpenSM's ``m_key``).
+
+        It is the newest one from now on. Returns its number, for `subnet_key` and the journal.
+        """
+        with self.in_one_transaction():
+            for ref, blob in self._of_subnet.select("id, m_key", "ORDER BY id DESC LIMIT 1"):
+                if self._key(blob, OF_THE_SUBNET) == key:
+                    return int(ref)
+            return self._of_subnet.insert(m_key=self.stored_form(key, OF_THE_SUBNET), note=note)
+
+    def subnet_key(self, ref: int) -> MKey:
+        """Return one key of the whole subnet. Raises StoreError when there is none of that number."""
+        return self._key(self._of_subnet.row("m_key", ref)[0], OF_THE_SUBNET)
+
+    def subnet_key_name(self, ref: int) -> str:
+        """Return what the journal calls one key of the whole subnet. Raises StoreError when there is none."""
+        return self._of_subnet.name_of(ref)
+
+    def subnet_key_named(self, name: str) -> MKey:
+        """Return the key of the whole subnet that the journal calls *name*. Raises KeyGone where this key store never
+        had it."""
+        return self.subnet_key(self._of_subnet.ref_of(name))
+
+    def subnet_key_names(self) -> dict[MKey, str]:
+        """Return what the journal calls each key of the whole subnet."""
+        names = self._of_subnet.names()
+        return {key: names[ref] for key, ref in self.subnet_key_refs().items()}
+
+    def subnet_key_refs(self) -> dict[MKey, int]:
+        """Return the newest number of each key of the whole subnet."""
+        rows = self._of_subnet.select("id, m_key", "ORDER BY id")
+        return {self._key(blob, OF_THE_SUBNET): ref for ref, blob in rows}
+
+    def subnet_keys(self) -> list[MKey]:
+        """Return the keys of the whole subnet, the newest first, none twice."""
+        rows = self._of_subnet.select("id, m_key", "ORDER BY id DESC")
+        return list(dict.fromkeys(self._key(blob, OF_THE_SUBNET) for _, blob in rows))
+
+    def subnet_key_outline(self) -> list[tuple[str, str]]:
+        """Return (since, note) of the keys of the whole subnet, the newest first; no passphrase is needed."""
+        return [(since, note) for since, note in self._of_subnet.select("since, note", "ORDER BY id DESC")]
+
+    # --- rows ----------------------------------------------------------------------------------------------------
+
+    def _import(self, port_guid: int, key: MKey, written: str, note: str) -> ImportResult:
+        known = self._known(port_guid)
+        if _in_try_order(known)[:1] == [key]:
+            return "known"
+        same = next((row for row in known if row.m_key == key), None)
+        current = next((row for row in known if row.state == "current"), None)
+        is_pending = any(row.state == "pending" and row.m_key == key for row in known)
+        if is_pending and (current is None or current.since > written):
+            return "known"
+        if current is not None and current.since > written:
+            if same is None:
+                self._insert(port_guid, key, "imported", note=note)
+            return "older"
+        replaced: tuple[KeyState, ...] = ("current", "imported")
+        for state in replaced:
+            self._of_ports.give_up(guid_text(port_guid), state, "another key was imported")
+        if same is None:
+            self._insert(port_guid, key, "imported", note=note)
+        elif same.state != "pending":
+            self._of_ports.set_state(same.ref, "imported", note)
+        return "changed" if known else "new"
+
+    def _known(self, port_guid: int) -> list[StoredKey]:
+        rows = self._of_ports.select(_COLUMNS, "WHERE port_guid = ? ORDER BY id", guid_text(port_guid))
+        return [self._stored(row) for row in rows]
+
+    def _insert(
+        self,
+        port_guid: int,
+        key: MKey,
+        state: KeyState,
+        node_guid: int | None = None,
+        port: int | None = None,
+        set_with: KeySetting | None = None,
+        replaces: int | None = None,
+        note: str = "",
+    ) -> int:
+        """Store a row and return its ``ref``. *set_with*: level and lease of the key, None if they are not known."""
+        return self._of_ports.insert(
+            node_guid=None if node_guid is None else guid_text(node_guid),
+            port_guid=guid_text(port_guid),
+            port=port,
+            m_key=self.stored_form(key, guid_text(port_guid)),
+            m_key_protect_bits=None if set_with is None else set_with.protect,
+            m_key_lease_period=None if set_with is None else set_with.lease,
+            state=state,
+            note=note,
+            replaces=replaces,
+        )
+
+    def _stored(self, row: Sequence[Any]) -> StoredKey:
+        *others, blob = row
+        fields = [*_fields(others), self._key(blob, row[2])]
+        return StoredKey(*fields)
+
+
+_COLUMNS: Final = (
+    "id, node_guid, port_guid, port, m_key_protect_bits, m_key_lease_period, state, since, note, replaces, m_key"
+)
+_ALL: Final = "ORDER BY port_guid, id"
+
+
+def _fields(row: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the fields of a `KeyRow` from its columns, those of `_COLUMNS` but for the key."""
+    ref, node_guid, port_guid, *rest = row
+    return ref, None if node_guid is None else guid_number(node_guid), guid_number(port_guid), *rest
+
+
+def _by_port(rows: Iterable[AnyRow]) -> dict[int, list[AnyRow]]:
+    found: dict[int, list[AnyRow]] = {}
+    for row in rows:
+        found.setdefault(row.port_guid, []).append(row)
+    return found
+
+
+def is_encrypted(path: Path) -> bool:
+    """Return whether a passphrase opens the key store in *path*; False where there is none. Raises StoreError."""
+    with KeyStore(path, create=False, upgrade=False) as store:
+        return store.is_encrypted
+
+
+def _in_try_order(rows: Iterable[StoredKey]) -> list[MKey]:
+    newest_first = sorted(rows, key=lambda stored: (stored.since, stored.ref), reverse=True)
+    ordered = sorted(newest_first, key=lambda stored: TRY_ORDER.index(stored.state))
+    imported = _imported_after_pending(ordered)
+    if imported is not None:
+        ordered.sort(key=lambda stored: stored.ref != imported.ref)
+    return list(dict.fromkeys(stored.m_key for stored in ordered))
+
+
+def _imported_after_pending(rows: Sequence[AnyRow]) -> AnyRow | None:
+    """Return the key that was imported after a change was interrupted: it says what the port has. None if none was."""
+    if any(row.state == "current" for row in rows):
+        return None
+    pending = next((row for row in rows if row.state == "pending"), None)
+    imported = [row for row in rows if row.state == "imported"]
+    newest = max(imported, key=lambda row: (row.since, row.ref), default=None)
+    if pending is None or newest is None or (newest.since, newest.ref) < (pending.since, pending.ref):
+        return None
+    return newest

@@ -1,0 +1,141 @@
+"""Encryption in the key store: with a passphrase, every key in every table is sealed.
+
+How a key is sealed: `ibkeys.store.keystore.sealing`. What holds no key can be read without the passphrase.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+from ibkeys.arguments import given
+from ibkeys.errors import StoreSealed
+from ibkeys.keys.classkey import ClassKey
+from ibkeys.keys.mkey import MKey
+from ibkeys.keys.secret import Secret64
+from ibkeys.keys.smkey import SMKey
+from ibkeys.store.keystore.links import TopologyStore
+from ibkeys.store.keystore.sealing import SALT_BYTES, Cost, Passphrase, Seal
+from ibkeys.store.sqlite import UtcClock, utc_now
+
+Key = TypeVar("Key", bound=Secret64)
+
+OF_THE_SUBNET: Final = "the subnet"
+"""Whose the keys of the table ``subnet_keys`` are."""
+_PROOF: Final = MKey(0)
+_KEY_BYTES: Final = 8
+
+
+class _Keys(NamedTuple):
+    """Where a table has its keys: ``owner``: in SQL, whose key a row's is; it is sealed with the key."""
+
+    table: str
+    column: str
+    owner: str
+    kind: type[Secret64]
+
+
+KEY_TABLES: Final = (
+    _Keys("keys", "m_key", "port_guid", MKey),
+    _Keys("subnet_keys", "m_key", f"'{OF_THE_SUBNET}'", MKey),
+    _Keys("sm_keys", "sm_key", "kind", SMKey),
+    _Keys("class_keys", "class_key", "key_class || ' ' || port_guid", ClassKey),
+)
+
+
+class SealedStore(TopologyStore):
+    """A store whose keys are sealed where it has a passphrase. Those who take or return a key raise StoreSealed where
+    *passphrase* does not open it."""
+
+    def __init__(
+        self,
+        path: Path | None,
+        *,
+        create: bool = True,
+        upgrade: bool = True,
+        clock: UtcClock = utc_now,
+        passphrase: Passphrase | None = None,
+    ) -> None:
+        super().__init__(path, create=create, upgrade=upgrade, clock=clock)
+        self._passphrase = passphrase
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the keys in this store are sealed."""
+        return bool(self.database.query("SELECT 1 FROM encryption"))
+
+    def encrypt(self, passphrase: Passphrase, cost: Cost | None = None) -> None:
+        """Seal all keys with *passphrase*, and every key that comes later; an encrypted store gets a new passphrase.
+
+        Afterwards the file is written again, so that no key is left in its free space.
+        """
+        cost = cost or Cost()
+        salt = os.urandom(SALT_BYTES)
+        seal = Seal(passphrase.secret(salt, cost))
+        row = (salt, cost.n, cost.r, cost.p, seal.seal(_PROOF, "proof"))
+        self._reseal(seal, row)
+        self._passphrase = passphrase
+
+    def decrypt(self) -> None:
+        """Store all keys in plain text again."""
+        self._reseal(None, None)
+
+    def _reseal(self, seal: Seal | None, row: tuple[object, ...] | None) -> None:
+        with self.database.transaction() as connection:
+            opened = [(each, self._opened_rows(each)) for each in KEY_TABLES]
+            connection.execute("DELETE FROM encryption")
+            if row is not None:
+                connection.execute("INSERT INTO encryption VALUES (1, ?, ?, ?, ?, ?)", row)
+            for each, rows in opened:
+                connection.executemany(
+                    f"UPDATE {each.table} SET {each.column} = ? WHERE id = ?",
+                    [(_sealed(seal, key, owner), ref) for ref, key, owner in rows],
+                )
+        self.__dict__["_seal"] = seal
+        self.database.rewrite()
+
+    def _opened_rows(self, each: _Keys) -> list[tuple[int, Secret64, str]]:
+        rows = self.database.query(f"SELECT id, {each.column}, {each.owner} FROM {each.table}", of=each.table)
+        return [(ref, self.opened(blob, owner, each.kind), owner) for ref, blob, owner in rows]
+
+    @cached_property
+    def _seal(self) -> Seal | None:
+        rows = self.database.query("SELECT salt, n, r, p, proof FROM encryption", of="encryption")
+        if not rows:
+            return None
+        [(salt, n, r, p, proof)] = rows
+        if n & (n - 1) or not n * r * p:
+            raise self.database.damage("an impossible cost of scrypt")
+        if self._passphrase is None:
+            raise StoreSealed(
+                f"{self.path}: the key store is encrypted; its passphrase comes from a terminal, or from "
+                + given("--keystore-passphrase @FILE", "Stores(passphrase=)")
+            )
+        seal = Seal(self._passphrase.secret(salt, Cost(n, r, p)))
+        try:
+            seal.open(proof, "proof", MKey)
+        except StoreSealed:
+            raise StoreSealed(f"{self.path}: that is not the passphrase of this key store") from None
+        return seal
+
+    def opened(self, blob: bytes, owner: str, kind: type[Key]) -> Key:
+        """Return the key that a row holds for *owner*."""
+        seal = self._seal
+        if seal is not None:
+            return seal.open(blob, owner, kind)
+        if len(blob) != _KEY_BYTES:
+            raise self.database.damage("a sealed key in a store that is not encrypted")
+        return kind(int.from_bytes(blob))
+
+    def _key(self, blob: bytes, owner: str) -> MKey:
+        return self.opened(blob, owner, MKey)
+
+    def stored_form(self, key: Secret64, owner: str) -> bytes:
+        """Return what a row holds of *key*, which is *owner*'s."""
+        return _sealed(self._seal, key, owner)
+
+
+def _sealed(seal: Seal | None, key: Secret64, owner: str) -> bytes:
+    return key.reveal().to_bytes(_KEY_BYTES) if seal is None else seal.seal(key, owner)
