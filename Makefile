@@ -18,7 +18,7 @@ DEBIAN := gcc libc6-dev pkg-config python3-dev python3-venv libibumad-dev \
 FUZZER := atheris
 INPUTS ?= 1000000
 # Only for `make soak` and `make pictures`.
-BROWSER := chromium fonts-dejavu-core
+BROWSER := chromium fonts-dejavu-core graphviz
 # Only for wheels, deb, rpm and release.
 PACKAGING := git gcc libc6-dev pkg-config python3-dev python3-venv libibumad-dev dpkg-dev debhelper dh-python lintian rpm \
   python3-packaging
@@ -63,8 +63,9 @@ docs: .venv/.docs-done ## build the documentation site into build/site
 bench: setup ## measure speed and memory
 	@$(TEST_ENV) $(BIN)/python -m tests.bench
 
-pictures: setup ## take the pictures in docs/pictures anew, with headless Chromium
+pictures: setup ## make docs/pictures (headless Chromium) and docs/diagrams (Graphviz) anew
 	@native/install-debian.sh $(BROWSER)
+	@$(BIN)/python -m docs.made.diagrams
 	@$(TEST_ENV) $(BIN)/python -m tests.pictures docs/pictures
 
 hardware: setup ## look at a real fabric, read only, and write hardware-report.tar.gz; ARGS=--hash-guids hides names
