@@ -1,6 +1,7 @@
 """Choosing the method of a change of many ports (`ibkeys.change.method`): the facts of fabric and hosts.
 
-A method is chosen once, when a change is planned: where the fabric says another one later, that is refused (``stale``).
+A method is chosen once, when a change is planned. If the facts lead to another method later, the change is refused
+(``stale``).
 """
 
 from __future__ import annotations
@@ -23,15 +24,17 @@ from ibkeys.store.journal import Journal
 from ibkeys.topology.model import Topology
 
 KEPT_CHOICE: Final = "method_chosen"
-"""Under this name the journal keeps that the method of an operation was chosen, and not typed."""
+"""The name of the option in the journal that says that ibkeys chose the method of an operation, and no user typed it.
+"""
 _SM_INFO: Final = Wanted(sm_info=True)
 
 
 def facts_of(found: Topology, looked: Sequence[HostReport], own_guid: int) -> SubnetFacts:
-    """Return the facts that a sweep with SMInfo *found*, and those of the hosts that were *looked* at. *own_guid*: the
-    port that was swept from.
+    """Return the facts that decide the method, from a sweep with SMInfo (*found*) and the hosts that were examined
+    (*looked*).
 
-    Which OpenSM is which SM follows as in `ibkeys.managers.report.join`.
+    *own_guid*: the GUID of the port from which the sweep went out. SMs and OpenSM processes are matched by
+    `ibkeys.managers.report.join`.
     """
     report = join(managers_of(found), looked, [own_guid])
     hosts: dict[int | None, list[str]] = {}
@@ -48,7 +51,8 @@ def facts_of(found: Topology, looked: Sequence[HostReport], own_guid: int) -> Su
 
 
 def choose_from(found: Topology, hosts: Sequence[SmHost], own_guid: int) -> MethodChoice:
-    """Return the method after a sweep with SMInfo; *hosts*, this one first, are examined. Raises nothing."""
+    """Choose a method after a sweep with SMInfo (*found*), and return the choice. *hosts* are examined now, this host
+    first. Raises nothing."""
     return choose(facts_of(found, look_at_hosts(hosts, own_socket()), own_guid))
 
 
@@ -59,10 +63,12 @@ def choose_method(
     progress: OnFound | None = None,
     prepare: Callable[[Sequence[ReachedHost]], object] = lambda reached: None,
 ) -> MethodChoice | None:
-    """Examine *hosts*, this one first, sweep, and return the method; None on a simulated subnet, which has only one.
+    """Examine *hosts*, this one first, sweep, and return the choice of the method; None on a simulated subnet, which
+    has only one method.
 
-    *wanted*: what the sweep reads, SMInfo among it; the sweep of the change that follows is this one. *prepare*: called
-    before it with the hosts that were reached. Raises what that and `Fabric.sweep` raise.
+    *wanted*: the attributes that the sweep reads; SMInfo must be among them. The change that follows uses the same
+    sweep. *prepare*: called before the sweep with the hosts that were reached. Raises the errors of *prepare* and of
+    `Fabric.sweep`.
     """
     fabric = writer.fabric
     if fabric.is_simulated:
@@ -81,8 +87,8 @@ def choose_method(
 
 
 def verify_choice(writer: ChangeWriter, operation: int, found: Topology, hosts: Sequence[SmHost]) -> None:
-    """Check that an *operation* by Sets of ibkeys, whose method was chosen, would go that way now too. *found*: a
-    sweep. Raises Refused (``stale``), StoreError."""
+    """Check that the method "direct", which was chosen for *operation*, would be chosen now too. *found*: a sweep with
+    SMInfo. Does nothing if the user typed the method. Raises Refused (``stale``), StoreError."""
     with Journal.read(writer.fabric.stores.journal) as journal:
         if not journal.options_of(operation).get(KEPT_CHOICE):
             return
@@ -94,7 +100,7 @@ def verify_choice(writer: ChangeWriter, operation: int, found: Topology, hosts: 
 
 
 def refuse_other_choice(planned: MethodName | None, choice: MethodChoice) -> None:
-    """Raise Refused (``stale``) where another method is chosen now than was *planned*."""
+    """Raise Refused (``stale``) if the method that is chosen now is not the *planned* one."""
     if planned not in (None, choice.require()):
         raise stale_for_good(
             f"the plan was made to be applied with the method {planned}, and now it would be: {choice.found}"

@@ -33,8 +33,8 @@ class ProgressTimeout:
         self._last, self._pause = clock.now(), FIRST_PAUSE
 
     def pause(self, left: int) -> bool:
-        """Sleep before the next check and return True; return False at once when the time is over. *left*: how much
-        there is to do; a smaller value than ever before is progress."""
+        """Sleep before the next check and return True; return False at once when the time is over. *left*: the amount
+        of work that is left; a smaller value than ever before is progress."""
         if self._least is None or left < self._least:
             self._least, self._last, self._pause = left, self._clock.now(), FIRST_PAUSE
         elif self._clock.now() - self._last >= self._seconds:
@@ -51,8 +51,8 @@ def look_until(
     patience: float,
     check: Callable[[], object] = lambda: None,
 ) -> Found:
-    """Call *look* until *count_left* of what it found is 0, or has not fallen for *patience* seconds; return what it
-    found last. *check* is called before each look; what either raises ends it."""
+    """Call *look* until *count_left* of its result is 0 or has not fallen for *patience* seconds; return the last
+    result. *check* is called before each look; an error of *look* or *check* ends the loop."""
     waiting = ProgressTimeout(clock, patience)
     while True:
         check()
@@ -70,8 +70,8 @@ def look_while(
     seconds: float,
     check: Callable[[], object] = lambda: None,
 ) -> Found:
-    """Call *look* until what it found is not right, or was right for *seconds*; return what it found last.
-    *found*: the result of a look just now. *check* is called before each look; what either raises ends it."""
+    """Call *look* until its result is not right, or has been right for *seconds*; return the last result. *found*: the
+    result of a look just now. *check* is called before each look; an error of *look* or *check* ends the loop."""
     end = clock.now() + seconds
     while is_right(found) and (left := end - clock.now()) > 0:
         clock.sleep(min(LONGEST_PAUSE, left))

@@ -37,13 +37,13 @@ INTERLOCKS: Final = {
     "stale-lock": "a change on the host of an OpenSM where the command of another administrator was cut off",
     "sm-prints-keys": "a key for an OpenSM that prints it where users other than root can read it",
 }
-"""Name → what the interlock refuses."""
+"""Name → the change that the interlock refuses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """What the user agreed to beforehand. ``force`` covers active-sm and nothing else; every other interlock needs its
-    name in ``overrides``. Raises UsageError for a name that is not an interlock.
+    """The agreement that the user gave beforehand. ``force`` covers active-sm and nothing else; every other interlock
+    needs its name in ``overrides``. Raises UsageError for a name that is not an interlock.
     """
 
     force: bool = False
@@ -68,8 +68,8 @@ class Consent:
 @dataclass(frozen=True, slots=True)
 class Objection:
     """An interlock that a change triggers. ``message`` says what would happen, ``more`` why, or how to avoid it;
-    `refusal` adds what overrides it. ``details``: what is shown below it, such as the lines that differ.
-    ``is_overtaken``: somebody else has changed what an earlier run of the change set.
+    `refusal` adds the option that overrides it. ``details``: text that is shown below, such as the lines that differ.
+    ``is_overtaken``: somebody else has changed a value that an earlier run of the change set.
     """
 
     interlock: str
@@ -80,14 +80,14 @@ class Objection:
 
     @property
     def how_to_override(self) -> str:
-        """What overrides this interlock."""
+        """The option, or in the library the argument, that overrides this interlock."""
         if self.interlock == "active-sm":
             return given("--force")
         named_alone = f"consent=Consent(overrides=frozenset({{{self.interlock!r}}}))"
         return given(f"--override {self.interlock}", named_alone)
 
     def refusal(self, others: Sequence[Objection] = ()) -> Refused:
-        """Return the error to be raised; *others* are triggered too and named with it."""
+        """Return the error to raise for this interlock. *others*: further objections, which the message names too."""
         also = (
             "; also triggered: " + ", ".join(f"{o.interlock} ({o.how_to_override})" for o in others) if others else ""
         )
@@ -101,7 +101,7 @@ class Question:
     """A consequence that the user must be asked about, although no interlock refuses it. With ``--yes`` it is only
     noted.
 
-    ``text`` says what would happen; ``answer`` is what says yes: with it nothing is asked or noted.
+    ``text``: the consequence. ``answer``: the option that says yes beforehand; with it, nothing is asked or noted.
     """
 
     text: str

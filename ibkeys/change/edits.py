@@ -1,8 +1,8 @@
-"""What one Set changes: entries of a P_KeyTable block, or fields of PortInfo. Built from a fresh read, verified by
-another.
+"""Edits: the values that one Set changes, entries of a P_KeyTable block or fields of PortInfo. An edit is built from a
+fresh read and verified by another.
 
-The engine reads, journals and sends; an edit says what is sent, what the journal keeps, and what is wrong with what was
-stored.
+The engine reads, journals and sends. An edit builds the bytes to send, leaves out secrets for the journal, and compares
+the bytes that were stored.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from ibkeys.mad.const import P_KEYS_PER_BLOCK, Method
 from ibkeys.port_text import PortText, at_port
 
 _MOST_TOLD: Final = 4
-"""Entries that an error names; further ones are counted."""
+"""Most entries that an error names; further ones are counted."""
 
 
 class _ReadBack(ABC):
-    """An edit that is proven by one Get of what it set. ``at_most``: see `Edit`; once, where nobody says otherwise."""
+    """An edit that is proven by one Get of what it set. ``at_most``: see `Edit`; the default is once."""
 
     name: ClassVar[str]
     attribute: ClassVar[type[Attribute]]
@@ -42,7 +42,7 @@ class _ReadBack(ABC):
 
     @abstractmethod
     def wrong(self, before: bytes, sent: bytes, stored: bytes) -> str:
-        """Return what is not stored as sent, in words; empty when all is."""
+        """Return, in words, the values that are not stored as sent; empty when all are."""
 
     @abstractmethod
     def changed_meanwhile(self, read: bytes, now: bytes) -> bool:
@@ -53,8 +53,8 @@ class _ReadBack(ABC):
         return not self.changed_meanwhile(before, stored)
 
     def prove(self, client: SmpClient, each: PendingSet) -> Task:
-        """Task: get the attribute and compare it with what was sent. Where it is as sent, a reply that was lost, or a
-        Status, does not matter."""
+        """Task: get the attribute, compare it with the bytes that were sent, and return the SetProof. If they agree, a
+        lost reply or a Status does not matter."""
         target, answer = self.target, each.answer
         route, node, key = target.handle.route, target.port.node, target.m_key
         try:
@@ -76,9 +76,9 @@ class _ReadBack(ABC):
 class PKeyBlockEdit(_ReadBack):
     """Entries of one P_KeyTable block.
 
-    *known*: the table as it should be found; *writes*: index → P_Key, `EMPTY` to clear; *empties*: what an entry
-    without P_Key held before, where that was 0x8000 and not 0. *takes_over*: an entry that is neither as known nor as
-    wanted is overwritten too.
+    *known*: the table as it is expected before the Set; *writes*: index → P_Key, `EMPTY` to clear; *empties*: index →
+    the value that an empty entry held before, if it was 0x8000 and not 0. *takes_over*: also overwrite an entry that
+    has neither the known nor the wanted value.
     """
 
     name = "P_KeyTable"
@@ -100,7 +100,8 @@ class PKeyBlockEdit(_ReadBack):
         self.target, self._known, self._empties, self._takes_over = target, known, empties or {}, takes_over
 
     def build(self, now: bytes) -> bytes:
-        """Write the entries over *now*; every other entry stays as it is."""
+        """Return *now* with the entries written over it; every other entry stays as it is. Raises Refused (``stale``)
+        if an entry has neither the known nor the wanted P_Key, unless *takes_over*."""
         values = list(P_KEY_BLOCK.unpack(now))
         for index, key in self.writes.items():
             have = values[index - self.start]
@@ -117,15 +118,15 @@ class PKeyBlockEdit(_ReadBack):
         return P_KEY_BLOCK.pack(*values)
 
     def changed_meanwhile(self, read: bytes, now: bytes) -> bool:
-        """Whether any entry changed."""
+        """Return whether any entry changed."""
         return read != now
 
     def kept(self, raw: bytes) -> bytes:
-        """A P_KeyTable holds no secret."""
+        """Return *raw* as it is: a P_KeyTable holds no secret."""
         return raw
 
     def wrong(self, before: bytes, sent: bytes, stored: bytes) -> str:
-        """Compare the entries that exist."""
+        """Return, in words, the entries within the table's capacity that are not stored as sent."""
         pairs = list(zip(P_KEY_BLOCK.unpack(sent), P_KEY_BLOCK.unpack(stored), strict=True))[: self.width]
         parts = [
             f"index {self.start + offset} is {PKey(have)} instead of {PKey(want)}"
@@ -136,7 +137,7 @@ class PKeyBlockEdit(_ReadBack):
         return "; ".join(parts[:_MOST_TOLD]) + more
 
     def fallback(self, sent: bytes) -> bytes | None:
-        """None: a refused table has no alternative form."""
+        """Return None: a refused table has no alternative form."""
         return None
 
 
@@ -145,10 +146,10 @@ def _key(value: int) -> PKey:
 
 
 class PortInfoEdit(_ReadBack):
-    """Fields of PortInfo that are set to *changes*; all others stay, and so does the M_Key.
+    """Fields of PortInfo that are set to *changes*; all other fields and the M_Key stay.
 
-    *shown*: PortInfo as it was when the change was worked out, None if nothing was shown. *takes_over*: it may have
-    changed since in other fields too.
+    *shown*: PortInfo as it was when the change was worked out, None if nothing was shown. *takes_over*: fields other
+    than *changes* may have changed since *shown*.
     """
 
     name = "PortInfo"
@@ -162,10 +163,12 @@ class PortInfoEdit(_ReadBack):
         self.target, self._shown, self._takes_over = target, shown, takes_over
 
     def build(self, now: bytes) -> bytes:
-        """Change the fields and nothing else; where each is as wanted already, nothing is to be sent.
+        """Return *now* with the fields changed and nothing else; *now* itself if each field has its wanted value
+        already.
 
-        The M_Key stays as the port shows it now, which must not be that of the time when the change was worked out. An
-        external port of a switch has none: its own zero is written back. Raises MKeyNeeded as `key_for_set` too.
+        The M_Key stays as the port shows it now, which may differ from the M_Key at the time of planning. An external
+        port of a switch has no M_Key: its own zero is written back. Raises Refused (``stale``) and the errors of
+        `key_for_set` (MKeyNeeded).
         """
         info = PortInfo(now)
         changed = ""
@@ -184,21 +187,20 @@ class PortInfoEdit(_ReadBack):
         return set_image(info, MKey(info.m_key) if target.port.is_external else target.m_key, **self.changes).raw
 
     def changed_meanwhile(self, read: bytes, now: bytes) -> bool:
-        """Whether more changed than states, speeds and counters."""
+        """Return whether fields other than states, speeds and counters changed."""
         return without_volatile_fields(PortInfo(read)) != without_volatile_fields(PortInfo(now))
 
     def kept(self, raw: bytes) -> bytes:
-        """PortInfo without its M_Key."""
+        """Return PortInfo without its M_Key."""
         return without_key(PortInfo(raw))
 
     def wrong(self, before: bytes, sent: bytes, stored: bytes) -> str:
-        """Compare the fields."""
+        """Return, in words, the fields that are not stored as wanted."""
         return wrong_fields(PortInfo(stored), self.changes)
 
     def fallback(self, sent: bytes) -> bytes | None:
-        """Where no SM has assigned a LID or MasterSMLID yet: the same with a stand-in for those, as ibportstate sends.
-
-        An external port of a switch has neither.
+        """Return the same PortInfo with stand-ins for LID and MasterSMLID if no SM has assigned them yet, as
+        ibportstate sends it; None if both are valid. An external port of a switch has neither.
         """
         image = with_valid_lids(PortInfo(sent)).raw
         return None if self.target.port.is_external or image == sent else image
@@ -208,8 +210,8 @@ class CountersEdit(PortInfoEdit):
     """Violation counters that are set to 0."""
 
     def wrong(self, before: bytes, sent: bytes, stored: bytes) -> str:
-        """Compare the counters. A violation may be counted between the Set and the read: a smaller number proves the
-        write as well as 0 does."""
+        """Return, in words, the counters that were not cleared. A violation may be counted between the Set and the
+        read, so a smaller number proves the Set as well as 0 does."""
         was, now = PortInfo(before), PortInfo(stored)
         return "; ".join(
             f"{PortInfo.rows[name].name} is still {getattr(now, name)}"
@@ -218,13 +220,14 @@ class CountersEdit(PortInfoEdit):
         )
 
     def changed_nothing(self, before: bytes, stored: bytes) -> bool:
-        """Whether no counter was cleared."""
+        """Return whether no counter was cleared."""
         was, now = PortInfo(before), PortInfo(stored)
         return all(getattr(now, name) >= getattr(was, name) for name in self.changes)
 
 
 def what_changed(shown: PortInfo, now: PortInfo) -> str:
-    """Return which fields differ, other than those that change by themselves; empty when none does."""
+    """Return the names of the fields that differ, other than those that change by themselves; empty when none
+    differs."""
     before, after = without_volatile_fields(shown), without_volatile_fields(now)
     if before == after:
         return ""
@@ -233,7 +236,7 @@ def what_changed(shown: PortInfo, now: PortInfo) -> str:
 
 
 def wrong_fields(stored: PortInfo, wanted: Mapping[str, int]) -> str:
-    """Return which fields of *stored* are not as *wanted*, in words; empty when all are."""
+    """Return, in words, the fields of *stored* that are not as *wanted*; empty when all are."""
     return "; ".join(
         f"{PortInfo.rows[attr].name} is {getattr(stored, attr)} instead of {value}"
         for attr, value in wanted.items()

@@ -19,9 +19,9 @@ from ibkeys.topology.enforcement import ENFORCEMENT_BITS, is_enforcing
 def plan_enforce(writer: ChangeWriter, port: PortHandle, inbound: bool | None, outbound: bool | None) -> Plan:
     """Plan to set the enforcement bits; None leaves a direction as it is.
 
-    Inbound is what the attached node sends into the switch, outbound what it is about to receive. No field says
-    whether a router can enforce (a switch has SwitchInfo), so a router port is changed only where it enforces already:
-    it can then. Raises UsageError for all other ports.
+    Inbound are packets that the attached node sends into the switch, outbound those that it is about to receive.
+    SwitchInfo says whether a switch can enforce; no field says so for a router, so a router port is changed only if it
+    enforces already. Raises UsageError for all other ports.
     """
     is_router = port.port.node.type == NodeType.ROUTER
     if not (port.port.is_external or is_router):

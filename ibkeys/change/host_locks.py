@@ -1,7 +1,7 @@
-"""The lock on the host of an OpenSM: of two administrators with two key stores only one changes something there.
+"""The lock on the host of an OpenSM, so that of two administrators with two key stores only one makes a change there.
 
-It is a file beside the options file of each OpenSM that takes part, so after a failover it is on both hosts. Where no
-file can be made there, it is beside the policy. Where none can be made at all, nothing can be replaced either.
+It is a file beside the options file of each OpenSM that takes part, so after a failover it is on both hosts. If no file
+can be made there, the lock is beside the policy file. If none can be made at all, no file can be replaced either.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ from ibkeys.managers.site import ReachedHost, Running, reach
 from ibkeys.store.journal import Journal
 
 HELD: Final = "host-lock"
-"""What `Refused.interlock` is where somebody works on that host; nothing overrides that."""
+"""``Refused.interlock`` when somebody else works on that host; nothing overrides it."""
 STALE: Final = "stale-lock"
 OWN_SECONDS: Final = 15.0
-"""How long a lock of a killed command of the same journal is waited for: it lasts until its connection ends."""
+"""Seconds to wait for the lock of a killed command of the same journal: it is held until the command's connection ends.
+"""
 
 
 def take_host_locks(writer: ChangeWriter, opensms: Iterable[Running], clock: Clock = REAL_TIME) -> bool:
     """Take the lock of each of *opensms*, the master's first, until *writer* is closed; a dry run takes none. Return
-    whether one was taken that *writer* did not hold yet. A lock that cannot be removed at the end becomes a warning of
+    whether *writer* got a lock that it did not hold yet. A lock that cannot be removed at the end becomes a warning of
     the writer's fabric.
 
     A lock that a command of the same journal left is taken over: this command holds the lock of the journal, so the
-    other has ended. Raises Refused where somebody else works there, or (``stale-lock``) was cut off there and the user
-    has not overridden that; FileError, StoreError, HostNotReached.
+    other has ended. Raises Refused if somebody else works there, or (``stale-lock``) if their command was cut off and
+    the user has not overridden that; FileError, StoreError, HostNotReached.
     """
     if writer.dry_run:
         return False
@@ -49,7 +50,7 @@ def take_host_locks(writer: ChangeWriter, opensms: Iterable[Running], clock: Clo
 
 def remove_left_locks(journal: Journal, command: str, hosts: Iterable[SmHost]) -> list[str]:
     """Remove the locks that killed commands with this *journal* left beside the OpenSMs of this host and of *hosts*.
-    *command*: the one that ends an operation now. A lock stays while an operation that began under it is open.
+    *command*: the command that ends an operation now. A lock stays while an operation that began under it is open.
 
     Return, in words, each host where the lock could not be removed or looked for. Raises StoreError.
     """
@@ -67,8 +68,8 @@ def remove_left_locks(journal: Journal, command: str, hosts: Iterable[SmHost]) -
 
 
 def _remove_left(reached: ReachedHost, own: LockHolder, last_open: str) -> Iterator[str]:
-    """Remove the locks of the journal of *own* on one host, and yield what failed. *last_open*: when an
-    operation that is open was last begun or resumed. Raises HostNotReached."""
+    """Remove the locks of the journal of *own* on one host, and yield what failed. *last_open*: the latest time at
+    which an open operation was begun or resumed. Raises HostNotReached."""
     machine = reached.machine
     report = look_at_host(machine.files, reached.host.named, own_socket())
     if report.error:
@@ -100,7 +101,8 @@ def _not_removed(error: object) -> str:
 
 
 def _take_one(writer: ChangeWriter, running: Running, clock: Clock) -> bool:
-    """Take the lock of one OpenSM, beside the first file where one can be made; return whether it is new."""
+    """Take the lock of one OpenSM beside the first of its files where a lock can be made; return whether the lock is
+    new."""
     for path in running.lock_places():
         place = running.machine.name, path
         if place in writer.host_locks:
@@ -115,7 +117,7 @@ def _take_one(writer: ChangeWriter, running: Running, clock: Clock) -> bool:
 
 @contextmanager
 def _released(lock: TakenLock, warnings: list[str], place: str) -> Iterator[None]:
-    """Release *lock* at the end. Where that fails the change is as it is, done or not: *warnings* then tell of it."""
+    """Release *lock* at the end. If that fails, the change is not affected, and a warning is added to *warnings*."""
     try:
         yield
     finally:
@@ -129,7 +131,8 @@ def _released(lock: TakenLock, warnings: list[str], place: str) -> Iterator[None
 
 
 def _wait_for_lock(writer: ChangeWriter, machine: Machine, path: Path, clock: Clock) -> TakenLock | None:
-    """Take the lock beside *path*; return None if no file can be made there. Raises Refused if somebody else has it."""
+    """Take the lock beside *path*, and wait for a held lock of the same journal; return None if no file can be made
+    there. Raises Refused if somebody else has the lock."""
     stale: bytes | None = None
     waiting = ProgressTimeout(clock, OWN_SECONDS)
     while True:

@@ -1,4 +1,4 @@
-"""The journal's images of Sets: how they are made, and what they say in words."""
+"""The journal's images of Sets: making them, and listing the changes that they record."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FIELDS: Final = (
 def image_of(
     port: Port, attribute: str, modifier: int, before: bytes, after: bytes, key_name: str | None = None
 ) -> Image:
-    """Return what the journal keeps of one Set to *port*."""
+    """Return the journal's image of one Set to *port*."""
     return Image(
         node_guid=port.node.guid,
         port_guid=port.port_guid,
@@ -45,7 +45,7 @@ def image_of(
 
 
 def changes_of(image: Image) -> list[ImageRow]:
-    """Return what differs between the images of one Set. An M_Key is only said to have been set."""
+    """Return the values that differ between the images of one Set. Of an M_Key the row only says that it was set."""
     if image.attribute == "P_KeyTable":
         start = (image.attribute_modifier & 0xFFFF) * P_KEYS_PER_BLOCK
         pairs = zip(P_KEY_BLOCK.unpack(image.before), P_KEY_BLOCK.unpack(image.after), strict=True)

@@ -1,4 +1,4 @@
-"""Signals during a long change: no further port is begun, and what was sent is still proven."""
+"""Signals during a long change: no further port is begun, and the Sets that were sent are still proven."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, Self
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _OF_TERMINAL = (signal.SIGHUP, signal.SIGTSTP)
-"""It goes away, and Ctrl-Z: a process that is stopped watches no time."""
+"""The signals of a terminal that goes away and of Ctrl-Z. A stopped process cannot watch the time."""
 
 
 class ExplainedInterrupt(KeyboardInterrupt):
-    """An interrupt that says how the change was left. ``by``: the signal, or what it interrupted; ``left``: the state,
-    and what the user can do."""
+    """An interrupt that says how the change was left. ``by``: the signal, or the work that it interrupted; ``left``:
+    the state, and advice for the user."""
 
     def __init__(self, by: str, left: str) -> None:
         super().__init__(f"{by}: {left}")
@@ -23,15 +23,16 @@ class ExplainedInterrupt(KeyboardInterrupt):
 
     @classmethod
     def of(cls, interrupt: KeyboardInterrupt, when: str, left: str) -> Self:
-        """Return *interrupt* with how the change was left. *when*: what it interrupted, if it does not say by what."""
+        """Return *interrupt* with the state of the change. *when*: the work that was interrupted, used if *interrupt*
+        has no text."""
         return cls(f"{interrupt}" or when, left)
 
 
 class Interrupts:
-    """While this context is open SIGINT, SIGTERM and SIGHUP are remembered, and `check` raises KeyboardInterrupt.
+    """A context in which SIGINT, SIGTERM and SIGHUP are only noted, and `check` raises KeyboardInterrupt for them.
 
-    A second SIGINT raises at once. *survive_hangup*: SIGHUP, which comes when the terminal goes away, and Ctrl-Z
-    are passed over. Signals that were ignored stay so, and outside the main thread all are left as they are.
+    A second SIGINT raises at once. *survive_hangup*: ignore SIGHUP, which comes when the terminal goes away, and
+    Ctrl-Z. Signals that were ignored before stay ignored; outside the main thread no handler is changed.
     """
 
     def __init__(self, survive_hangup: bool = False) -> None:
@@ -41,13 +42,13 @@ class Interrupts:
         self._before: dict[signal.Signals, Callable[[int, FrameType | None], Any] | int | None] = {}
 
     def check(self) -> None:
-        """Raise KeyboardInterrupt when a signal came that asks to stop; each only once."""
+        """Raise KeyboardInterrupt if a signal has asked to stop since the last call."""
         came, self._came = self._came, None
         if came is not None:
             raise KeyboardInterrupt(f"by {came.name}")
 
     def forget(self) -> None:
-        """Take the next SIGINT for a first one again: what begins now is another thing to be interrupted."""
+        """Treat the next SIGINT as a first one again, because another piece of work begins."""
         self._had_sigint = False
 
     def _remember(self, number: int, frame: FrameType | None) -> None:

@@ -1,8 +1,9 @@
-"""By which method a change of many ports is made where the user leaves that to ibkeys (``--via auto``): the rule.
+"""The rule by which ibkeys chooses the method of a change of many ports if the user leaves it open (``--via auto``).
 
-What is written beside a subnet manager does not last, and M_Keys that it does not know cost it the ports. So ibkeys
-sends Sets itself only where nothing shows an SM, goes through OpenSM only where the one master is an OpenSM of a host
-that may be examined, and refuses all else: `STATES` is the whole rule. `ibkeys.change.choosing` finds the facts.
+Values that are written beside a subnet manager do not last, and an SM loses ports whose M_Keys it does not know. So
+ibkeys sends Sets itself only if nothing shows an SM, goes through OpenSM only if the one master is an OpenSM of a host
+that may be examined, and refuses every other state: `STATES` is the whole rule. `ibkeys.change.choosing` gathers the
+facts.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ MethodName = Literal["direct", "opensm"]
 AUTO: Final = "auto"
 """The value of ``--via`` that leaves the method to ibkeys."""
 METHOD: Final = "method"
-"""What `Refused.interlock` is where no method is chosen, or one has to be typed; nothing overrides that."""
+"""``Refused.interlock`` when no method is chosen, or the user has to type one; nothing overrides it."""
 _MASTER, _DISCOVERING, _STANDBY, _NOT_ACTIVE = map(
     sm_state_name, (SMState.MASTER, SMState.DISCOVERING, SMState.STANDBY, SMState.NOT_ACTIVE)
 )
@@ -30,8 +31,8 @@ _MASTER, _DISCOVERING, _STANDBY, _NOT_ACTIVE = map(
 
 @dataclass(frozen=True, slots=True)
 class SmFact:
-    """A port with a subnet manager. ``port``: in words; ``state``: what its SMInfo says, None without an answer;
-    ``is_sm``: its IsSM bit is set; ``hosts``: those that were examined and have its OpenSM, "" for this host."""
+    """A port with a subnet manager. ``port``: in words; ``state``: the state in its SMInfo, None without an answer;
+    ``is_sm``: its IsSM bit is set; ``hosts``: the examined hosts that have its OpenSM, "" for this host."""
 
     port: str
     state: str | None
@@ -49,9 +50,9 @@ class SmFact:
 
 @dataclass(frozen=True, slots=True)
 class SubnetFacts:
-    """What the choice rests on. ``sms``: of the fabric; ``opensms``: the processes on the hosts that were examined, in
-    words; ``unreached``: the hosts that could not be, with the reason; ``unread``: how many places of the fabric could
-    not be read."""
+    """The facts that decide the method. ``sms``: the SMs of the fabric; ``opensms``: the processes on the hosts that
+    were examined, in words; ``unreached``: the hosts that could not be examined, with the reason; ``unread``: the
+    number of places of the fabric that could not be read."""
 
     sms: tuple[SmFact, ...] = ()
     opensms: tuple[str, ...] = ()
@@ -75,8 +76,9 @@ class SubnetFacts:
 
 @dataclass(frozen=True, slots=True)
 class MethodState:
-    """A row of `STATES`. ``words``: the state, as ibkeys-apply(1) has it; ``method``: None where it is refused;
-    ``holds``: whether the facts are so; ``found``: what was found, in words; ``advice``: what to do then."""
+    """A row of `STATES`. ``words``: the state, as in ibkeys-apply(1); ``method``: None if a change is refused;
+    ``holds``: returns whether the facts fit the row; ``found``: returns the facts in words; ``advice``: returns advice
+    for the user."""
 
     words: str
     method: MethodName | None
@@ -172,7 +174,7 @@ STATES: Final = (
         "no SM", "direct", lambda facts: True, lambda facts: f"direct (no subnet manager was found{_unread(facts)})"
     ),
 )
-"""State of the subnet → method. The first row that holds counts, and the last one always holds."""
+"""State of the subnet → method. The first row that fits the facts decides; the last row always fits."""
 
 
 def _unread(facts: SubnetFacts) -> str:
@@ -185,8 +187,8 @@ def _named(sms: Sequence[SmFact]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MethodChoice:
-    """The method that was chosen, None where none was. ``found``: the method, or what speaks against each, in words;
-    ``advice``: what to type then."""
+    """The method that was chosen, or None. ``found``: the method, or the reason against each, in words; ``advice``: the
+    options to type if none was chosen."""
 
     method: MethodName | None
     found: str
@@ -196,7 +198,7 @@ class MethodChoice:
         return self.found if self.method is not None else f"none is chosen: {self.found}; {self.advice}"
 
     def require(self) -> MethodName:
-        """Return the method. Raises Refused (`METHOD`) where none was chosen."""
+        """Return the method. Raises Refused (`METHOD`) if none was chosen."""
         if self.method is None:
             raise Refused(f"no method is chosen for this change: {self.found}", METHOD).unchanged(self.advice)
         return self.method
@@ -211,12 +213,12 @@ class MethodChoice:
 
 
 def fixed(by_site: str) -> MethodChoice | None:
-    """Return the method that a site file fixes; None where it is UFM."""
+    """Return the choice that a site file fixes; None if it fixes UFM."""
     method = next((each for each in get_args(MethodName) if each == by_site), None)
     return None if method is None else MethodChoice(method, f"{by_site} (site file)")
 
 
 def choose(facts: SubnetFacts) -> MethodChoice:
-    """Return the method for a subnet of which *facts* are known."""
+    """Return the choice of the method by `STATES`."""
     state = next(each for each in STATES if each.holds(facts))
     return MethodChoice(state.method, state.found(facts), state.advice())

@@ -1,4 +1,5 @@
-"""The commands that finish an open operation of the journal, and that roll it back, whichever command began it."""
+"""The commands that finish an open operation of the journal or roll it back, for every command that may have begun
+it."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ _RESUME: Final = "ibkeys resume {id}"
 _UNDO: Final = "ibkeys undo {id}"
 CLOSE: Final = "ibkeys resume --overtaken"
 KEEPS_IT: Final = f"to keep what is there: `{CLOSE}`, which only ends the record of the operation"
-"""Advice where an apply did not end, and somebody else has changed what it set."""
+"""Advice when an apply did not end, and somebody else has changed a value that it set."""
 IF_GONE: Final = f"if they do not come back: `{CLOSE}`, which only ends the record of the operation"
-"""Advice where all that is left of an apply, or of an undo of it, are ports that are not there."""
+"""Advice when only absent ports are left of an apply, or of an undo of an apply."""
 _IF_NO_WAY: Final = "if others have changed what it set or its ports are gone"
 _BY_COMMAND: Final[Mapping[str, tuple[str | None, str | None]]] = {
     "pkey-set": ("ibkeys pkey-set", _UNDO),
@@ -35,24 +36,24 @@ _BY_COMMAND: Final[Mapping[str, tuple[str | None, str | None]]] = {
     "harden --abort": (_RESUME, None),
     "counters-clear": ("ibkeys counters-clear", None),
 }
-"""By the command of an operation: what finishes it, and what rolls it back. ``mkey-list`` is the name that ``keystore
-list`` had in an earlier version of ibkeys."""
+"""Command of an operation → the command that finishes it, and the command that rolls it back. ``mkey-list`` was the
+name of ``keystore list`` in an earlier version of ibkeys."""
 THROUGH_OPENSM: Final = ("smkey-rotate", "harden", "harden --abort")
-"""Commands whose operations, too, `ibkeys resume` finishes, besides those of a plan and of M_Keys. The last one is that
-of an earlier version of ibkeys; it is an undo now."""
+"""Further commands whose operations `ibkeys resume` finishes, besides those of a plan and of M_Keys. ``harden --abort``
+was a command of an earlier version of ibkeys; it is an undo now."""
 
 ROLLBACKS: Final[Mapping[Rollback, str]] = {
     "unfinished": "is not rolled back yet",
     "refused": "its rollback was refused, because somebody else has changed what it wrote",
 }
-"""What became of the rollback of an operation that nobody confirmed, in words."""
+"""State of the rollback of an operation that nobody confirmed → words."""
 
 
 @dataclass(frozen=True, slots=True)
 class NextCommands:
-    """``finish`` and ``roll_back``: commands without the options that name fabric and ports; None where there is
-    none. ``close``: what only ends the record, where somebody else has changed what the operation set, or where all
-    that is left are ports that are not there."""
+    """The commands that go on with an operation. ``finish`` and ``roll_back``: commands without the options that name
+    fabric and ports, or None. ``close``: the command that only ends the record, for the case that somebody else has
+    changed values that the operation set, or that only absent ports are left."""
 
     finish: str | None
     roll_back: str | None
@@ -71,15 +72,15 @@ class NextCommands:
 
 
 def next_commands(command: str, operation: int, undoes: int | None) -> NextCommands:
-    """Return what goes on with an open *operation* of *command*. *undoes*: the operation that it undoes, None if it is
-    no undo: to undo an undo makes the change again."""
+    """Return the commands that go on with an open *operation* of *command*. *undoes*: the operation that it undoes,
+    None if it is no undo. To undo an undo makes the change again."""
     finish, roll_back = (_RESUME, _UNDO) if undoes is not None else _BY_COMMAND.get(command, (None, _UNDO))
     return NextCommands(finish and finish.format(id=operation), roll_back and roll_back.format(id=operation))
 
 
 def going_on(record: OperationRecord) -> NextCommands:
-    """As `next_commands`, with an operation as the journal has it. One that is being undone is only finished by that;
-    of an undo of M_Keys, and of one of part_enforce, there is no undo."""
+    """Return the commands that go on with an open operation of the journal. An operation that is being undone is only
+    finished by its undo. An undo of M_Keys or of part_enforce cannot be undone."""
     commands = next_commands(record.command, record.id, record.undoes)
     if record.undoes is not None and (record.is_of_keys or record.began in THROUGH_OPENSM):
         commands = replace(commands, roll_back=None)
@@ -87,8 +88,8 @@ def going_on(record: OperationRecord) -> NextCommands:
 
 
 def next_commands_of(record: OperationRecord) -> NextCommands | None:
-    """Return what goes on with an operation as the journal has it; None for one that has ended, is not awaiting its
-    confirmation, and is not to be rolled back."""
+    """Return the commands that go on with an operation of the journal; None if it has ended, awaits no confirmation,
+    and is not to be rolled back."""
     commands = going_on(record)
     if record.awaits_confirmation:
         return NextCommands(f"ibkeys confirm {record.id}", commands.roll_back)
@@ -102,7 +103,7 @@ def next_commands_of(record: OperationRecord) -> NextCommands | None:
 
 
 def open_elsewhere(records: Iterable[OperationRecord]) -> list[str]:
-    """Return a note on each of *records*, which are of other subnets, that something goes on with."""
+    """Return a note on each of *records*, operations of other subnets, that can still be finished or rolled back."""
     return [
         f"operation {each.id} ({each.command}) is open on another subnet: {commands.in_short}"
         for each in records

@@ -1,4 +1,5 @@
-"""Which operation of the journal a command goes on with: the one that is named, or the only one that may be meant."""
+"""Finding the operation of the journal that a command goes on with: the named one, or the only one that may be
+meant."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ _IF_JOURNAL_IS_LOST: Final = (
 
 @dataclass(frozen=True, slots=True)
 class OperationTarget:
-    """An operation, and whether it is, or goes on to be, undone. ``is_last_run``: of M_Keys, whether it is the last
-    run on its subnet, which alone goes on or back."""
+    """An operation that a command goes on with. ``goes_back``: it is to be undone, or its undo is to be finished.
+    ``is_last_run``: for M_Keys, whether it is the last run on its subnet; only that run can be resumed or undone."""
 
     record: OperationRecord
     goes_back: bool
@@ -44,11 +45,10 @@ class OperationTarget:
 
 
 def to_resume(journal: Journal, operation: int | None) -> OperationTarget:
-    """Return what `ibkeys resume` finishes: *operation*, None: the only open one. Of an undo that was cut off it is the
-    operation that is undone.
+    """Return the operation that `ibkeys resume` finishes: *operation*, or, for None, the only open one. For an undo
+    that was cut off, that is the operation that is undone.
 
-    Raises StoreError for an unknown *operation* and where none is open, UsageError where several are and none is named,
-    and where the only open one is finished by another command.
+    Raises StoreError for an unknown *operation* and if none is open; UsageError if several are open and none is named.
     """
     known = _Known(journal)
     if operation is not None:
@@ -63,8 +63,8 @@ def to_resume(journal: Journal, operation: int | None) -> OperationTarget:
 
 
 def to_end(journal: Journal, operation: int | None) -> OperationTarget:
-    """Return the operation whose record `ibkeys resume --overtaken` ends. As `to_resume`; one that waits to be
-    confirmed, or to be rolled back, may be meant too."""
+    """Return the operation whose record `ibkeys resume --overtaken` ends. Unlike `to_resume`, it may also be an
+    operation that awaits its confirmation or its rollback. Raises as `to_resume`."""
     known = _Known(journal)
     if operation is not None:
         return known.going_on(known.named(operation))
@@ -77,11 +77,11 @@ def to_end(journal: Journal, operation: int | None) -> OperationTarget:
 
 
 def to_undo(journal: Journal, operation: int | None) -> OperationTarget:
-    """Return what `ibkeys undo` restores: *operation*, None: the only one that is open or waits to be confirmed. One
-    that has ended has to be named.
+    """Return the operation that `ibkeys undo` restores: *operation*, or, for None, the only one that is open or awaits
+    its confirmation. An operation that has ended has to be named.
 
-    Raises StoreError for an unknown *operation* and where there is nothing to undo, UsageError where none is named that
-    has to be.
+    Raises StoreError for an unknown *operation* and if there is nothing to undo; UsageError if an operation has to be
+    named.
     """
     known = _Known(journal)
     if operation is not None:
@@ -103,10 +103,10 @@ def to_undo(journal: Journal, operation: int | None) -> OperationTarget:
 
 
 def open_beside(journal: Journal, command: str) -> list[OperationRecord]:
-    """Return the operations that something is left of, and those that wait to be confirmed, the oldest first. Of an
-    undo that was cut off it is the operation that is undone. Those of the same kind as *command* are left out: it
-    names them itself when it knows the subnet. Those of part_enforce are never left out: `harden` may find nothing to
-    change, and would not name them."""
+    """Return the operations that are unfinished or await their confirmation, the oldest first; for an undo that was cut
+    off, the operation that is undone. Operations of the same kind as *command* are left out: the command names them
+    itself when it knows the subnet. Those of part_enforce are never left out: `harden` may find nothing to change, and
+    would not name them."""
     known, kind = _Known(journal), "partitions" if command == "apply" else _kind_of(command)
     found = {each.id: each for each in [*known.left(), *known.waiting()]}
     all_kinds = kind in ("other", "enforcement")
@@ -114,8 +114,8 @@ def open_beside(journal: Journal, command: str) -> list[OperationRecord]:
 
 
 def notes_on_open(journal: Journal, command: str, goes_on: int | None = None) -> list[str]:
-    """Return a note on each operation that is open, but for the one that *command* *goes_on* with. Those of the kind of
-    a new *command* are left out, see `open_beside`."""
+    """Return a note on each open operation except *goes_on*, with which *command* goes on. For a new *command* (None),
+    operations of the same kind are left out, see `open_beside`."""
     return [
         f"operation {each.id} ({each.command}) is open: {commands.in_short}"
         for each in open_beside(journal, command if goes_on is None else "")
@@ -129,9 +129,9 @@ def find_target(
     meant: Callable[[Journal, int | None], OperationTarget],
     dry_run: bool = False,
 ) -> tuple[OperationTarget, MKeyRun | None]:
-    """Return the operation that is *meant*, as `to_resume`, `to_end` or `to_undo` says, and the run of M_Keys that it
-    is, if any. *operation*: its number, None: the one that may be meant; *dry_run*: nothing is written. Raises
-    StoreError and UsageError."""
+    """Return the operation that *meant* (`to_resume`, `to_end` or `to_undo`) finds, and its run of M_Keys or None.
+    *operation*: its number, None for the only one that may be meant. *dry_run*: nothing is written. Raises StoreError
+    and UsageError."""
     move_run_between(stores.keystore, stores.journal, dry_run)
     with Journal.read(stores.journal) as journal:
         target = meant(journal, operation)
@@ -139,7 +139,7 @@ def find_target(
 
 
 def resumes_back(target: OperationTarget) -> bool:
-    """Return whether an operation is finished by rolling it back. Raises StoreError for one of which nothing is left,
+    """Return whether an operation is finished by rolling it back. Raises StoreError for an operation that is not open,
     UsageError for one that another command finishes, and as `refuse_earlier_run`."""
     record = target.record
     refuse_earlier_run(target)
@@ -163,8 +163,8 @@ def not_resumed(record: OperationRecord) -> UsageError:
 
 
 def refuse_undo(target: OperationTarget) -> None:
-    """Raise StoreError for a run of M_Keys that was undone already, UsageError for the undo of one, and as
-    `refuse_earlier_run`. Of other kinds the plan of the undo refuses that."""
+    """Raise StoreError for a run of M_Keys that was undone already, UsageError for an operation that undid one, and as
+    `refuse_earlier_run`. For other kinds the plan of the undo refuses this."""
     refuse_earlier_run(target)
     record = target.record
     if target.kind == "keys" and record.state == "undone":
@@ -212,7 +212,7 @@ class _Known:
         self._journal = journal.in_words
 
     def named(self, operation: int) -> OperationRecord:
-        """Return one of them. Raises StoreError."""
+        """Return the record of *operation*. Raises StoreError if the journal has none."""
         if operation not in self.records:
             none = "" if self.records else ", nor any other"
             raise StoreError(
@@ -222,8 +222,8 @@ class _Known:
         return self.records[operation]
 
     def left(self, goes_back: bool = False) -> list[OperationTarget]:
-        """Return the operations that something was left of: cut off, held, waiting for ports; the last run of M_Keys
-        on a subnet also where it had failures. *goes_back*: they are to be undone."""
+        """Return the operations that are unfinished: cut off, held, or waiting for ports; also the last run of M_Keys
+        on a subnet if it had failures. *goes_back*: return them as operations to be undone."""
         found = [
             self.going_on(each)
             for each in self.records.values()
@@ -234,11 +234,12 @@ class _Known:
         return list(dict.fromkeys(self.back(each.record) if goes_back else each for each in found))
 
     def waiting(self) -> list[OperationTarget]:
-        """Return the operations that wait to be confirmed, and those that are rolled back for want of it."""
+        """Return the operations that await their confirmation, and those that are being rolled back without it."""
         return [self.back(each) for each in self.records.values() if each.awaits_confirmation or each.is_going_back]
 
     def going_on(self, record: OperationRecord) -> OperationTarget:
-        """Return the operation itself, or what it, or its undo, undoes where that was cut off."""
+        """Return the operation to resume for *record*: itself, or, if it or its undo was cut off in the undo, the
+        operation to be undone."""
         if record.is_half_undone:
             return self.back(record)
         if record.undoes is not None and record.state in ("open", "failed"):
@@ -246,7 +247,7 @@ class _Known:
         return OperationTarget(record, False, _kind(record), self._is_last_run(record))
 
     def back(self, record: OperationRecord) -> OperationTarget:
-        """Return the operation, to be undone."""
+        """Return the operation as one to be undone."""
         return OperationTarget(record, True, _kind(record), self._is_last_run(record))
 
     def _is_last_run(self, record: OperationRecord) -> bool:

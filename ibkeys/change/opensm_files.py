@@ -1,8 +1,8 @@
 """Files of OpenSMs that are replaced one after the other while they run; then OpenSM is signalled.
 
-Before each signal, and before the first write of a step, the master must be the same process and still the one master,
-and nobody else may have written the files: each is compared when it is replaced, and all before the signal. The master
-is never stopped. Source: opensm osm_state_mgr.c; a running OpenSM, observed.
+Before each signal, and before the first write of a step, the master must be the same process and still the one master.
+Nobody else may have written the files: each file is compared when it is replaced, and all are compared before the
+signal. The master is never stopped. Source: opensm osm_state_mgr.c; a running OpenSM, observed.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from ibkeys.managers.subnet_managers import Manager
 from ibkeys.store.journal import FileEntry, RunningOperation
 
 NewFiles = Sequence[tuple[OpensmFile, bytes | None]]
-"""Files in the order in which they are replaced, and what each gets; None: no file."""
+"""The files in the order in which they are replaced, each with its new bytes; None: the file is removed."""
 
 
 @dataclass(slots=True)
 class OpensmFiles:
-    """The OpenSMs of one change. ``manager``: the SM that has to stay the one master, None where there may be several;
-    ``master``: its OpenSM; ``told``: those that are signalled, the master last; ``files``: what they read, that of the
-    master last; ``verify_options``: raises if the options files are not as they were left; ``asked_to_stop``: raises
-    when the user did; ``advice``: what to do where the master has died; ``prepare``: called when all is as it was left,
-    before the first file is written.
+    """The OpenSMs of one change. ``manager``: the SM that has to stay the one master, None if there may be several;
+    ``master``: its OpenSM; ``told``: the OpenSMs that are signalled, the master last; ``files``: the files that they
+    read, the master's last; ``verify_options``: raises if an options file is not as ibkeys left it; ``asked_to_stop``:
+    raises if the user asked to stop; ``advice``: advice to the user if the master has died; ``prepare``: called before
+    the first file is written.
     """
 
     tells_again: ClassVar[bool] = True
@@ -45,17 +45,17 @@ class OpensmFiles:
     prepare: Callable[[], None] = lambda: None
 
     def check(self) -> None:
-        """Raise when the user asked to stop, or when no OpenSM is left that could make progress."""
+        """Raise if the user asked to stop, or if the master's process has ended and so cannot make progress."""
         self.asked_to_stop()
         self.verify_process()
 
     def verify_process(self) -> None:
-        """Ask whether the master's process is still there. Raises Refused (``stale``), HostNotReached."""
+        """Check that the master's process is still there. Raises Refused (``stale``), HostNotReached."""
         self.master.verify_process(self.advice)
 
     def verify(self) -> None:
-        """Look again whether each is the same process, and the master still the one master, with its options file as
-        it was left.
+        """Check that each OpenSM is the same process, that the master is still the one master, and that the options
+        files are as ibkeys left them.
 
         Raises Refused (``stale``), FileChanged, HostNotReached.
         """
@@ -68,9 +68,9 @@ class OpensmFiles:
             verify_master(self.writer.fabric, self.manager, self.writer.master_sm_lids)
 
     def write(self, contents: NewFiles, operation: RunningOperation) -> list[FileEntry]:
-        """Replace the files; return the entries of those that held something else.
+        """Replace the files; return the journal entries of those whose bytes changed.
 
-        Where an OpenSM does not see its new file, all of them are restored; after any other error those that were
+        If an OpenSM does not see its new file, all of them are restored; after any other error the files that were
         written stay, with pending entries. Raises as `OpensmFile.put`.
         """
         self.prepare()
@@ -88,18 +88,19 @@ class OpensmFiles:
         return [entry for _, _, entry in written]
 
     def kept_of(self, file: OpensmFile) -> FileContents:
-        """Return what the journal keeps of a file: references to the key store in place of keys."""
+        """Return how the journal keeps the contents of a file: with references to the key store in place of keys."""
         return key_references(self.writer.keystore) if file.holds_keys else WITHOUT_KEYS
 
     def tell(self) -> None:
-        """Send SIGHUP to the very processes that were examined, the master last, while their files are as they were
-        left. Raises as `verify`, and HostRefused."""
+        """Send SIGHUP to the processes that were examined, the master last, after a check that their files are as
+        ibkeys left them. Raises as `verify`, and HostRefused."""
         self.verify()
         self.verify_files("OpenSM was not signalled to read it")
         for opensm in self.told:
             opensm.machine.signal(opensm.instance.process)
 
     def verify_files(self, otherwise: str) -> None:
-        """Raise FileChanged if somebody else changed a file. *otherwise*: words for what was not done then."""
+        """Raise FileChanged if somebody else changed a file. *otherwise*: in words, the step that was not done because
+        of it."""
         for file in self.files:
             file.verify(otherwise)

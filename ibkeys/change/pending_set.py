@@ -1,4 +1,4 @@
-"""A Set to be sent to one port: what it changes, how it is verified, and its outcome."""
+"""Sets to be sent to one port: the edit, its proof and its outcome."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from ibkeys.store.journal import JournalEntry
 
 @dataclass(frozen=True, slots=True)
 class SetProof:
-    """What was found after a Set. ``error``: what is not as it was sent, None if all is.
-
-    ``changed_nothing``: the Set changed nothing. ``never_arrived``: a read proved that the Set was
+    """The result of reading an attribute after its Set. ``error``: the difference from the bytes that were sent, None
+    if there is none. ``changed_nothing``: the Set changed nothing. ``never_arrived``: a read proved that the Set was
     lost, so it may be sent again. ``is_silent``: the port did not answer, so the result is unknown.
     """
 
@@ -28,13 +27,13 @@ class SetProof:
 
 
 class Edit(Protocol):
-    """What the engine needs to know of a change: all in terms of the attribute's 64 bytes.
+    """The interface of an edit to the engine, in terms of the attribute's 64 bytes.
 
-    ``name``: that of the ``attribute``, as journal and errors have it. ``is_alone``: it is the only Set of its port.
-    Then it waits for no other, and is sent although its node did not answer another SMP. ``at_most``: how often the Set
-    may be sent, again only after a proof that it never arrived: 1, but one more than ``Timing.retries`` in what a
-    carrier makes (apply, undo) and in a rollout of M_Keys. ``target``: the port that it changes. ``key_name``: the name
-    of the key store's row whose key it sets.
+    ``name``: the name of the ``attribute`` in journal and errors. ``is_alone``: it is the only Set of its port, so it
+    waits for no other, and is sent although its node did not answer another SMP. ``at_most``: how often the Set may be
+    sent; again only after a proof that it never arrived. It is 1, but ``Timing.retries`` + 1 in changes of a backend
+    (apply, undo) and in a rollout of M_Keys. ``target``: the port that it changes. ``key_name``: the name of the key
+    store's row whose key it sets.
     """
 
     name: ClassVar[str]
@@ -46,10 +45,11 @@ class Edit(Protocol):
 
     @property
     def modifier(self) -> int:
-        """The AttributeModifier."""
+        """The AttributeModifier of the Set."""
 
     def build(self, now: bytes) -> bytes:
-        """Return what to send, made of what was just read; the same bytes where nothing is to be changed.
+        """Return the bytes to send, built from the bytes that were just read; the same bytes if nothing is to be
+        changed.
 
         Raises Refused (``stale``) and MKeyNeeded.
         """
@@ -58,25 +58,27 @@ class Edit(Protocol):
         """Whether the attribute changed between two reads, apart from fields that change by themselves."""
 
     def kept(self, raw: bytes) -> bytes:
-        """Return what the journal may keep of it."""
+        """Return *raw* as the journal may keep it, without secrets."""
 
     def fallback(self, sent: bytes) -> bytes | None:
-        """Return what to send after the agent refused *sent* and applied nothing; None when there is no alternative."""
+        """Return the bytes to send after the agent refused *sent* and applied nothing; None if there is no
+        alternative."""
 
     def prove(self, client: SmpClient, each: PendingSet) -> Task:
-        """Task: read back what the Set changed; return the `SetProof`. ``each.answer``: what came in answer to it."""
+        """Task: read the attribute after the Set; return the `SetProof`. ``each.answer``: the error that answered the
+        Set."""
 
 
 @dataclass(slots=True, eq=False, repr=False)  # PortInfo has its M_Key in it
 class PendingSet:
-    """One edit of one port on its way.
+    """One edit of one port, with its state while the engine makes it.
 
-    ``before``: the attribute as it was read; ``after``: what is sent; ``read_at``: when it was read. ``entries``: its
-    records in the journal, of which the last one counts. ``sent``: how often the Set left. ``answer``: the error that
-    came in answer to it, such as NoReply; None for success. ``error``: why the change is not made; None when it is
-    proven, or was never begun. ``is_silent``: the port did not answer after its Set, so that the change may be made all
-    the same. ``has_failed``: it did not answer, or failed, at least once; ``was_asked_again``: it was silent after its
-    Set, and is asked again.
+    ``before``: the attribute as it was read; ``after``: the bytes to send; ``read_at``: the time of the read, in
+    seconds. ``entries``: its records in the journal, of which the last one counts. ``sent``: how often the Set was
+    sent. ``answer``: the error that answered the Set, such as NoReply; None for success. ``error``: why the change is
+    not made; None when it is proven, or was never begun. ``is_silent``: the port did not answer after its Set, so it is
+    unknown whether the change is made. ``has_failed``: it did not answer, or failed, at least once;
+    ``was_asked_again``: it was silent after its Set, and is asked again.
     """
 
     edit: Edit
@@ -98,6 +100,6 @@ class PendingSet:
 
     @property
     def text(self) -> PortText:
-        """The port and what is set there."""
+        """The port, the attribute and the modifier of the Set, in words."""
         name = self.edit.name
         return PortText(f"{self.target.port}: Set({name}, modifier 0x{self.edit.modifier:x})", f"Set({name})")

@@ -1,4 +1,4 @@
-"""Changing P_Key tables: by index, by value, and what the interlocks have to say (IBA 10.9, 14.2.5.7)."""
+"""Plans of changes to one P_Key table, by index or by value, with their interlocks (IBA 10.9, 14.2.5.7)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Table = tuple[PKey, ...]
 
 
 def plan_set(writer: ChangeWriter, port: PortHandle, entries: dict[int, PKey]) -> Plan:
-    """Plan ``index → P_Key``; `EMPTY` clears an entry.
+    """Plan to write the *entries* (index → P_Key); `EMPTY` clears an entry.
 
     Raises UsageError for an index past the capacity or an invalid key other than 0.
     """
@@ -44,7 +44,7 @@ def plan_set(writer: ChangeWriter, port: PortHandle, entries: dict[int, PKey]) -
 def plan_add(writer: ChangeWriter, port: PortHandle, keys: Sequence[PKey]) -> Plan:
     """Plan to put each key into the first free entry. Index 0 is kept for the default P_Key while another is free.
 
-    A key that is there already is left where it is. Raises NoRoom, UsageError.
+    A key that the table already has stays where it is. Raises NoRoom, UsageError.
     """
     before = _read(writer, port)
     for key in keys:
@@ -67,7 +67,8 @@ def plan_add(writer: ChangeWriter, port: PortHandle, keys: Sequence[PKey]) -> Pl
 
 
 def plan_remove(writer: ChangeWriter, port: PortHandle, keys: Sequence[PKey]) -> Plan:
-    """Plan to clear each key wherever it stands; the others keep their indexes. A key that is not there is noted."""
+    """Plan to clear each key wherever it stands; the others keep their indexes. A key that the table lacks is noted.
+    Raises UsageError for an invalid key."""
     before = _read(writer, port)
     after, notes = list(before), []
     for key in keys:
@@ -81,7 +82,8 @@ def plan_remove(writer: ChangeWriter, port: PortHandle, keys: Sequence[PKey]) ->
 
 
 def _read(writer: ChangeWriter, port: PortHandle) -> Table:
-    """Read the table and what belongs to it: the end port's PortInfo (LID, M_Key) and the enforcement bits."""
+    """Return the P_Key table; read also the end port's PortInfo (LID, M_Key) and the enforcement bits. Raises
+    UsageError if the port has no table."""
     port.read_port_info()
     writer.note_master_sm_lid(port)
     table = port.read_p_keys()
@@ -106,7 +108,7 @@ def _refuse_without_room(port: PortHandle, table: Table, keys: Sequence[PKey]) -
 
 
 def _free_index(table: Sequence[PKey], key: PKey) -> int:
-    """Return the entry that *key* gets; `_refuse_without_room` has seen that one is free."""
+    """Return the index of the entry that *key* gets; `_refuse_without_room` has checked that an entry is free."""
     free = [index for index, entry in enumerate(table) if not entry.is_valid]
     if free[0] == 0 and not key.is_default and len(free) > 1:
         return free[1]
@@ -138,7 +140,7 @@ def _plan(writer: ChangeWriter, port: PortHandle, before: Table, after: Table, n
 
 @dataclass(slots=True)
 class TablePlan(Plan):
-    """A change of the P_Key table of one port, from ``before`` to ``after``; the whole table is read in the end."""
+    """A change of the P_Key table of one port, from ``before`` to ``after``; the whole table is read at the end."""
 
     before: Table = ()
     after: Table = ()
@@ -156,7 +158,7 @@ class TablePlan(Plan):
 
 
 def _stages(target: PortTarget, before: Table, after: Table, takes_over: bool) -> list[list[PendingSet]]:
-    """Return one stage for each block that is written, each made on what the ones before it have left."""
+    """Return one stage for each block that is written; each expects the table that the stages before it have left."""
     known, stages = _entries(before), []
     for start, wanted in steps_between(before, after):
         writes = {start + offset: key for offset, key in enumerate(wanted) if key != before[start + offset]}
@@ -173,8 +175,8 @@ def _entries(table: Table) -> dict[int, PKey]:
 def steps_between(before: Table, after: Table) -> list[tuple[int, Table]]:
     """Return the blocks to write, as (index of the first entry, wanted entries), additions before removals.
 
-    One block is one Set, and so atomic. Only where a P_Key goes from one block to another, the block it goes to is
-    written first, and one that both gains and loses such keys twice.
+    One block is one Set, and so atomic. If a P_Key moves from one block to another, the block that gains it is written
+    first; a block that both gains and loses such keys is written twice.
     """
     blocks = [
         start for start in range(0, len(before), P_KEYS_PER_BLOCK) if _block(before, start) != _block(after, start)

@@ -22,11 +22,8 @@ from ibkeys.topology.nodes import Port
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that differs: ``kind`` is a P_Key entry (``pkey``, with its index) or a field's JSON name.
-
-    ``before`` and ``after``: a P_Key as ``0x8001``, an M_Key's state in words, a bit as true or false, any other field
-    as its number; None is an empty entry or an unknown value.
-    """
+    """One value that a change sets. ``kind``: ``pkey`` for a P_Key entry (with its index), or the JSON name of a
+    field."""
 
     port: Port
     kind: str
@@ -39,23 +36,24 @@ class Change:
 
 
 class StepNote(str):
-    """A note that tells one step of a change: who shows the steps elsewhere leaves it out."""
+    """A note about one step of a change. Code that shows the steps elsewhere leaves it out."""
 
     __slots__ = ()
 
 
 @dataclass(slots=True)
 class Plan:
-    """What a changing command would do.
+    """A change of ports, planned but not made.
 
-    ``notes`` are shown but stop nothing; ``objections`` are the interlocks that it triggers; ``refusals``: what refuses
-    it besides: a dry run shows them, else the command raises the first one. ``questions`` are asked by the code that
-    shows the plan, and are notes to a user who said yes beforehand. ``troubles``: ports of a change to many that were
-    left out or failed, and why. ``stages``: the Sets, each stage begun when all of the one before are finished.
-    ``looks_itself``: it checks the links of each port again before a key is sent, and leaves out those that cannot be
-    examined. ``completes``: ports that have all that is wanted, when the plan is carried out: an earlier operation of
-    the same command that was cut off, and changed no others, is completed then. ``final_values``: those that its one
-    port has then, by kind and index; where they are given, only an operation that set these is completed.
+    ``notes`` are shown but stop nothing; ``objections`` are the interlocks that it triggers; ``refusals``: further
+    errors that refuse it: a dry run shows them, else the command raises the first one. ``questions`` are asked by the
+    code that shows the plan, and are notes to a user who said yes beforehand. ``troubles``: ports of a change to many
+    that were left out or failed, and why. ``stages``: the Sets, each stage begun when all of the one before are
+    finished. ``looks_itself``: it checks the links of each port again before a key is sent, and leaves out ports that
+    cannot be examined. ``completes``: ports that have every wanted value once the plan is carried out: an earlier
+    operation of the same command that was cut off, and changed no other port, is complete then. ``final_values``: the
+    values of its one port then, by kind and index; if they are given, only an operation that set these values is
+    complete.
     """
 
     command: str
@@ -80,14 +78,15 @@ class Plan:
         return list(dict.fromkeys(change.port for change in self.changes))
 
     def begin(self, journal: Journal, origin: Origin) -> RunningOperation | None:
-        """Return the operation of the journal that it continues; None: a new one, recorded only if a Set is sent."""
+        """Return the operation of the journal that the plan continues; None for a new one, recorded only if a Set is
+        sent."""
         return None
 
     def perform(self, writer: ChangeWriter, operation: RunningOperation) -> None:
         """Send the Sets, and verify them; called once, by `ChangeWriter.apply`.
 
-        Of several ports one that fails stands in ``troubles``; a single one raises what went wrong: Refused, NotStored,
-        NoReply, MadStatusError, SendRefused, Unreachable, MKeyNeeded. Raises StoreError.
+        Of several ports, those that fail are listed in ``troubles``. For a single port the error is raised: Refused,
+        NotStored, NoReply, MadStatusError, SendRefused, Unreachable, MKeyNeeded. Raises StoreError.
         """
         engine = Engine(writer, operation)
         is_one = len({each.target.port for stage in self.stages for each in stage}) == 1
@@ -103,17 +102,18 @@ class Plan:
         self.close_cut_off(writer, operation.journal, operation.id)
 
     def prove(self) -> None:
-        """Prove what the read after each Set does not. Raises as `perform`."""
+        """Prove the whole change where the read after each Set is not enough; by default do nothing. Raises as
+        `perform`."""
 
     def close_if_complete(self, writer: ChangeWriter) -> None:
-        """Where nothing is to be changed, close the earlier operations that are complete. Raises StoreError."""
+        """If nothing is to be changed, close the earlier operations that are complete. Raises StoreError."""
         path = writer.fabric.stores.journal
         if not (self.pending or writer.dry_run) and is_any_cut_off(path, [self.command]):
             with Journal(path) as journal:
                 self.close_cut_off(writer, journal)
 
     def close_cut_off(self, writer: ChangeWriter, journal: Journal, but: int | None = None) -> list[int]:
-        """Close the earlier operations that the plan completes, and return them. *but*: its own one."""
+        """Close the earlier operations that the plan completes, and return them. *but*: the plan's own operation."""
         failed = {trouble.port for trouble in self.troubles}
         ports = {(port.node.guid, port.num) for port in self.completes if port not in failed}
         return close_cut_off(journal, [self.command], "done", but=but, ports=ports, is_in_force=self._is_in_force)

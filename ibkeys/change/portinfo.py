@@ -1,4 +1,4 @@
-"""Building a Set(PortInfo) that changes what it should and nothing else.
+"""Building a Set(PortInfo) that changes the wanted fields and nothing else.
 
 Set(PortInfo) writes the whole attribute, and many of its fields act when written. So a Set starts from a Get of the
 same run and puts "no change" into every field that would act. Source: IBA 14.2.5.6; ibportstate, opensm, Linux qib.
@@ -13,7 +13,8 @@ from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import MAX_UNICAST_LID
 
 KEEP_COUNTER: Final = 0xFFFF
-"""A violation counter ignores any value but 0; a read-back 0 would clear what happened in the meantime."""
+"""The value that leaves a violation counter as it is. It ignores any value but 0; a 0 that was read and written back
+would clear violations that were counted in the meantime."""
 
 STAND_IN_LID: Final = 0x1234
 
@@ -42,7 +43,7 @@ _VOLATILE: Final = (
 
 
 def set_image(read: PortInfo, m_key: MKey, **changes: Any) -> PortInfo:
-    """Return what to send so that only *changes* take effect on the port that *read* came from.
+    """Return the PortInfo to send so that only *changes* take effect on the port that *read* came from.
 
     *m_key* is the key that the port should have afterwards. It is always filled in: a Get at level 1 reads it as 0, and
     writing that back would erase it.
@@ -68,5 +69,6 @@ def without_key(info: PortInfo) -> bytes:
 
 
 def without_volatile_fields(info: PortInfo) -> bytes:
-    """Return the 64 bytes without what may change by itself between two reads (states, speeds, counters)."""
+    """Return the 64 bytes with 0 in the fields that may change by themselves between two reads (states, speeds,
+    counters)."""
     return info.replace(**dict.fromkeys(_VOLATILE, 0)).raw

@@ -1,4 +1,4 @@
-"""In which order ports are written: those that the tool itself needs come last."""
+"""The order in which ports are written: those that the tool itself needs come last."""
 
 from __future__ import annotations
 

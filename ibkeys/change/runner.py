@@ -20,20 +20,22 @@ from ibkeys.errors import IbkeysError, NotStored
 from ibkeys.store.journal import FileEntry, Image, JournalEntry, RunningOperation
 
 WAIT: Final = 60.0
-"""Seconds without progress after which a subnet manager is signalled once more where it can be, and then given up."""
+"""Seconds without progress after which a subnet manager is signalled once more, if that does no harm, and then given
+up."""
 Place = TypeVar("Place")
 Contents = TypeVar("Contents")
 ContentsOf = TypeVar("ContentsOf", contravariant=True)
 OnStep = Callable[[str, int, int], None]
-"""Called with (step in words or, of an apply, the name of its phase; ports that are as it wants; ports in total)."""
+"""A function called with (the step in words or, for an apply, the name of its phase; ports that are as wanted; ports in
+total)."""
 
 
 class Looked(Protocol):
-    """What one look has found."""
+    """The result of one look at ports, files or the SA."""
 
     @property
     def left(self) -> int:
-        """How much is wrong and may become right; 0: there is nothing to wait for."""
+        """The number of differences that may still disappear; 0: there is nothing to wait for."""
 
 
 Found = TypeVar("Found", bound=Looked)
@@ -41,25 +43,24 @@ Found = TypeVar("Found", bound=Looked)
 
 @dataclass(slots=True)
 class PortReadings(Generic[Place]):
-    """One look at ports. ``wrong``: those that are not as they should be, and how; ``silent``: those that did not
-    answer and are not waited for, and why."""
+    """The result of one look at ports. ``wrong``: the ports that are not as they should be, and the difference;
+    ``silent``: the ports that did not answer and are not waited for, and the error."""
 
     wrong: dict[Place, str] = field(default_factory=dict)
     silent: dict[Place, IbkeysError] = field(default_factory=dict)
 
     @property
     def left(self) -> int:
-        """How many ports are waited for."""
+        """The number of ports that are waited for."""
         return len(self.wrong)
 
 
 class StepKind(Protocol[ContentsOf]):
-    """How the steps of one kind are written and told to the subnet manager. The base class of those that need not do
-    all of it."""
+    """The interface by which the steps of one kind are written and the subnet manager is signalled."""
 
     @property
     def tells_again(self) -> bool:
-        """Whether it does no harm to tell it twice."""
+        """Whether a second signal does no harm."""
 
     def check(self) -> None:
         """Raise if the user asked to stop, or if no subnet manager is left that could make progress."""
@@ -70,22 +71,23 @@ class StepKind(Protocol[ContentsOf]):
         return
 
     def write(self, contents: ContentsOf, operation: RunningOperation) -> list[FileEntry]:
-        """Write what a step says, each part after it is in the journal, and return the entries. Raises NotStored where
-        it is certain that it was not taken."""
+        """Write the contents of a step, each part after it is in the journal, and return the entries. Raises NotStored
+        if it is certain that the contents did not take effect."""
 
     def tell(self) -> None:
-        """Let the subnet manager read what was written."""
+        """Signal the subnet manager to read the new contents."""
         return
 
 
 class Proof(Protocol[Found]):
-    """What should be seen after a step, and how it is looked at. The base class of those that always begin afresh."""
+    """The proof of a step: it reads ports, files or the SA and compares them with the values that the step should
+    give."""
 
     def look(self) -> Found:
         """Read once, and compare."""
 
     def begin_again(self, found: Found) -> None:
-        """Look from the start: the subnet manager was told once more. *found*: what was seen last."""
+        """Begin the proof again after a second signal to the subnet manager. *found*: the result of the last look."""
         return
 
 
@@ -174,11 +176,12 @@ class Runner:
         return Ended(planned, verdict.is_proven and verdict.error is None, found, verdict.error)
 
     def look(self, proof: Proof[Found], check: Callable[[], None], wait: float | None = None) -> Found:
-        """Look until nothing is left to wait for, or nothing came nearer for too long; return what was seen last."""
+        """Look until nothing is left to wait for, or nothing has improved for ``wait`` seconds; return the last
+        result."""
         return look_until(proof.look, lambda found: found.left, self.clock, self.wait if wait is None else wait, check)
 
     def _note(self, verdict: Verdict, images: Sequence[JournalEntry], files: Iterable[FileEntry]) -> None:
-        """Note in the journal how a step ended. Raises StoreError."""
+        """Note the end of a step in the journal. Raises StoreError."""
         operation = self.operation
         if verdict.is_proven:
             operation.record_all((), done=images, also=partial(operation.end_step, "done"))

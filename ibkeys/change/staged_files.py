@@ -21,7 +21,7 @@ from ibkeys.store.journal import FileEntry, RunningOperation
 
 @dataclass(frozen=True, slots=True)
 class PlacedFile:
-    """A file that has its new bytes. ``former``, ``after``: its bytes before and now."""
+    """A file that has its new bytes. ``former``, ``after``: its bytes before and after."""
 
     file: OpensmFile
     former: bytes
@@ -31,9 +31,9 @@ class PlacedFile:
 
 @dataclass(slots=True)
 class StagedFiles(OpensmFiles):
-    """``say``: called with what is being done; ``window``: seconds after which a standby takes over from a master with
-    another file, None without standbys; ``placed``: the files that have their new bytes. Until all have read them there
-    may be several masters."""
+    """Files of OpenSMs that are replaced together. ``say``: called with a progress text; ``window``: seconds after
+    which a standby takes over from a master with another file, None without standbys; ``placed``: the files that have
+    their new bytes. Until every OpenSM has read its file there may be several masters."""
 
     say: Callable[[str], None] = lambda text: None
     window: float | None = None
@@ -41,7 +41,7 @@ class StagedFiles(OpensmFiles):
     placed: list[PlacedFile] = field(default_factory=list)
 
     def check(self) -> None:
-        """Raise when the user asked to stop."""
+        """Raise if the user asked to stop."""
         self.asked_to_stop()
 
     def write(self, contents: NewFiles, operation: RunningOperation) -> list[FileEntry]:
@@ -57,7 +57,8 @@ class StagedFiles(OpensmFiles):
         return [each.entry for each in self.placed]
 
     def _stage(self, stack: ExitStack, file: OpensmFile, new: bytes | None, operation: RunningOperation) -> Staged:
-        """Return a new file, complete and on disk, beside the old one, until *stack* is closed."""
+        """Write a new file, complete and on disk, beside the old one, and return it; it exists until *stack* is
+        closed."""
         assert new is not None  # none is removed
         self.say(f"writing beside {file.name}")
         kept = self.kept_of(file)
@@ -80,7 +81,7 @@ class StagedFiles(OpensmFiles):
         self._refuse_late(began)
 
     def _refuse_late(self, began: float) -> None:
-        """Raise Incomplete if there is only as much of the polling time left as the rollback needs."""
+        """Raise Incomplete if half of the standby's polling time is over: the rollback needs the other half."""
         taken = self.clock.now() - began
         if self.window is not None and taken > self.window / 2:
             raise Incomplete(

@@ -1,7 +1,7 @@
-"""By which ports the journal knows the subnet of an operation, where several subnets have one journal.
+"""How an operation is assigned to a subnet, if several subnets share one journal.
 
 Ports that an operation wrote to may be down when another one begins. So an operation keeps the GUIDs of all switches of
-its subnet, and that of the port through which ibkeys saw it.
+its subnet, and that of the port through which ibkeys read it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ibkeys.topology.model import Topology
 from ibkeys.topology.port_id import PortKey
 
 KEPT_SUBNET: Final = "subnet"
-"""Under this name the journal keeps them."""
+"""The name of these GUIDs in the journal."""
 
 
 def ports_that_stay(writer: ChangeWriter, found: Topology) -> list[str]:
@@ -29,9 +29,9 @@ def ports_that_stay(writer: ChangeWriter, found: Topology) -> list[str]:
 
 
 def is_elsewhere(journal: Journal, operation: int, here: Collection[int]) -> bool:
-    """Whether an operation is certainly of another subnet than that of the ports *here*, by their GUIDs: it kept ports
-    of its own, and neither one of them is here nor one that it wrote to. An undo has what it undoes kept. Raises
-    StoreError."""
+    """Return whether an operation certainly belongs to another subnet than the ports with the GUIDs *here*: it kept
+    GUIDs, and neither one of them nor a port that it wrote to is among these. An undo uses the GUIDs of the operation
+    that it undoes too. Raises StoreError."""
     kept = _kept(journal, operation)
     wrote = {guid for each in (operation, *journal.relatives(operation)) for guid in journal.port_guids(each)}
     return bool(kept) and kept.isdisjoint(map(guid_text, here)) and wrote.isdisjoint(here)
@@ -43,7 +43,7 @@ def _kept(journal: Journal, operation: int) -> set[str]:
 
 
 def _is_any_of(ports: Iterable[PortKey], found: Topology) -> bool | None:
-    """Whether a sweep *found* at least one of these *ports*; None if there are none."""
+    """Return whether a sweep *found* at least one of these *ports*; None if there are no ports."""
     wanted = set(ports)
     return any((port.node.guid, port.num) in wanted for port in found.ports()) if wanted else None
 
@@ -51,9 +51,9 @@ def _is_any_of(ports: Iterable[PortKey], found: Topology) -> bool | None:
 def refuse_elsewhere(
     writer: ChangeWriter, operation: int, found: Topology, planned: Callable[[], Iterable[PortKey]]
 ) -> None:
-    """Raise Refused (``overtaken``) for an operation that is of another subnet than the one that a sweep *found*: it
-    certainly is, or an earlier version of ibkeys began it, which kept nothing of the subnet, and not one of the
-    *planned* ports is here. Raises StoreError."""
+    """Raise Refused (``overtaken``) for an operation of another subnet than the one that a sweep *found*:
+    `is_elsewhere` says so, or an earlier version of ibkeys began it, which kept no GUIDs of the subnet, and none of the
+    *planned* ports was found. Raises StoreError."""
     here = {port.guid for port in found.end_ports()}
     with Journal.read(writer.fabric.stores.journal) as journal:
         if not is_elsewhere(journal, operation, here) and (

@@ -17,14 +17,14 @@ from ibkeys.topology.port_id import PortId, PortKey
 
 @dataclass(slots=True)
 class PortTarget:
-    """A port that may be written, as it was read. ``m_key`` is what a Set carries."""
+    """A port that may be written, as it was read. ``m_key``: the M_Key in the header of a Set."""
 
     handle: PortHandle
     m_key: MKey = NO_MKEY
 
     @classmethod
     def of(cls, handle: PortHandle) -> PortTarget:
-        """Return the target that *handle* is, with its M_Key; PortInfo of its end port must have been read.
+        """Return the port of *handle* as a target, with its M_Key; PortInfo of its end port must have been read.
 
         Raises MKeyNeeded as `key_for_set`.
         """
@@ -37,7 +37,7 @@ class PortTarget:
 
     @property
     def id(self) -> PortId:
-        """The port as every document has it."""
+        """The port as JSON documents identify it."""
         return self.port.id
 
     @property
@@ -66,10 +66,11 @@ class PortTarget:
 
 
 def key_for_set(handle: PortHandle) -> MKey:
-    """Return the port's M_Key as PortInfo of its end port shows it: a Set carries it, and writes it back.
+    """Return the port's M_Key as PortInfo of its end port shows it. A Set carries it in its header, and Set(PortInfo)
+    writes it back.
 
-    The key that a port shows is its key, also when it is zero; OpenSM assumes this too. The exception is level 1, where
-    a port shows zero to every requester that does not send its key: there only ``-y 0`` asserts that it has none.
+    The M_Key that a port shows is its M_Key, also when it is zero; OpenSM assumes this too. The exception is level 1,
+    where a port shows zero to every requester that does not send its key: there only ``-y 0`` asserts that it has none.
 
     Raises MKeyNeeded when the key is hidden: a Set with a wrong key would be dropped and count a violation.
     """

@@ -1,11 +1,11 @@
 """Finding the OpenSMs that a change goes through: apply, undo, the M_Keys, the SM_Keys and harden all begin here.
 
-An SM of another kind than the one that ibkeys was made with is refused, by the interlock ``unknown-sm``. The locks on
-the hosts are taken before anything is written there. The last holder of a lock may have written after this command
-read. So after each new lock everything is read again, until no lock is new.
+An SM with options that OpenSM 3.3 does not have is refused, by the interlock ``unknown-sm``. The locks on the hosts are
+taken before anything is written there. The last holder of a lock may have written after this command read. So after
+each new lock everything is read again, until no lock is new.
 
-A change of keys goes through every SM that is or may become master: one that is not reached would keep the former keys,
-and become a second master or lose the fabric. Nothing overrides that. Source: opensm osm_sminfo_rcv.c,
+A change of keys goes through every SM that is or may become master: an SM that is not reached would keep the former
+keys, and become a second master or lose the fabric. Nothing overrides that. Source: opensm osm_sminfo_rcv.c,
 osm_sm_state_mgr.c; a running OpenSM, observed.
 """
 
@@ -31,18 +31,19 @@ from ibkeys.managers.subnet_managers import Manager
 from ibkeys.printable import named
 
 POLLING: Final = ("polling_retry_number", "sminfo_polling_timeout")
-"""The options that tell when a standby takes over."""
+"""The options that decide when a standby takes over."""
 ReadOptions = Callable[[Running, OpensmFile], tuple[Mapping[str, EffectiveOption], list[str]]]
-"""Returns the options of an OpenSM that a change depends on, and notes on what is not certain; raises UsageError."""
+"""A function that returns the options of an OpenSM that a change depends on, and notes on uncertain ones; raises
+UsageError."""
 
 
 def sms_for(
     writer: ChangeWriter, managers: Sequence[Manager], reached: Sequence[ReachedHost], several_masters: bool = False
 ) -> FoundSms:
-    """Return what `find_sms` finds, once the lock on every host of an SM that takes part is held.
+    """Return the SMs that `find_sms` finds, once the locks on the hosts of all of them are held.
 
-    Raises what `find_sms` raises; Refused (``unknown-sm``) where an SM that takes part is of an unknown kind, and the
-    user has not overridden that; and what `take_host_locks` raises.
+    Raises the errors of `find_sms` and `take_host_locks`; Refused (``unknown-sm``) if an SM that takes part is of an
+    unknown kind, and the user has not overridden that.
     """
     while True:
         seen = find_sms(managers, reached, writer.fabric.own_guid, several_masters)
@@ -54,7 +55,8 @@ def sms_for(
 
 
 def _objections(instances: Sequence[Instance]) -> Iterator[Objection]:
-    """``unknown-sm``: an options file with options that OpenSM 3.3 does not have, as that of another vendor's has."""
+    """Yield ``unknown-sm`` for each OpenSM whose options file has options that OpenSM 3.3 does not have: it may be
+    another vendor's SM."""
     for instance in instances:
         file = instance.options.file
         if file is not None and file.unknown:
@@ -72,8 +74,8 @@ def _objections(instances: Sequence[Instance]) -> Iterator[Objection]:
 
 @dataclass(slots=True)
 class ManagedOpensm:
-    """One OpenSM. ``sm``: the SM of the fabric that it is; ``file``: its options file, which others of its host may
-    share; ``options``: those that the change depends on."""
+    """One OpenSM that takes part in a change of keys. ``sm``: its SM in the fabric; ``file``: its options file, which
+    others of its host may share; ``options``: the options that the change depends on."""
 
     running: Running
     sm: Manager
@@ -92,8 +94,8 @@ class ManagedOpensm:
 
     @property
     def takeover_seconds(self) -> float:
-        """How long a standby of it asks a master without success before it takes over. Source: opensm
-        osm_sm_state_mgr.c (sm_state_mgr_send_master_sm_info_req)."""
+        """Seconds for which this OpenSM, as a standby, polls a master without an answer before it takes over. Source:
+        opensm osm_sm_state_mgr.c (sm_state_mgr_send_master_sm_info_req)."""
         retries, milliseconds = (self.options[name].value for name in POLLING)
         assert isinstance(retries, int)
         assert isinstance(milliseconds, int)
@@ -101,15 +103,15 @@ class ManagedOpensm:
 
     @property
     def cache(self) -> Path:
-        """The folder of its key files, by the name that lasts when this process has ended. Raises UsageError,
+        """The folder of its key files, by a path that stays valid when this process has ended. Raises UsageError,
         FileError, HostNotReached."""
         return self.running.place_of("cache")[0]
 
 
 @dataclass(slots=True)
 class OpensmManagers:
-    """All of them. ``report``: what was seen of all hosts; ``all``: the OpenSMs, the master last; ``files``: their
-    options files, each once, that of the master last; ``notes``: what is not certain."""
+    """All OpenSMs of a change of keys. ``report``: the report on all hosts; ``all``: the OpenSMs, the master last;
+    ``files``: their options files, each once, the master's last; ``notes``: uncertain facts, in words."""
 
     report: SmReport
     all: tuple[ManagedOpensm, ...]
@@ -118,7 +120,7 @@ class OpensmManagers:
 
     @property
     def master(self) -> ManagedOpensm:
-        """The master."""
+        """The master OpenSM."""
         return self.all[-1]
 
     @property
@@ -128,12 +130,13 @@ class OpensmManagers:
 
     @property
     def sms(self) -> tuple[Manager, ...]:
-        """The SMs of the fabric that they are."""
+        """The SMs of these OpenSMs in the fabric."""
         return tuple(each.sm for each in self.all)
 
     @property
     def takeover_seconds(self) -> list[float]:
-        """After how many seconds each of them takes over from a master that it does not recognise; none with one SM."""
+        """The seconds after which each of them takes over from a master that it does not recognise; empty if there is
+        one SM."""
         return [each.takeover_seconds for each in self.all] if self.standbys else []
 
     def verify_same_master(self, later: OpensmManagers) -> None:
@@ -154,12 +157,12 @@ def find_opensms(
     otherwise: str,
     several_masters: bool = False,
 ) -> OpensmManagers:
-    """Return the OpenSMs of the SMs *found* by a sweep, with the locks on their hosts. *otherwise*: words for what an
-    SM does that is not reached; *several_masters*: a change that was interrupted may have left more than one.
+    """Return the OpenSMs of the SMs *found* by a sweep, with the locks on their hosts. *otherwise*: in words, what an
+    SM does that is not reached; *several_masters*: an interrupted change may have left more than one master.
 
-    Raises Refused (``master``, ``unknown-sm``, `REFUSAL`, ``file``, ``signal``) if there is no one master, an SM is on
-    no host that was reached, or an OpenSM is of an unknown kind or would not read its file; UsageError if an option is
-    not known, FileError if a file is not to be reached, and HostNotReached.
+    Raises Refused (``master``, ``unknown-sm``, `REFUSAL`, ``file``, ``signal``) if there is not exactly one master, an
+    SM is on no host that was reached, or an OpenSM is of an unknown kind or would not read its file; UsageError if an
+    option is not known, FileError if a file cannot be reached, and HostNotReached.
     """
     seen = sms_for(writer, found, reached, several_masters)
     if not seen.report.masters:

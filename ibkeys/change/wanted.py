@@ -10,17 +10,17 @@ from ibkeys.topology.enforcement import ENFORCEMENT_BITS, Enforcement
 from ibkeys.topology.port_id import PortId, PortKey
 
 FieldValue = str | int | bool | None
-"""A P_Key or an M_Key's state as text, a bit as true or false, a number; None is nothing there, or not known."""
+"""A P_Key or an M_Key's state as text, a bit as true or false, a number; None is an empty entry or an unknown value."""
 Entries = Mapping[int, PKey]
-"""Index → P_Key of a table; what is not there is empty."""
+"""Index → P_Key of a table; an index that is missing is empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
     """One P_Key table: index → P_Key, empty entries (partition 0) left out, as read and as planned.
 
-    ``capacity``: entries of the table. ``peer``: the port at the other end of the link, None if there is none or it
-    does not matter: of an end port its leaf port, of a leaf port its end port.
+    ``capacity``: entries of the table. ``peer``: the port at the other end of the link: the leaf port of an end port,
+    the end port of a leaf port; None if there is none or it does not matter.
     """
 
     port: PortId
@@ -31,7 +31,7 @@ class TableChange:
 
     @property
     def differs(self) -> bool:
-        """Whether anything changes; a plan made with ``--full`` also lists tables that stay."""
+        """Whether an entry changes; a plan made with ``--full`` also lists tables that stay."""
         return self.before != self.after
 
 
@@ -46,7 +46,7 @@ class EnforcementChange:
 
 
 def value_in_words(value: FieldValue) -> str:
-    """Return a value for people: a bit as 0 or 1, as the standard writes it; nothing as ``-``."""
+    """Return a value as text for people: a bit as 0 or 1, as the standard writes it; None as ``-``."""
     if value is None:
         return "-"
     return str(int(value)) if isinstance(value, bool) else str(value)
@@ -61,7 +61,7 @@ def change_in_words(kind: str, index: int | None, before: FieldValue, after: Fie
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
     """One value of one port, before and after. ``kind``: ``pkey``, with its index, or a field's JSON name; the values
-    as `ibkeys.change.plan.Change` has them."""
+    are as in `ibkeys.change.plan.Change`."""
 
     port: PortId
     kind: str
@@ -118,5 +118,5 @@ def moves(before: Entries, after: Entries) -> list[tuple[int, int, PKey]]:
 
 
 def same_partition(one: PKey | None, other: PKey) -> bool:
-    """Return whether there is a P_Key, and of the same partition as another."""
+    """Return whether *one* is a P_Key of the same partition as *other*."""
     return one is not None and one.partition == other.partition

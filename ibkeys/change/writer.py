@@ -1,7 +1,7 @@
 """The writer, which wraps every change: lock, interlocks, a second check of the links, and the journal operation.
 
-A writer belongs to one changing command. It holds the lock on journal and key store, the user's consent, and what is
-known about the subnet manager. The plan says what changes; the engine reads, sets and verifies.
+A writer belongs to one changing command. It holds the lock on journal and key store, the user's consent, and the master
+SM once it was looked for. The plan has the changes; the engine reads, sets and verifies.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Failed = TypeVar("Failed", bound=IbkeysError)
 
 
 class Planned(Protocol):
-    """What a writer needs to know of a change; see `ibkeys.change.plan.Plan`."""
+    """The interface of a change to the writer; see `ibkeys.change.plan.Plan`."""
 
     @property
     def objections(self) -> list[Objection]:
@@ -56,7 +56,7 @@ class Planned(Protocol):
         """Return the ports whose links are examined before the first Set."""
 
     def begin(self, journal: Journal, origin: Origin) -> RunningOperation | None:
-        """Return the operation of *journal* that it is, None for a new one."""
+        """Return the operation of *journal* that the change continues, None for a new one."""
 
     def perform(self, writer: ChangeWriter, operation: RunningOperation) -> None:
         """Make the change; called once, after all checks, while *operation* is open."""
@@ -67,9 +67,9 @@ class ChangeWriter:
 
     With *dry_run* nothing is locked or created, and only Gets are sent. ``sends_keys``: the change puts an M_Key on a
     port, so its links are checked again although no key is known yet. ``subnet_manager``: the master SM, once it was
-    asked for. ``host_locks``: the files of OpenSMs beside which it holds a lock, each with its host. *options*: what
-    the journal says was asked for; no key. ``goes_on``: the operation that goes on or back, None for a new one. Raises
-    StoreLocked when another command is changing.
+    looked for. ``host_locks``: the files of OpenSMs beside which the writer holds a lock, each with its host.
+    *options*: the options of the command, for the journal, without any key. ``goes_on``: the operation that is resumed
+    or undone, None for a new one. Raises StoreLocked when another command is changing.
     """
 
     def __init__(
@@ -107,54 +107,54 @@ class ChangeWriter:
         self._stack.__exit__(kind, error, trace)
 
     def enter(self, context: AbstractContextManager[Entered]) -> Entered:
-        """Keep *context* open until this writer is closed."""
+        """Enter *context*, return its value, and keep it open until this writer is closed."""
         return self._stack.enter_context(context)
 
     @property
     def origin(self) -> Origin:
-        """Who makes this change, and what is overridden, for the journal."""
+        """The user and host that make this change, the overridden interlocks and the options, for the journal."""
         return this_process(self.consent.overridden, self.options)
 
     @cached_property
     def lock_holder(self) -> LockHolder:
-        """What a lock on an OpenSM's host says of this command. Raises StoreError."""
+        """The text of this command's locks on OpenSM hosts. Raises StoreError."""
         with Journal(self.fabric.stores.journal) as journal:
             return lock_holder_of(journal, self.command)
 
     def sweep_for_choice(self, wanted: Wanted, progress: OnFound | None = None) -> Topology:
-        """Sweep to choose the method of a change: the next `sweep` returns the same. Raises as `LiveFabric.sweep`."""
+        """Sweep to choose the method of a change; the next call of `sweep` returns the same result. Raises as
+        `LiveFabric.sweep`."""
         self._swept = self.fabric.sweep(wanted=wanted, progress=progress)
         return self._swept
 
     def sweep(self, wanted: Wanted | None = None, progress: OnFound | None = None) -> Topology:
-        """Return the sweep that the method of this change was chosen by, once; else sweep. Raises as
-        `LiveFabric.sweep`."""
+        """Return the result of `sweep_for_choice`, once; else sweep. Raises as `Fabric.sweep`."""
         found, self._swept = self._swept, None
         return found or self.fabric.sweep(wanted=wanted, progress=progress)
 
     def ask_subnet_manager(self, own_answers: bool = True, retries: int | None = None) -> SubnetManager:
-        """Ask who the master SM is, of the local port and those that are to be changed; asked once in a command.
-
-        *own_answers*, *retries*: see `find_subnet_manager`.
+        """Return the master SM, as the local port and the ports that are to be changed name it; looked for once in a
+        command. *own_answers*, *retries*: see `find_subnet_manager`.
         """
         if self.subnet_manager is None:
             self.subnet_manager = find_subnet_manager(self.fabric, self.master_sm_lids, own_answers, retries)
         return self.subnet_manager
 
     def holds_sm(self, port: Port) -> bool:
-        """Whether the LID at which the master SM is looked for is one of those of *port*, as PortInfo was read.
-
-        Asks who the SM is, where that was not asked before.
+        """Return whether the master SM's LID is one of the LIDs of *port*, by its PortInfo. Looks for the master SM if
+        that was not done before.
         """
         info, lid = port.end_port.port_info, self.ask_subnet_manager().lid
         return info is not None and bool(lid) and info.lid <= lid < info.lid + (1 << info.lmc)
 
     def note_master_sm_lid(self, port: PortHandle) -> None:
-        """Let PortInfo of *port*, as it was read, say where the master SM is: the local port may not know."""
+        """Note the MasterSMLID in the PortInfo of *port*, as one place to look for the master SM: the local port may
+        not know it."""
         self.note_master_sm_lids([port.port], ())
 
     def note_master_sm_lids(self, ports: Iterable[Port], managers: Iterable[Port]) -> None:
-        """As `note_master_sm_lid`, for many ports that a sweep read; *managers*, whose IsSM is set, are asked too."""
+        """Note the MasterSMLIDs of many ports that a sweep read, and the LIDs of *managers*, the ports whose IsSM is
+        set."""
         self.master_sm_lids += [info.master_sm_lid for port in ports if (info := port.end_port.port_info) is not None]
         self.master_sm_lids += [port.lid for port in managers if port.lid]
 
@@ -190,9 +190,9 @@ class ChangeWriter:
 
     def apply(self, plan: Planned) -> None:
         """Make the change, as an operation of the journal: journal, Set, verify. Raises Refused, NotStored, NoReply,
-        MadStatusError, StoreError.
+        MadStatusError, StoreError, and ExplainedInterrupt.
 
-        What was overwritten is in the journal before each Set, whatever happens afterwards.
+        The bytes that a Set overwrites are in the journal before it is sent, whatever happens afterwards.
         """
         self.check(plan)
         if not plan.pending:
@@ -210,15 +210,15 @@ class ChangeWriter:
                 raise ExplainedInterrupt.of(error, "in the middle of a change", left) from None
 
     def apply_within(self, plan: Planned, operation: RunningOperation) -> None:
-        """As `apply`, as a part of *operation*, which is open."""
+        """Make the change as `apply` does, but as a part of *operation*, which is open."""
         self.check(plan)
         if plan.pending:
             self._look_at_links(plan)
             plan.perform(self, operation)
 
     def _look_at_links(self, plan: Planned) -> None:
-        """Raise Refused where a link to a port of *plan* changed since it was read, NoReply where one cannot be
-        examined and *plan* does not leave out such ports itself."""
+        """Check the links to the ports of *plan* again. Raises Refused (``stale``) if a link changed since it was read,
+        NoReply if a link cannot be examined and *plan* does not leave out such ports itself."""
         wrong = self.changed_links(plan.ports())
         changed = {port: why for port, why in wrong.items() if self.fabric.has_changed(port)}
         if wrong and not changed and not plan.looks_itself:
@@ -232,21 +232,21 @@ class ChangeWriter:
 
     @property
     def looks_at_links(self) -> bool:
-        """Whether links are checked again before an M_Key goes over them: only where there are keys."""
+        """Whether links are checked again before an M_Key goes over them: only if any M_Key is known or is to be
+        set."""
         return self.fabric.ring.has_keys or self.sends_keys
 
     def changed_links(self, ports: Iterable[Port], max_age: float = 0.0) -> dict[Port, str]:
         """Look at the links to *ports* again before an M_Key goes over them: time has passed since they were proven.
-        Return the ports to which one changed, or could not be examined, and why. A look holds for *max_age* seconds.
-        Without known keys nothing is examined.
+        Return the ports to which a link changed or could not be examined, each with the reason. A check stays valid for
+        *max_age* seconds. Without known keys nothing is examined.
         """
         return self.fabric.find_changed_links(ports, max_age) if self.looks_at_links else {}
 
     @contextmanager
     def journaled(self, plan: Planned | None = None) -> Iterator[RunningOperation]:
-        """Open the operation of the journal that a change belongs to, as *plan* begins it, or else a new one.
-
-        A new one without a record leaves no trace.
+        """Open the operation of the journal that a change belongs to: the one that *plan* continues, else a new one. A
+        new operation without a record leaves no trace.
         """
         with Journal(self.fabric.stores.journal) as journal:
             new = plan.begin(journal, self.origin) if plan is not None else None
@@ -255,18 +255,18 @@ class ChangeWriter:
 
 
 def lock_holder_of(journal: Journal, command: str) -> LockHolder:
-    """Return what a lock on an OpenSM's host says of this process and the *command* that it runs. Raises StoreError."""
+    """Return the text of a lock on an OpenSM's host: this process and the *command* that it runs. Raises StoreError."""
     origin = this_process()
     return LockHolder(origin.user, origin.host, command, journal.now(), os.getpid(), journal.identity())
 
 
 def left_open(error: Failed, operation: RunningOperation) -> Failed:
-    """Let an error say which operation it leaves open, and what the user can do about it."""
+    """Add to *error* the operation that it leaves open, and the commands that go on with it; return *error*."""
     return error.going_on(describe_open(operation), operation=operation.id)
 
 
 def describe_open(operation: RunningOperation) -> str:
-    """Return that *operation* was left open, and what the user can do about it."""
+    """Return a sentence that says that *operation* is open, and the commands that go on with it."""
     assert operation.id is not None
     commands = going_on(operation.journal.find(operation.id))
     return f"operation {operation.id} of the journal is open: {commands}"

@@ -1,8 +1,8 @@
 """Confirming a change: it is made first, and rolled back unless somebody confirms it in time, as on network devices.
 
-Who may confirm: Enter at the terminal, or any process through the journal (``ibkeys confirm``), which needs no key
-store, lock or fabric. Of confirmation and rollback exactly one happens: both move the operation's stage, and the
-journal lets one of them.
+A change is confirmed by Enter at the terminal, or by any process through the journal (``ibkeys confirm``), which needs
+no key store, lock or fabric. Exactly one of confirmation and rollback happens: both move the operation's stage in the
+journal, and only the first succeeds.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from ibkeys.store.lock import holder_of
 
 
 def is_unconfirmed(journal: Path, operation: int, start: int | None = None) -> bool:
-    """Return whether an operation of the *journal* is rolled back unless somebody confirms it. What cannot be read was
-    not confirmed. *start*: which start of it is meant, counted from 1; whoever started it again later has to roll back.
+    """Return whether an operation of the *journal* will be rolled back unless somebody confirms it; True if the journal
+    cannot be read. *start*: the start of the operation that is meant, counted from 1. If the operation was started
+    again since, the result is False, because the later command does the rollback.
     """
     try:
         with Journal.read(journal) as stored:
@@ -37,8 +38,8 @@ def _goes_back(record: OperationRecord, start: int | None) -> bool:
 
 
 def may_go_back(journal: Path, operation: int, start: int | None = None) -> bool:
-    """Return whether an operation of the *journal* is to be rolled back now. From then on it cannot be confirmed.
-    *start*: as in `is_unconfirmed`."""
+    """Block the confirmation of an operation of the *journal*, and return whether it must be rolled back now. *start*:
+    as in `is_unconfirmed`."""
     # where the journal cannot be written, the command that rolls back says so
     with suppress(IbkeysError), Journal.read(journal) as stored, stored.in_one_transaction():
         record = stored.find(operation)
@@ -50,12 +51,13 @@ def may_go_back(journal: Path, operation: int, start: int | None = None) -> bool
 def await_confirmation(
     journal: Journal, operation: int, seconds: float, now: Callable[[], float], wait: Callable[[float], bool]
 ) -> Literal["", "here", "elsewhere"]:
-    """Wait until *operation*, which is ``unconfirmed``, is confirmed, and return where that was done; "" when *seconds*
-    are over, and nobody can confirm it any more.
+    """Wait until *operation*, whose stage is ``unconfirmed``, is confirmed. Return where it was confirmed: "here"
+    (*wait*) or "elsewhere" (another process, through the journal); "" when *seconds* are over, and nobody can confirm
+    it any more.
 
-    *now* returns seconds of a clock that only goes forward, also while this process is stopped; *wait* lets the given
-    seconds pass and returns whether the user confirmed in the meantime, which counts before the end only. An interrupt
-    (KeyboardInterrupt from *wait*) is a no. Raises StoreError.
+    *now* returns the seconds of a clock that only goes forward, also while this process is stopped. *wait* lets the
+    given seconds pass and returns whether the user confirmed in the meantime; it counts only before the end. An
+    interrupt (KeyboardInterrupt from *wait*) is a no. Raises StoreError.
     """
     deadline = now() + seconds
     while True:
@@ -85,8 +87,8 @@ def ask_for_confirmation(
     wait: Callable[[float], bool],
     say: Callable[[str], None],
 ) -> Literal["", "here", "elsewhere"]:
-    """As `await_confirmation`; *say* tells the user *what* happens otherwise, how it is confirmed, and what came of
-    it."""
+    """Wait as `await_confirmation` does, and tell the user through *say* what happens otherwise (*what*), how to
+    confirm, and the result."""
     where = f" --journal {shlex.quote(str(journal.path))}" if journal.path else ""
     way = given(
         f"press Enter, or run `ibkeys confirm {operation}` from any shell",
@@ -99,11 +101,12 @@ def ask_for_confirmation(
 
 
 def confirm(journal: Journal, operation: int, tell_guards: Callable[[Mapping[str, Any]], None]) -> bool:
-    """Confirm an operation that waits for it; False when it was confirmed already. *tell_guards*: tells those who wait
-    on other hosts, of which the journal kept how they are reached: they do not ask the journal, so they come first.
+    """Confirm an operation that waits for its confirmation; return False when it was confirmed already.
 
-    Raises StoreError when there is nothing to confirm, or it is too late, and says why; HostNotReached, HostRefused.
-    StoreLocked where *journal* is only read, because a command of an earlier version of ibkeys goes on with it.
+    *tell_guards*: tells the guard processes on other hosts, whose addresses are among the options in the journal. They
+    do not read the journal, so they are told first. Raises StoreError, with the reason, when there is nothing to
+    confirm or it is too late; HostNotReached, HostRefused; StoreLocked if *journal* can only be read, because a command
+    of an earlier version of ibkeys goes on with it.
     """
     if journal.database.is_copy:
         raise StoreLocked(
@@ -135,7 +138,8 @@ def confirm(journal: Journal, operation: int, tell_guards: Callable[[Mapping[str
 
 
 def waiting_for_confirmation(journal: Journal) -> int:
-    """Return the operation that waits for its confirmation. Raises StoreError where there is none, or several."""
+    """Return the number of the operation that waits for its confirmation. Raises StoreError if there is none, or
+    several."""
     found = [str(record.id) for record in journal.list_operations() if record.awaits_confirmation]
     if len(found) != 1:
         several = f"operations {', '.join(found)} wait for a confirmation: name one"

@@ -6,7 +6,7 @@ opens the fabric. The child holds one end of a pipe and no terminal. When the pi
 child waits for the remaining time and then runs the rollback command (for ``apply`` that is ``ibkeys undo``).
 
 A waiting process that somebody has stopped (SIGSTOP) is alive, holds the locks, and rolls nothing back. When the time
-is over the child lets it go on (SIGCONT), and it finds that the time is over.
+is over, the child sends it SIGCONT; it goes on and rolls back itself.
 """
 
 from __future__ import annotations
@@ -25,38 +25,40 @@ from typing import Final, NamedTuple, NoReturn
 from ibkeys.keys.mkey import MKey
 
 POLL: Final = 0.5
-"""Seconds between two looks at whether it was confirmed."""
+"""Seconds between two reads of the journal for a confirmation."""
 TRIES: Final = 60
-"""How often that command is started, when another changing command holds the lock or the fabric does not answer: for
-about an hour, since one that waits for a confirmation of its own holds it as long as it waits."""
+"""How often the rollback command is started while another changing command holds the lock or the fabric does not
+answer. That is for about an hour: a command that waits for a confirmation of its own holds the lock all that time."""
 LONGEST: Final = 1800.0
-"""Seconds that one attempt may take: a driver that does not answer must not block it forever."""
+"""Most seconds for one attempt: a driver that does not answer must not block the rollback forever."""
 PAUSES: Final = 2.0, 60.0
-"""Seconds between two of them: the first ones, doubled each time, and at most."""
+"""Seconds between two attempts: the first pause, which is doubled each time, and the longest."""
 _SETS_OPTIONS: Final = "IBKEYS_"
-"""How the names of environment variables begin that set options of our commands."""
+"""The prefix of the environment variables that set options of ibkeys commands."""
 
 
 def seconds_since_boot() -> float:
-    """Return what a clock shows that goes on while this process is stopped and while this host is suspended."""
+    """Return the seconds of a clock that runs on while this process is stopped or this host is suspended
+    (CLOCK_BOOTTIME)."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class GuardedStart(NamedTuple):
-    """What the child looks after: one start of an operation, counted from 1. Whoever goes on with the operation later
-    looks after it in another way, or not at all."""
+    """One start of an operation that the child guards, counted from 1. A later start of the same operation has a guard
+    of its own, or none."""
 
     operation: int
     start: int = 1
 
 
 AsksForStart = Callable[[int, int], bool]
-"""Called with operation and start."""
+"""A function that gets an operation and its start, and returns whether that start has to be rolled back."""
 
 
 def own_program() -> list[str]:
-    """Return the words that start this program again. Python would look for it in the current folder first, where
-    anybody may have put one of that name; it does so only where this process has its own code from there.
+    """Return the command line that starts this program again. Option -P keeps Python from importing a package of the
+    same name from the current folder, where anybody may have put one; it is left out if this process itself runs from
+    there.
     """
     try:
         here = {"", os.getcwd()}
@@ -66,14 +68,13 @@ def own_program() -> list[str]:
 
 
 class Guardian:
-    """The child, as seen from the process that it looks after. M_Keys reach it through the pipe only.
+    """The guard process, as its parent uses it. M_Keys reach it through the pipe only.
 
-    *command*: the command line that rolls back, which the child may have to start, without the operation and M_Key;
-    *is_unconfirmed*: returns whether a start of an operation is to be rolled back unless somebody confirms it, also in
-    the child;
-    *seconds*: the time in which it is to be confirmed. *may_go_back*: asked in the child before each start of
-    *command*, where more than *is_unconfirmed* is to be asked. *is_alone*: the child closes the files that are open
-    here: a fabric that was opened before would stay locked as long as the child lives.
+    *command*: the rollback command, without the operation and the M_Key. *is_unconfirmed*: returns whether a start of
+    an operation has to be rolled back unless somebody confirms it; called in the parent and in the child. *seconds*:
+    the time limit for the confirmation. *may_go_back*: called in the child before each start of *command*, in place of
+    *is_unconfirmed*. *is_alone*: the child closes all files that are open here; otherwise a fabric that was opened
+    before would stay locked as long as the child lives.
     """
 
     def __init__(
@@ -97,12 +98,12 @@ class Guardian:
         os.close(reader)
 
     def send(self, word: str, value: object = "") -> None:
-        """Send the child a word: ``key`` KEY, ``port`` CA NUMBER, ``began`` ID START, ``waiting``, ``over``."""
+        """Send the child a message: ``key`` KEY, ``port`` CA NUMBER, ``began`` ID START, ``waiting``, ``over``."""
         with suppress(OSError):  # without the child the change is still undone by this process
             os.write(self._writer, f"{word} {value}\n".encode())
 
     def began(self, operation: int, start: int = 1) -> None:
-        """Tell the child which start of which operation may have to be rolled back."""
+        """Tell the child the operation and the start that may have to be rolled back."""
         self._guarded = GuardedStart(operation, start)
         self.send("began", f"{operation} {start}")
 
@@ -112,13 +113,13 @@ class Guardian:
             self.send("key", f"0x{key.reveal():016x}")
 
     def keep_port(self, ca: str, port: int) -> None:
-        """Send the child the local port that is open here, for the rollback command. It could choose another one: of
-        several ports without -C and -P the first that is active, and the change may have brought a link down."""
+        """Send the child the local port that is open here, for the rollback command. Without -C and -P that command
+        would take the first active port, which may be another one, since the change may have brought a link down."""
         self.send("port", f"{ca} {port}")
 
     def leave(self) -> bool:
-        """Called when this process ends. After a confirmation or a completed rollback the child ends too, else it rolls
-        back. Return whether the child goes on.
+        """End the guard's work when this process ends, and return whether the child goes on. After a confirmation or a
+        completed rollback the child ends too; else it rolls back.
         """
         if self._guarded is None or not self._is_unconfirmed(*self._guarded):
             self.send("over")
@@ -136,7 +137,7 @@ def _live(
     may_go_back: AsksForStart,
     seconds: float,
 ) -> NoReturn:
-    """The child's life. It never returns into the program that it was forked from."""
+    """Run the child: wait, and roll back if nobody confirms. Never returns into the program that it was forked from."""
     code, parent = 1, os.getppid()
     try:
         os.setsid()
@@ -157,7 +158,7 @@ def _live(
 
 
 def _continue_later(parent: int, seconds: float) -> None:
-    """Let *parent* go on in *seconds*, should it be stopped then. To one that runs SIGCONT does nothing."""
+    """Send *parent* SIGCONT in *seconds*, in case it is stopped then. A running process ignores SIGCONT."""
 
     def go_on(number: int, frame: FrameType | None) -> None:
         if os.getppid() == parent:
@@ -169,8 +170,8 @@ def _continue_later(parent: int, seconds: float) -> None:
 
 
 class GuardianWatch:
-    """What the child knows: reads the pipe to its end, and lets the time run out. ``key``: the M_Key that came.
-    ``options``: those that name the port that its parent opened. *ends_in*: told how long the parent waits from now on.
+    """The child's reader of the pipe and timer. ``key``: the M_Key that came through the pipe. ``options``: the options
+    that name the port that the parent opened. *ends_in*: called with the seconds that the parent waits from now on.
     """
 
     def __init__(
@@ -185,7 +186,8 @@ class GuardianWatch:
         self.options = list[str]()
 
     def listen(self, lines: Iterable[str], seconds: float) -> GuardedStart | None:
-        """Return the start of an operation that must be rolled back. None: nothing began, or it was confirmed."""
+        """Read *lines* to the end, wait for the time limit, and return the start that must be rolled back; None if
+        nothing began or the change was confirmed."""
         guarded: GuardedStart | None = None
         began_waiting: float | None = None
         for line in lines:
@@ -220,9 +222,12 @@ def go_back(
     wanted: Callable[[], bool],
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Start *command* as long as it is *wanted*. *key*: the M_Key that was typed, which reaches it as a file in
-    memory. No variable sets an option of it: one that its parent did not need or overrode, such as ``IBKEYS_FORMAT``,
-    may be wrong for this command, and each attempt would fail unseen."""
+    """Start the rollback *command* until *wanted* returns False, at most `TRIES` times. *key*: the M_Key that was
+    typed; it reaches the command as a file in memory.
+
+    No environment variable sets an option of the command: a variable that the parent overrode, such as
+    ``IBKEYS_FORMAT``, may be wrong for this command, and each attempt would fail unseen.
+    """
     pause, longest_pause = PAUSES
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_SETS_OPTIONS)}
     for _ in range(TRIES):

@@ -1,4 +1,4 @@
-"""The order of all changes: which are begun, what goes to disk when, and who is asked again."""
+"""The engine: the order in which Sets are begun, written to disk, sent, proven and asked about again."""
 
 from __future__ import annotations
 
@@ -16,38 +16,39 @@ from ibkeys.errors import IbkeysError, MadStatusError, NoReply, StoreError
 from ibkeys.store.journal import Image, JournalEntry, RunningOperation
 
 IN_CHANGE: Final = 256
-"""Most Sets that are begun and not ended, unless the command says otherwise."""
+"""Default limit of Sets that are begun and not ended."""
 WORTH_A_SYNC: Final = 64
-"""So many Sets that wait for a sync do not wait for others that are about to."""
+"""When this many Sets wait for a sync, the engine syncs without waiting for further ones."""
 
 
 class EngineHooks:
-    """What a command adds to the engine; nothing by default."""
+    """Hooks through which a command adds steps to the engine; by default they do nothing."""
 
     def check(self) -> None:
-        """Called often; raises to stop: no further Set is begun, and what was sent is still proven."""
+        """Raise an error to stop: no further Set is begun, and the Sets that were sent are still proven. Called
+        often."""
 
     def keep(self, ended: Sequence[PendingSet], ready: Sequence[PendingSet]) -> None:
-        """Write the records to disk that must be there before *ready* are sent, and after *ended*. Raises
-        StoreError."""
+        """Write the records to disk that must be there before the Sets of *ready* are sent and after those of *ended*.
+        Raises StoreError."""
 
     def record(self) -> None:
-        """Write to the journal what belongs to the same moment, in the transaction of the engine's own entries. Raises
-        StoreError."""
+        """Write further entries to the journal in the transaction of the engine's own entries. Raises StoreError."""
 
     def failed(self, each: PendingSet) -> None:
-        """Called once when a port did not answer or could not be changed; it may still be tried again."""
+        """Note the first failure of a Set: its port did not answer or could not be changed. The Set may still be tried
+        again."""
 
     def ended(self, each: PendingSet, not_noted: StoreError | None) -> None:
-        """Called with the outcome for a Set; *not_noted*: why the outcome is not on disk, None if it is."""
+        """Note the outcome of a Set. *not_noted*: the error that kept the outcome off the disk, None if it is there."""
 
 
 class Engine:
     """Makes the changes of one operation of the journal.
 
-    *in_change*: most Sets that are begun and not ended. *checks_arrival*: NodeInfo is read before the first Set of each
-    port, so that a cable that moved in the meantime is noticed. *looks_twice*: a port that does not answer a read, or
-    falls silent after its Set, is asked again when all others are finished: what was lost for them may be over.
+    *in_change*: limit of Sets that are begun and not ended. *checks_arrival*: NodeInfo is read before the first Set of
+    each port, so that a cable that moved in the meantime is noticed. *looks_twice*: a port that does not answer a read,
+    or falls silent after its Set, is asked again when all others are finished: packets may no longer be lost then.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class Engine:
         self._in_change = 0
         self._ready: list[PendingSet] = []
         self._ended: list[PendingSet] = []
-        # For the end, where *looks_twice*: not read, and silent after their Set.
+        # For the end, if *looks_twice*: Sets whose port was not read, and Sets whose port was silent afterwards.
         self._unread: list[list[PendingSet]] = []
         self._silent: list[PendingSet] = []
         # For the next run, because an SMP was not sent to a node that had missed another one: when the port was to be
@@ -82,14 +83,14 @@ class Engine:
         self._unsent: list[PendingSet] = []
         self._unproven: list[PendingSet] = []
         self._answering: set[int] = set()
-        # What is raised when all that was sent is proven.
+        # The error that is raised when every Set that was sent is proven.
         self._problem: BaseException | None = None
         self.is_stopped = False
 
     def make(self, sets: Iterable[PendingSet]) -> None:
-        """Make *sets* and prove them. What became of each is in its ``error`` and in the journal.
+        """Make *sets* and prove them. The outcome of each is in its ``error`` and in the journal.
 
-        Raises StoreError and what the hooks raised, after all that was sent was proven; and TransportError.
+        Raises StoreError and the errors of the hooks, after every Set that was sent is proven; and TransportError.
         """
         by_port: dict[int, list[PendingSet]] = {}
         for each in sets:
@@ -104,19 +105,19 @@ class Engine:
             raise self._problem
 
     def make_one(self, single: PendingSet) -> None:
-        """Make one Set, and prove it. Raises what went wrong: Refused, NotStored, NoReply, MadStatusError, SendRefused,
-        Unreachable, MKeyNeeded, StoreError."""
+        """Make one Set, and prove it. Raises the error of the Set: Refused, NotStored, NoReply, MadStatusError,
+        SendRefused, Unreachable, MKeyNeeded, StoreError."""
         self.make([single])
         if single.error is not None:
             raise single.error
 
     def stop(self, error: BaseException | None = None) -> None:
-        """Begin no further Set; what was sent is still proven. *error* is raised at the end."""
+        """Begin no further Set; the Sets that were sent are still proven. *error* is raised at the end."""
         self.is_stopped = True
         self._problem = self._problem or error
 
     def _run(self, tasks: Iterable[Task]) -> None:
-        """Run *tasks* and the queue to their end, and again for what was not sent."""
+        """Run *tasks* and the queue to their end, then the SMPs that were held back."""
         self._client.run(tasks, self._between)
         while self._is_unfinished:
             self._client.run(self._send_again(), self._between)
@@ -127,8 +128,8 @@ class Engine:
         return bool(waits or (self._queue and not self.is_stopped))
 
     def _send_again(self) -> list[Task]:
-        """Return the tasks that go on where an SMP was not sent: all proofs, and the Sets of a node that has answered
-        since. The other Sets end."""
+        """Return tasks for the SMPs that were held back: all proofs, and the reads and Sets of nodes that have answered
+        since. The other reads and Sets end."""
         answering, self._answering = self._answering, set()
         unproven, self._unproven = self._unproven, []
         unasked, self._unasked = self._unasked, []
@@ -147,7 +148,8 @@ class Engine:
         return tasks
 
     def _ask_again(self) -> None:
-        """Ask those again who did not answer; each of them once."""
+        """Read the ports that did not answer once more: those without a first read, and those silent after their
+        Set."""
         unread, self._unread = self._unread, []
         for group in unread:
             if self.is_stopped:
@@ -164,7 +166,8 @@ class Engine:
     # --- what is done between the arrival of replies and the next SMPs -----------------------------------------------
 
     def _between(self) -> None:
-        """Called by the client when all that has arrived is with its task: sync, and begin what there is room for."""
+        """Sync, and begin as many Sets as there is room for. The client calls this when every reply that has arrived is
+        with its task."""
         try:
             self._hooks.check()
         except (KeyboardInterrupt, IbkeysError) as error:
@@ -176,7 +179,7 @@ class Engine:
             self._client.start(self._read(group))
 
     def _commit(self) -> None:
-        """Put on disk what has ended and what is about to be set, with one sync; then let the Sets go."""
+        """Write the ended Sets and those that are about to be sent to disk, with one sync; then send the latter."""
         waiting = len(self._ended) + len(self._ready)
         if waiting < min(WORTH_A_SYNC, self._client.moving) and not self.is_stopped:
             return  # more are about to come than wait
@@ -221,7 +224,7 @@ class Engine:
     # --- the steps of one port ---------------------------------------------------------------------------------------
 
     def _read(self, group: list[PendingSet]) -> Task:
-        """Task: read a port, and put its Sets where those wait that are ready."""
+        """Task: read a port, and put its Sets among those that are ready, or ended if they change nothing."""
         for each in group:
             each.error = None
         try:
@@ -247,7 +250,7 @@ class Engine:
             self._ended += group
 
     def _change(self, each: PendingSet) -> Task:
-        """Task: set and prove, where what was read is still true."""
+        """Task: send a Set and prove it, if the attribute is still as it was read."""
         each.error = None
         try:
             yield from self._steps.refresh(each)
@@ -265,7 +268,7 @@ class Engine:
             self._judge(each, proof)
 
     def _judge(self, each: PendingSet, proof: SetProof) -> None:
-        """Decide by what was read back: ended, to be asked again, or to be set in its other form."""
+        """Decide by the proof whether a Set has ended, is asked about again, or is sent in its other form."""
         each.is_silent, each.error = proof.is_silent, proof.error
         if not proof.is_silent:
             self._answering.add(id(each.target.port.node))
@@ -288,7 +291,7 @@ class Engine:
         self._end(each, proof.error)
 
     def _prove_again(self, each: PendingSet) -> Task:
-        """Task: ask a port again that fell silent after its Set."""
+        """Task: read a port again that did not answer after its Set."""
         try:
             yield from self._steps.look(each.target)
         except IbkeysError as error:

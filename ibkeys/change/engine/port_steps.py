@@ -1,4 +1,4 @@
-"""What is sent to one port, as tasks that raise or return what came of it; what follows from it is the engine's."""
+"""The SMPs to one port, as tasks. They return the result or raise; the engine decides what follows."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from ibkeys.mad.const import Method
 from ibkeys.port_text import at_port
 
 FRESH: Final = 1.0
-"""Seconds that a read may be old when the Set that is built on it is handed to the scheduler."""
+"""Most seconds between a read and handing the Set that is built on it to the scheduler."""
 
 
 class PortSteps:
-    """The steps of one port. *checks_arrival*: `read` asks for NodeInfo too, and judges who answers."""
+    """The steps of one port. *checks_arrival*: `read` gets NodeInfo too, and checks that the same node answers as
+    before."""
 
     def __init__(self, writer: ChangeWriter, checks_arrival: bool) -> None:
         self._writer = writer
@@ -29,9 +30,9 @@ class PortSteps:
         self._checks_arrival = checks_arrival
 
     def read(self, group: Sequence[PendingSet]) -> Task:
-        """Task: read the attributes of one port that are to be set, and build what is sent.
+        """Task: read the attributes of one port that are to be set, and build the bytes to send.
 
-        Raises what `look` and the edits raise, and what comes instead of an answer.
+        Raises the errors of `look`, of the requests and of the edits.
         """
         target = group[0].target
         yield from self.look(target)
@@ -46,9 +47,9 @@ class PortSteps:
             each.after = each.edit.build(each.before)
 
     def look(self, target: PortTarget) -> Task:
-        """Task: look at the links to a port again where that is a second ago: M_Keys go over them.
+        """Task: verify the links to a port again if that was more than a second ago: M_Keys go over them.
 
-        Raises Unreachable if one changed, NoReply if it could not be examined.
+        Raises Unreachable if a link changed, NoReply if a link could not be examined.
         """
         writer = self._writer
         why = (yield from writer.fabric.look_at_way(target.port)) if writer.looks_at_links else ""
@@ -57,7 +58,8 @@ class PortSteps:
             raise Unreachable(text) if writer.fabric.has_changed(target.port) else NoReply(text)
 
     def refresh(self, each: PendingSet) -> Task:
-        """Task: read again what was read too long ago. Raises Refused (``stale``), and what `look` raises."""
+        """Task: read the attribute again if the last read is older than `FRESH`. Raises Refused (``stale``) if it
+        changed, and the errors of `look` and of the Get."""
         if self._now() - each.read_at <= FRESH:
             return
         yield from self.look(each.target)
@@ -70,7 +72,7 @@ class PortSteps:
     def set_and_prove(self, each: PendingSet) -> Task:
         """Task: set and prove; set again only where a read proved that the Set never arrived, and the edit allows it.
 
-        Return the `SetProof`, None where the Set was not sent. ``each.answer`` is what came in answer to it.
+        Return the `SetProof`; None if the Set was not sent. ``each.answer``: the error that answered the Set, or None.
         """
         proof = SetProof()
         for _ in range(each.edit.at_most):
@@ -85,9 +87,8 @@ class PortSteps:
         return proof
 
     def _set(self, each: PendingSet) -> Task:
-        """Task: send the Set once; return the error that came in answer to it, or None.
-
-        An agent may apply a Set and still complain: what is read back decides.
+        """Task: send the Set once; return the error that answered it, or None. An agent may apply a Set and still
+        return an error: the proof decides.
         """
         edit, target = each.edit, each.target
         route, node, key = target.handle.route, _node_for_scheduler(each), target.m_key
@@ -112,11 +113,12 @@ class PortSteps:
 
 
 def was_not_asked(error: IbkeysError | None, each: PendingSet) -> bool:
-    """Whether an SMP was not sent because its node did not answer another one before."""
+    """Return whether an SMP was not sent because its node did not answer another one before."""
     return isinstance(error, NoReply) and not error.attempts and not each.edit.is_alone
 
 
 def _node_for_scheduler(each: PendingSet) -> object:
-    """Return who is asked, for the scheduler, which sends nothing more to a node that missed an SMP. An edit with
-    ``is_alone`` gets an object of its own, so that what another SMP to its node missed does not hold it back."""
+    """Return the object by which the scheduler tells nodes apart; it sends nothing more to a node that missed an SMP.
+    An edit with ``is_alone`` gets an object of its own, so that an unanswered SMP of another edit does not hold it
+    back."""
     return object() if each.edit.is_alone else each.target.port.node

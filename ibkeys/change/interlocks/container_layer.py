@@ -1,6 +1,5 @@
-"""The interlock ``container-layer``: a file of OpenSM that is gone when its container is created again.
-
-The new container starts from its image, so its OpenSM has the former file again. What was changed on the fabric stays.
+"""The interlock ``container-layer``: a file of OpenSM that is lost when its container is created again. The new
+container starts from its image, so its OpenSM has the former file again. Changes on the fabric stay.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ from ibkeys.managers.files.opensm_file import OpensmFile
 
 
 def objections_to_layers(files: Iterable[OpensmFile], otherwise: str) -> Iterator[Objection]:
-    """Yield one for each of *files* in the layer of a container. *otherwise*: what an OpenSM would do that has the
-    former file again, in words.
+    """Yield an objection for each of *files* in the layer of a container. *otherwise*: in words, what an OpenSM would
+    do with the former file.
 
-    Only for a new change: one that was interrupted goes on or back without it. Raises FileError, HostNotReached.
+    Only for a new change: an interrupted one is resumed or undone without it. Raises FileError, HostNotReached.
     """
     for file in files:
         if file.machine.is_in_layer(file.seen):

@@ -10,7 +10,8 @@ from ibkeys.managers.managed_files import manager_of
 
 
 def objections_to_owners(files: Iterable[OpensmFile], otherwise: str = "") -> Iterator[Objection]:
-    """Yield one for each of *files* that another program manages. *otherwise*: what its writing would do, in words."""
+    """Yield an objection for each of *files* that another program manages. *otherwise*: in words, what happens when
+    that program writes the file."""
     for file in files:
         owner = manager_of(file.seen.path, file.seen.data) or manager_of(file.path, None)
         if owner is not None:

@@ -28,7 +28,7 @@ _ONLY_AT_START = "OpenSM reads its key files only when it starts."
 
 
 def objections_to_key_under_sm(writer: ChangeWriter, port: PortHandle) -> list[Objection]:
-    """Return what ``mkey-under-sm`` says about a new key for one port, as a list of none or one."""
+    """Return the objection of ``mkey-under-sm`` to a new key for one port, as a list of none or one."""
     return _under_sm(
         writer.ask_subnet_manager(),
         f"an SM that does not know the new M_Key loses {port} and all ports behind it: {_LET_OPENSM}",
@@ -38,7 +38,7 @@ def objections_to_key_under_sm(writer: ChangeWriter, port: PortHandle) -> list[O
 
 
 def objections_to_keys_under_sm(writer: ChangeWriter, managers: Sequence[Port]) -> list[Objection]:
-    """Return what ``mkey-under-sm`` says about new keys for a fabric. *managers*: the ports with IsSM."""
+    """Return the objection of ``mkey-under-sm`` to new keys for a fabric. *managers*: the ports with IsSM."""
     return _under_sm(
         writer.ask_subnet_manager(),
         f"{_is_sm_on(managers)}; an SM that does not know the new M_Keys loses those ports and all behind them: let "
@@ -49,7 +49,7 @@ def objections_to_keys_under_sm(writer: ChangeWriter, managers: Sequence[Port]) 
 
 
 def objections_to_removal_under_sm(writer: ChangeWriter, managers: Sequence[Port]) -> list[Objection]:
-    """Return what ``mkey-under-sm`` says about taking the keys of a fabric away. *managers*: the ports with IsSM."""
+    """Return the objection of ``mkey-under-sm`` to removing the keys of a fabric. *managers*: the ports with IsSM."""
     return _under_sm(
         writer.ask_subnet_manager(),
         f"{_is_sm_on(managers)}; OpenSM sets its own m_key, level and lease on every port at each sweep, so the keys "
@@ -68,7 +68,7 @@ def _is_sm_on(managers: Sequence[Port]) -> str:
 
 
 def objections_to_leases_under_sm(writer: ChangeWriter, managers: Sequence[Port]) -> list[Objection]:
-    """Return what ``mkey-under-sm`` says about waiting for leases. *managers*: the ports with IsSM."""
+    """Return the objection of ``mkey-under-sm`` to waiting for leases. *managers*: the ports with IsSM."""
     names = ", ".join(map(str, managers))
     return _under_sm(
         writer.ask_subnet_manager(),
@@ -79,8 +79,8 @@ def objections_to_leases_under_sm(writer: ChangeWriter, managers: Sequence[Port]
 
 
 def objections_to_key_files_under_sm(manager: SubnetManager) -> list[Objection]:
-    """Return what ``mkey-under-sm`` says about key files that are written for an OpenSM that is to start. *manager*:
-    what is known of the master."""
+    """Return the objection of ``mkey-under-sm`` to key files that are written for an OpenSM that has not started yet.
+    *manager*: the facts about the master."""
     return _under_sm(
         manager,
         "a running SM sets its own keys while these files are made, so they would not match: stop every SM first, "
@@ -96,8 +96,8 @@ def _under_sm(manager: SubnetManager, what: str, *more: str) -> list[Objection]:
 
 
 def objections_to_lease(who: str, wanted: KeySetting, sweep_interval: int | None) -> list[Objection]:
-    """Return what ``lease-0`` says about *wanted* for *who*: a port, or how many of them. *sweep_interval* in
-    seconds."""
+    """Return the objections of ``lease-0`` to *wanted*. *who*: a port, or the number of ports, in words.
+    *sweep_interval* in seconds."""
     if wanted.key.is_zero:
         return []  # no level has an effect then, and no lease runs
     texts = []
@@ -115,9 +115,8 @@ def objections_to_lease(who: str, wanted: KeySetting, sweep_interval: int | None
 
 
 def objections_to_key(writer: ChangeWriter, key: MKey, guids: Collection[int]) -> list[Objection]:
-    """Return what ``weak-key`` says about a key that the user gave: what audit rule MK007 would say of it.
-
-    *guids*: those of the fabric's nodes and ports, as far as they are known.
+    """Return the objection of ``weak-key`` to a key that the user gave, by audit rule MK007. *guids*: the known GUIDs
+    of the fabric's nodes and ports.
     """
     found = traits(key, frozenset(guids), writer.ask_subnet_manager().sm_key)
     # One good key in 16 has the shape of $RANDOM by chance: only among many keys does it mean something.
@@ -135,18 +134,18 @@ def objections_to_key(writer: ChangeWriter, key: MKey, guids: Collection[int]) -
 
 
 def known_guids(fabric: LiveFabric) -> set[int]:
-    """Return the GUIDs of nodes and ports that key store and key files name, and the local port's."""
+    """Return the GUIDs of nodes and ports that the key store and key files name, and that of the local port."""
     ring = fabric.ring
     ends = {guid for near, far in ring.neighbors.items() for guid in (near[0], far[0])}
     return ends | ring.by_guid.keys() | ring.lids.keys() | {fabric.own_guid}
 
 
 def objections_to_opensm(fabric: LiveFabric, key: MKey | None, named: Path | None, generated: bool) -> list[Objection]:
-    """Return what ``sm-wipes-keys`` says: an opensm.conf, *named* by the user or found on this host, lacks the new key.
+    """Return the objections of ``sm-wipes-keys``: an opensm.conf, *named* by the user or found on this host, lacks the
+    new key. *key* None: each port gets a key of its own. *generated*: ibkeys made the key, and nobody has seen it yet.
 
-    *key* None: each port gets a key of its own. *generated*: nobody has seen the key yet. Raises FileFormatError,
-    StoreError if the named file cannot be read; one that was found and cannot be read has an objection, for what it
-    holds is not known.
+    A file that was found but cannot be read gets an objection too. Raises FileFormatError, StoreError if the *named*
+    file cannot be read.
     """
     paths = [named] if named is not None else []
     paths += [] if fabric.is_simulated else [path for path in configs_here() if path != named]
@@ -167,7 +166,7 @@ def objections_to_opensm(fabric: LiveFabric, key: MKey | None, named: Path | Non
 
 
 def _way(key: MKey | None, generated: bool) -> tuple[str, str]:
-    """Return what to do, and what explains it."""
+    """Return the advice for ``sm-wipes-keys`` and its explanation."""
     if key is None:
         return f"with {given('--same')} all ports get one key, which this file can hold", ""
     made = given("ibkeys keystore generate, then --new-m-key @FILE", "ibkeys.MKey.generate(), then new_key=")
@@ -179,8 +178,8 @@ def _way(key: MKey | None, generated: bool) -> tuple[str, str]:
 
 
 def objections_to_links(changes: Iterable[tuple[Port, KeySetting, KeySetting]], own_port_guid: int) -> list[Objection]:
-    """Return what ``links-initialize`` says about many ports as a sweep found them, each with what it has and should
-    have: level 2 or 3 where none was before, and no Active link leads there.
+    """Return the objection of ``links-initialize`` to levels 2 and 3 for ports that had no such level and that no
+    Active link leads to. *changes*: each port as a sweep found it, its old setting and the wanted one.
     """
     levels = [
         wanted.protect
@@ -249,7 +248,8 @@ def _about_links(what: str) -> Objection:
 
 
 def first_keys_at_level_0(who: str) -> Question:
-    """Return the question for a first key that a port at level 0 gets, where nobody said which level."""
+    """Return the question about a first key for a port at level 0, if the user did not choose the level. *who*: the
+    port in words."""
     return Question(
         f"{who} at level 0: everyone who reads the port sees the new M_Key, and anyone who has the key "
         f"may change the port ({given('--protect 2 --lease 60')} closes it)",
@@ -258,7 +258,7 @@ def first_keys_at_level_0(who: str) -> Question:
 
 
 def no_keys_left(who: str) -> Question:
-    """Return the question for taking the M_Keys of a fabric away."""
+    """Return the question about removing the M_Keys of a fabric. *who*: the ports in words."""
     return Question(
         f"{who}: afterwards every host of the fabric may change their P_Key tables, LIDs and routes, or set a key that "
         "nobody here knows",

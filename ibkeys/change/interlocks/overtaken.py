@@ -1,8 +1,8 @@
 """The refusal to continue or roll back an operation when somebody else has changed what it set.
 
-An operation that was interrupted, or has ended, knows what it found and what it wrote. It is continued or rolled back
-only where ports and files hold one of these values. Anything else was set by another administrator, who has another key
-store, and nothing of it is overwritten.
+The journal has the values that an operation found and wrote. An operation is continued or rolled back only if ports and
+files hold one of these values. Any other value was set by another administrator, who has another key store, and is not
+overwritten.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from ibkeys.managers.files.opensm_file import FileKey, OpensmFile
 from ibkeys.printable import named
 
 OVERTAKEN: Final = "overtaken"
-"""What `Refused.interlock` is where somebody else has changed what an operation set; nothing overrides that."""
+"""``Refused.interlock`` when somebody else has changed a value that an operation set; nothing overrides it."""
 
 
 def overtaken(what: str, found: Sequence[str], close: str | None) -> Refused:
-    """Return the refusal for the operation *what*. *found*: what is there instead, each in words; *close*: the command
-    that ends its record, None where that has ended."""
+    """Return the refusal to continue or roll back an operation. *what*: the operation in words; *found*: the values
+    that are there instead, in words; *close*: the command that ends the operation's record, None if the record has
+    ended."""
     refusal = Refused(
         f"{what} neither goes on nor back, because somebody else has changed what it set: {named(found)}", OVERTAKEN
     )
@@ -36,8 +37,8 @@ def overtaken(what: str, found: Sequence[str], close: str | None) -> Refused:
 
 
 def why_overtaken(*plans: Callable[[], object]) -> str | None:
-    """Return why the first of *plans* is refused because somebody else has changed what an operation set; None where
-    nothing refuses one so. Raises what else a plan raises."""
+    """Return the reason for which the first of *plans* is refused because somebody else changed a value that an
+    operation set; None if no plan is refused for that. Raises every other error of a plan."""
     for plan in plans:
         try:
             plan()
@@ -49,8 +50,8 @@ def why_overtaken(*plans: Callable[[], object]) -> str | None:
 
 
 def other_files(wrote: Collection[FileKey], here: Sequence[OpensmFile]) -> str:
-    """Return which options files a change wrote and not those that are *here*, in words; "" where it wrote one of
-    these, or none."""
+    """Return, in words, the options files that a change wrote if none of them is among those that are *here*; "" if one
+    of them is, or the change wrote none."""
     if not wrote or not {file.key for file in here}.isdisjoint(wrote):
         return ""
     names = named([f"{path} on {host}" if host else path for host, path in sorted(wrote)])
@@ -58,7 +59,7 @@ def other_files(wrote: Collection[FileKey], here: Sequence[OpensmFile]) -> str:
 
 
 def changed_file(conf: OpensmFile, holds: str) -> str:
-    """Return an options file in words, with the time of its last change. *holds*: what it says, no key in it."""
+    """Return an options file in words, with its contents (*holds*, without any key) and the time of its last change."""
     found = conf.seen.found
     if found is None:
         return f"{conf.name} says {holds}"

@@ -1,10 +1,10 @@
 """Whether an enforcing switch port lets default-partition packets through to the SA, and which interlocks a change
 triggers.
 
-Members of the default partition talk to the SA with 0xffff or 0x7fff. A switch port that enforces partitions drops what
-its own table does not match, by the rule of the end ports: two limited members do not talk (IBA 10.9.3, 18.2.4.2.1). So
-before the SM's port a table that has 0x7fff alone keeps every limited member from the SA, as if the SM's port were
-limited itself. Inbound a limited P_Key may pass a limited entry; which of the two a switch does is not relied on here.
+Members of the default partition talk to the SA with 0xffff or 0x7fff. A switch port that enforces partitions drops
+packets that its own table does not match, by the rule of the end ports: two limited members do not talk (IBA 10.9.3,
+18.2.4.2.1). So if the switch port at the SM has 0x7fff alone, no limited member reaches the SA, as if the SM's port
+were limited itself. Inbound, a switch may let a limited P_Key pass a limited entry; this module does not rely on it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.nodes import Port
 
 FarEnd = Literal["end port", "SM", "switch", "unknown"]
-"""What a switch port is linked to: another end port than the SM's, the SM's, a switch behind which the SM may be."""
+"""The far end of a switch port's link: an end port other than the SM's; the SM's port; a switch, behind which the SM
+may be; unknown."""
 Cut = Literal["SA", "limited by table", "limited by enforcement"]
 
 INTERLOCK_OF: Final[dict[Cut, str]] = {
@@ -27,7 +28,7 @@ INTERLOCK_OF: Final[dict[Cut, str]] = {
     "limited by table": "default-pkey",
     "limited by enforcement": "enforce-blind",
 }
-"""Which interlock speaks: for enforcement, unless it is a P_Key that goes."""
+"""Cut → the interlock that objects: ``default-pkey`` if a P_Key is removed, else ``enforce-blind``."""
 MEANING: Final[dict[Cut, str]] = {
     "SA": "enforcement without the default P_Key cuts the attached node off from the SA",
     "limited by table": "the SM is or may be behind an enforcing port that loses 0xffff and keeps 0x7fff: limited "
@@ -51,7 +52,7 @@ class SaReachability:
 
 
 def cuts(before: SaReachability, after: SaReachability, far: Callable[[], FarEnd]) -> list[Cut]:
-    """Return what a change cuts off that was not cut off before. *far* is asked only where it matters."""
+    """Return the connections to the SA that a change newly cuts. *far* is called only if the result depends on it."""
     is_enabled, loses = enables(before.bits, after.bits), after.level < before.level
     if not any(after.bits.bits) or not (is_enabled or loses) or after.level == 2:
         return []
@@ -69,7 +70,7 @@ def enables(before: Enforcement, after: Enforcement) -> bool:
 
 
 def far_end(writer: ChangeWriter, port: Port) -> FarEnd:
-    """Return what *port*, an external port of a switch that a sweep found, is linked to."""
+    """Return the far end of the link of *port*, an external port of a switch that a sweep found."""
     peer = port.peer
     if peer is None:
         return "unknown" if port.is_linked else "end port"
@@ -81,8 +82,8 @@ def far_end(writer: ChangeWriter, port: Port) -> FarEnd:
 
 
 def far_end_by_sweep(writer: ChangeWriter, port: Port) -> FarEnd:
-    """As `far_end`, of a port that was read alone: sweeps the fabric, so that the far end is asked with its own key.
-    Raises what `Fabric.sweep` raises."""
+    """Return the far end of the link of a port that was read alone. Sweeps the fabric, so that the far end is read with
+    its own M_Key. Raises the errors of `Fabric.sweep`."""
     found = port_in_sweep(writer, port)
     return "unknown" if found is None else far_end(writer, found)
 

@@ -1,6 +1,6 @@
-"""What objects to an edit of a policy file as a file: an OpenSM of this host that reads it, or a program that makes it.
+"""The interlocks of an edit of a policy file as a file: an OpenSM of this host reads it, or another program makes it.
 
-Editing the file is not a planned and verified change of the fabric: OpenSM applies the file as it is.
+Such an edit is not a planned and verified change of the fabric: OpenSM applies the file as it is.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from ibkeys.managers.report import look_at_host
 def objections_to_edit(
     path: Path, data: bytes | None, named: Named = NOTHING_NAMED, host: HostFiles = THIS_HOST
 ) -> Iterator[Objection]:
-    """Yield ``active-sm`` where a running OpenSM has the file at *path* as its policy, ``file-managed`` where another
-    program makes it. *data*: what the file holds now, None for no file."""
+    """Yield ``active-sm`` if a running OpenSM of *host* has the file at *path* as its policy, ``file-managed`` if
+    another program makes the file. *data*: the present bytes of the file, None if there is no file."""
     for instance in look_at_host(host, named, own_socket()).instances:
         used = instance.files["policy"].path
         if used is not None and is_same_file(used, path):

@@ -1,4 +1,4 @@
-"""The interlock on keys for an OpenSM that prints them where others than root can read it."""
+"""The interlock ``sm-prints-keys``: a key for an OpenSM that prints it where users other than root can read it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from ibkeys.printable import named
 
 
 def objections_to_listeners(opensms: Iterable[Running]) -> list[Objection]:
-    """Return ``sm-prints-keys``, as a list of none or one: who reads what OpenSMs print when they read a new key.
-
-    Raises HostNotReached.
+    """Return the objection ``sm-prints-keys``, as a list of none or one: OpenSMs print a new key to places that users
+    other than root can read. Raises HostNotReached.
     """
     shown = [f"{each.instance.name}: {place}" for each in opensms for place in shown_in(each)]
     if not shown:

@@ -1,7 +1,7 @@
-"""The interlocks of changes to P_Key tables and enforcement: for one port in full, for many ports one sentence for each
-interlock, with the first few ports by name.
+"""The interlocks of changes to P_Key tables and enforcement. For one port each is named in full; for many ports there
+is one sentence for each interlock, with the first few ports by name.
 
-What an enforcing switch port lets through is in `ibkeys.change.interlocks.passing`.
+Which packets an enforcing switch port lets through is in `ibkeys.change.interlocks.passing`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from ibkeys.topology.port_id import PortId, PortKey
 
 
 def objections_to_table(writer: ChangeWriter, port: Port, before: Entries, after: Entries) -> list[Objection]:
-    """Return the interlocks that a change of one P_Key table triggers."""
+    """Return the objections to a change of one P_Key table."""
     found = []
     if 0 in before and before[0] != after.get(0):
         found.append(
@@ -74,7 +74,7 @@ def _default_pkey(writer: ChangeWriter, port: Port, before: Entries, after: Entr
 
 
 def _no_longer_passed(writer: ChangeWriter, port: Port, before: Entries, after: Entries) -> list[Objection]:
-    """What a switch port that enforces partitions no longer lets through to the SA."""
+    """Return the objections to packets to the SA that an enforcing switch port would no longer let through."""
     info = port.port_info
     if info is None:
         return []
@@ -90,9 +90,9 @@ def _about_cut(cut: Cut, port: Port | PortHandle) -> Objection:
 def objections_to_enforcement(
     writer: ChangeWriter, port: PortHandle, shown: PortInfo, switch: SwitchInfo | None, changes: dict[str, int]
 ) -> list[Objection]:
-    """Return the interlocks that enforcement, where it is switched on, triggers at one port. Reads its table.
+    """Return the objections to switching enforcement on at one port. Reads the port's P_Key table.
 
-    *switch*: None for a router port, which is always linked to a switch: it has the one table of its own.
+    *switch*: None for a router port, which is always linked to a switch and has one table.
     """
     table = port.read_p_keys() if switch is None or switch.partition_enforcement_cap else ()
     blind = []
@@ -117,8 +117,8 @@ def objections_to_enforcement(
 
 
 def _blind_at_peer(writer: ChangeWriter, port: PortHandle) -> str:
-    """Return what enforcement does at this link, "" where it belongs: between a switch and an end port. A peer that
-    cannot be asked may be a switch."""
+    """Return, in words, the harm that enforcement does at this link; "" if the link is one between a switch and an end
+    port. A peer that does not answer may be a switch."""
     ring = port.fabric.ring
     if not isinstance(port.route, DirectedAddress) or ring.by_guid:
         # A sweep proves the link, so that the far end is asked with its own key. It finds none where that does not
@@ -154,7 +154,8 @@ def objections_to_tables(
     targets: Mapping[PortKey, PortTarget],
     disconnecting: bool = False,
 ) -> list[Objection]:
-    """Return the interlocks that the change triggers. *disconnecting*: that ports end with an empty table is wanted."""
+    """Return the objections to a change of many ports. *disconnecting*: the user wants ports to end with an empty
+    table."""
     ends = [table for table in tables if not table.port.is_external]
     return [
         *_index_0(ends),
@@ -209,7 +210,8 @@ def _default_pkeys(
 
 
 def _loss_of_default(before: Entries, after: Entries, is_sm: bool) -> Literal["last", "full at the SM"] | None:
-    """Return what of the default partition an end port loses: its last P_Key, or, at the SM's port, the full one."""
+    """Return the membership in the default partition that an end port loses: its last P_Key, or, at the SM's port, the
+    full one; None if neither."""
     had, has = ([key for key in table.values() if key.is_default] for table in (before, after))
     if had and not has:
         return "last"
@@ -222,7 +224,8 @@ def _enforcing(
     enforcement: Sequence[EnforcementChange],
     targets: Mapping[PortKey, PortTarget],
 ) -> list[Objection]:
-    """What enforcing switch ports no longer let through to the SA, and enforcement between switches."""
+    """Return the objections to packets to the SA that switch ports no longer let through, and to enforcement between
+    switches."""
     planned = {table.port.key: table for table in tables}
     changing = {change.port.key: change for change in enforcement}
     found: dict[Cut, list[PortId | str]] = {cut: [] for cut in MEANING}

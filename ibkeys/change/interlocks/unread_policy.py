@@ -1,5 +1,5 @@
-"""The interlock ``stale`` for a policy or an options file that somebody edited and OpenSM has not read: it reads both
-at the next signal."""
+"""The interlock ``stale`` for a policy or an options file that somebody edited and OpenSM has not read yet. OpenSM
+would read both files at the signal for this change."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from ibkeys.topology.nodes import Port
 
 
 def objections_to_unread_policy(writer: ChangeWriter, master: Instance, found: Topology) -> Iterator[Objection]:
-    """Yield one if somebody edited the policy of this OpenSM, and it has not read that; or if the policy is not there,
-    and a port of *found* has other P_Keys than OpenSM gives without one, so that it was there at the last sweep.
+    """Yield an objection if somebody edited the policy of this OpenSM, and OpenSM has not read the edit; or if the
+    policy file is missing, and a port of *found* has P_Keys that OpenSM only gives by a policy, so that the file
+    existed at the last sweep.
 
-    SMPs: only where the policy is not there, the P_Key table of each host's port until one differs.
+    SMPs: only if the policy file is missing: the P_Key tables of host ports until one differs.
     """
     file = master.files["policy"]
     if file.reading == "not-read":
@@ -41,8 +42,8 @@ def objections_to_unread_policy(writer: ChangeWriter, master: Instance, found: T
 def objections_to_unread_options(
     files: Iterable[OpensmFile], is_ours: Callable[[OpensmFile], bool]
 ) -> Iterator[Objection]:
-    """Yield one if somebody edited options files that an OpenSM has not read. *is_ours*: whether ibkeys wrote the file
-    as it is; only asked where it was not read."""
+    """Yield an objection if somebody edited options files that an OpenSM has not read. *is_ours*: returns whether
+    ibkeys wrote the present bytes of a file; called only for files that were not read."""
     edits = []
     for file in files:
         read = {each.instance.files["options"].reading for each in file.opensms}
@@ -52,8 +53,8 @@ def objections_to_unread_options(
 
 
 def is_written_here(writer: ChangeWriter, file: OpensmFile) -> bool:
-    """Return whether ibkeys wrote a file as it is now, with this journal. Where that was interrupted, OpenSM may not
-    have read it, and the change still goes on or back. Raises FileFormatError, StoreError."""
+    """Return whether ibkeys wrote the present bytes of a file, by this journal. If that change was interrupted, OpenSM
+    may not have read the file, and the change may still be resumed or undone. Raises FileFormatError, StoreError."""
     with Journal.read(writer.fabric.stores.journal) as journal:
         return is_as_left(file, journal, writer.keystore)
 
@@ -68,8 +69,8 @@ def objection_to_edits(edits: Iterable[str], faulty: str = "") -> Objection:
 
 
 def _port_of_a_policy(writer: ChangeWriter, found: Topology) -> Port | None:
-    """Return a host's port whose P_Key table is not the one that OpenSM gives everybody where it has no policy. Source:
-    opensm osm_prtn.c (osm_prtn_make_partitions)."""
+    """Return a host's port whose P_Key table differs from the one that OpenSM gives every port without a policy; None
+    if there is none. Source: opensm osm_prtn.c (osm_prtn_make_partitions)."""
     client = writer.fabric.client
     ports = [port for port in found.end_ports() if not port.node.is_switch]
     for start in range(0, len(ports), AT_ONCE):
