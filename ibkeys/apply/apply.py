@@ -37,7 +37,8 @@ from ibkeys.topology.port_id import PortKey
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
-    """What the user allows an apply to do. ``first``: at most so many leaf switches in this run, None for all."""
+    """The permissions that the user gives an apply. ``removals``: P_Keys may be removed; ``breaks``: pairs may be
+    briefly disconnected; ``first``: at most so many leaf switches in this run, None for all."""
 
     removals: bool = False
     breaks: bool = False
@@ -55,12 +56,11 @@ def plan_apply(
     hooks: ApplyHooks | None = None,
     carrier: Carrier | None = None,
 ) -> ApplyPlan:
-    """Plan to apply a plan document. *carrier*: how it gets to the fabric, by default by Sets of ibkeys.
+    """Plan to apply a plan document. *carrier*: the backend that makes the change, by default Sets of ibkeys.
 
-    SMPs: a sweep, and ``ceil(capacity / 32)`` Gets for each port that the plan touches, which, with one more for
-    PortInfo, are read again at the end; for the SMPs of each Set see `ibkeys.change.engine`. Raises MKeyNeeded, and
-    Refused for removals and breaks that are not permitted, and UsageError for the first switches of a change that the
-    carrier makes at all of them at once.
+    SMPs: a sweep, and ``ceil(capacity / 32)`` Gets for each port that the plan touches; at the end the same again, and
+    one more for PortInfo. For the SMPs of each Set see `ibkeys.change.engine`. Raises MKeyNeeded; Refused for removals
+    and breaks that are not permitted; UsageError for ``first`` with a carrier that changes all switches at once.
     """
     carrier, permissions = carrier or DirectCarrier(writer), permissions or Permissions()
     _refuse_first(carrier, permissions)
@@ -126,8 +126,8 @@ def _permit(
 
 
 def _look_at_open_operations(writer: ChangeWriter, survey: Survey, apply_plan: ApplyPlan) -> None:
-    """Object to each apply, or undo of one, that is open on this subnet, or may be. A note names each of another one.
-    Raises StoreError."""
+    """Add an objection for each apply, or undo of one, that is or may be open on this subnet, and a note for each that
+    is open on another subnet. Raises StoreError."""
     here = {port.guid for port in survey.end_ports}
     with Journal.read(writer.fabric.stores.journal) as journal:
         found = [(record, is_elsewhere(journal, record.id, here)) for record in not_ended(journal)]
@@ -138,14 +138,14 @@ def _look_at_open_operations(writer: ChangeWriter, survey: Survey, apply_plan: A
 
 
 def unfinished(journal: Journal) -> list[OperationRecord]:
-    """Return the operations that follow a plan and are there in part: cut off, or their undo was."""
+    """Return the operations of a plan that are unfinished: they were cut off, or their undo was."""
     return [each for each in journal.list_operations() if each.is_unfinished and journal.plan_of(each.id) is not None]
 
 
 def not_ended(journal: Journal) -> list[OperationRecord]:
-    """Return the operations whose record `ibkeys resume --overtaken` ends: those that follow a plan and are there in
-    part, and an undo of one whose own undo was cut off. What only undoes one of them is ended with it, and is left
-    out."""
+    """Return the operations whose record `ibkeys resume --overtaken` ends: unfinished operations of a plan, and an undo
+    of such an operation whose own undo was cut off. An undo of one of these is left out, because its record ends with
+    the other."""
     found = [record for record in journal.list_operations() if record.is_unfinished and record.is_of_plan]
     numbers = {record.id for record in found}
     return [record for record in found if record.undoes not in numbers]
@@ -156,8 +156,8 @@ def last_unfinished(
     which: Callable[[Journal], list[OperationRecord]] = unfinished,
     operation: int | None = None,
 ) -> OperationRecord:
-    """Return the last apply that did not end, or the last one of *which*; or *operation*, where it is one of them.
-    Raises StoreError where there is none."""
+    """Return the last of the operations that *which* finds, by default the last unfinished apply; or *operation*, if it
+    is one of them. Raises StoreError if there is none."""
     with Journal.read(writer.fabric.stores.journal) as journal:
         found = [record for record in which(journal) if operation in (None, record.id)]
         if operation is not None and not found:
@@ -179,11 +179,12 @@ def plan_resume(
 ) -> ApplyPlan:
     """Plan to finish an apply that was interrupted or stopped on purpose: *operation*, by default the last one.
 
-    What was permitted and overridden then still holds, except for ``stale`` and ``active-sm``. *carrier*: by default
-    the one by which it went, as *via* asks of it. *as_chosen* False: its method is not held against the fabric.
+    The permissions and overrides of the operation still hold, except for ``stale`` and ``active-sm``. *carrier*: by
+    default the one with which it began, with the settings of *via*. *as_chosen* False: do not check whether its method
+    would be chosen again.
 
-    Raises StoreError when there is nothing to resume, else as `plan_apply`, and Refused (``stale``) where its method
-    was chosen and would be another one now, and (``overtaken``) where it is of another subnet.
+    Raises StoreError when there is nothing to resume; Refused (``stale``) if its method was chosen and another one
+    would be chosen now, (``overtaken``) if it belongs to another subnet; else as `plan_apply`.
     """
     record = last_unfinished(writer, operation=operation)
     operation = record.id
@@ -192,7 +193,7 @@ def plan_resume(
         assert memory is not None
         former = former_in(journal, record)
     kept = loads(memory.document, f"operation {operation} of the journal", bound=False)
-    # What is kept may differ from the plan's file: what was foreign and is kept stands in it.
+    # The plan in the journal may differ from the plan's file: it has the foreign values that the apply kept.
     options = _options_of(memory)
     digest = str(options.get("digest", plan_digest(kept)))
     writer.consent = replace(writer.consent, overrides=writer.consent.overrides | options["overrides"])
@@ -219,7 +220,7 @@ def plan_resume(
 
 
 def _options_of(memory: PlanRecord) -> dict[str, Any]:
-    """Return what the operation was begun with. Raises StoreError."""
+    """Return the options with which the operation was begun. Raises StoreError."""
     try:
         options = jsonfile.loads(memory.options.encode("utf-8", "surrogatepass"))
         overrides = frozenset(map(str, options["overrides"])) - {"stale", "active-sm"}

@@ -1,8 +1,8 @@
-"""A change of many ports on its way: what it is, how it is made and proven, whether it applies a plan or rolls back.
+"""A change of many ports, from the survey to the proof, whether it applies a plan or rolls one back.
 
-All start from the tables as they are: look at the fabric, work out what is left (`ibkeys.apply.remaining`), order it
-(`ibkeys.plan.order`), let a carrier make it (`ibkeys.apply.carrier`), and prove it by a fresh read of every port
-touched. So it does not matter where the last run stopped.
+Every run starts from the tables as they are: read the fabric, work out the remaining changes
+(`ibkeys.apply.remaining`), order them (`ibkeys.plan.order`), let a carrier make them (`ibkeys.apply.carrier`), and
+prove them by a fresh read of every port touched. So it does not matter where the last run stopped.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ _OTHER_WAYS: Final = {
 
 @dataclass(slots=True)
 class ApplyHooks:
-    """How a run goes. ``check``: called often, raises to stop; ``progress``: see `OnStep`; ``began``: called before
-    the first Set; ``ended``: called when all is written and proven, or writing failed, while the operation is still
-    open; None where nobody needs to confirm it. ``confirm_within``: the seconds in which somebody has to."""
+    """Functions that a run calls. ``check``: called often, raises to stop; ``progress``: see `OnStep`; ``began``:
+    called before the first Set; ``ended``: called when all is written and proven, or writing failed, while the
+    operation is still open; None if the change needs no confirmation. ``confirm_within``: the seconds in which somebody
+    has to confirm it."""
 
     check: Callable[[], None] = lambda: None
     progress: OnStep = lambda step, done, whole: None
@@ -57,17 +58,17 @@ class ApplyHooks:
 
 @dataclass(slots=True)
 class ApplyPlan(Plan):
-    """A change of many ports. ``phases``: what this run does; ``later``: steps that are left for another one.
+    """A change of many ports. ``phases``: the phases of this run; ``later``: steps that are left for a later run.
 
     ``changes`` stays empty, so that the writer looks at no link: the engine does, port by port.
 
-    ``carrier``: how it gets to the fabric; ``survey``: the ports as they were read. ``document`` and ``options``: of a
-    new apply, its plan and what was permitted, for the journal. ``operation_id`` is known once it began, or where one
-    is continued. ``undoes``: the operation that it restores, None where it goes forward. ``gone_back``: it was
-    undone because nobody confirmed it, or because the carrier saw that it had to be; ``not_gone_back``: that was
-    refused, and nothing was undone. ``digest``: that of the plan that is followed, if any. ``late_notes``: what is
-    worth a word at the end. ``can_be_closed``: whether `ibkeys resume --overtaken` ends its record where only ports are
-    left that are not there.
+    ``carrier``: the backend that makes the change; ``survey``: the ports as they were read. ``document`` and
+    ``options``: for a new apply, its plan and the permissions, for the journal. ``operation_id``: known once the run
+    began, or from the start if an operation is continued. ``undoes``: the operation that is undone, None otherwise.
+    ``gone_back``: the run was rolled back, because nobody confirmed it or because the carrier found that necessary;
+    ``not_gone_back``: that rollback was refused, and nothing was undone. ``digest``: the digest of the plan, if there
+    is one. ``late_notes``: notes that are shown at the end. ``can_be_closed``: `ibkeys resume --overtaken` can end its
+    record if only absent ports are left.
     """
 
     carrier: Carrier = field(kw_only=True)
@@ -91,12 +92,12 @@ class ApplyPlan(Plan):
 
     @property
     def rest(self) -> int:
-        """How many steps are left for a later run."""
+        """The number of steps that are left for a later run."""
         return len(self.later)
 
     @property
     def lacks_only_ports(self) -> bool:
-        """Whether all that is left are ports that are not there, or cannot be read."""
+        """Whether only ports that are absent, or cannot be read, are left."""
         return bool(self.remaining.absent) and not (self.phases or self.rest or self.remaining.kept)
 
     @property
@@ -105,7 +106,7 @@ class ApplyPlan(Plan):
         return bool(self.phases) or self.operation_id is not None or self.undoes is not None
 
     def begin(self, journal: Journal, origin: Origin) -> RunningOperation | None:
-        """Return the operation of the journal: an undo, one that is continued, or a new one that keeps its plan."""
+        """Return the operation of the journal: an undo, the operation that is continued, or a new one with its plan."""
         if self.undoes is not None:
             return journal.undo_of(self.undoes, origin)
         if self.operation_id is not None:
@@ -113,10 +114,10 @@ class ApplyPlan(Plan):
         return journal.begin(APPLY, self.document, self.options, origin)
 
     def perform(self, writer: ChangeWriter, operation: RunningOperation) -> None:
-        """Let the carrier make it, and prove it. The operation is done when all is done, else open.
+        """Let the carrier make the change, and prove it. The operation is done if nothing is left, else open.
 
-        Raises Incomplete when a port could not be written, and what the hooks raise to stop; the operation is open
-        then.
+        Raises Incomplete if a port could not be written, GoneBack if the carrier rolled back, and the errors of the
+        hooks; after all but GoneBack the operation is open.
         """
         self.operation_id = operation.id
         self.hooks.began(operation)
@@ -158,7 +159,8 @@ class ApplyPlan(Plan):
             raise error
 
     def to_json(self) -> dict[str, Any]:
-        """Return what is done in which phase, and the names of the interlocks triggered."""
+        """Return the phases with their numbers of ports and Sets, the notes, the errors, and the names of the
+        interlocks triggered."""
         return {
             "operation": self.operation_id,
             "digest": self.digest,
@@ -184,12 +186,12 @@ class ApplyPlan(Plan):
 
 
 class GoneBack(Incomplete):
-    """The carrier has rolled back: no confirmation is asked for."""
+    """The carrier has rolled back the change, so no confirmation is asked for."""
 
 
 @dataclass(slots=True)
 class FinishedApply:
-    """A run at its end, for `ApplyHooks.ended`. ``error``: why it stopped early, None when all was written."""
+    """A run that has ended, for `ApplyHooks.ended`. ``error``: why it stopped early, None when all was written."""
 
     plan: ApplyPlan
     operation: RunningOperation
@@ -206,8 +208,8 @@ def apply_plan_of(
     hooks: ApplyHooks | None = None,
     is_open: bool = False,
 ) -> ApplyPlan:
-    """Return the plan of what *remaining* says, with the interlocks triggered. *advice*: what to do about ``stale``;
-    *is_open*: the record of the operation can be ended. Raises MKeyNeeded."""
+    """Return the plan of the *remaining* changes, with the interlocks that they trigger. *advice*: advice to the user
+    for ``stale``; *is_open*: the record of the operation can be ended. Raises MKeyNeeded."""
     phases = carrier.phases(remaining, survey)
     plan = ApplyPlan(writer.command, carrier=carrier, survey=survey, remaining=remaining, phases=phases)
     plan.notes, plan.hooks = list(survey.notes), hooks or ApplyHooks()
@@ -234,9 +236,9 @@ def undo_plan_of(
     is_open: bool = False,
     is_undo: bool = False,
 ) -> ApplyPlan:
-    """Return the plan that restores what *operation* overwrote. *is_open*: as in `apply_plan_of`; *is_undo*: the
-    operation is an undo itself. Raises MKeyNeeded, Refused (``overtaken``) where it is of another subnet, and what a
-    sweep raises."""
+    """Return the plan that restores the values that *operation* overwrote. *is_open*: as in `apply_plan_of`; *is_undo*:
+    the operation is an undo itself. Raises MKeyNeeded, Refused (``overtaken``) if the operation belongs to another
+    subnet, and the errors of a sweep."""
     survey = carrier.survey(former.ports)
     refuse_elsewhere(writer, operation, survey.topology, former.peers)
     remaining = carrier.state(former, survey)
@@ -249,7 +251,8 @@ def undo_plan_of(
 
 
 def refuse_breaks(plan: ApplyPlan) -> None:
-    """Note the refusal of a plan that temporarily disconnects somebody, without permission for that."""
+    """Add a refusal to a plan that temporarily disconnects pairs of ports. Called if the user gave no permission for
+    that."""
     if not plan.breaks:
         return
     messages = named([each.message for each in plan.breaks])
@@ -260,9 +263,8 @@ def refuse_breaks(plan: ApplyPlan) -> None:
 
 
 def keep_first(writer: ChangeWriter, plan: ApplyPlan, first: int) -> None:
-    """Keep of the current stage (adding, removing, enforcing) the ports of the first few leaf switches.
-
-    Those of the SM's port and the local port come last.
+    """Limit the plan to the ports of the first few leaf switches in the current stage (adding, removing, enforcing).
+    The switches of the SM's port and of the local port come last.
     """
     if not plan.phases:
         return
@@ -288,8 +290,8 @@ def keep_first(writer: ChangeWriter, plan: ApplyPlan, first: int) -> None:
 
 
 def _stage(phase: Phase) -> int:
-    """Return which phases a run with ``--first`` may make together. A swap adds and removes at once: whoever removes
-    must not come before all swaps are made, nor a swap before all removals that stand before it."""
+    """Return the stage of a phase; a run with ``--first`` makes phases of the same stage together. A swap adds and
+    removes at once: no removal may come before all swaps are made, and no swap before the removals that precede it."""
     if phase.name in ADDING:
         return 0
     return {"swap": 1, "enforcement-on": 3}.get(phase.name, 2)

@@ -1,7 +1,6 @@
-"""The way on which a change of many ports gets to the fabric: by Sets of ibkeys, or through a subnet manager.
-
-What is wanted, the permissions, the interlocks of tables, the journal, the confirmation and the last fresh read are the
-same on each way. A carrier is what differs.
+"""The interface of the backends that make a change of many ports: by Sets of ibkeys, or through a subnet manager. The
+wanted tables, the permissions, the interlocks of tables, the journal, the confirmation and the last fresh read are the
+same for all of them. A carrier is the part that differs.
 """
 
 from __future__ import annotations
@@ -25,12 +24,13 @@ from ibkeys.store.journal import RunningOperation
 from ibkeys.topology.port_id import PortId, PortKey
 
 Failed = tuple[PortId | None, str]
-"""A port that could not be written, None for what is not a port, and why."""
+"""A port that could not be written, and the reason; None for a file or another thing that is no port."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenPort:
-    """What a port should hold after a carrier was at it: its table, and the fields of PortInfo that were set."""
+    """The values that a port should have after a carrier wrote it: its table, and the fields of PortInfo that were
+    set."""
 
     target: PortTarget
     table: Mapping[int, PKey]
@@ -39,11 +39,11 @@ class WrittenPort:
 
 @dataclass(slots=True)
 class Carried:
-    """How far a carrier came. ``written``: the ports that it was at, also in vain; ``failed``: those that could not be
-    written, and why; ``stopped``: the phase after which it did not go on, None where all were made; ``problem``: what
-    stopped it before its end: an interrupt, a store that cannot be written. ``gone_back``: why the carrier rolled back
-    by itself, "" where it did not; what could not be restored then is in ``not_given_back``; ``is_refused``: nothing
-    was restored, as in `WentBack`. ``notes``: what its user should hear at the end."""
+    """The result of a carrier. ``written``: the ports that it tried to write; ``failed``: the ports that could not be
+    written, and the error; ``stopped``: the phase after which it did not go on, None if all were made; ``problem``: the
+    interrupt or error that stopped it early, such as a store that cannot be written. ``gone_back``: why the carrier
+    rolled back by itself, "" if it did not; ``not_given_back``: the ports that could not be restored then;
+    ``is_refused``: nothing was restored, as in `WentBack`. ``notes``: notes for the user at the end."""
 
     written: dict[PortKey, WrittenPort] = field(default_factory=dict)
     failed: dict[PortKey, IbkeysError] = field(default_factory=dict)
@@ -57,8 +57,8 @@ class Carried:
 
 @dataclass(slots=True)
 class WentBack:
-    """How an automatic rollback ended. ``failed``: what was not restored; ``is_refused``: somebody else has changed
-    what the operation wrote, so nothing was restored."""
+    """The result of an automatic rollback. ``failed``: the ports that were not restored; ``is_refused``: somebody else
+    has changed values that the operation wrote, so nothing was restored."""
 
     failed: list[Failed]
     is_refused: bool = False
@@ -69,9 +69,9 @@ class Assignment:
     """A change that a carrier has to make.
 
     ``phases``: its steps, in an order that disconnects no pair that may talk before and after. ``targets``: the ports,
-    as they were read. ``empties``: by port, index → value where an entry without P_Key shall hold 0x8000 and not 0.
-    ``operation``: gets what is overwritten, before each Set or file. ``check``: called often; raises IbkeysError or
-    KeyboardInterrupt to stop. ``progress``: called after each part of a step.
+    as they were read. ``empties``: by port, index → value for entries without a P_Key that get 0x8000 and not 0.
+    ``operation``: gets the values to be overwritten, before each Set or file. ``check``: called often; raises
+    IbkeysError or KeyboardInterrupt to stop. ``progress``: called after each part of a step.
     """
 
     phases: Sequence[Phase]
@@ -83,12 +83,11 @@ class Assignment:
 
 
 class Carrier(Protocol):
-    """A way to make changes of many ports, the base class of all of them.
-
-    ``name``: what the journal calls it. ``sends_sets``: it sends Sets, which carry M_Keys, so that they must be known.
-    ``rewrites_tables``: whole blocks of a table are written: entries that somebody else put into them are lost.
-    ``way_back``: what `go_back` may do to others, in words, "" where it cuts and joins nobody who was named.
-    ``choice``: why this one, where ibkeys chose it for a new operation; None where the user did.
+    """A backend that makes changes of many ports; the base class of all of them. ``name``: its name in the journal.
+    ``sends_sets``: it sends Sets, which carry M_Keys, so the M_Keys must be known. ``rewrites_tables``: it writes whole
+    blocks of a table, so entries that somebody else put there are lost. ``way_back``: the side effects of `go_back` on
+    pairs of ports, in words; "" if there are none. ``choice``: the choice by which ibkeys took this carrier for a new
+    operation; None if the user named it.
     """
 
     name: str
@@ -99,47 +98,49 @@ class Carrier(Protocol):
 
     @property
     def way(self) -> str:
-        """What it goes through, in words, once the state is known; "" where that needs no word."""
+        """The subnet manager that it uses, in words, once the state is known; "" if there is nothing to say."""
         return ""
 
     def survey(self, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
-        """Return what is on the fabric of *ports*, and of all others that it has to know. See `ibkeys.apply.survey`."""
+        """Return *ports* and all other ports that the carrier needs, as they are on the fabric. See
+        `ibkeys.apply.survey`."""
 
     def check(self) -> list[Objection]:
-        """Return the interlocks that going this way triggers, whatever the change is. Sends only Gets."""
+        """Return the objections to this carrier itself, whatever the change is. Sends only Gets."""
 
     def state(self, wanted: PartitionPlan | Former, survey: Survey, former: Former | None = None) -> Remaining:
-        """Return what is left to do until a plan is true, or until what an operation overwrote (`Former`) is back.
-
-        *former*: what an earlier run of the plan overwrote and wrote: that is no surprise.
+        """Return the changes that are left until the ports are as a plan wants, or until the values that an operation
+        overwrote (`Former`) are back. *former*: the values that an earlier run of the plan found and wrote: these are
+        not foreign.
         """
 
     def phases(self, remaining: Remaining, survey: Survey) -> list[Phase]:
-        """Return in which steps what is left is done; reads what it still has to know into *remaining*."""
+        """Return the steps that make the remaining changes; adds values that it still has to read to *remaining*."""
 
     def breaks(self, wanted: PartitionPlan | Former, remaining: Remaining) -> tuple[Break, ...]:
-        """Return who temporarily loses connectivity."""
+        """Return the pairs of ports that temporarily lose connectivity."""
 
     def kept(self) -> Mapping[str, Any]:
-        """Return what the journal keeps of it, so that an operation can be finished or undone: JSON, no key in it."""
+        """Return the carrier's options for the journal, by which an operation can be finished or undone: JSON, without
+        any key."""
         return {}
 
     def arm(self, operation: RunningOperation, seconds: float) -> None:
-        """Start those on other hosts that wait and roll back when this process cannot, *seconds* after `let_time_run`;
-        most carriers have nobody there. Called before anything is written."""
+        """Start the guards on other hosts, which roll back *seconds* after `let_time_run` if this process cannot. Most
+        carriers have no guards. Called before anything is written."""
         return
 
     def let_time_run(self) -> list[str]:
-        """All is written: let their time run. Return what is wrong with them, in words."""
+        """Start the time limit of the guards, after everything is written. Return their problems, in words."""
         return []
 
     def disarm(self, confirmed: bool) -> list[str]:
-        """End them: the change is *confirmed*, or was undone. Return what is wrong, in words."""
+        """End the guards: the change is *confirmed*, or was undone. Return their problems, in words."""
         return []
 
     def carry_out(self, assignment: Assignment) -> Carried:
-        """Make the change."""
+        """Make the change, and return its result."""
 
     def go_back(self, operation: RunningOperation) -> WentBack:
-        """Restore what *operation*, which is still open, overwrote, in one step: nothing is asked, and no interlock
-        stops it. Raises IbkeysError where nothing could be tried."""
+        """Restore the values that *operation*, which is still open, overwrote, in one step: the user is not asked, and
+        no interlock stops it. Raises IbkeysError if nothing could be tried."""

@@ -1,4 +1,5 @@
-"""The carriers by name: the journal notes which one an operation went by, and it is finished and undone by the same."""
+"""The carriers by name. The journal has the name of each operation's carrier, and the same carrier finishes or undoes
+the operation."""
 
 from __future__ import annotations
 
@@ -26,11 +27,11 @@ from ibkeys.store.journal import PlanRecord
 
 @dataclass(frozen=True, slots=True)
 class CarrierChoice:
-    """How the user wants the change to reach the fabric. ``name``: of the carrier; None: the one that the operation
-    began with, of a new one as `AUTO`: the one that `ibkeys.change.method` chooses. ``settings``: for a change through
-    a subnet manager; ``hosts``, this one first: those with OpenSMs. ``url``: of UFM, "" where the journal has it;
-    ``open_ufm``: returns the UFM at a URL. ``command``: the command that was typed, for a message that names it with
-    another --via."""
+    """The user's options on the method of a change. ``name``: the name of the carrier; None means the carrier with
+    which the operation began, or, for a new operation, the same as `AUTO`: `ibkeys.change.method` chooses.
+    ``settings``: options of a change through a subnet manager; ``hosts``: the hosts with OpenSMs, this one first.
+    ``url``: the URL of UFM, "" if it is in the journal; ``open_ufm``: returns the UFM at a URL. ``command``: the
+    command that was typed, for a message that names it with another --via."""
 
     name: str | None = None
     settings: CarrierSettings = field(default_factory=CarrierSettings)
@@ -62,15 +63,15 @@ CARRIERS: Final[Mapping[str, Callable[[ChangeWriter, CarrierChoice, Mapping[str,
     OpensmCarrier.name: _opensm,
     UfmCarrier.name: _ufm,
 }
-"""Name → what makes it, of what the user asks for now and what the journal kept."""
+"""Name → function that makes the carrier from the user's options and the options in the journal."""
 
 
 def carrier_for(writer: ChangeWriter, via: CarrierChoice, plan: PartitionPlan) -> Carrier:
-    """Return the carrier by which *plan* is applied: the one that the user names, else the one that is chosen. On a
-    simulated subnet that is direct.
+    """Return the carrier for *plan*: the one that the user names, else the one that ibkeys chooses. On a simulated
+    subnet that is direct.
 
-    Raises Refused (`ibkeys.change.method.METHOD`) where none is chosen, or the policy is UFM's, and (``stale``) where
-    the plan says another one; what `choose_method` and `carrier_of` raise.
+    Raises Refused (`ibkeys.change.method.METHOD`) if none is chosen or the policy is UFM's, (``stale``) if the plan
+    names another method; and the errors of `choose_method` and `carrier_of`.
     """
     if via.name not in (None, AUTO):
         return carrier_of(writer, via)
@@ -88,11 +89,11 @@ def carrier_for(writer: ChangeWriter, via: CarrierChoice, plan: PartitionPlan) -
 
 
 def carrier_of(writer: ChangeWriter, via: CarrierChoice, record: PlanRecord | None = None) -> Carrier:
-    """Return the carrier by which an operation of the journal went (those of earlier versions went the direct way), or
-    that of a new one.
+    """Return the carrier of an operation of the journal (direct if it names none, as in earlier versions), or that of a
+    new operation.
 
-    Raises StoreError for one that this version does not know, UsageError where the user takes it for another, and
-    HostNotReached.
+    Raises StoreError for a carrier that this version does not know, UsageError if the user names another one than the
+    operation's, and HostNotReached.
     """
     kept = record.kept if record is not None else {}
     began = None if record is None else str(kept.get("carrier", DirectCarrier.name))

@@ -24,14 +24,14 @@ from ibkeys.store.journal import Journal, OperationRecord, OperationState
 
 _ANY: Final = Permissions(removals=True, breaks=True)
 _Outcome = tuple[int, OperationState]
-"""At the end of an operation: which one gets which state."""
+"""The operation whose state is set when a record is ended, and that state."""
 
 
 @dataclass(slots=True)
 class Ending:
-    """The end of the record of an apply that did not end, or of an undo whose own undo did not: *operation*, by default
-    the last one. *via*, *carrier*: as in `plan_resume`; *say* is told which guard on another host could not be ended.
-    Nothing on the fabric is written."""
+    """Ends the record of an apply that did not end, or of an undo whose own undo did not end: *operation*, by default
+    the last one. *via*, *carrier*: as in `plan_resume`; *say*: called with each guard on another host that could not be
+    ended. Nothing on the fabric is written."""
 
     writer: ChangeWriter
     via: CarrierChoice | None = None
@@ -42,9 +42,9 @@ class Ending:
 
     def why_it_may_end(self) -> str | None:
         """Return why the operation can neither be finished nor undone: somebody else has changed one of its files or
-        ports, or the ports that are still to be changed are gone, or it is of another subnet. None where it can.
+        ports, or the ports that are still to be changed are gone, or it belongs to another subnet. None if it can.
 
-        Raises StoreError if there is none, and what `plan_resume` and `plan_undo` raise otherwise.
+        Raises StoreError if there is no such operation, and other errors of `plan_resume` and `plan_undo`.
         """
         record = last_unfinished(self.writer, not_ended, self.operation)
         hindered: IbkeysError | None = None
@@ -56,7 +56,7 @@ class Ending:
                 if plan.lacks_only_ports and not gone:
                     gone, self._outcome = in_words(plan.remaining.absent), outcome
             except (Refused, UsageError, FileFormatError) as error:
-                # What else hinders one way may be the work of somebody who is in the way of the other one.
+                # Another error of one plan may be caused by somebody whose change the other plan names.
                 hindered = hindered or error
                 if isinstance(error, Refused) and error.interlock == OVERTAKEN:
                     return error.message
@@ -71,8 +71,9 @@ class Ending:
         return None
 
     def close(self) -> str:
-        """Note that it has ended, and return its name. Where only ports are left that are not there, it is done, or
-        undone; else nobody knows, and it is not to be undone any more, nor is an undo of it. Raises StoreError."""
+        """Note the end of the operation in the journal, and return its name. If only absent ports are left, its state
+        is done, or undone; else its true state is unknown, and neither it nor an undo of it can be undone any more.
+        Raises StoreError."""
         record = last_unfinished(self.writer, not_ended, self.operation)
         with Journal.read(self.writer.fabric.stores.journal) as journal:
             memory = record_of(journal, record)
@@ -90,7 +91,7 @@ class Ending:
         return _name(record)
 
     def _ways(self, record: OperationRecord) -> Iterator[tuple[Callable[[], ApplyPlan], _Outcome]]:
-        """Yield the ways to the end of an operation, on and back: what plans each, and its outcome."""
+        """Yield the ways to end an operation, forward and back: a function that plans each, and the outcome."""
         with Journal.read(self.writer.fabric.stores.journal) as journal:
             family = _with_undos(journal, record)
         if record.undoes is None:

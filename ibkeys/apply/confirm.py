@@ -1,4 +1,5 @@
-"""Letting an apply be confirmed, and undoing it when nobody does: see `ibkeys.change.confirming.confirmation`."""
+"""The confirmation of an apply, and its rollback when nobody confirms it: see
+`ibkeys.change.confirming.confirmation`."""
 
 from __future__ import annotations
 
@@ -22,13 +23,14 @@ _ROLLS_BACK: Final = (
 
 
 def rolls_back(wait: float) -> list[str]:
-    """Return the words of the command that rolls an unconfirmed apply back and asks nothing; its operation follows.
-    *wait*: seconds without progress after which a subnet manager is signalled once more, and then given up."""
+    """Return the arguments of the command that rolls an unconfirmed apply back without a question; the operation is
+    appended. *wait*: seconds without progress after which a subnet manager is signalled once more, and then given up.
+    """
     return [*_ROLLS_BACK, f"--wait={math.ceil(wait)}"]
 
 
 def guardian_of(journal: Path, command: Sequence[str], seconds: float, is_alone: bool = False) -> Guardian:
-    """Start the process that rolls an apply back by *command* when this one dies, see `Guardian`."""
+    """Start the guard process that rolls an apply back by *command* if this process dies, see `Guardian`."""
     return Guardian(command, partial(is_unconfirmed, journal), seconds, partial(may_go_back, journal), is_alone)
 
 
@@ -40,9 +42,9 @@ def let_be_confirmed(
     say: Callable[[str], None],
     all_written: Callable[[], None] = lambda: None,
 ) -> None:
-    """Let a run wait for its confirmation, here and, should this process die, in *guardian*.
+    """Set *hooks* so that a run waits for its confirmation, here and, should this process die, in *guardian*.
 
-    *wait*, *say*: as `confirm_or_go_back` has them; *all_written*: called before it waits.
+    *wait*, *say*: as in `confirm_or_go_back`; *all_written*: called before the run waits.
     """
 
     known = hooks.began
@@ -68,10 +70,10 @@ def confirm_or_go_back(
     wait: Callable[[float], bool],
     say: Callable[[str], None],
 ) -> None:
-    """Let a run be confirmed within *seconds*, or undo it; for `ApplyHooks.ended`.
+    """Wait until a run is confirmed, and undo it after *seconds* without a confirmation; for `ApplyHooks.ended`.
 
-    Also a run that stopped early waits: whoever looks after it may want to resume it. One that was interrupted by the
-    user rolls back at once. *say* tells the user what is going on.
+    A run that stopped early waits too: the user may want to resume it. A run that the user interrupted rolls back at
+    once. *say* tells the user the state.
     """
     operation = run.operation
     assert operation.id is not None
@@ -102,8 +104,8 @@ def confirm_or_go_back(
 
 
 def _go_back(run: FinishedApply) -> None:
-    """Undo a run that is still open. ``plan.gone_back`` says that it was tried; what could not be restored is in
-    ``plan.failed``."""
+    """Undo a run that is still open. ``plan.gone_back`` then says that this was tried; ports that could not be restored
+    are in ``plan.failed``."""
     plan, operation = run.plan, run.operation
     assert operation.id is not None
     plan.gone_back = True
@@ -121,6 +123,6 @@ def _go_back(run: FinishedApply) -> None:
 
 
 def note_refused(journal: Journal, operation: int) -> None:
-    """Note in the journal that the rollback of an unconfirmed operation was refused. No process tries it again. No-op
-    where the operation is not being rolled back."""
+    """Note in the journal that the rollback of an unconfirmed operation was refused. No process tries it again. Does
+    nothing if the operation is not being rolled back."""
     journal.move_stage(operation, "going-back", "refused")

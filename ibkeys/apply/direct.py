@@ -1,7 +1,5 @@
-"""The direct carrier: each table and each enforcement bit is set by an SMP of our own, phase by phase.
-
-SMPs: what the engine sends for each Set (`ibkeys.change.engine`). A block that both gains and loses P_Keys is set
-twice, once in each phase.
+"""The direct carrier: ibkeys sets each table and each enforcement bit by an SMP, phase by phase. SMPs: those of the
+engine for each Set (`ibkeys.change.engine`). A block that both gains and loses P_Keys is set twice, once in each phase.
 """
 
 from __future__ import annotations
@@ -33,7 +31,8 @@ from ibkeys.topology.port_id import PortKey
 
 
 class DirectCarrier(Carrier):
-    """Makes changes by the engine. *command*: what the user typed, to be told how to go through OpenSM instead."""
+    """Makes changes by the engine. *command*: the command that the user typed, for the advice to make the change
+    through OpenSM instead."""
 
     name = "direct"
     sends_sets = True
@@ -43,15 +42,16 @@ class DirectCarrier(Carrier):
         self._goes_back, self._policy = False, ""
 
     def survey(self, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
-        """Look at the ports that are to be written, and at no other."""
+        """Read the ports that are to be written, and no others."""
         return look(self._writer, ports, by_port_guid=by_port_guid)
 
     def check(self) -> list[Objection]:
-        """A master SM writes what it has in its own policy over it."""
+        """Return the objection ``active-sm`` if an SM is or may be master: it would overwrite the change with its own
+        policy."""
         return self._writer.objection_to_active_sm(f"{BESIDE_SM}{self._way_round()}")
 
     def _way_round(self) -> str:
-        """Return what to type to go through the master, where it answers as one."""
+        """Return the option that makes the change through the master SM, for a message; "" if no master answers."""
         manager = self._writer.ask_subnet_manager()
         if not self._command or manager.presence != "active":
             return ""
@@ -62,7 +62,7 @@ class DirectCarrier(Carrier):
         return f": {given(command, 'via=ThroughOpenSM()' if is_here else 'via=ThroughOpenSM([HOST])')}"
 
     def state(self, wanted: PartitionPlan | Former, survey: Survey, former: Former | None = None) -> Remaining:
-        """What is left is what the tables show: nothing else holds a part of the change."""
+        """Return the remaining changes, by the tables alone: nothing else holds a part of the change."""
         self._goes_back = isinstance(wanted, Former)
         if isinstance(wanted, Former):
             return remaining_of_undo(wanted, survey)
@@ -70,10 +70,11 @@ class DirectCarrier(Carrier):
         return remaining_of(wanted, survey, former)
 
     def phases(self, remaining: Remaining, survey: Survey) -> list[Phase]:
-        """Additions, removals, enforcement.
+        """Return the phases: additions, removals, enforcement.
 
-        What is at the other ends of changing links is read where it matters; all other end ports are where a partition
-        is reused, or an undo has tables without room: of an apply the planner, who saw all, has named whom they cut.
+        The far ends of changing links are read if they matter. All other end ports are read if a partition is reused,
+        or if an undo has tables without room; for an apply the planner, which read all ports, has named the pairs that
+        are cut.
         """
         writer = self._writer
         remaining.partners, remaining.standing = read_partners(writer, survey, remaining.tables, remaining.enforcement)
@@ -83,8 +84,8 @@ class DirectCarrier(Carrier):
         return order_of(remaining.known_tables, remaining.known_enforcement)
 
     def breaks(self, wanted: PartitionPlan | Former, remaining: Remaining) -> tuple[Break, ...]:
-        """What a plan names, as far as its tables are still to be written, and what it does not name; the planner knew
-        more pairs than the plan's tables tell."""
+        """Return the breaks that the plan names and whose tables are still to be written, and further ones that these
+        tables cause. The planner knew more pairs than the plan's tables show."""
         tables = wanted.tables if isinstance(wanted, PartitionPlan) else ()
         read = {table.port.key for table in remaining.known_tables}
         unread = [table for table in tables if not table.differs and table.port.key not in read]
@@ -98,11 +99,11 @@ class DirectCarrier(Carrier):
         return (*planned, *(each for each in found if _identity(each) not in known))
 
     def carry_out(self, assignment: Assignment) -> Carried:
-        """Make the phases, one after the other; none is begun after one that failed at some port."""
+        """Make the phases, one after the other; after a phase that failed at some port none is begun."""
         return _Phases(self._writer, assignment).run()
 
     def go_back(self, operation: RunningOperation) -> WentBack:
-        """Set what was there before the operation, as an undo of its own in the journal."""
+        """Set the values from before the operation, as an undo of its own in the journal."""
         return go_back_by_plan(self._writer, self, operation)
 
 
@@ -111,7 +112,7 @@ def _identity(each: Break) -> tuple[str, int, frozenset[PortKey]]:
 
 
 class _Phases(EngineHooks):
-    """One run of the phases of a change. What each table and the bits of each port should be now is kept as it goes."""
+    """One run of the phases of a change, with the tables and bits that each port should have at this moment."""
 
     def __init__(self, writer: ChangeWriter, assignment: Assignment) -> None:
         targets = assignment.targets
@@ -126,7 +127,8 @@ class _Phases(EngineHooks):
         self._carried = Carried()
 
     def run(self) -> Carried:
-        """Make the phases; where a hook or a store stops them, what was sent is proven before that."""
+        """Make the phases, and return the result. If a hook or a store stops them, the Sets that were sent are proven
+        first."""
         carried = self._carried
         try:
             for phase in self._assignment.phases:
@@ -146,8 +148,8 @@ class _Phases(EngineHooks):
         return carried
 
     def _stages(self, phase: Phase) -> Iterator[Sequence[PlanStep]]:
-        """Divide a phase: the SM's port and the local port with their leaf ports come last. Swaps go one by one and as
-        they stand: in another order they could cut a pair that the plan does not name."""
+        """Divide a phase into stages: the SM's port and the local port with their leaf ports come last. Swaps are made
+        one by one in the given order: in another order they could cut a pair that the plan does not name."""
         targets = self._assignment.targets
         if phase.name == "swap":
             yield from ([step] for step in phase.steps)
@@ -181,11 +183,11 @@ class _Phases(EngineHooks):
     # --- what the engine asks and tells ------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Let the code that waits for the run stop it."""
+        """Raise if the caller of the run wants to stop it."""
         self._assignment.check()
 
     def ended(self, each: PendingSet, not_noted: StoreError | None) -> None:
-        """Keep what happened to a Set."""
+        """Note the outcome of a Set, and report progress."""
         key, edit = each.target.id.key, each.edit
         if each.error is not None:
             self._carried.failed.setdefault(key, each.error)

@@ -1,4 +1,4 @@
-"""What an operation overwrote, as the journal has it, and what may be there now: what an undo begins with."""
+"""The values that an operation overwrote, by the journal, and those that it may have left: the input of an undo."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from ibkeys.topology.enforcement import ENFORCEMENT_BITS, Enforcement
 from ibkeys.topology.port_id import PortKey
 
 KEPT_DRIFT: Final = "drifted"
-"""Under this name the journal keeps the port GUIDs that differed from the SM's policy when an operation began."""
+"""The journal's name of the port GUIDs that differed from the SM's policy when an operation began."""
 KEPT_FILES: Final = "found_files"
-"""Under this name it keeps the SHA-256 of each file that the operation would replace, as it was found."""
+"""The journal's name of the SHA-256 of each file that the operation would replace, as it was found."""
 
 
 @dataclass(slots=True)
 class FormerTable:
-    """What an operation overwrote in one P_Key table, and what it may have left there.
+    """The values that an operation overwrote in one P_Key table, and those that it may have left there.
 
     Blocks stay the 64 bytes that they are: an operation writes up to 80,000 tables, and a number for each entry would
-    take ten times as much memory. ``blocks_before``: number of a block → what was there before the first Set;
-    ``blocks_set``: number of a block → what each Set of it read, and what it sent.
+    take ten times as much memory. ``blocks_before``: number of a block → its bytes before the first Set;
+    ``blocks_set``: number of a block → for each Set of it, the bytes that were read and those that were sent.
     """
 
     blocks_before: dict[int, bytes] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class FormerTable:
 
     @property
     def before(self) -> dict[int, int]:
-        """Index → what was there before the first Set, also of an empty entry: 0 or 0x8000."""
+        """Index → value before the first Set; of an empty entry 0 or 0x8000."""
         return {
             index: value
             for number, block in self.blocks_before.items()
@@ -45,7 +45,7 @@ class FormerTable:
 
     @property
     def left(self) -> dict[int, frozenset[int]]:
-        """Index → what the Sets that changed this entry may have left there, 0 for an empty entry.
+        """Index → values that the Sets of this entry may have left there, 0 for an empty entry.
 
         A Set carries all 32 entries of a block. An entry that a Set did not change is left out: somebody else may have
         written it.
@@ -60,25 +60,27 @@ class FormerTable:
         return found
 
     def remember(self, image: Image) -> None:
-        """Note what a Set read and sent."""
+        """Note the bytes that a Set read and sent."""
         number = image.attribute_modifier & 0xFFFF
         known = self.blocks_set.get(number, ())
         self.blocks_set[number] = tuple(dict.fromkeys((*known, (image.before, image.after))))
 
     def remember_own(self, image: Image) -> None:
-        """Note a Set of the operation itself."""
+        """Note a Set of the operation itself, and the bytes from before its first Set."""
         self.blocks_before.setdefault(image.attribute_modifier & 0xFFFF, image.before)
         self.remember(image)
 
 
 @dataclass(slots=True)
 class Former:
-    """What an operation overwrote, and what it may have left: the P_Key tables and the enforcement bits by port.
+    """The values that an operation overwrote, and those that it may have left: P_Key tables and enforcement bits, by
+    port.
 
-    ``changed``: which bits any Set of it changed, inbound and outbound; the others are not its own. ``files``: those
-    that it replaced, in that order. ``drifted``: the GUIDs of the end ports that differed from the SM's policy when it
-    began; None: the journal does not say. ``found_files``: the SHA-256 of what was in the files that it would replace.
-    ``memory``: the plan that the operation follows, or that it undoes; None if there is none.
+    ``changed``: the enforcement bits that its Sets changed; the other bits are not its own. ``files``: the files that
+    it replaced, in that order. ``counters``: the number of ports whose counters it cleared. ``drifted``: the GUIDs of
+    the end ports that differed from the SM's policy when it began; None if the journal does not have them.
+    ``found_files``: the SHA-256 of the files that it would replace, as they were found. ``memory``: the plan that the
+    operation follows, or that it undoes; None if there is none.
     """
 
     tables: dict[PortKey, FormerTable] = field(default_factory=dict)
@@ -92,7 +94,8 @@ class Former:
     memory: PlanRecord | None = None
 
     def peers(self) -> dict[PortKey, PortKey | None]:
-        """Return what each port was linked to when the plan was made; {} without a plan. Reads the whole plan."""
+        """Return the port that each port was linked to when the plan was made; {} without a plan. Reads the whole
+        plan."""
         if self.memory is None:
             return {}
         try:
@@ -102,16 +105,17 @@ class Former:
 
     @property
     def ports_of_tables(self) -> list[PortKey]:
-        """The ports that P_Keys can be restored to."""
+        """The ports whose P_Keys can be restored."""
         return [key for key, table in self.tables.items() if table.blocks_before]
 
     @property
     def ports(self) -> list[PortKey]:
-        """The ports that something can be restored to."""
+        """The ports whose P_Keys or enforcement bits can be restored."""
         return list(dict.fromkeys([*self.ports_of_tables, *self.bits]))
 
     def is_overwritten_by(self, entries: Iterable[JournalEntry], files: Iterable[FileEntry]) -> bool:
-        """Return whether another operation wrote one of its files, its P_Key tables or its enforcement bits."""
+        """Return whether another operation, with these entries of the journal, wrote one of its files, its P_Key tables
+        or its enforcement bits."""
         places = {image.key for image in self.files}
         return any(file.image.key in places for file in files) or any(
             (entry.image.node_guid, entry.image.port)
@@ -121,7 +125,8 @@ class Former:
 
     @property
     def brought(self) -> set[tuple[PortKey, PKey]]:
-        """The P_Keys that the operation put into tables that had none of them: to take them away again removes none."""
+        """The P_Keys that the operation added to tables that did not have them: an undo that removes them takes nothing
+        from the ports."""
         found = set()
         for key, table in self.tables.items():
             had = {0, *table.before.values()}
@@ -130,11 +135,11 @@ class Former:
 
 
 def former_in(journal: Journal, record: OperationRecord) -> Former:
-    """Read from the journal what was there before the first Set of an operation, and what any Set may have left: of its
-    own, and of the operations that undid it, or that it undid.
+    """Return, from the journal, the values from before the first Set of an operation, and those that its Sets may have
+    left, or Sets of operations that undid it or that it undid.
 
-    Counters that were cleared cannot be restored, and are only counted. Raises UsageError for an operation that
-    changed M_Keys: they belong to the key store and its own commands; StoreError.
+    Counters that were cleared cannot be restored, and are only counted. Raises UsageError for an operation that changed
+    M_Keys, which other commands restore from the key store; StoreError.
     """
     former = Former()
     for entry in journal.entries(record.id):
@@ -147,7 +152,7 @@ def former_in(journal: Journal, record: OperationRecord) -> Former:
             _remember_bits(former, key, record.command, image)
     former.files = [entry.image for entry in journal.files(record.id) if entry.status != "failed"]
     former.memory = record_of(journal, record)
-    kept = journal.options_of(first_of(journal, record).id)  # who reads the permissions says that they are damaged
+    kept = journal.options_of(first_of(journal, record).id)  # damaged permissions are reported where they are read
     former.drifted = _drifted(kept)
     former.found_files = frozenset(map(str, kept.get(KEPT_FILES, ())))
     for relative in journal.relatives(record.id):
@@ -168,7 +173,7 @@ def first_of(journal: Journal, record: OperationRecord) -> OperationRecord:
 
 
 def record_of(journal: Journal, record: OperationRecord) -> PlanRecord | None:
-    """Return the plan of an operation; of an undo that of what it gave back. None where there is none."""
+    """Return the plan of an operation; for an undo that of the operation that it undoes. None if there is none."""
     return journal.plan_of(first_of(journal, record).id)
 
 

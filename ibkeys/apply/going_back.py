@@ -1,5 +1,5 @@
-"""Rolling back because nobody confirmed: what an operation overwrote is restored, by an undo that no interlock
-stops."""
+"""Rolling back because nobody confirmed: the values that an operation overwrote are restored, by an undo that no
+interlock stops."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ibkeys.store.journal import RunningOperation
 
 
 def go_back_by_plan(writer: ChangeWriter, carrier: Carrier, operation: RunningOperation) -> WentBack:
-    """Undo *operation*, which is still open. Entries that somebody else has written since stay. Raises IbkeysError if
-    nothing could be tried."""
+    """Undo *operation*, which is still open, and return the result. Entries that somebody else has written since stay.
+    Raises IbkeysError if nothing could be tried."""
     journal, consent = operation.journal, writer.consent
     assert operation.id is not None
-    # What is restored was there before the run began, and the user who began it asked for this.
+    # The restored values were there before the run began, and the user who began it asked for this.
     writer.consent = Consent(True, frozenset(INTERLOCKS))
     try:
         former = former_in(journal, journal.find(operation.id))

@@ -15,7 +15,8 @@ from ibkeys.topology.port_id import PortKey
 
 
 def find_differences(writer: ChangeWriter, written: Mapping[PortKey, WrittenPort]) -> dict[PortKey, IbkeysError]:
-    """Read *written* afresh; return the ports that are not as they should be, or do not answer, and why.
+    """Read the ports of *written* afresh; return those that are not as they should be, or do not answer, each with the
+    error.
 
     SMPs: ``ceil(capacity / 32)`` Gets and one for PortInfo for each port.
     """

@@ -1,7 +1,6 @@
-"""From what a plan says and what is on the fabric to what there is to do: for apply, for resume, for undo.
-
-Each time the same: the tables as they are, the tables as they shall be, and what is *foreign*: entries that are neither
-what the plan found nor what it may have written. Foreign entries trigger ``stale``.
+"""The changes that remain, from a plan and the present fabric: for apply, resume and undo. For each of them they are
+the tables as they are, the tables as they should be, and *foreign* entries: those that the plan neither found nor may
+have written. Foreign entries trigger ``stale``.
 """
 
 from __future__ import annotations
@@ -24,16 +23,15 @@ from ibkeys.topology.port_id import PortId, PortKey
 
 @dataclass(slots=True)
 class Remaining:
-    """What there is to do. ``tables`` and ``enforcement``: as is, as it should be.
+    """The changes that remain. ``tables`` and ``enforcement``: present and wanted values.
 
-    ``foreign``: ports that are not as expected, and why (None: the text names the port); ``absent``: those of them that
-    could not be found or read. ``empties``: index → value by port, where an entry without P_Key shall hold 0x8000
-    and not 0.
+    ``foreign``: ports that are not as expected, with the reason (None: the text names the port); ``absent``: those of
+    them that could not be found or read. ``empties``: by port, index → value for entries without a P_Key that get
+    0x8000 and not 0.
 
-    What stays is read only where it may matter who else is there: a partition is reused, and in the rollback also where
-    a table is too full. ``partners``: the tables at the other end of the
-    links of what changes, where the leaf port enforces; ``others``: those of all other end ports, so that nobody is cut
-    from them. ``standing``: enforcement of leaf ports that stays.
+    Tables that stay are read only if they may matter: if a partition is reused, or, in a rollback, if a table is too
+    full. ``partners``: the tables at the far ends of changing links whose leaf port enforces; ``others``: the tables of
+    all other end ports, so that no pair with them is cut. ``standing``: enforcement of leaf ports that stays.
     """
 
     tables: list[TableChange] = field(default_factory=list)
@@ -47,27 +45,27 @@ class Remaining:
 
     @property
     def known_tables(self) -> list[TableChange]:
-        """All tables that are known, for the order: those that stay too."""
+        """All known tables, for the order of writing: also those that stay."""
         return [*self.others, *self.partners, *self.tables]
 
     @property
     def known_enforcement(self) -> list[EnforcementChange]:
-        """All enforcement that is known, for the order: also where it stays."""
+        """All known enforcement bits, for the order of writing: also those that stay."""
         return [*self.standing, *self.enforcement]
 
     def leave_out(self, port: PortId | str, why: str) -> None:
-        """Note a port that cannot be written, and why. *port* is text where only that is known of it."""
+        """Note a port that cannot be written, and the reason. *port* is text if its identity is not known otherwise."""
         each = (port, why) if isinstance(port, PortId) else (None, f"{port} ({why})")
         self.foreign.append(each)
         self.absent.append(each)
 
     @property
     def kept(self) -> list[tuple[PortId | None, str]]:
-        """The ports with entries that somebody else wrote and that stay, and why."""
+        """The ports with entries that somebody else wrote and that stay, each with the reason."""
         return [each for each in self.foreign if each not in self.absent]
 
     def stale(self, advice: str) -> list[Objection]:
-        """Return the objection for what is foreign, as a list of none or one."""
+        """Return the objection ``stale`` for the foreign ports, as a list of none or one."""
         if not self.foreign:
             return []
         what = f"{counted(len(self.foreign), 'port')} changed in the meantime or cannot be read"
@@ -87,11 +85,11 @@ def ports_of(plan: PartitionPlan) -> list[PortKey]:
 
 
 def remaining_of(plan: PartitionPlan, survey: Survey, former: Former | None = None) -> Remaining:
-    """Return what is left to do of *plan*.
+    """Return the changes of *plan* that remain.
 
-    Without *former* the fabric must be as the plan found it; with it, what an earlier run of the plan wrote is no
-    surprise either, and a table that was written for a while, though the plan leaves it alone, is restored. An
-    entry that is foreign becomes what the plan says where the plan changes it, else it stays.
+    Without *former* the fabric must be as the plan found it. With it, values that an earlier run of the plan wrote are
+    expected too, and a table that the run wrote although the plan does not change it is restored. A foreign entry is
+    overwritten if the plan changes it, else it stays.
     """
     remaining = Remaining()
     for table in plan.tables:
@@ -114,13 +112,13 @@ def remaining_of(plan: PartitionPlan, survey: Survey, former: Former | None = No
 
 
 def _is_elsewhere(target: PortTarget, peer: PortKey | None) -> bool:
-    """Return whether a port is linked to another port than *peer*. A port without a link is not."""
+    """Return whether a port is linked to another port than *peer*; False for a port without a link."""
     return None not in (peer, target.peer) and target.peer != peer
 
 
 def _note_other_link(remaining: Remaining, target: PortTarget) -> None:
-    """Note as foreign a port that is linked to another port than when the plan was made: a leaf port would enforce what
-    is meant for a host that is elsewhere."""
+    """Note as foreign a port that is linked to another port than when the plan was made: a leaf port would get the
+    P_Keys of a host that is elsewhere now."""
     remaining.foreign.append((target.id, f"it is linked to {target.port.peer} now"))
 
 
@@ -149,7 +147,7 @@ def _add_table(remaining: Remaining, table: TableChange, survey: Survey, former:
     if surprises:
         remaining.foreign.append((table.port, "; ".join(surprises[:2])))
     capacity = target.port.capacity or 0
-    # What the port is, and what it is linked to, is what was found: a document may be wrong about it.
+    # Identity, capacity and link of the port are those that were found: a document may be wrong about them.
     change = replace(table, port=target.id, before=now, after=after, capacity=capacity, peer=target.peer)
     remaining.tables.append(change)
     values = dict(enumerate(target.values))
@@ -188,8 +186,8 @@ def remaining_of_undo(former: Former, survey: Survey) -> Remaining:
     """Return the changes that restore the former tables, byte for byte, and the former enforcement. Entries that
     somebody else has written stay.
 
-    Where a leaf port is linked to another host now, no P_Key is removed from it and no enforcement is switched on, so
-    that this host is not disconnected.
+    If a leaf port is linked to another host now, no P_Key is removed from it and no enforcement is switched on, so that
+    this host is not disconnected.
     """
     remaining, peers = Remaining(), former.peers()
     for key in former.ports:

@@ -1,4 +1,4 @@
-"""What is on the fabric now, of the ports that a plan names: routes, M_Keys, P_Key tables, enforcement bits."""
+"""The survey: routes, M_Keys, P_Key tables and enforcement bits of the ports that a plan names, as they are now."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from ibkeys.topology.shared_guids import others_that_show_it, shared_port_guids
 
 @dataclass(slots=True)
 class Survey:
-    """The ports that were found and read, and why each other one was not. ``topology``: what the sweep saw;
-    ``end_ports``: all that are in it."""
+    """The result of reading ports. ``targets``: the ports that were found and read; ``missing``: the others, with the
+    reason; ``topology``: the result of the sweep; ``end_ports``: all end ports in it."""
 
     topology: Topology
     end_ports: list[Port]
@@ -38,16 +38,17 @@ class Survey:
 def look(writer: ChangeWriter, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
     """Sweep the fabric and read the P_Key tables of *ports*.
 
-    SMPs: those of a sweep, and ``ceil(capacity / 32)`` Gets for each port. A port that is not there, cannot be
-    distinguished from another, or does not answer is in ``missing``; with *by_port_guid*, which is for what ports get
-    by their port GUID, also one whose port GUID another node shows too, and the leaf port before it. Raises what
-    `Fabric.sweep` raises.
+    SMPs: those of a sweep, and ``ceil(capacity / 32)`` Gets for each port. A port that is absent, cannot be told from
+    another, or does not answer is in ``missing``. *by_port_guid*: the change names ports by their port GUIDs, so a port
+    whose port GUID another node reports too is in ``missing`` as well, and so is its leaf port. Raises the errors of
+    `Fabric.sweep`.
     """
     return _read_ports(writer, writer.sweep(), ports, by_port_guid)
 
 
 def look_at_all(writer: ChangeWriter, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
-    """As `look`, and read the tables of all other end ports and their leaf ports too; SMInfo is asked too."""
+    """Sweep and read *ports* as `look` does, and the tables of all other end ports and their leaf ports too; the sweep
+    also reads SMInfo."""
     fabric = writer.sweep(Wanted(sm_info=True))
     chosen = dict.fromkeys(ports)
     for port in fabric.end_ports():
@@ -85,7 +86,8 @@ def _read_ports(writer: ChangeWriter, fabric: Topology, ports: Collection[PortKe
 
 
 def _others_like(port: Port, shared: Mapping[int, list[Port]]) -> str | None:
-    """Return why what *port* gets by a port GUID may belong to another: its own one, or that of the port behind it."""
+    """Return the reason why P_Keys that *port* gets by a port GUID may be meant for another port, because that GUID,
+    its own or that of the end port behind it, is not unique; None if it is unique."""
     if not port.is_external:
         others = others_that_show_it(port, shared)
         return None if others is None else f"its port GUID 0x{port.guid:016x} is also reported by {others}"
@@ -104,8 +106,8 @@ def _read(writer: ChangeWriter, target: PortTarget, survey: Survey) -> Task:
 
 
 def read_others(writer: ChangeWriter, survey: Survey, besides: Collection[PortKey]) -> list[TableChange]:
-    """Return the tables of the end ports other than *besides*, as tables that stay. What cannot be read is left out,
-    with a note.
+    """Return the tables of the end ports other than *besides*, as tables that stay. A table that cannot be read is left
+    out, with a note.
 
     SMPs: ``ceil(capacity / 32)`` Gets for each of them that was not read yet.
     """
@@ -125,9 +127,9 @@ def read_others(writer: ChangeWriter, survey: Survey, besides: Collection[PortKe
 def read_partners(
     writer: ChangeWriter, survey: Survey, tables: Sequence[TableChange], enforcement: Sequence[EnforcementChange]
 ) -> tuple[list[TableChange], list[EnforcementChange]]:
-    """Return the tables that stay at the other end of the links of *tables* and *enforcement*, and the enforcement of
-    their leaf ports where that stays. Tables are read where the leaf port enforces, before or after, and only where it
-    may matter: a partition is both gained and lost, see `_matters`. What cannot be read is left out.
+    """Return the tables that stay at the far ends of the links of *tables* and *enforcement*, and the enforcement of
+    their leaf ports if that stays. Tables are read if the leaf port enforces before or after the change, and only if
+    they may matter: a partition is both gained and lost, see `_matters`. A table that cannot be read is left out.
 
     SMPs: ``ceil(capacity / 32)`` Gets for each such table that was not read yet.
     """
@@ -152,7 +154,7 @@ def read_partners(
 
 
 def _link(survey: Survey, key: PortKey) -> tuple[Port, Port] | None:
-    """Return the end port and the leaf port of the link that a port is at, None where it has no such link."""
+    """Return the end port and the leaf port of a port's link; None if it has no such link."""
     target = survey.targets.get(key)
     if target is None:
         return None
@@ -175,8 +177,8 @@ def _staying(port: Port) -> TableChange | None:
 
 
 def _matters(tables: Iterable[TableChange], leaves: Iterable[tuple[EnforcementChange, TableChange | None]]) -> bool:
-    """Return whether some partition may be gained by one port and lost by another: in tables, or because enforcement
-    comes or goes at one of *leaves*, whose table lacks it."""
+    """Return whether some partition may be gained by one port and lost by another: in tables, or because enforcement is
+    switched on or off at one of *leaves*, whose table lacks the partition."""
     gained, lost = set[int](), set[int]()
     for table in tables:
         before, after = levels(table.before.values()), levels(table.after.values())
@@ -201,7 +203,7 @@ def _enforces(change: EnforcementChange) -> tuple[bool, bool]:
 
 
 def read_again(writer: ChangeWriter, targets: Iterable[PortTarget]) -> dict[PortKey, IbkeysError]:
-    """Read P_Key tables and PortInfo of *targets* afresh; return what could not be read, by port.
+    """Read P_Key tables and PortInfo of *targets* afresh; return the errors by port.
 
     SMPs: ``ceil(capacity / 32)`` Gets and one for PortInfo for each port.
     """
@@ -224,7 +226,7 @@ def _read_again(writer: ChangeWriter, target: PortTarget, failed: dict[PortKey, 
 
 
 def set_keys(targets: Iterable[PortTarget]) -> None:
-    """Give each target the M_Key that its Sets carry. Raises MKeyNeeded for all that hide theirs, in one sentence."""
+    """Set the M_Key that the Sets to each target carry. Raises one MKeyNeeded for all ports that hide their M_Key."""
     hidden: list[MKeyNeeded] = []
     for target in targets:
         try:

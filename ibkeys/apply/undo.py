@@ -1,7 +1,6 @@
-"""Rolling back: what an operation of the journal overwrote is restored, wherever it stopped.
-
-An undo is an operation of its own, which says what it undid, and a change as any other: it meets the interlocks that a
-fresh change would meet. What was there before may cut a port off today. To undo an undo is to redo.
+"""Rolling back: the values that an operation of the journal overwrote are restored, wherever it stopped. An undo is an
+operation of its own, which names the operation that it undid. It triggers the same interlocks as any other change: the
+former values may cut a port off today. To undo an undo makes the change again.
 """
 
 from __future__ import annotations
@@ -32,15 +31,16 @@ def plan_undo(
     breaks: bool = False,
     unconfirmed: bool = False,
 ) -> ApplyPlan:
-    """Plan to restore what an operation overwrote: P_Key tables byte for byte, and enforcement bits.
+    """Plan to restore the values that an operation overwrote: P_Key tables byte for byte, and enforcement bits.
 
-    *operation*: by default the last one that was not undone and is not an undo itself. *carrier*: how it is rolled
-    back, by default as it went, as *via* asks of it. *breaks*: pairs may temporarily lose connectivity, where there is
-    no other way; what was permitted on the way there does not count. *unconfirmed*: it is rolled back because nobody
-    confirmed it, so nobody has agreed to overwrite a port that somebody else has changed.
+    *operation*: by default the last one that was not undone and is not an undo itself. *carrier*: by default that of
+    the operation, with the settings of *via*. *breaks*: pairs may temporarily lose connectivity if there is no other
+    way; the permissions of the operation do not count. *unconfirmed*: the operation is rolled back because nobody
+    confirmed it, so no user has agreed to overwrite a port that somebody else has changed.
 
-    Raises StoreError when there is no such operation, UsageError for one that changed M_Keys, options files with keys,
-    or only cleared counters, Refused for breaks that are not permitted.
+    Raises StoreError if there is no such operation or it is undone already; UsageError for an operation that changed
+    M_Keys or files with keys, or only cleared counters; Refused for breaks that are not permitted, and (``stale``,
+    ``overtaken``) if somebody else has changed its values.
     """
     with Journal.read(writer.fabric.stores.journal) as journal:
         records = journal.list_operations()
@@ -88,7 +88,7 @@ def plan_undo(
         if error.is_overtaken and unconfirmed and not writer.dry_run:
             # Guards on other hosts see neither ports nor the files of the others.
             error.going_on(*end_guards(former.memory.kept if former.memory is not None else {}))
-        # An undo that was begun already may be one of the user, who confirmed the operation before.
+        # An undo that has begun may be one that the user started, who confirmed the operation before.
         if error.is_overtaken and not writer.dry_run and (unconfirmed or not record.being_undone):
             with Journal(writer.fabric.stores.journal) as journal:
                 note_refused(journal, operation)
@@ -101,8 +101,9 @@ def plan_undo(
 
 
 def _refuse_key_files(record: OperationRecord, former: Former) -> None:
-    """Raise UsageError for an operation that changed files with keys, which follow no plan: restored without its key
-    lines, such a file would take the M_Key of every port away when OpenSM starts again."""
+    """Raise UsageError for an operation that changed files with keys, or modes of files, without a plan. The journal
+    has no key lines; restored without them, such a file would remove the M_Key of every port when OpenSM starts again.
+    """
     if former.files and all(image.closed_to is not None for image in former.files):
         raise UsageError(
             f"operation {record.id} ({record.command}) closed files of OpenSM to other users, which is not undone: "
@@ -133,7 +134,7 @@ def _later(journal: Journal, record: OperationRecord, former: Former) -> list[in
 
 def _wrote_later(journal: Journal, record: OperationRecord, former: Former) -> int | None:
     """Return the last operation in effect that wrote the same files, or the same table or enforcement bits of a port,
-    after *record*; None if there is none. An undo counts by what it undid."""
+    after *record*; None if there is none. Undos themselves do not count."""
     for each in reversed(journal.list_operations()):
         if each.id <= record.id:
             return None

@@ -1,1 +1,2 @@
-"""What every carrier through a subnet manager does alike: what is wanted, steps, prediction, watch, the journal."""
+"""The parts that all carriers through a subnet manager share: the wanted tables, the steps, the prediction, the proof,
+and the journal's images."""

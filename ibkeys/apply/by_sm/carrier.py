@@ -1,4 +1,4 @@
-"""What every carrier through a subnet manager does alike."""
+"""The base class of carriers through a subnet manager."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CourseOf = TypeVar("CourseOf", bound=TablesCourse[Any])
 
 
 class CarrierBySm(Carrier, Generic[CourseOf]):
-    """The part of a carrier that needs not know which subnet manager it goes through."""
+    """The part of a carrier that is the same for every subnet manager."""
 
     way_back = "in one step, which may briefly disconnect or connect pairs"
 
@@ -35,11 +35,12 @@ class CarrierBySm(Carrier, Generic[CourseOf]):
         self._prediction: Prediction
 
     def survey(self, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
-        """Look at all end ports and leaf ports: the subnet manager writes all of them."""
+        """Read all end ports and leaf ports: the subnet manager writes all of them."""
         return look_at_all(self._writer, ports, by_port_guid=by_port_guid)
 
     def check(self) -> list[Objection]:
-        """Return the objections to the change: what the subnet manager would accept now but goes wrong later."""
+        """Return the objections to the change: contents that the subnet manager would accept now and that go wrong
+        later."""
         return list(self._course.objections)
 
     def phases(self, remaining: Remaining, survey: Survey) -> list[Phase]:
@@ -47,8 +48,8 @@ class CarrierBySm(Carrier, Generic[CourseOf]):
         return phases_of(self._course, survey)
 
     def breaks(self, wanted: PartitionPlan | Former, remaining: Remaining) -> tuple[Break, ...]:
-        """Return the ports that are disconnected because ports wait for each other in a circle; for the rollback only
-        that it may disconnect some."""
+        """Return the ports that are disconnected because ports wait for each other in a cycle; for a rollback only a
+        note that it may disconnect ports."""
         return self._course.breaks
 
     def _remaining(self) -> Remaining:

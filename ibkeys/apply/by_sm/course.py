@@ -1,4 +1,5 @@
-"""The steps of a change through a subnet manager: what each gives to it, and the tables that the ports have after it.
+"""The steps of a change through a subnet manager: the contents that each gives the subnet manager, and the tables that
+the ports have after it.
 
 Also the options of the user for such a change.
 """
@@ -22,9 +23,9 @@ Contents = TypeVar("Contents")
 
 @dataclass(frozen=True, slots=True)
 class CarrierSettings:
-    """What the user asks of the carrier. ``wait``: see `WAIT`; ``gaps``: pairs may temporarily lose connectivity;
-    ``rewrite``: OpenSM writes every table again first; ``at_once``: an undo rolls back in one step. ``had_gaps``: what
-    is undone was made with ``gaps``."""
+    """The user's options for a change through a subnet manager. ``wait``: see `WAIT`; ``gaps``: pairs may temporarily
+    lose connectivity; ``rewrite``: OpenSM writes every table again first; ``at_once``: an undo rolls back in one step;
+    ``had_gaps``: the operation that is undone was made with ``gaps``."""
 
     wait: float = WAIT
     gaps: bool = False
@@ -35,8 +36,8 @@ class CarrierSettings:
 
 @dataclass(frozen=True, slots=True)
 class TablesStep(Generic[Contents]):
-    """What the subnet manager is given in one step, and the entries of each port that was read once it is in force.
-    ``contents``: what each file, or each partition of UFM, holds then."""
+    """One step: the contents that the subnet manager gets, and the tables of all ports that were read, once the step is
+    in force. ``contents``: the contents of each file, or of each partition of UFM."""
 
     name: PhaseName
     contents: Contents
@@ -45,9 +46,9 @@ class TablesStep(Generic[Contents]):
 
 @dataclass(slots=True)
 class TablesCourse(Generic[Contents]):
-    """What is done, step by step. ``start``: the tables before the first step; ``enforcement``: what the last one
-    changes; ``breaks``: who is cut; ``objections``: the interlocks that are triggered; ``remaining``: what is not as
-    the plan found it."""
+    """All steps of a change. ``start``: the tables before the first step; ``enforcement``: the enforcement bits that
+    the last step changes; ``breaks``: the pairs that are disconnected; ``objections``: the interlocks that are
+    triggered; ``remaining``: the ports that are not as the plan found them."""
 
     start: Mapping[PortKey, Entries] = field(default_factory=dict)
     steps: list[TablesStep[Contents]] = field(default_factory=list)

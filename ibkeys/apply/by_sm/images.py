@@ -1,6 +1,7 @@
-"""What the journal keeps of the tables that OpenSM writes: as they were, and as they are to be.
+"""The journal's images of tables that OpenSM writes, before and after.
 
-OpenSM writes them and not ibkeys, so these images give nothing back: the policy files do. They say what was there.
+OpenSM writes them and not ibkeys, so an undo restores the policy files and not these images. They record the tables
+that were there.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def images_of(
     before: Mapping[PortKey, Entries],
     after: Mapping[PortKey, Entries],
 ) -> Iterator[Image]:
-    """Yield what one policy changes of each port, block by block, and its enforcement bits."""
+    """Yield the images of one policy's changes: of each port the blocks of its table, and its enforcement bits."""
     for step in phase.steps:
         target = targets[step.port.key]
         if isinstance(step, EnforcementStep):
@@ -39,7 +40,8 @@ def images_of(
 def images_as_found(
     tables: Mapping[PortKey, Entries], before: Mapping[PortKey, Entries], targets: Mapping[PortKey, PortTarget]
 ) -> Iterator[Image]:
-    """Yield the blocks that came out otherwise than *tables* say, as they are: a P_Key may get another index."""
+    """Yield images of the blocks that differ from *tables* after the step, as they are: a P_Key may get another
+    index."""
     for key, after in tables.items():
         now = targets[key].table
         if now != after:

@@ -28,7 +28,7 @@ Contents = TypeVar("Contents")
 
 
 class PortsNotStored(NotStored):
-    """It is certain that ``ports`` do not get what a step gives them, and why."""
+    """An error for ``ports`` that will certainly not get the values of a step; the value is the reason."""
 
     def __init__(self, ports: Mapping[PortKey, str]) -> None:
         super().__init__("; ".join(ports.values()))
@@ -39,9 +39,9 @@ class PortsNotStored(NotStored):
 class TablesSteps(Generic[Contents]):
     """The steps of a change.
 
-    ``in_vain``: the words for a step that the ports do not show. ``undoes_fallback``: a step that left OpenSM
+    ``in_vain``: in words, the signal that had no effect on the ports. ``undoes_fallback``: a step that left OpenSM
     without a policy is rolled back at once, so its message names no port. ``unread``: the subnet manager has yet to
-    read something before the first step. ``last``: the ports at the last look.
+    read something before the first step. ``last``: the result of the last look at the ports.
     """
 
     course: TablesCourse[Contents]
@@ -69,7 +69,7 @@ class TablesSteps(Generic[Contents]):
         return True
 
     def note_written(self) -> None:
-        """Note what the changed ports hold."""
+        """Note in ``carried`` the values that the changed ports have."""
         targets = self.prediction.survey.targets
         after = {each.port.key: each.after for each in self.course.enforcement}
         for key in (each.port.key for phase in self.assignment.phases for each in phase.steps):
@@ -123,7 +123,8 @@ class TablesSteps(Generic[Contents]):
 
 @contextmanager
 def stopped_by(carried: Carried, operation: RunningOperation) -> Iterator[None]:
-    """Keep in *carried* what stops the steps: an interrupt, or an error that then says that *operation* is open."""
+    """Catch the interrupt or error that stops the steps, and keep it in *carried*. An error then says that *operation*
+    is open."""
     try:
         yield
     except FileChanged as error:

@@ -1,6 +1,5 @@
-"""The policies of a change, and what the ports show after each: an apply, a rewriting of all tables, an undo.
-
-What OpenSM makes of a policy is predicted for end ports (`ibkeys.partitions.sweeps`) and their leaf ports.
+"""The prediction of the tables after each policy of a change: an apply, a rewriting of all tables, an undo. The tables
+that OpenSM makes from a policy are predicted for end ports (`ibkeys.partitions.sweeps`) and their leaf ports.
 """
 
 from __future__ import annotations
@@ -31,11 +30,12 @@ _REWRITING: Final = range(0x7001, 0x7FFF)
 
 @dataclass(slots=True)
 class Prediction:
-    """The tables of all ports as they are, and as they will be after one policy and the next.
+    """The tables of all ports as they are, and the prediction of the tables after each of several policies.
 
-    *options*: of the running OpenSM; *sm_port_guid*: of the master. ``aside``: the GUIDs of end ports that drifted and
-    are none of the change's: OpenSM may leave them and their leaf ports as they are, so nothing is expected of them.
-    ``drifted``: the GUIDs of all that did: at which indexes OpenSM puts what it does not know of is not known.
+    *options*: the options of the running OpenSM; *sm_port_guid*: the master's port. ``aside``: the GUIDs of end ports
+    that drifted and that the change does not name: OpenSM may leave them and their leaf ports as they are, so nothing
+    is expected of them. ``drifted``: the GUIDs of all end ports that drifted: it is not known at which indexes OpenSM
+    puts their P_Keys.
     """
 
     survey: Survey
@@ -54,11 +54,11 @@ class Prediction:
         return [each for each in self.changed_to(self.now) if not self.is_aside(each.port.key)]
 
     def is_aside(self, key: PortKey) -> bool:
-        """Whether nothing is expected of a port that was read."""
+        """Return whether nothing is expected of a port that was read."""
         return bool(self.aside) and self._end_guid(key) in self.aside
 
     def known_indexes(self, key: PortKey) -> KnownIndexes:
-        """Return which indexes of a port are known once OpenSM has written it."""
+        """Return how exactly the indexes of a port are known once OpenSM has written its table."""
         if not self.options.keep_pkey_indexes:
             return "exact"
         is_unsure = self.survey.targets[key].port.is_external or self._end_guid(key) in self.drifted
@@ -70,7 +70,7 @@ class Prediction:
         return None if end is None else end.guid
 
     def changed_to(self, after: Mapping[PortKey, Entries]) -> list[TableChange]:
-        """Return all tables as they are, and as *after* says."""
+        """Return all tables as they are and as they are in *after*."""
         return [
             TableChange(target.id, target.table, after.get(key, target.table), target.port.capacity or 0, target.peer)
             for key, target in self.survey.targets.items()
@@ -88,14 +88,14 @@ class Prediction:
         return [port for port in self.end_ports if port.guid not in read - self.aside]
 
     def memberships(self, policy: Policy | None) -> dict[int, frozenset[PKey]]:
-        """Return what OpenSM gives each end port, by port GUID, as far as its table has room."""
+        """Return, by port GUID, the P_Keys that OpenSM gives each end port if its table has room."""
         found = resolve(
             policy, self.end_ports, self.sm_port_guid, self.options.allow_both_pkeys, emulate_fallback=True
         ).by_port
         return {port.guid: frozenset(found.get(port.guid, ())) for port in self.end_ports}
 
     def follow(self, policies: Iterable[Policy | None]) -> list[dict[PortKey, Entries]]:
-        """Return the tables after each of *policies*, given one after the other."""
+        """Return the tables after each of *policies*, if OpenSM reads them one after the other."""
         by_guid = {
             target.port.guid: key
             for key, target in self.survey.targets.items()
@@ -119,7 +119,7 @@ class Prediction:
         return found
 
     def with_leaves(self, before: Mapping[PortKey, Entries], ends: Mapping[PortKey, Entries]) -> dict[PortKey, Entries]:
-        """Return all tables once end ports have *ends*, and OpenSM has copied these to their leaf ports."""
+        """Return all tables after end ports got the tables *ends*, and OpenSM has copied these to their leaf ports."""
         after = {**before, **ends}
         if self.options.enforce == "off":
             return after
@@ -130,7 +130,7 @@ class Prediction:
         return after
 
     def not_enforcing(self, ends: Mapping[int, Placement]) -> Iterator[PortKey]:
-        """Yield the leaf ports that OpenSM does not let enforce: its copy fills their table to the end.
+        """Yield the leaf ports on which OpenSM switches enforcement off, because the copy fills their table to the end.
 
         *ends*: the tables of end ports by port GUID.
         """
@@ -145,7 +145,7 @@ class Prediction:
 
 
 def breaks_of(circles: Iterable[WaitCycle[int]], prediction: Prediction) -> tuple[Break, ...]:
-    """Return the circles with the names of their ports: a circle of policies knows port GUIDs only."""
+    """Return the wait cycles as breaks, with the names of their ports: a cycle of policies has port GUIDs only."""
     ports = {port.guid: port.id for port in prediction.survey.end_ports}
 
     def ids(guids: Iterable[int]) -> tuple[PortId, ...]:
@@ -166,10 +166,10 @@ def breaks_of(circles: Iterable[WaitCycle[int]], prediction: Prediction) -> tupl
 
 
 def unused_partition(taken: Collection[int]) -> int:
-    """Return the number of a partition in which nobody is, for a policy by which OpenSM writes every table again.
+    """Return the number of a partition without members, for a policy that makes OpenSM write every table again.
 
-    *taken*: partition numbers in use. Raises UsageError. Source: opensm osm_pkey_mgr.c, which writes a block where it
-    differs from what it remembers of it.
+    *taken*: partition numbers in use. Raises UsageError. Source: opensm osm_pkey_mgr.c, which writes a block if it
+    differs from the block in its memory.
     """
     free = next((number for number in _REWRITING if number not in taken), None)
     if free is None:
@@ -178,7 +178,7 @@ def unused_partition(taken: Collection[int]) -> int:
 
 
 def phases_of(course: TablesCourse[Any], survey: Survey) -> list[Phase]:
-    """Return what each step of a course changes, port by port."""
+    """Return the changes of each step of a course, port by port."""
     phases = []
     for number, step in enumerate(course.steps):
         before = course.before(number)
@@ -199,10 +199,11 @@ def expectations(
     enforcement: Iterable[EnforcementChange],
     prediction: Prediction,
 ) -> dict[PortKey, Expected]:
-    """Return what each port should show after a step that leads to *tables*, except for those that are set aside.
+    """Return the values that are expected of each port after a step that leads to *tables*, except for ports that are
+    set aside.
 
-    Where OpenSM keeps indexes, that of a new P_Key depends on what it remembers of the port, which nobody can ask. A
-    leaf port's table has the order of its end port's.
+    If OpenSM keeps indexes, the index of a new P_Key depends on its memory of the port, which cannot be read. A leaf
+    port's table has the order of its end port's table.
     """
     bits = {each.port.key: each.after for each in enforcement}
     return {

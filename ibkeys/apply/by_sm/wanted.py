@@ -1,4 +1,4 @@
-"""What a plan, or the rollback, wants of this fabric; what is not as the plan found it."""
+"""The tables that a plan or a rollback wants on this fabric, and the ports that are not as the plan found them."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def goal_of(
 ) -> dict[PortKey, Entries]:
     """Return the table that the plan wants for each port. Note in *remaining* the ports that differ from the plan.
 
-    *former*: what an earlier run of the plan found and wrote; *policies*: the policies among that. *by_partition*: as
-    in `foreign_ports`.
+    *former*: the tables that an earlier run of the plan found and wrote; *policies*: the policies of that run.
+    *by_partition*: as in `foreign_ports`.
     """
     survey = prediction.survey
     goal = dict(prediction.now)
@@ -47,7 +47,7 @@ def goal_of(
 
     @cache
     def given() -> list[dict[PortKey, Entries]]:
-        """Return what the SM gives ports by *policies*."""
+        """Return the tables that the SM gives ports by each of *policies*."""
         return [tables for each in earlier for tables in prediction.follow([each])]
 
     for table in plan.tables:
@@ -66,8 +66,9 @@ def goal_of(
 
 
 def _is_of_plan(table: TableChange, now: Entries, former: Former) -> bool:
-    """Whether a port that no step of an earlier run was at has what the plan found, or what it wants, or what an undo
-    of that run found or wrote. At which indexes does not count: the port may have come back."""
+    """Return whether a port that no step of an earlier run touched has the P_Keys that the plan found, or those that it
+    wants, or those that an undo of that run found or wrote. Indexes do not count: the port may have been absent for a
+    time."""
     keys = {*now.values()}
     if keys in ({*table.before.values()}, {*table.after.values()}):
         return True
@@ -76,7 +77,8 @@ def _is_of_plan(table: TableChange, now: Entries, former: Former) -> bool:
 
 
 def _is_given(prediction: Prediction, key: PortKey, given: Callable[[], list[dict[PortKey, Entries]]]) -> bool:
-    """Whether a port has what one of the policies gives it, or what OpenSM gives everybody without a policy."""
+    """Return whether a port has the P_Keys that one of the policies gives it, or those that OpenSM gives every port
+    without a policy."""
     now = prediction.now[key]
     if is_open(now) and has_no_policy(prediction.survey):
         return True
@@ -89,7 +91,7 @@ def _surprise(table: TableChange, now: Entries) -> str:
 
 
 def enforcement_of(plan: PartitionPlan, survey: Survey, remaining: Remaining) -> list[EnforcementChange]:
-    """Return the enforcement bits that are not as the plan wants them; note in *remaining* ports that are not there."""
+    """Return the enforcement bits that are not as the plan wants them; note absent ports in *remaining*."""
     found = []
     for change in plan.enforcement:
         target = survey.targets.get(change.port.key)
@@ -104,10 +106,11 @@ def enforcement_of(plan: PartitionPlan, survey: Survey, remaining: Remaining) ->
 def foreign_ports(
     former: Former, survey: Survey, found: Mapping[PortKey, Entries] | None = None, by_partition: bool = False
 ) -> Iterator[str]:
-    """Yield the ports whose tables hold what no step of an operation found or wrote: the SM would overwrite it.
+    """Yield, in words, the ports with P_Keys that no step of an operation found or wrote: the SM would overwrite these.
 
-    *found*: the tables as its plan found them; with them the blocks that no step was at count too. *by_partition*: the
-    SM gets the partitions of a step one after the other, so each is held against the steps for itself.
+    *found*: the tables as the operation's plan found them; with them, blocks that no step touched count too.
+    *by_partition*: the SM gets the partitions of a step one after the other, so each partition is compared with the
+    steps separately.
     """
     moved_to = leaves_of_others(former, survey)
     fell_open = has_no_policy(survey)
@@ -124,10 +127,10 @@ def foreign_ports(
 def _foreign_keys(
     earlier: FormerTable, now: Entries, found: Entries | None, by_partition: bool = False
 ) -> set[PKey] | None:
-    """Return the P_Keys of the first block that holds what no step found or wrote; None where there is no such block.
+    """Return the P_Keys of the first block that no step found or wrote like that; None if there is no such block.
 
-    An SM may put a P_Key at another index, so the P_Keys of a block count, not where they stand. *found*: what the
-    plan found, None where only the blocks of steps count; *by_partition*: as in `foreign_ports`.
+    An SM may put a P_Key at another index, so the P_Keys of a block are compared and not their indexes. *found*: the
+    table that the plan found, None if only the blocks of steps count; *by_partition*: as in `foreign_ports`.
     """
     blocks = {*earlier.blocks_set}
     if found is not None:
@@ -152,8 +155,8 @@ def _in_block(table: Entries, number: int) -> set[int]:
 
 
 def has_no_policy(survey: Survey) -> bool:
-    """Return whether most end ports have 0xffff alone: OpenSM gives that to all when it finds no policy that it
-    accepts. A rollback is the way out of that, so nobody else wrote it."""
+    """Return whether most end ports have 0xffff alone: OpenSM gives that to all ports when it finds no policy that it
+    accepts. So no other administrator wrote these tables, and a rollback may overwrite them."""
     ends = [target for target in survey.targets.values() if not target.port.is_external]
     return 2 * sum(is_open(each.table) for each in ends) > len(ends)
 
@@ -169,8 +172,9 @@ def overwriting(foreign: Sequence[str], operation: int) -> Refused:
 
 
 def leaves_of_others(former: Former, survey: Survey) -> set[PortKey]:
-    """Return the leaf ports of an operation that have the P_Keys of an end port that it was not at: the SM gave them a
-    copy when that one came there. Whom it was at is judged where it is now."""
+    """Return the leaf ports of an operation that now have the P_Keys of an end port that the operation did not touch:
+    the SM gave them a copy when that end port was connected there. The end ports that the operation touched are
+    compared where they are now."""
     found = set()
     for key, end in survey.targets.items():
         leaf = leaf_of(end.port)

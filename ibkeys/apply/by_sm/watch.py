@@ -1,8 +1,7 @@
 """Waiting for OpenSM: the ports are read until they are as predicted. Nothing else proves that a policy is in force.
-
-OpenSM's log is written late, its list of links only after a sweep without errors, and what its SA tells is its memory.
-So every table that is to change is read again and again, and once all of them are right, every other one too.
-A port that does not answer is named, not waited for. Source: opensm osm_state_mgr.c, osm_pkey_mgr.c.
+OpenSM's log is written late, its list of links only after a sweep without errors, and its SA answers from memory. So
+every table that is to change is read again and again, and once all of them are right, every other table too. A port
+that does not answer is named, not waited for. Source: opensm osm_state_mgr.c, osm_pkey_mgr.c.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortKey
 
 KnownIndexes = Literal["exact", "kept", "any"]
-"""Which indexes are known: all; those of P_Keys that the port had before; none."""
+"""The indexes that are known: all; those of P_Keys that the port had before; none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a port should show: these P_Keys, at the indexes that ``indexes`` says are known."""
+    """The P_Keys that are expected of a port after a step, at the indexes that ``indexes`` says are known."""
 
     entries: Entries
     before: Entries
@@ -34,7 +33,7 @@ class Expected:
     indexes: KnownIndexes = "kept"
 
     def difference(self, target: PortTarget) -> str:
-        """Return how a port that was read differs, "" where it does not."""
+        """Return, in words, how a port that was read differs; "" if it does not."""
         wrong = self._of_table(target.table)
         if not wrong and self.enforcement not in (None, target.enforcement):
             return f"enforcement is {target.enforcement} instead of {self.enforcement}"
@@ -59,15 +58,15 @@ class Expected:
 
 
 def is_open(table: Entries) -> bool:
-    """Whether a port has what OpenSM gives everybody where it has no policy."""
+    """Return whether a port has 0xffff alone, as OpenSM gives every port without a policy."""
     return {*table.values()} == {DEFAULT_FULL}
 
 
 @dataclass(slots=True)
 class Watched(PortReadings[PortKey]):
-    """One look at ports. ``fell_back``: most end ports have become full members of the default partition and of no
-    other, against the policy: OpenSM found none that it takes. Most and not all: a port that refuses Sets, or that
-    OpenSM has not come to, must not keep the others in one partition."""
+    """The result of one look at ports. ``fell_back``: most end ports have become full members of the default partition
+    and of no other, against the policy: OpenSM found no policy that it accepts. Most and not all: a port that refuses
+    Sets, or that OpenSM has not reached yet, must not keep the others in one partition."""
 
     fell_back: bool = False
 
@@ -92,7 +91,7 @@ class PortsProof:
         self.changing = [key for key in self.changing if key in self.targets]
 
     def begin_again(self, found: Watched) -> None:
-        """Let those that are wrong or silent be the changing ones."""
+        """Begin again with the ports that are wrong or silent as the changing ports."""
         self.changing = [*found.wrong, *found.silent]
 
     def look(self) -> Watched:

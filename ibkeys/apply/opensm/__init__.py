@@ -1,1 +1,1 @@
-"""The carrier that goes through OpenSM: policies are put in place of its own, and it writes the tables."""
+"""The carrier that uses OpenSM: it replaces OpenSM's policy file, and OpenSM writes the tables."""

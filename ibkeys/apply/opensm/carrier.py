@@ -1,10 +1,9 @@
-"""The OpenSM carrier: policies take the place of the master's own, one after the other, and OpenSM writes the tables.
-
-One step: the former bytes are in the journal; the new file is beside the old one, complete and on disk, and takes its
-place, at the standbys first; SIGHUP; the ports are read until they are as predicted. Before the first file of a step
-and before its signal it is checked again whether it is the same process and the same one master; before each file,
-whether nobody else has written it in the meantime. Source: osm_state_mgr.c, osm_pkey_mgr.c, osm_prtn_config.c; a
-running OpenSM, observed.
+"""The OpenSM carrier: it replaces the policy file of the master by one policy after the other, and OpenSM writes the
+tables. One step: the former bytes are in the journal; the new file is written beside the old one, synced, and renamed
+into place, at the standbys first; SIGHUP; the ports are read until they are as predicted. Before the first file of a
+step and before its signal the carrier checks again that the master is the same process and the one master; before each
+file, that nobody else has written the file in the meantime. Source: osm_state_mgr.c, osm_pkey_mgr.c, osm_prtn_config.c;
+a running OpenSM, observed.
 """
 
 from __future__ import annotations
@@ -74,10 +73,11 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
     # --- planning ----------------------------------------------------------------------------------------------------
 
     def state(self, wanted: PartitionPlan | Former, survey: Survey, former: Former | None = None) -> Remaining:
-        """Return what is left, with what OpenSM will make of it. Finds the master, and looks at its files.
+        """Return the remaining changes, by the prediction of the tables that OpenSM will write. Finds the master, and
+        reads its files.
 
-        Raises UsageError where this change cannot go this way, FileFormatError for a policy that OpenSM would refuse,
-        Refused where a file cannot be replaced or OpenSM not be signalled, and FileError, HostNotReached.
+        Raises UsageError if this change cannot be made through OpenSM, FileFormatError for a policy that OpenSM would
+        refuse, Refused if a file cannot be replaced or OpenSM cannot be signalled, and FileError, HostNotReached.
         """
         if self._writer.fabric.is_simulated:
             raise UsageError(
@@ -93,7 +93,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         return self._remaining()
 
     def _refuse_hindered(self, files: Sequence[OpensmFile]) -> None:
-        """Raise Refused for what would stop the change later."""
+        """Raise Refused for a file that could not be replaced, or a process that could not be signalled."""
         for file in files:
             reason = file.machine.hindrance(file.seen)
             if reason is not None:
@@ -104,8 +104,8 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
             raise Refused(reason, "signal").unchanged()
 
     def kept(self) -> Mapping[str, Any]:
-        """Return the hosts, so that an undo reaches them too; and the ports that had drifted, which an undo must not
-        take for ports that got their P_Keys by this change; and what is in the files."""
+        """Return the hosts, so that an undo reaches them too; the ports that had drifted, which an undo must not take
+        for ports that got their P_Keys by this change; the digests of the files; and the SMs of the subnet."""
         drifted = [f"0x{guid:016x}" for guid in sorted(self._prediction.drifted)]
         found = [digest_of(file.seen.data) for file in self._course.files]
         return {KEPT_HOSTS: to_json(self._reached), KEPT_DRIFT: drifted, KEPT_FILES: found} | {
@@ -124,16 +124,17 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
                 operation.journal.add_options(operation.id, {KEPT_GUARDS: self._guards.tokens})
 
     def _end_earlier_guards(self, operation: RunningOperation) -> None:
-        """End the guards of an earlier start of *operation*, whose process may have been killed: it goes on now."""
+        """End the guards of an earlier start of *operation*, whose process may have been killed: the operation goes on
+        now."""
         if operation.id is not None:
             self._problems += end_guards(operation.journal.options_of(operation.id))
 
     def let_time_run(self) -> list[str]:
-        """Let the time of the guards run."""
+        """Start the time limit of the guards; return their problems, in words."""
         return self._guards.waiting()
 
     def disarm(self, confirmed: bool) -> list[str]:
-        """End the guards."""
+        """End the guards; return their problems, in words."""
         return self._guards.end(confirmed)
 
     def carry_out(self, assignment: Assignment) -> Carried:
@@ -153,7 +154,8 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         return steps.carried
 
     def _clean_up(self, operation: RunningOperation) -> Iterator[str]:
-        """Remove what runs that were killed left beside the files; yield notes on what is none of theirs."""
+        """Remove the temporary files that killed runs left beside the files; yield notes on files that are not
+        theirs."""
         for _, left in clean_up(operation.journal, self._course.files):
             if isinstance(left, FileError):
                 yield str(left)
@@ -161,7 +163,8 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
                 yield f"unknown files beside a policy were left in place: {named(left.foreign)}"
 
     def _go_back_from_fallback(self, operation: RunningOperation, carried: Carried) -> None:
-        """Everybody is a full member of everything: the former policy is restored in one step, and nobody is asked."""
+        """Restore the former policy in one step, without a question, because OpenSM made most ports full members of the
+        default partition."""
         went_back = self._go_back(operation, read=None)  # OpenSM has read no policy
         carried.not_given_back, carried.is_refused = went_back.failed, went_back.is_refused
         if went_back.is_refused:
@@ -176,8 +179,8 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         )
 
     def go_back(self, operation: RunningOperation) -> WentBack:
-        """Put the former files back in one step, tell OpenSM, and prove it. Nothing is done where a file or a port
-        holds what somebody else wrote; a port that does not answer hinders nothing."""
+        """Restore the former files in one step, signal OpenSM, and prove it; return the result. Nothing is restored if
+        somebody else has changed a file or a port; a port that does not answer does not prevent it."""
         assert operation.id is not None
         survey, journal = self._prediction.survey, operation.journal
         read_again(self._writer, survey.targets.values())
@@ -189,7 +192,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         return self._go_back(operation, read=parsed(self._course.files[-1].seen.data))
 
     def _go_back(self, operation: RunningOperation, read: Policy | None) -> WentBack:
-        """As `go_back`; *read*: the policy that OpenSM has read."""
+        """Restore as `go_back` does, without a look at the ports. *read*: the policy that OpenSM has read."""
         assert operation.id is not None
         ways = ways_in(each.image for each in operation.journal.files(operation.id) if each.status != "failed")
         failed: list[Failed] = []
@@ -213,8 +216,8 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         return WentBack(failed)
 
     def _looked_at_again(self, ways: Mapping[FileKey, Way], failed: list[Failed]) -> list[OpensmFile] | None:
-        """Return the files that the operation wrote and that can be read. None if somebody else changed one of them:
-        the guards on other hosts are told then not to roll back either."""
+        """Return the files that the operation wrote and that can be read. None if somebody else changed one of them;
+        the guards on other hosts are then ended, so that they do not roll back either."""
         files, foreign = [], False
         for file in [file for file in self._course.files if file.key in ways]:
             key = file.key
@@ -237,8 +240,8 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
     def _step_back(
         self, kind: FormerFiles, files: Sequence[OpensmFile], read: Policy | None, touched: Collection[PortKey]
     ) -> Step[Sequence[OpensmFile], Watched]:
-        """Return the step by which the ports get what the former policy says. *touched*: the ports that the operation
-        changed. Ports elsewhere that drifted from the policy that OpenSM has *read* are not examined."""
+        """Return the step by which the ports get the P_Keys of the former policy. *touched*: the ports that the
+        operation changed. Ports elsewhere that drifted from the policy that OpenSM has *read* are not examined."""
         survey, former = self._prediction.survey, parsed(kind.ways[files[-1].key][0])
         prediction = Prediction(survey, self._site.options, self._site.manager.guid)
         set_aside(prediction, read, former, touched)

@@ -54,7 +54,7 @@ from ibkeys.topology.port_id import PortKey
 
 @dataclass(slots=True)
 class PolicyCourse(TablesCourse[NewFiles]):
-    """The course of a change through OpenSM. ``files``: those that are replaced, the master's last."""
+    """The course of a change through OpenSM. ``files``: the policy files that are replaced, the master's last."""
 
     files: list[OpensmFile] = field(default_factory=list)
 
@@ -66,7 +66,7 @@ _AGAIN: Final = (
 
 @dataclass(slots=True)
 class OpensmPlanning:
-    """Works out the course of one change. *files*: the policy files of the site, that of the master last."""
+    """Works out the course of one change. *files*: the policy files of the site, the master's last."""
 
     site: OpensmSite
     files: list[OpensmFile]
@@ -74,7 +74,7 @@ class OpensmPlanning:
     settings: CarrierSettings
 
     def forth(self, plan: PartitionPlan, former: Former | None) -> PolicyCourse:
-        """Return the course of a plan; *former*: what an earlier run of it wrote.
+        """Return the course of a plan. *former*: the values that an earlier run of the plan found and wrote.
 
         Raises UsageError, FileFormatError, Refused.
         """
@@ -115,13 +115,13 @@ class OpensmPlanning:
         self.lay_out(course, found.texts)
         ours = {image.after for image in images}
         is_ours = site.policy is not None and site.policy.data in ours
-        # First of all: what drifts from a policy that nobody has read is as it should be.
+        # First: a port that differs from a policy that OpenSM has not read is no drift.
         course.objections[:0] = objections_to_edits(site, prediction, is_ours)
         if former is None:
             course.objections += objections_to_later_policy(self.files[-1], plan)
         else:
             known = former.found_files | {digest_of(each) for image in images for each in (image.before, image.after)}
-            # Before an unread edit: who keeps somebody else's work need not let OpenSM read it.
+            # Before an unread edit: a user who keeps somebody else's work need not let OpenSM read it.
             course.objections[:0] = objections_to_others_work(self.files, known)
         known_texts = {image.before for image in images} | ours | {found.texts[-1]}
         course.objections += objections_to_standbys(site, self.files, known_texts)
@@ -133,8 +133,8 @@ class OpensmPlanning:
         return course
 
     def _refuse_another_manager(self, plan: PartitionPlan, new: Policy) -> None:
-        """Raise Refused where the SM of another port is master than when *plan* was made, and its policy gives ports
-        other P_Keys from there: SELF is the port of the master (opensm osm_prtn_config.c)."""
+        """Raise Refused (``stale``) if the SM of another port is master than when *plan* was made, and the policy
+        therefore gives ports other P_Keys: SELF is the port of the master (opensm osm_prtn_config.c)."""
         manager, made_for = self.site.manager, plan.fabric.sm_guid
         if made_for in (None, manager.guid):
             return
@@ -151,7 +151,7 @@ class OpensmPlanning:
             )
 
     def _refuse_another_outcome(self, plan: PartitionPlan, found: SmPolicies) -> None:
-        """Raise UsageError where a table is too small, and OpenSM leaves out other P_Keys than the plan does."""
+        """Raise UsageError if a table is too small, and OpenSM leaves out other P_Keys than the plan does."""
         last, targets = found.tables[-1], self.prediction.survey.targets
         for table in plan.tables:
             target = targets.get(table.port.key)
@@ -165,7 +165,8 @@ class OpensmPlanning:
                 )
 
     def _take_on(self, goal: dict[PortKey, Entries], plan: PartitionPlan, new: Policy) -> None:
-        """Let end ports that the plan does not name get what the policy says: those that came since it was made."""
+        """Add to *goal* the P_Keys of end ports that the plan does not name, because they were connected after it was
+        made."""
         planned, wanted = {table.port.key for table in plan.tables}, self.prediction.memberships(new)
         late = []
         for key, target in self.prediction.survey.targets.items():
@@ -184,8 +185,8 @@ class OpensmPlanning:
             )
 
     def _set_drift_aside(self, course: PolicyCourse, plan: PartitionPlan, new: Policy, former: Former | None) -> None:
-        """Expect nothing of ports that OpenSM would not write; object where the change is for them. What an earlier run
-        was at, on the way to the same policy, has not drifted."""
+        """Set ports aside that OpenSM would not write, and add an objection if the change is for such ports. A port
+        that an earlier run of the same plan touched has not drifted."""
         changing = {table.port.key for table in plan.tables if table.differs}
         moved = {key.partition for table in plan.tables for key in {*table.before.values()} ^ {*table.after.values()}}
         if former is not None:
@@ -199,13 +200,14 @@ class OpensmPlanning:
                 f"{counted(drift.mended, 'port')} {'does' if drift.mended == 1 else 'do'} not match OpenSM's present "
                 "policy; this change rewrites them, or the new policy already matches"
             )
-        # Where the user does not say that they may stay as they are, they are a part of what is to be done.
+        # Unless the user says that they may stay as they are, they are a part of the change.
         may_stay = self.site.writer.consent.covers("drift")
         self.prediction.aside = drift.aside if may_stay else drift.aside - drift.of_change
         self.prediction.drifted = drift.guids
 
     def _note_blind(self, blind: Collection[PortKey]) -> None:
-        """Say which leaf ports OpenSM lets enforce nothing. Raises UsageError for those that enforce now."""
+        """Add a note on the leaf ports on which OpenSM switches enforcement off. Raises UsageError for those that
+        enforce now."""
         targets = [self.prediction.survey.targets[key] for key in blind]
         losing = [each for each in targets if each.enforcement != Enforcement(False, False)]
         if not targets:
@@ -219,7 +221,7 @@ class OpensmPlanning:
         self.site.notes.append(f"{text}, and it does not enforce now")
 
     def lay_out(self, course: PolicyCourse, texts: Sequence[bytes]) -> None:
-        """Set the steps of an apply; none where files and tables are as the last policy says."""
+        """Set the steps of an apply; none if files and tables are already as the last policy says."""
         tables = self.prediction.follow(map(parse_policy, texts))
         names = ["between"] * (len(texts) - 1) + ["policy"]
         if self.settings.rewrite:
@@ -234,7 +236,7 @@ class OpensmPlanning:
     def back(self, former: Former) -> PolicyCourse:
         """Return the rollback: the same policies in reverse, and at the end each file's own former bytes.
 
-        Raises Refused (``stale``) where a file holds what the operation did not write, UsageError where one is on a
+        Raises Refused (``stale``) if a file has bytes that the operation did not write, UsageError if a file is on a
         host that is not reached, FileError.
         """
         written = ways_in(former.files)
@@ -246,7 +248,7 @@ class OpensmPlanning:
         course = PolicyCourse(dict(self.prediction.now), files=self.files)
         course.remaining.foreign += [(None, each) for each in foreign_ports(former, self.prediction.survey)]
         master = self.files[-1].key
-        # What the operation was at has not drifted, wherever it stopped.
+        # A port that the operation touched has not drifted, wherever the operation stopped.
         drift = set_aside(self.prediction, self.site.policy, parsed(ways[master][0]), former.ports)
         self.site.notes += drift.notes()
         first = {file.key: ways[file.key][0] for file in self.files}
@@ -279,9 +281,9 @@ class OpensmPlanning:
         return course
 
     def _not_given_back(self, former: Former, end: Mapping[PortKey, Entries]) -> Iterator[str]:
-        """Yield the ports that have other P_Keys in the *end* than before the operation; of those that it was not at:
-        other ones than now. A port that OpenSM gave the P_Keys of the present policy, because it came or came back
-        after the operation, loses them as it should."""
+        """Yield, in words, the ports that would have other P_Keys in the *end* than before the operation or, if the
+        operation did not touch them, than now. A port that got the P_Keys of the present policy because it was
+        connected after the operation loses them as it should."""
         moved_to = leaves_of_others(former, self.prediction.survey)
         for key, target in self.prediction.survey.targets.items():
             had, gets, when = {*target.table.values()}, {*end[key].values()}, "it has"
@@ -296,14 +298,15 @@ class OpensmPlanning:
                 yield f"{target.id}: {when} {texts[0]}, and it would get {texts[1]}"
 
     def _is_given(self, target: PortTarget, former: Former) -> bool:
-        """Whether a port has what it has by the present policy, not by hand before the operation."""
+        """Return whether a port got its P_Keys by the present policy, and not by hand before the operation."""
         end = end_of(target, self.prediction)
         if end is None or former.drifted is None:
             return False
         return end.port.guid not in {*former.drifted, *self.prediction.drifted}
 
     def _refuse_no_way_back(self, others: Sequence[str]) -> None:
-        """Raise Refused: OpenSM reads a file that the operation did not write, and ports have what it gave them."""
+        """Raise Refused (``stale``): OpenSM reads a file that the operation did not write, and ports have P_Keys of the
+        operation."""
         raise stale_for_good(
             f"{self.site.master.instance.name} reads {self.files[-1].name}, which the operation did not write"
         ).unchanged(
@@ -313,8 +316,9 @@ class OpensmPlanning:
         )
 
     def _ways(self, former: Former) -> dict[FileKey, Way]:
-        """Return the way of each file that is rolled back; that of the master may have none, if the operation stopped
-        before it. A file that no SM reads any more is rolled back too."""
+        """Return the contents, step by step, of each file that is rolled back; the master's file only its present bytes
+        if the operation stopped before it. A file that no SM reads any more is rolled back too. Raises UsageError if a
+        host was not reached."""
         ways = ways_in(former.files)
         read = {file.key for file in self.files}
         machine = {each.machine.name: each.machine for each in self.site.reached}
@@ -357,5 +361,5 @@ def _of_moved_groups(moved: Iterable[tuple[int, int, int]]) -> Iterator[str]:
 
 
 def parsed(text: bytes | None) -> Policy | None:
-    """Return the policy that OpenSM reads; None where it finds no file."""
+    """Return the policy in the bytes of a file; None if there is no file."""
     return None if text is None else parse_policy(text)

@@ -1,6 +1,5 @@
-"""SMs that earlier changes found in this subnet and that are not there now: each has a policy of its own.
-
-A former master that comes back brings its old policy into force, and the partitions that came since are gone.
+"""SMs that earlier changes found in this subnet and that are absent now: each has a policy of its own. A former master
+that comes back brings its old policy into force, and newer partitions are lost.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from ibkeys.store.journal import Journal
 from ibkeys.umad.probe import ProbeResult
 
 KEPT_MANAGERS: Final = "managers"
-"""Under this name the journal keeps the SMs of the subnet when an operation began: port GUID and port."""
+"""The journal's name of the SMs of the subnet when an operation began: port GUID and port."""
 _ACCEPTED: Final = "standby-differs"
 
 
 def managers_away(journal: Journal, present: Mapping[str, str]) -> Iterator[str]:
-    """Yield, in words, each SM that the journal knows beside one that is *present* (port GUID → port), and that is not
-    there. One that a later operation left out on purpose (by an override) is forgotten."""
+    """Yield, in words, each absent SM that the journal lists together with one that is *present* (port GUID → port). An
+    SM that a later operation left out on purpose (by an override) is not counted."""
     away: dict[str, str] = {}
     for operation, names, accepted in _kept_managers(journal):
         if not names.keys() & present.keys():
@@ -39,7 +38,7 @@ def managers_away(journal: Journal, present: Mapping[str, str]) -> Iterator[str]
 
 def check_managers_elsewhere(host: HostReport, journal: Journal) -> Iterator[ProbeResult]:
     """Yield a note for each SM that the last change through OpenSM found and that does not run on this *host*: its
-    policy is not known here, and it applies that one when it takes over."""
+    policy is not known here, and it applies that policy when it takes over."""
     here = {guid_text(each.port_guid) for each in host.instances}
     untold = [each.name for each in host.instances if each.port_guid is None]
     where = f"may be {named(untold)}, which does not show its port" if untold else "is not on this host"
@@ -56,10 +55,10 @@ def check_managers_elsewhere(host: HostReport, journal: Journal) -> Iterator[Pro
 
 
 def _kept_managers(journal: Journal) -> Iterator[tuple[int, dict[str, str], bool]]:
-    """Yield operation, SMs (port GUID → port), and whether it left some of them out on purpose, of each that kept
-    them: not those of other carriers or earlier versions."""
+    """Yield each operation that kept its SMs, these SMs (port GUID → port), and whether it left some of them out on
+    purpose. Operations of other carriers or earlier versions kept none."""
     for record in journal.list_operations():
-        kept = journal.options_of(record.id)  # who resumes or undoes it says that it is damaged
+        kept = journal.options_of(record.id)  # damaged options are reported when it is resumed or undone
         found = kept.get(KEPT_MANAGERS)
         if isinstance(found, dict):
             names = {str(guid): str(port) for guid, port in found.items()}

@@ -1,7 +1,6 @@
-"""Those who roll back on other hosts when nobody confirms a change: one for each file that is replaced there.
-
-A guard needs neither the connection nor this process. Whoever is left of the two goes back: this process at the end of
-the time, a guard a little later (`MARGIN`). Both do nothing where the former bytes are in place already.
+"""Guard processes on other hosts, which roll back when nobody confirms a change: one for each file that is replaced
+there. A guard needs neither the connection nor this process. This process rolls back at the end of the time, a guard a
+little later (`MARGIN`). Both do nothing if the former bytes are in place already.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from ibkeys.managers.machines.remote_guard import RemoteGuard
 from ibkeys.managers.site import hosts_in
 
 KEPT_GUARDS: Final = "guards"
-"""Under this name the journal keeps how the guards of an operation are reached."""
+"""The journal's name of the tokens by which the guards of an operation are reached."""
 MARGIN: Final = 5.0
-"""Seconds that a guard waits longer than this process does."""
+"""Seconds that a guard waits longer than this process."""
 
 
 @dataclass(slots=True)
 class Guards:
-    """The guards of one change; none on this host, where a child of this process does the same."""
+    """The guards of one change; none on this host, where a child of this process does the same work."""
 
     by_file: dict[FileKey, RemoteGuard] = field(default_factory=dict)
     tokens: list[dict[str, str]] = field(default_factory=list)
@@ -40,19 +39,19 @@ class Guards:
                 self.by_file[file.key] = guard
 
     def written(self, contents: Mapping[FileKey, bytes | None]) -> None:
-        """Tell each guard what is about to be written to its file. Raises HostRefused, HostNotReached."""
+        """Send each guard the bytes that are about to be written to its file. Raises HostRefused, HostNotReached."""
         for key, guard in self.by_file.items():
             data = contents.get(key)
             if data is not None:
                 guard.written(data)
 
     def alive(self) -> None:
-        """Give each a sign of life. Raises HostRefused, HostNotReached."""
+        """Tell each guard that this process is alive. Raises HostRefused, HostNotReached."""
         for guard in self.by_file.values():
             guard.alive()
 
     def waiting(self) -> list[str]:
-        """Let their time run; return what is wrong with them, in words."""
+        """Start the time limit of the guards; return their problems, in words."""
         problems = []
         for guard in self.by_file.values():
             try:
@@ -78,9 +77,10 @@ class Guards:
 
 
 def confirm_guards(kept: Mapping[str, Any]) -> None:
-    """Tell the guards of an operation, of which the journal *kept* how they are reached, that it is confirmed.
+    """Tell the guards of an operation that it is confirmed. *kept*: the operation's options in the journal, with the
+    guards' tokens.
 
-    Raises StoreError where it is too late at one of them, HostRefused, HostNotReached.
+    Raises StoreError if it is too late for one of them, HostRefused, HostNotReached.
     """
     tokens = kept.get(KEPT_GUARDS)
     if not isinstance(tokens, list):
@@ -97,9 +97,9 @@ def confirm_guards(kept: Mapping[str, Any]) -> None:
 
 
 def end_guards(kept: Mapping[str, Any]) -> list[str]:
-    """Tell the guards of an operation, of which the journal *kept* how they are reached, not to roll back: it goes on,
-    or its record ends. Return in words which could not be told. One that is gone is no problem: what it did is in the
-    files, which whoever goes on looks at."""
+    """Tell the guards of an operation not to roll back, because the operation goes on or its record ends. *kept*: as in
+    `confirm_guards`. Return, in words, the guards that could not be reached. A guard that has ended is no problem: its
+    rollback is visible in the files, which are read before the operation goes on."""
     tokens, problems = kept.get(KEPT_GUARDS), []
     if not isinstance(tokens, list):
         return []

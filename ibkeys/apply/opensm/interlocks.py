@@ -1,4 +1,5 @@
-"""The interlocks of a change through OpenSM: what can be right for the master at this moment and wrong all the same."""
+"""The interlocks of a change through OpenSM: unread edits, foreign files, standbys with another policy, SELF, and
+drift."""
 
 from __future__ import annotations
 
@@ -25,10 +26,9 @@ from ibkeys.topology.port_id import PortKey
 
 
 def objections_to_edits(site: OpensmSite, prediction: Prediction, is_ours: bool) -> Iterator[Objection]:
-    """``stale``: an edit that nobody has read would come into force with the change.
-
-    *is_ours*: the policy is what an earlier run of this change wrote. One that has a new mode or owner, and makes the
-    tables what they are, is a note.
+    """Yield ``stale`` if an edit that OpenSM has not read would come into force with the change. *is_ours*: an earlier
+    run of this change wrote the policy. A policy that only has a new mode or owner, and fits the present tables,
+    becomes a note.
     """
     edits = [site.unread_edit("options")]
     policy = "" if is_ours else site.unread_edit("policy")
@@ -44,10 +44,8 @@ def objections_to_edits(site: OpensmSite, prediction: Prediction, is_ours: bool)
 
 
 def objections_to_others_work(files: Sequence[OpensmFile], known: Collection[str]) -> Iterator[Objection]:
-    """``stale``: a file holds somebody else's work, whether OpenSM has read it or not.
-
-    *known*: the SHA-256 of all that an earlier run of this change found and wrote; empty where the journal says
-    nothing.
+    """Yield ``stale`` for each file that somebody else has written, whether OpenSM has read it or not. *known*: the
+    SHA-256 of all contents that an earlier run of this change found and wrote; empty if the journal has none.
     """
     for file in files:
         if known and digest_of(file.seen.data) not in known:
@@ -60,7 +58,7 @@ def objections_to_others_work(files: Sequence[OpensmFile], known: Collection[str
 
 
 def objections_to_later_policy(file: OpensmFile, plan: PartitionPlan) -> Iterator[Objection]:
-    """``stale``: the master's policy is not the one that it had when the plan was made, nor that of the plan."""
+    """Yield ``stale`` if the master's policy is neither the one from when the plan was made nor the plan's own."""
     live = plan.live_policy
     if live is not None and digest_of(file.seen.data) not in (live.digest, plan.policy.digest):
         yield Objection(
@@ -81,10 +79,9 @@ def _since(file: OpensmFile) -> str:
 def objections_to_standbys(
     site: OpensmSite, files: Sequence[OpensmFile], ours: Collection[bytes | None] = ()
 ) -> Iterator[Objection]:
-    """``standby-differs``: an SM that would take over has, or may have, another policy than the master.
-
-    *ours*: what an earlier run of this change found in the files, or wrote: where it stopped, they differ; and the
-    policy of the plan, which a standby may have before the master that came back has.
+    """Yield ``standby-differs`` if an SM that would take over has, or may have, another policy than the master. *ours*:
+    policies that do not count as different: those that an earlier run of this change found or wrote before it stopped,
+    and the policy of the plan, which a standby may have before a master that came back has it.
     """
     *standbys, master = files
     differing = [
@@ -108,8 +105,8 @@ def objections_to_standbys(
 
 
 def objections_to_self(site: OpensmSite, new: Policy, present: Policy | None) -> Iterator[Objection]:
-    """``self-takeover``: SELF is the port of the master of the moment. *present*: the policy before the change began;
-    those on the way name every port by its GUID."""
+    """Yield ``self-takeover`` if the policy newly uses SELF, which is the port of the present master. *present*: the
+    policy before the change began; intermediate policies name every port by its GUID."""
     wanted, there = _named_self(new), _named_self(present)
     if not site.others or not wanted:
         return
@@ -137,9 +134,10 @@ def _named_self(policy: Policy | None) -> frozenset[int]:
 
 @dataclass(slots=True)
 class Drift:
-    """Where the ports differ from what OpenSM wrote. ``lasting``: ports of this change that OpenSM would not write in
-    it, ``elsewhere``: other ones; ``aside``: the GUIDs of the end ports of both, ``of_change``: of those that the plan
-    names; ``mended``: how many OpenSM writes; ``guids``: of all."""
+    """The ports that differ from the tables that OpenSM wrote. ``lasting``: ports of this change that OpenSM would not
+    rewrite in it, in words; ``elsewhere``: other such ports; ``aside``: the GUIDs of the end ports of both;
+    ``of_change``: the GUIDs of those that the plan names; ``mended``: the number of ports that OpenSM rewrites;
+    ``guids``: the GUIDs of all."""
 
     lasting: list[str] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
@@ -149,7 +147,8 @@ class Drift:
     guids: set[int] = field(default_factory=set)
 
     def objections(self) -> Iterator[Objection]:
-        """``drift``: OpenSM writes what differs from what it remembers, so it would leave these ports as they are."""
+        """Yield ``drift`` for ports of the change: OpenSM only writes blocks that differ from its memory, so it would
+        leave these ports as they are."""
         if self.lasting:
             count = len(self.lasting)
             yield Objection(
@@ -161,7 +160,7 @@ class Drift:
             )
 
     def notes(self) -> Iterator[str]:
-        """Say where it is none of this change's."""
+        """Yield a note on ports that drifted and do not belong to this change."""
         if self.elsewhere:
             count = len(self.elsewhere)
             yield (
@@ -177,11 +176,11 @@ def drift_of(
     changing: Collection[PortKey],
     partitions: Collection[int] = (),
 ) -> Drift:
-    """Compare the ports with what *old*, the policy that OpenSM has read, makes of it; *new* is the last one of the
-    change. *changing*: the ports that the change is for; *partitions*: the partition numbers that it is for.
+    """Return the ports whose P_Keys differ from those that *old*, the policy that OpenSM has read, gives them. *new*:
+    the last policy of the change. *changing*: the ports of the change; *partitions*: its partition numbers.
 
-    OpenSM writes a block where the new policy differs from what it remembers; what it remembers is what the old policy
-    gave. Source: opensm osm_pkey_mgr.c, observed.
+    OpenSM writes a block if the new policy differs from its memory, and its memory has the tables of the old policy.
+    Source: opensm osm_pkey_mgr.c, observed.
     """
     drift = Drift()
     remembered, wanted = prediction.memberships(old), prediction.memberships(new)
@@ -208,8 +207,8 @@ def drift_of(
 
 
 def set_aside(prediction: Prediction, old: Policy | None, new: Policy | None, touched: Collection[PortKey]) -> Drift:
-    """Expect nothing of ports that have drifted and are none of the change's. *touched*: the ports that it is for, or
-    was at before: what they have is no drift, wherever it stopped."""
+    """Set ports aside that have drifted and do not belong to the change; return the drift. *touched*: the ports of the
+    change, and those that an earlier run touched: a difference there is no drift, wherever that run stopped."""
     drift = drift_of(prediction, old, new, touched)
     ports = [prediction.survey.targets[key].port for key in touched if key in prediction.survey.targets]
     ends = [port.peer if port.is_external else port for port in ports]
@@ -219,7 +218,8 @@ def set_aside(prediction: Prediction, old: Policy | None, new: Policy | None, to
 
 
 def end_of(target: PortTarget, prediction: Prediction) -> PortTarget | None:
-    """Return the end port that a table belongs to: of a leaf port the one behind it, where that was read."""
+    """Return the end port that a table belongs to: for a leaf port the end port behind it; None if it was not read, or
+    OpenSM does not write leaf ports."""
     if not target.port.is_external:
         return target
     peer = target.port.peer

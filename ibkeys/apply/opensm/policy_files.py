@@ -1,7 +1,6 @@
-"""The policy files that a change replaces, step by step: those of the standbys first, that of the master last.
-
-Each file goes its own way: from what it holds, through the texts of the steps. In the rollback it takes the same texts
-in reverse, and ends with its own former bytes. A file that holds something else is nobody's to overwrite.
+"""The policy files that a change replaces, step by step: those of the standbys first, the master's last. Each file
+starts from its present bytes and gets the texts of the steps. In the rollback it gets the same texts in reverse order,
+and at the end its own former bytes. A file with any other bytes is not overwritten.
 """
 
 from __future__ import annotations
@@ -21,12 +20,13 @@ from ibkeys.managers.site import Running
 from ibkeys.store.journal import FileEntry, FileImage, RunningOperation
 
 Way = tuple[bytes | None, ...]
-"""What a file held before a change, and after each step of it; None: no file."""
+"""The contents of a file before a change, and after each step of it; None: no file."""
 
 
 @dataclass(slots=True)
 class PolicyFiles(OpensmFiles):
-    """The policies of one change while they are given to the master. ``guards``: those on other hosts."""
+    """The policy files of one change, while its policies are given to the master. ``guards``: the guards on other
+    hosts."""
 
     guards: Guards = field(default_factory=Guards)
 
@@ -40,9 +40,10 @@ class PolicyFiles(OpensmFiles):
 class FormerFiles(StepKind[Sequence[OpensmFile]]):
     """Restores the former policy files, when nobody confirmed the new ones or OpenSM does not accept them.
 
-    Where one file cannot be restored, the others still are; ``failed`` gets the reason. Neither the user nor a changed
-    subnet manager stops a restoration that has begun: there is nothing better to go back to, the files were looked at,
-    and the signal goes to the very process that was examined. ``ways``: the contents of each file, step by step.
+    If one file cannot be restored, the others still are; the reason is added to ``failed``. Neither the user nor a
+    changed subnet manager stops a restoration that has begun: there is nothing better to go back to, the files were
+    looked at, and the signal goes to the very process that was examined. ``ways``: the contents of each file, step by
+    step.
     """
 
     tells_again = True
@@ -52,8 +53,8 @@ class FormerFiles(StepKind[Sequence[OpensmFile]]):
     failed: list[Failed]
 
     def write(self, contents: Sequence[OpensmFile], operation: RunningOperation) -> list[FileEntry]:
-        """Restore what can be restored, and return the entries of the files that held something else. Raises what
-        hinders the last one, which is the master's."""
+        """Restore the files that can be restored, and return the journal entries of those whose bytes changed. Raises
+        the error of the last file, which is the master's."""
         entries: list[FileEntry | None] = []
         for file in contents:
             try:
@@ -66,18 +67,18 @@ class FormerFiles(StepKind[Sequence[OpensmFile]]):
         return [entry for entry in entries if entry is not None]
 
     def tell(self) -> None:
-        """Let the master read its policy. Raises HostRefused, HostNotReached."""
+        """Signal the master to read its policy. Raises HostRefused, HostNotReached."""
         self.master.machine.signal(self.master.instance.process)
 
 
 def digest_of(data: bytes | None) -> str:
-    """Return the SHA-256 of what a file holds; "" for no file."""
+    """Return the SHA-256 of the contents of a file; "" for no file."""
     return "" if data is None else hashlib.sha256(data).hexdigest()
 
 
 def distinct(files: Sequence[OpensmFile]) -> list[OpensmFile]:
-    """Return *files*, that of the master last, without those that are the master's own as another host has it: a folder
-    that both have from one server. Their number, their time and their bytes are the same then."""
+    """Return *files*, the master's last, without files that are the master's own file on another host: both hosts mount
+    the folder from one server. Inode number, time and bytes are the same then."""
     *standbys, master = files
     return [*(file for file in standbys if not _is_same(file, master)), master]
 
@@ -90,7 +91,7 @@ def _is_same(file: OpensmFile, master: OpensmFile) -> bool:
 
 
 def ways_in(images: Iterable[FileImage]) -> dict[FileKey, Way]:
-    """Return the way that each file went in an operation of the journal, step by step."""
+    """Return the contents of each file in an operation of the journal, before it and after each step."""
     ways: dict[FileKey, Way] = {}
     for image in images:
         ways[image.key] = (*ways.get(image.key, (image.before,)), image.after)
@@ -98,9 +99,8 @@ def ways_in(images: Iterable[FileImage]) -> dict[FileKey, Way]:
 
 
 def where_it_is(file: OpensmFile, way: Way) -> int:
-    """Return at which step of its *way* a file is; the last one where several have the same bytes.
-
-    Raises FileChanged, with the difference, if its content is that of no step.
+    """Return the step of *way* whose contents a file has now; the last one if several have the same bytes. Raises
+    FileChanged, with the difference, if its contents are those of no step.
     """
     for number in range(len(way) - 1, -1, -1):
         if way[number] == file.seen.data:
@@ -116,7 +116,8 @@ def where_it_is(file: OpensmFile, way: Way) -> int:
 def steps_back(
     files: Sequence[OpensmFile], ways: Mapping[FileKey, Way], at_once: bool
 ) -> list[dict[FileKey, bytes | None]]:
-    """Return what each file holds after each step back; *at_once*: there is one step. Raises FileChanged."""
+    """Return the contents of each file after each step of the rollback; *at_once*: there is one step. Raises
+    FileChanged."""
     levels = {file.key: where_it_is(file, ways[file.key]) for file in files}
     highest = max(levels.values(), default=0)
     numbers = [0] if at_once and highest else range(highest - 1, -1, -1)

@@ -1,7 +1,6 @@
-"""The master OpenSM as a change of partitions needs it: its policy, the options it makes tables with, its standbys.
-
-Everything is examined once when a change is planned, and the parts that could turn a right change into a wrong one
-again before each step: the process, the master, the options file.
+"""The master OpenSM as a change of partitions needs it: its policy, the options that decide its tables, its standbys.
+All of it is examined when a change is planned. The process, the master and the options file are examined again before
+each step, because a change there could make the step wrong.
 """
 
 from __future__ import annotations
@@ -32,14 +31,15 @@ from ibkeys.store.journal import Journal
 from ibkeys.topology.model import Topology
 
 OPTIONS: Final = ("allow_both_pkeys", "part_enforce", "no_partition_enforcement", "keep_pkey_indexes")
-"""The options of OpenSM that decide what it makes of a policy."""
+"""The options of OpenSM that decide the tables that it makes from a policy."""
 
 
 @dataclass(slots=True)
 class OpensmSite:
-    """The master OpenSM and its surroundings. ``standbys``: the other SMs, as far as their policy files are reached and
-    are other files; ``out_of_reach``: the other SMs whose file is not; ``options``: what the master works
-    with; ``managers``: all SMs that are there now, port GUID → port; ``notes``: what is not certain."""
+    """The master OpenSM and its surroundings. ``standbys``: the other SMs whose policy files can be reached and are
+    different files; ``out_of_reach``: the other SMs whose files cannot be reached, in words; ``options``: the options
+    of the master; ``others``: the number of other SMs; ``managers``: all SMs of the subnet now, port GUID → port;
+    ``notes``: uncertain facts, in words."""
 
     writer: ChangeWriter
     reached: Sequence[ReachedHost]
@@ -54,16 +54,16 @@ class OpensmSite:
 
     @property
     def policy(self) -> Policy | None:
-        """What the master's file says now, None where there is no file."""
+        """The policy in the master's file now, None if there is no file."""
         return self.master.instance.policy
 
     def policy_files(self) -> list[OpensmFile]:
-        """Look at all policy files, that of the master last. Raises FileError, FileChanged, HostNotReached."""
+        """Read all policy files, the master's last. Raises FileError, FileChanged, HostNotReached."""
         return [OpensmFile.of(each, "policy", holds_keys=False) for each in (*self.standbys, self.master)]
 
     def unread_edit(self, role: Role) -> str:
-        """Return, in words, that somebody changed the master's file of that *role* and OpenSM has not read it; "" where
-        nothing says so. The next signal applies it."""
+        """Return, in words, that somebody changed the master's file of that *role* and OpenSM has not read it; "" if
+        nothing shows that. The next signal puts such a change into force."""
         file = self.master.instance.files[role]
         return f"{file.path}: {WORDS['not-read']}" if file.reading == "not-read" else ""
 
@@ -75,8 +75,8 @@ class OpensmSite:
         return fact is None or fact.written is None or swept is None or fact.written > swept
 
     def policies(self, files: list[OpensmFile], guards: Guards, check: Callable[[], None]) -> PolicyFiles:
-        """Return how policies are given to the master; *files*: those that are replaced; *check*: raises when the user
-        asked to stop."""
+        """Return the object that writes policies and signals the master. *files*: the files that are replaced; *check*:
+        raises if the user asked to stop."""
 
         def asked_to_stop() -> None:
             check()
@@ -89,17 +89,16 @@ class OpensmSite:
 
 def find_site(writer: ChangeWriter, reached: Sequence[ReachedHost], found: Topology) -> OpensmSite:
     """Return the site of the one master that the sweep *found*, whose OpenSM has to run on one of the hosts *reached*.
-
-    Raises Refused where there is no master or more than one, its OpenSM is not seen, or (``unknown-sm``) is of an
-    unknown kind; UsageError where its policy or
-    an option that decides what it makes of one is not known; FileError where its policy is not to be reached,
-    HostNotReached where a host did not answer that it may run on.
+    Raises Refused if there is not exactly one master, its OpenSM is not found, or (``unknown-sm``) it is of an unknown
+    kind; UsageError if its policy or one of `OPTIONS` is not known; FileError if its policy file cannot be reached,
+    HostNotReached if a host on which it may run did not answer.
     """
     return site_of(writer, reached, sms_for(writer, managers_of(found), reached))
 
 
 def site_of(writer: ChangeWriter, reached: Sequence[ReachedHost], seen: FoundSms) -> OpensmSite:
-    """Return the site of the master that was *seen* on the hosts *reached*; raises what `find_site` raises then."""
+    """Return the site of the master that was *seen* on the hosts *reached*. Raises UsageError, FileError and
+    StoreError, as `find_site`."""
     settings, notes = seen.master.settings(OPTIONS, "what it makes of a policy")
     options = _options(seen.master.instance, settings)
     site = OpensmSite(writer, reached, seen.manager, seen.master, options, notes=notes)
@@ -120,7 +119,7 @@ def _options(instance: Instance, settings: Mapping[str, EffectiveOption]) -> SmO
 
 
 def _place_of_policy(running: Running) -> tuple[str, Path]:
-    """Return the host and the name there of the policy file of an OpenSM. Raises UsageError, FileError."""
+    """Return the host of an OpenSM's policy file, and the path there. Raises UsageError, FileError."""
     instance = running.instance
     file = instance.files["policy"]
     if file.path is not None and file.is_there is not False and instance.policy is None:
@@ -129,7 +128,7 @@ def _place_of_policy(running: Running) -> tuple[str, Path]:
 
 
 def _find_others(site: OpensmSite, seen: FoundSms) -> None:
-    """Note the other SMs: those whose policy file can be reached, and those whose file cannot."""
+    """Note the other SMs in *site*: those whose policy file can be reached, and those whose file cannot."""
     untold = [each.name for each in seen.report.instances() if each.port_guid is None]
     missing = where_it_may_be(untold)
     known = {_place_of_policy(site.master)}
@@ -156,8 +155,8 @@ def _find_others(site: OpensmSite, seen: FoundSms) -> None:
 
 
 def policy_for(plan: PartitionPlan, site: OpensmSite) -> Policy:
-    """Return the policy of a plan. Raises UsageError where the plan was made for another OpenSM than that of *site*,
-    FileFormatError for a policy that OpenSM would refuse."""
+    """Return the policy of a plan. Raises UsageError if the plan disconnects ports or was made for other options than
+    those of *site*, FileFormatError for a policy that OpenSM would refuse."""
     if plan.options.disconnect_unconfigured:
         raise UsageError(
             "the plan disconnects ports that no partition names, which OpenSM cannot do: plan again without "

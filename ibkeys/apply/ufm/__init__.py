@@ -1,1 +1,1 @@
-"""The carrier that goes through UFM: members of partitions are changed over REST, and its SM writes the tables."""
+"""The carrier that uses UFM: it changes members of partitions over REST, and UFM's SM writes the tables."""

@@ -1,4 +1,4 @@
-"""Changing partitions in UFM: each is read again, changed by calls, and read back until UFM shows the change."""
+"""Changing partitions in UFM: each partition is read again, changed by calls, and read until UFM shows the change."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ibkeys.store.journal import FileEntry, RunningOperation
 from ibkeys.topology.port_id import PortKey
 
 _SHOWS_WITHIN: Final = 10.0
-"""Seconds in which UFM has to show what it stored."""
+"""Seconds in which UFM has to show a change that it stored."""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class UfmCalls(StepKind[WordsByBase]):
     notes: list[str] = field(default_factory=list)
 
     def write(self, contents: WordsByBase, operation: RunningOperation) -> list[FileEntry]:
-        """Change partitions, and return what the journal keeps of those that were changed. Raises Refused (``stale``),
+        """Change partitions, and return the journal entries of those that were changed. Raises Refused (``stale``),
         UfmRefused, UfmNotReached; NotStored if UFM does not show a change."""
         written: list[FileEntry] = []
         for base, words in contents.items():
@@ -81,13 +81,13 @@ class UfmCalls(StepKind[WordsByBase]):
         )
 
     def _make(self, call: Call, entry: FileEntry, is_first: bool) -> None:
-        """Ask for one change, and wait for the job that it may begin. Raises UfmRefused, UfmNotReached."""
+        """Make one call, and wait for the job that it may start. Raises UfmRefused, UfmNotReached."""
         try:
             job = self.ufm.make(call)
         except UfmRefused as error:
             if call.method == "DELETE" and error.status == 404:
-                return  # somebody else took one of them out in the meantime: what is there now is read back
-            if is_first and 400 <= error.status < 500:  # it said no; of other answers it is not known what came of it
+                return  # somebody else removed one of them in the meantime: the partition is read afterwards
+            if is_first and 400 <= error.status < 500:  # UFM refused; after other answers the result is unknown
                 entry.failed()
             raise
         if job is None:
@@ -105,8 +105,9 @@ class UfmCalls(StepKind[WordsByBase]):
             raise UfmRefused(f"{self.ufm.url}{call.path}: job {job} of UFM {ended}", 202)
 
     def _read_back(self, base: int, words: Words) -> UfmPartition | None:
-        """Return what UFM has. It is read again for a while: clients of UFM have seen it show a change a moment after
-        its answer. Raises NotStored if it is not *words*, PortsNotStored where these are of ports of the fabric."""
+        """Return the partition as UFM has it. It is read repeatedly for a while: UFM may show a change a moment after
+        its answer. Raises PortsNotStored if members of *words* that are ports of the fabric are not stored, NotStored
+        for others."""
 
         def look() -> tuple[UfmPartition | None, dict[PortKey | None, str]]:
             entry = self.ufm.partition(base)
@@ -125,7 +126,8 @@ class UfmCalls(StepKind[WordsByBase]):
         return entry
 
     def _lost(self, base: int, words: Words, entry: UfmPartition | None) -> dict[PortKey | None, str]:
-        """Return the members of *words* that UFM has not stored, by port; under None what belongs to no known port."""
+        """Return the members of *words* that UFM has not stored, in words by port; under None those that are no known
+        port."""
         if entry is not None and entry.is_untold:
             return {None: f"UFM reported success, but lists members of {base:#x} without their membership"}
         now = entry.words if entry is not None else {}

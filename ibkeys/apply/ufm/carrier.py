@@ -1,9 +1,9 @@
 """The UFM carrier: members of UFM's partitions are changed over REST, and UFM's SM writes the tables.
 
-One call: the partition is read again and is as it was, what it was is in the journal; then the call, the job that it
-may begin, and what UFM has stored is read back. An answer of success says that it is stored; only P_Key tables on the
-wire prove it. UFM has no compare-and-set: between that reading and the call another client may still be faster.
-Source: NVIDIA UFM REST guide. No real UFM was reachable when this was written.
+One call: the partition is read again and must be unchanged; it goes into the journal; then come the call and the job
+that it may start; then the partition is read again. An answer of success says that the change is stored; only P_Key
+tables on the wire prove it. UFM has no compare-and-set: another client may still change the partition between the read
+and the call. Source: NVIDIA UFM REST guide. No real UFM was reachable when this was written.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ibkeys.printable import counted, named
 from ibkeys.store.journal import RunningOperation
 
 KEPT_URL: Final = "ufm_url"
-"""Under this name the journal keeps which UFM an operation went through."""
+"""The journal's name of the URL of the UFM that an operation used."""
 _NO_PORT: Final = 0
 
 
@@ -59,15 +59,14 @@ class UfmCarrier(CarrierBySm[UfmCourse]):
     # --- planning ----------------------------------------------------------------------------------------------------
 
     def state(self, wanted: PartitionPlan | Former, survey: Survey, former: Former | None = None) -> Remaining:
-        """Return what is left, with what UFM's SM will make of it. Asks UFM for all its partitions.
-
-        Raises UsageError where this change cannot go this way, UfmNotReached, UfmRefused.
+        """Return the remaining changes, by the prediction of the tables that UFM's SM will write. Reads all partitions
+        from UFM. Raises UsageError if this change cannot be made through UFM, UfmNotReached, UfmRefused.
         """
         enforce = enforcement_as_is(survey.topology) or (
             wanted.options.enforce if isinstance(wanted, PartitionPlan) else "both"
         )
         self._prediction = Prediction(survey, SmOptions(part_enforce=enforce), _NO_PORT)
-        # At which index its SM puts a P_Key is not known.
+        # It is not known at which index UFM's SM puts a P_Key.
         self._prediction.drifted = {port.guid for port in survey.end_ports}
         may_drift = self._writer.consent.covers("drift")
         planning = UfmPlanning(self._ufm.url, self._ufm.partitions(), self._prediction, self._settings, may_drift)
@@ -77,7 +76,8 @@ class UfmCarrier(CarrierBySm[UfmCourse]):
         return self._remaining()
 
     def _prepare_overwriting(self) -> None:
-        """Let PUT carry the names of partitions where UFM takes them, and tell what it does not carry."""
+        """Add the names of partitions to PUT calls if UFM accepts them, and a note on the settings that PUT does not
+        carry."""
         stored, bases = self._course.stored, self._course.overwritten()
         named_anew = [base for base, each in stored.items() if each.former_name is not None and not each.exists]
         if not bases and not named_anew:
@@ -95,7 +95,7 @@ class UfmCarrier(CarrierBySm[UfmCourse]):
         )
 
     def kept(self) -> Mapping[str, Any]:
-        """Return which UFM it is, so that an undo goes there too; the token is not in it."""
+        """Return the URL of the UFM, so that an undo uses it too; the token is not in it."""
         return {KEPT_URL: self._ufm.url}
 
     # --- making it ---------------------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ class UfmCarrier(CarrierBySm[UfmCourse]):
         return steps.carried
 
     def _in_vain(self, seen: Watched, operation: RunningOperation) -> str:
-        """Say what to check where UFM has stored the change, and the ports do not show it."""
+        """Return advice, for the case that UFM has stored the change and the ports do not show it."""
         if seen.fell_back:
             return (
                 "most ports became full members of the default partition, as happens when OpenSM accepts "
@@ -128,7 +128,7 @@ class UfmCarrier(CarrierBySm[UfmCourse]):
         )
 
     def go_back(self, operation: RunningOperation) -> WentBack:
-        """Restore the members that *operation* changed, in one step, and verify it."""
+        """Restore the members that *operation* changed, in one step, verify it, and return the result."""
         kept = self._settings
         self._settings = replace(kept, at_once=True)
         try:

@@ -1,8 +1,7 @@
-"""The course of a change through UFM, worked out before anything is sent: whose membership changes, in which steps.
-
-The states on the way are those of `ibkeys.plan.steps`, as through OpenSM: nobody is cut and nobody is joined. UFM
-takes one partition at a time, so each state is made in two steps, first all that lets more talk, then all that lets
-fewer; each is verified on the ports before the next.
+"""The course of a change through UFM, worked out before anything is sent: the memberships that change, in steps. The
+intermediate states are those of `ibkeys.plan.steps`, as with OpenSM: no pair is disconnected or newly connected for a
+time. UFM changes one partition at a time, so each state is made in two steps, first the additions, then the removals;
+each is verified on the ports before the next.
 """
 
 from __future__ import annotations
@@ -45,15 +44,15 @@ TableState = Mapping[int, frozenset[PKey]]
 
 @dataclass(slots=True)
 class UfmCourse(TablesCourse[WordsByBase]):
-    """The course of a change through UFM. ``stored``: the partitions that change, as UFM has them; each step says what
-    members they have after it."""
+    """The course of a change through UFM. ``stored``: the partitions that change, as UFM has them; each step has their
+    members after it."""
 
     stored: dict[int, Stored] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def overwritten(self) -> list[int]:
-        """Return the partitions that UFM has and whose whole list a PUT sets in some step. Raises UsageError as
-        `Stored.calls_to`."""
+        """Return the partitions that UFM has and whose whole list of members is set by a PUT in some step. Raises
+        UsageError as `Stored.calls_to`."""
         found = []
         for base, each in self.stored.items():
             states = [each.words, *(step.contents[base] for step in self.steps)]
@@ -66,10 +65,10 @@ class UfmCourse(TablesCourse[WordsByBase]):
 
 @dataclass(slots=True)
 class UfmPlanning:
-    """Works out the course of one change. *url*: of the UFM; *partitions*: what it stores, by number.
+    """Works out the course of one change. *url*: the URL of the UFM; *partitions*: its partitions by number.
 
     ``had``: the P_Keys of each end port, by its GUID; ``earlier``: partition and GUID of each membership that the
-    operation changed before; ``extra``: what GUIDs without a port get, by partition.
+    operation changed before; ``extra``: by partition, the memberships that GUIDs without a port get.
     """
 
     url: str
@@ -89,7 +88,8 @@ class UfmPlanning:
         self.had = self._states(self.prediction.now)
 
     def forth(self, plan: PartitionPlan, former: Former | None) -> UfmCourse:
-        """Return the course of a plan; *former*: what an earlier run of it wrote. Raises UsageError."""
+        """Return the course of a plan. *former*: the values that an earlier run of the plan found and wrote. Raises
+        UsageError."""
         if plan.options.disconnect_unconfigured:
             raise UsageError(
                 "the plan disconnects ports that no partition names, and UFM gives each port its default P_Key: plan "
@@ -107,8 +107,8 @@ class UfmPlanning:
         return self.course
 
     def back(self, former: Former) -> UfmCourse:
-        """Return the rollback: those whose membership an operation changed get what they had. Others that came since
-        stay. Raises UsageError, StoreError."""
+        """Return the rollback: memberships that an operation changed get their former values. Members that were added
+        since stay. Raises UsageError, StoreError."""
         gets = {guid: set(keys) for guid, keys in self.had.items()}
         self.had_flags = flags_in(former.files, self.url)
         for base, pairs in changes_in(former.files, self.url).items():
@@ -126,8 +126,7 @@ class UfmPlanning:
         return self.course
 
     def _note_foreign(self, base: int, pairs: MembersChange) -> list[int]:
-        """Note the GUIDs whose membership an earlier run neither found nor wrote, with what UFM has now; return
-        them."""
+        """Note the GUIDs whose present membership in UFM an earlier run neither found nor wrote; return them."""
         entry = self.partitions.get(base)
         now = entry.words if entry is not None else {}
         foreign = [guid for guid, (_, known) in pairs.items() if now.get(guid) not in known]
@@ -149,8 +148,8 @@ class UfmPlanning:
             )
 
     def _refuse_unknown(self, base: int, ours: Collection[int]) -> None:
-        """Raise UsageError for a partition whose members UFM does not tell, though others than *ours*, whom the
-        operation changed before, have it: a PUT of ours alone would take them out."""
+        """Raise UsageError for a partition whose members UFM does not list, although ports other than *ours*, which the
+        operation changed before, have it: a PUT of ours alone would remove them."""
         entry = self.partitions.get(base)
         if entry is not None and entry.members is not None:
             return
@@ -197,7 +196,7 @@ class UfmPlanning:
                 for base, each in course.stored.items()
             }
             course.steps.append(TablesStep(name, words, table))
-        course.overwritten()  # that it can be asked for is known before anything is sent
+        course.overwritten()  # raises now if a call is impossible, before anything is sent
 
     def _changes(
         self, base: int, state: TableState, pairs: Collection[tuple[int, int]], is_last: bool
@@ -206,7 +205,7 @@ class UfmPlanning:
         return found | (self.extra.get(base, {}) if is_last else {})
 
     def _states_between(self, gets: TableState) -> list[tuple[PhaseName, TableState]]:
-        """Return the states on the way, each with the name of its step. Raises UsageError without room."""
+        """Return the states after each step, with the name of the step. Raises UsageError if a table has no room."""
         course, had, rooms = self.course, self.had, self._rooms()
         found = steps_between(had, gets, rooms, gaps=self.settings.gaps)
         course.breaks = breaks_of(found.circles, self.prediction)
@@ -227,8 +226,8 @@ class UfmPlanning:
         return states
 
     def _find_drift(self, gets: TableState, changed: Mapping[int, Collection[int]]) -> None:
-        """Object where UFM has stored what the ports do not show. Of such ports that are none of the change's nothing
-        is expected: they may become what UFM has."""
+        """Add objections or notes for ports that differ from UFM's members. Such ports outside the change are set
+        aside: UFM's SM may write them at any time."""
         foreign, drifted = [], dict[int, list[str]]()
         for base, entry in self.partitions.items():
             if entry.members is None:

@@ -24,7 +24,7 @@ Words = Mapping[int, UfmMembership]
 WordsByBase = Mapping[int, Words]
 """Number of a partition → its members."""
 MembersChange = Mapping[int, tuple[UfmMembership | None, frozenset[UfmMembership | None]]]
-"""GUID → its membership before an operation, and all that the operation may have left; None: no member."""
+"""GUID → its membership before an operation, and the memberships that the operation may have left; None: no member."""
 _MEMBERS: Final = "members"
 _FLAGS: Final = "flags"
 _DAMAGED: Final = "the journal is damaged: the former members of a partition in UFM cannot be read"
@@ -35,8 +35,8 @@ _IS_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """What a call says about a partition besides its members. ``name``: None where the partition gets none from
-    here."""
+    """The settings of a partition that a call carries besides its members. ``name``: None if the call carries no
+    name."""
 
     ip_over_ib: bool = True
     index0: bool = False
@@ -44,17 +44,16 @@ class Flags:
 
     @classmethod
     def planned(cls, base: int, policy: Policy | None) -> Flags:
-        """Return what a new partition gets by the *policy* of a plan."""
+        """Return the settings of a new partition by the *policy* of a plan."""
         found = policy.partition(base) if policy is not None else None
         return cls(found.ipoib, found.indx0) if found is not None else cls()
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A partition as UFM has it. ``exists``: whether UFM has it at all; ``index0``: the flag of its members, None where
-    they differ. ``settings``: what UFM says about it besides, by name: its name, IPoIB, QoS. ``former_name``: its name
-    before an operation that is undone or gone on with. ``name``: the one that calls carry, None where this UFM takes
-    none."""
+    """A partition as UFM has it. ``exists``: whether UFM has it at all; ``index0``: the flag of its members, None if
+    they differ. ``settings``: its other settings by name: its name, IPoIB, QoS. ``former_name``: its name before an
+    operation that is undone or resumed. ``name``: the name that calls carry, None if this UFM accepts none."""
 
     base: int
     words: Words
@@ -67,8 +66,8 @@ class Stored:
 
     @classmethod
     def of(cls, base: int, entry: UfmPartition | None, new: Flags) -> Stored:
-        """Return what UFM has of a partition; *entry*: its answer, None for none. *new*: the flags of one that UFM does
-        not have, and of members where there were none."""
+        """Return a partition as UFM has it. *entry*: UFM's answer, None if it has no such partition. *new*: the
+        settings of a partition that UFM does not have, and the flags of members if it had none."""
         if entry is None:
             return cls(base, {}, False, new.ip_over_ib, new.index0, former_name=new.name)
         flags = {bool(member.index0) for member in (entry.members or {}).values()}
@@ -83,20 +82,20 @@ class Stored:
         )
 
     def becoming(self, words: Words) -> Stored:
-        """Return it with other members."""
+        """Return the partition with other members."""
         return replace(self, words=dict(words), exists=True)
 
     def with_settings(self, entry: UfmPartition | None) -> Stored:
-        """Return it with the settings of UFM's answer."""
+        """Return the partition with the settings of UFM's answer."""
         return self if entry is None else replace(self, settings=settings_of(entry))
 
     def with_name(self) -> Stored:
-        """Return it with its former name in the body of calls, if that is a valid name."""
+        """Return the partition with its former name in the body of calls, if that is a valid name."""
         name = self.former_name or self.settings.get(_NAME, "")
         return replace(self, name=name if _IS_NAME.fullmatch(name) else None)
 
     def lost_settings(self, entry: UfmPartition) -> list[str]:
-        """Return which settings UFM's answer has no longer, in words."""
+        """Return, in words, the settings that UFM's answer no longer has."""
         now = settings_of(entry)
         return [
             f"{name} {now.get(name, 'no longer listed')} instead of {value}"
@@ -105,16 +104,16 @@ class Stored:
         ]
 
     def is_as(self, entry: UfmPartition | None) -> bool:
-        """Whether UFM's answer has these members. An empty list and no answer at all are the same: neither says which
-        members there are, and no UFM was seen to distinguish them. GUIDs without their membership are a different
-        case."""
+        """Return whether UFM's answer has these members. An empty list and no entry at all count as the same: neither
+        lists members, and no UFM is known to tell them apart. An answer with GUIDs but without their memberships never
+        matches."""
         if entry is not None and entry.is_untold:
             return False
         return dict(self.words) == (dict(entry.words) if entry is not None else {})
 
     def calls_to(self, words: Words) -> list[Call]:
-        """Return the calls after which *words* are its members. Raises UsageError where none keeps what the others
-        have."""
+        """Return the calls after which *words* are the members. Raises UsageError if no call keeps the index0 flags of
+        the others."""
         flags = {"ip_over_ib": self.ip_over_ib, "index0": bool(self.index0)}
         calls = changing(self.base, self.words, words, **flags, name=self.name)
         if self.index0 is None and any(call.method == "PUT" for call in calls):
@@ -127,8 +126,8 @@ class Stored:
     # --- the journal -------------------------------------------------------------------------------------------------
 
     def image(self, url: str, words: Words) -> FileImage:
-        """Return what the journal keeps of a change to *words*: UFM stands in place of a host, the partition in
-        that of a file."""
+        """Return the journal's image of a change to *words*: UFM is in the place of a host, the partition in that of a
+        file."""
         return FileImage(resource(self.base), self._text() if self.exists else None, _text(words), host=host_of(url))
 
     def _text(self) -> bytes:
@@ -137,13 +136,13 @@ class Stored:
 
 
 def settings_of(entry: UfmPartition) -> dict[str, str]:
-    """Return what UFM says about a partition besides its members, as text by name."""
+    """Return the settings of a partition in UFM's answer, other than its members, as text by name."""
     told = {_NAME: entry.name, "ip_over_ib": None if entry.ip_over_ib is None else str(entry.ip_over_ib).lower()}
     return {name: value for name, value in told.items() if value is not None} | dict(entry.qos)
 
 
 def host_of(url: str) -> str:
-    """Return the name under which the journal keeps what a UFM has."""
+    """Return the name of a UFM in the journal, in the place of a host's name."""
     return f"{PREFIX}{url}"
 
 
@@ -172,8 +171,8 @@ def with_changes(words: Words, changes: Mapping[int, UfmMembership | None]) -> d
 
 
 def flags_in(images: list[FileImage], url: str) -> dict[int, Flags]:
-    """Return the flags that partitions of the UFM at *url* had before an operation of the journal, by partition; those
-    that it made, and those of earlier versions of ibkeys, are not there.
+    """Return the flags that partitions of the UFM at *url* had before an operation of the journal, by partition;
+    partitions that it created, and those in operations of earlier versions of ibkeys, are left out.
 
     Raises StoreError for an image that cannot be read.
     """
