@@ -1,4 +1,4 @@
-"""Which pairs of end ports a plan must disconnect briefly, because tables are full or ports wait for each other in a
+"""The pairs of end ports that a plan must disconnect briefly, because tables are full or ports wait for each other in a
 cycle.
 """
 
@@ -18,16 +18,18 @@ from ibkeys.printable import counted
 from ibkeys.topology.port_id import PortId, PortKey
 
 Timeline = Mapping[PortKey, Sequence[tuple[int, Levels]]]
-"""For each table without room its levels from each swap on: (number of the swap, levels), the first as -1."""
+"""For each table without room, its membership levels after each swap: (number of the swap, levels); -1 for the levels
+before the first."""
 
 
 @dataclass(slots=True)
 class _Chain:
-    """What a packet of an end port meets: ``tables``, its own and that of its leaf port, if there is one. ``tight``:
-    which of the two have no room.
+    """The tables that a packet of an end port must pass. ``tables``: the port's own, and that of its leaf port if there
+    is one; ``tight``: those of the two that have no room.
 
-    ``steady``: partitions whose memberships never change, with that of the end port; ``wavering``: the others that it
-    is in before and after. A pair can be cut only in a partition that wavers at one of the two.
+    ``steady``: partitions whose memberships never change during the swaps, with the end port's level; ``wavering``:
+    other partitions that the port is in before and after. A pair can be cut only in a partition that wavers at one of
+    its ports.
     """
 
     tables: list[TableChange]
@@ -36,7 +38,7 @@ class _Chain:
     wavering: set[int] = field(default_factory=set)
 
     def look(self, timeline: Timeline) -> None:
-        """Find out which partitions are steady."""
+        """Fill ``steady`` and ``wavering``."""
         moments = list(_moments(self.tables, timeline))
         moments += [[_levels(table.before) for table in self.tables], [_levels(table.after) for table in self.tables]]
         for partition, member in moments[-1][0].items():
@@ -48,11 +50,11 @@ class _Chain:
 
 
 def find_breaks(tables: Sequence[TableChange], enforcement: Sequence[EnforcementChange] = ()) -> tuple[Break, ...]:
-    """Return what is cut while *tables* are written in the order of `ibkeys.plan.order`.
+    """Return the breaks while *tables* are written in the order of `ibkeys.plan.order`.
 
-    *tables* should include those that stay as they are (``plan --full``): pairs with ports that are not among them are
-    not found. A leaf port is taken to enforce. A port whose own table and leaf table are both too full, or whose
-    table loses a P_Key of its own between two blocks, is named even when no pair of it is known.
+    *tables* should include those that stay as they are (``plan --full``): pairs with other ports are not found. A leaf
+    port is assumed to enforce. A port whose own table and leaf table are both too full, or whose table loses a P_Key
+    for a time between two blocks, is named even if no pair of it is known.
     """
     stages = stages_of(tables, enforcement)
     if len(stages.tables) == 1:
@@ -83,7 +85,8 @@ class _Lasting:
         self._ends = {_guid_of(chain.port): (chain.before, chain.after) for chain in chains}
 
     def narrow(self, found: Break) -> Break | None:
-        """Return a break of one stage without the pairs that need not last; None if it has no other."""
+        """Return a break of one stage without the pairs that do not talk before and after all stages; None if no pair
+        is left."""
         pairs = tuple(
             (one, other)
             for one, other in found.pairs
@@ -94,7 +97,8 @@ class _Lasting:
         return replace(found, pairs=pairs, message=_message(found.partition, found.ports, len(pairs)))
 
     def find_late(self, stages: Stages) -> list[Break]:
-        """Return what is cut between two stages, because tables had no room for what should be there by then."""
+        """Return the breaks between two stages, because a table had no room for the P_Keys that it should have by
+        then."""
         ends = [{table.port.key: table.after for table in tables} for tables in stages.tables[:-1]]
         late = []
         for chain in self._chains:
@@ -123,7 +127,7 @@ class _Lasting:
 
 
 def _shared_partitions(one: Levels, other: Levels) -> set[int]:
-    """Return the partitions in which ports of these memberships talk."""
+    """Return the partitions in which ports with these memberships can talk."""
     return {base for base, level in one.items() if base in other and max(level, other[base]) == 2}
 
 
@@ -194,7 +198,7 @@ def _chain(end: TableChange, by_port: Mapping[PortKey, TableChange], tight: Mapp
 def _pairs(
     chains: Sequence[_Chain], weak: Sequence[_Chain], alone: Sequence[_Chain]
 ) -> Iterator[tuple[_Chain, _Chain]]:
-    """Yield the pairs in which two blocks are swapped one after the other, each pair once."""
+    """Yield the pairs with two blocks that are swapped one after the other, each pair once."""
     yield from combinations(weak, 2)
     for one in alone:
         yield from ((one, other) for other in chains if not other.tight)
@@ -224,7 +228,7 @@ def _moments(tables: Sequence[TableChange], timeline: Timeline) -> Iterator[list
 def _cut(one: _Chain, other: _Chain, timeline: Timeline) -> list[int]:
     """Return the partitions in which a pair may talk before and after, and not at some moment of the swaps.
 
-    A pair that leaves one partition for another, and briefly has none, is cut in the one it comes to.
+    A pair that leaves one partition for another, and briefly has none in common, counts as cut in the new one.
     """
     both = one.steady.keys() & other.steady.keys()
     if any(max(one.steady[base], other.steady[base]) == 2 for base in both) and not (
@@ -256,8 +260,8 @@ def _may_talk(
     partition: int,
     least: tuple[Sequence[Levels], Sequence[Levels]] | None,
 ) -> bool:
-    """Both ends are members, one of them full, and every leaf table lets them pass: what it has is at least the lesser
-    of what it had and will have."""
+    """Return whether both ends are members, one of them full, and every leaf table lets their packets pass. With
+    *least*, a leaf table must have at least the lower one of its levels before and after."""
     found = [levels.get(partition, 0) for levels in state]
     if not all(found) or max(found[ends[0]], found[ends[1]]) < 2:
         return False

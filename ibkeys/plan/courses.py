@@ -16,13 +16,14 @@ from ibkeys.plan.rounds import Forced, Pair, Rounds
 from ibkeys.printable import counted
 
 _SEARCH: Final = 1_000_000
-"""Limit of the search before a cycle is reported: drops tried times kinds of ports."""
+"""Limit of the search before a cycle is reported: number of drops tried times number of kinds of ports."""
 P = TypeVar("P", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
 class PortTransition(Generic[P]):
-    """The partitions of one port before and after. ``rooms``: its tables that may be too small on the way."""
+    """The partitions of one port before and after. ``rooms``: those of its tables that may be too small during the
+    change."""
 
     port: P
     before: Levels
@@ -33,8 +34,9 @@ class PortTransition(Generic[P]):
 @dataclass(frozen=True, slots=True)
 class WaitCycle(Generic[P]):
     """A cycle in which every order has a gap: ``leaving`` must leave ``partition`` before ``entering`` enter it, and
-    that cuts ``pairs`` briefly, because what would keep them together waits in turn. ``waits``: the whole circle, each
-    as (who leaves, the partition, who enters). Empty ``entering``: nobody waits for that, their tables are too full.
+    that cuts ``pairs`` briefly, because the change that would keep them connected waits in turn. ``waits``: the whole
+    cycle, each part as (ports that leave, partition, ports that enter). Empty ``entering``: no port waits; the tables
+    of ``leaving`` are too full.
     """
 
     partition: int
@@ -45,7 +47,7 @@ class WaitCycle(Generic[P]):
 
     @property
     def message(self) -> str:
-        """What must come before what, and how many pairs are cut."""
+        """The order that the cycle would need, and the number of pairs that are cut, in words."""
         whom = f"{counted(len(self.pairs), 'pair')} of ports"
         if not self.entering:
             return (
@@ -71,17 +73,16 @@ def _named(ports: Sequence[Hashable]) -> str:
 
 @dataclass(slots=True)
 class StepSequence(Generic[P]):
-    """``changed``: after each step, by port, the partitions that are as they will be; ports without any left out."""
+    """The steps of a change. ``changed``: after each step, by port, the partitions that have their final membership,
+    without ports that have none; ``circles``: the cycles in which pairs are cut."""
 
     changed: list[dict[P, frozenset[int]]] = field(default_factory=list)
     circles: tuple[WaitCycle[P], ...] = ()
 
 
 class FabricTransition(Generic[P]):
-    """The courses of all ports of a fabric. Includes ports that do not change, because others must not be cut off from
-    them.
-
-    *gaps*: pairs may briefly be cut.
+    """The transitions of all ports of a fabric, also of ports that do not change, because others must not be cut off
+    from them. *gaps*: pairs may briefly be cut.
     """
 
     def __init__(self, courses: Iterable[PortTransition[P]], *, gaps: bool = False) -> None:
@@ -114,8 +115,8 @@ class FabricTransition(Generic[P]):
         self._partitions = list(bits)
 
     def _find_waits(self) -> dict[tuple[int, int], list[int]]:
-        """Return for each rise, (kind, bit), the kinds that must drop there before: else the two were joined, who may
-        talk neither before nor after."""
+        """Return, for each rise (kind, bit), the kinds that must drop in that partition before it. Otherwise the two
+        kinds could talk for a time, although they may talk neither before nor after."""
         rising: dict[int, list[int]] = {}
         dropping: dict[int, list[int]] = {}
         for number, kind in enumerate(self._kinds):
@@ -149,8 +150,8 @@ class FabricTransition(Generic[P]):
         return bool(self._waits)
 
     def plan(self, *, additions_first: bool) -> StepSequence[P]:
-        """Return the steps, as few as were found. Within a step the changes may be made in any order; with
-        *additions_first* its rises are made, all of them, before its drops."""
+        """Return the shortest sequence of steps that was found. Within a step the changes may be made in any order;
+        with *additions_first* all of its rises are made before its drops."""
         if not any(kind.rises | kind.drops for kind in self._kinds):
             return StepSequence()
         if additions_first and not self._waits:
@@ -195,7 +196,7 @@ class FabricTransition(Generic[P]):
         )
 
     def _find_pairs(self) -> list[Pair]:
-        """Return the kinds that talk before and after, and would not if only drops were made."""
+        """Return the pairs of kinds that can talk before and after, and could not if only the drops were made."""
         changing = [number for number, kind in enumerate(self._kinds) if kind.rises | kind.drops]
         found = []
         for one in changing:

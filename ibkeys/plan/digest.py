@@ -1,7 +1,7 @@
 """The digests of a plan: of the state of the fabric that it was made from, and of the plan as a whole.
 
-The first tells whether two plans were made from the same state, in the parts that they touch. The second is in the plan
-and is checked when it is read: what was reviewed is what is applied.
+The first shows whether two plans were made from the same state of the ports that they change. The second is in the plan
+and is checked when it is read, so that only the reviewed plan is applied.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ibkeys.plan.model import PartitionPlan
 
 
 def state_digest(tables: Iterable[TableChange], enforcement: Iterable[EnforcementChange]) -> str:
-    """Return the SHA-256 of what the plan found at the ports that it changes: tables with capacity, enforcement bits,
-    and which port is at the other end of the link. Tables that stay do not count, and the order does not."""
+    """Return the SHA-256 of the state that the plan found at the ports that it changes: tables with capacity,
+    enforcement bits, and the peer port of the link. Tables that stay do not count, nor does the order."""
     parts: list[list[object]] = [
         ["table", *table.port.key, table.capacity, table.peer, sorted(table.before.items())]
         for table in tables
@@ -31,10 +31,10 @@ def state_digest(tables: Iterable[TableChange], enforcement: Iterable[Enforcemen
 
 
 def plan_digest(plan: PartitionPlan) -> str:
-    """Return the SHA-256 of all of a plan that decides what an apply does: of each table that changes and each
-    enforcement that changes, the port and its kind, the state that was found and the state that it leads to; capacity
-    and peer; the options; the breaks; the method, and the policy that is replaced, where they are known. Tables that
-    stay and notes for people do not count, and the order does not.
+    """Return the SHA-256 of all parts of a plan that decide the changes of an apply: of each table that changes and
+    each enforcement that changes, the port and its kind, the state that was found and the state that it leads to;
+    capacity and peer; the options; the breaks; the method, and the policy that is replaced, if they are known. Tables
+    that stay and notes for people do not count, nor does the order.
     """
     said = plan.options
     flags = (said.allow_both_pkeys, said.disconnect_unconfigured)

@@ -81,7 +81,7 @@ def write_plan(plan: PartitionPlan, path: Path) -> None:
 def check_place(path: Path) -> Path:
     """Return the file to write for a plan called *path*: the target of a link, else *path* itself.
 
-    Raises UsageError when something else than a plan or an empty file is there, OSError when that cannot be read: a
+    Raises UsageError if another file than a plan or an empty file is there, OSError if the file cannot be read: a
     mistyped name must not destroy a policy or a device.
     """
     try:
@@ -147,7 +147,8 @@ def _policy_json(policy: PolicySource) -> dict[str, str | None]:
 
 
 def _text_json(text: bytes | None) -> dict[str, str | None]:
-    """Return the bytes of a policy: as text where they are UTF-8, which can be read and compared, else in base64."""
+    """Return the bytes of a policy as JSON: as text if they are UTF-8, so that people can read and compare them, else
+    in base64."""
     if text is None:
         return {"encoding": None, "text": None}
     try:

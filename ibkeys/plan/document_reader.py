@@ -1,9 +1,8 @@
 """Reading the plan document ``ibkeys.plan/2``, and version 1: that has no text of the policy and no ``sm_options``.
 
-Strict, because what it returns will be written to a live fabric: a document whose digest is missing or is not that of
-its content, a field that is missing or of another type, a port
-named twice, a P_Key or index that no table can have are errors of one line that name the place. Fields that it does not
-know are passed over, so that later versions may add some.
+It is strict, because the values are written to a live fabric. These are errors of one line that name the place: a
+digest that is missing or is not that of the content, a field that is missing or of another type, a port named twice, a
+P_Key or index that no table can have. Unknown fields are ignored, so that later versions may add some.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ T = TypeVar("T")
 
 
 def read_plan(path: Path) -> PartitionPlan:
-    """Read a plan file. Raises FileFormatError, also for one that was edited or has no digest; OSError."""
+    """Read a plan file. Raises FileFormatError, also for a file that was edited or has no digest; OSError."""
     return _read(files.read_bytes(path, files.LARGE), str(path), bound=True)
 
 
@@ -99,7 +98,7 @@ class _Value:
         return FileFormatError(f"{self.where or 'the document'}: {cut(json.dumps(self.value))} is not {wanted}")
 
     def get(self, name: str) -> _Value:
-        """The member *name* of an object."""
+        """Return the member *name* of an object. Raises FileFormatError."""
         if not isinstance(self.value, dict):
             raise self.fail("an object")
         if name not in self.value:
@@ -107,7 +106,7 @@ class _Value:
         return _Value(self.value[name], f"{self.where}.{name}" if self.where else name)
 
     def has(self, name: str) -> bool:
-        """Whether this is an object with the member *name*."""
+        """Return whether this is an object with the member *name*."""
         return isinstance(self.value, dict) and name in self.value
 
     def items(self) -> list[_Value]:
@@ -148,7 +147,7 @@ class _Value:
         return number
 
     def word(self, words: Sequence[T]) -> T:
-        """The one of *words* that this is."""
+        """Return the element of *words* that equals this value. Raises FileFormatError."""
         if self.value not in words:
             raise self.fail(f"one of {', '.join(map(str, words))}")
         return words[words.index(self.value)]

@@ -1,4 +1,4 @@
-"""A plan from what a fabric, or a snapshot of one, has now."""
+"""A plan for a policy on a fabric, or on a snapshot of one."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ibkeys.topology.subnet_manager import shown_subnet_manager
 def sweep_for_plan(
     source: LiveFabric | RecordedFabric, policy: Policy, progress: OnFound | None = None
 ) -> tuple[Topology, PolicySource | None]:
-    """Return what a plan of *policy* has to know of a fabric, and what the master's OpenSM has as its policy, where it
-    runs on this host. Raises what `sweep` raises."""
+    """Return the sweep that a plan of *policy* needs, and the present policy of the master's OpenSM; None if that does
+    not run on this host. Raises the errors of `sweep`."""
     found = source.sweep(progress=progress, wanted=Wanted(p_keys=True, sm_info=True))
     source.read_alias_guids(found, policy.named_guids)
     if not isinstance(source, LiveFabric) or source.is_simulated:
@@ -39,11 +39,11 @@ def plan_of_sweep(
     full: bool = False,
     force: bool = False,
 ) -> PartitionPlan:
-    """Return what *policy* changes on what `sweep_for_plan` *found*.
+    """Return the plan of the changes by *policy* on the fabric that `sweep_for_plan` *found*.
 
-    *as_is*: leaf ports enforce what they enforce now, where that is the same everywhere, and not what *options* say.
-    *sm_guid*: port GUID of the subnet manager, for SELF; by default what the sweep says. *full*, *force*: as
-    `make_plan` has them. Raises what `make_plan` raises.
+    *as_is*: leaf ports keep their enforcement, if it is the same everywhere, in place of that of *options*. *sm_guid*:
+    port GUID of the subnet manager, for SELF; by default the one that the sweep shows. *full*, *force*: as in
+    `make_plan`. Raises the errors of `make_plan`.
     """
     if as_is:
         options = replace(options, enforce=enforcement_as_is(found) or options.enforce)

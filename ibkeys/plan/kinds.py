@@ -1,4 +1,4 @@
-"""Classes of ports with the same memberships before and after, and how they change in each partition.
+"""Kinds: classes of ports with the same memberships before and after, and their change in each partition.
 
 In each partition a port *rises* (it enters, or limited becomes full) or *drops* (it leaves, or full becomes limited),
 or stays. Source: IBA 10.9.3 (membership).
@@ -28,8 +28,8 @@ def levels(keys: Iterable[PKey]) -> dict[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class TableSpace:
-    """A table that may be too small for all that its port has on the way: its capacity, and how many entries each
-    partition takes before and after; the fewer of both where its membership stays (`thinned`)."""
+    """A table that may be too small for all P_Keys that its port has during a change: its capacity, and the number of
+    entries of each partition before and after; the smaller number for both if the membership stays (`thinned`)."""
 
     capacity: int
     before: tuple[tuple[int, int], ...]
@@ -37,7 +37,7 @@ class TableSpace:
 
     @classmethod
     def of(cls, capacity: int, before: Iterable[PKey], after: Iterable[PKey]) -> TableSpace | None:
-        """Return the room of a table, None if that is no question on the way."""
+        """Return the space of a table; None if it has room for everything during the change, or never has."""
         before, after = tuple(before), tuple(after)
         counts = (_count(before), _count(after))
         partitions = {*counts[0], *counts[1]}
@@ -52,14 +52,15 @@ class TableSpace:
         return cls(capacity, *(tuple(sorted(count.items())) for count in counts))
 
     def fits(self, pending: Collection[int]) -> bool:
-        """Whether there is room when all partitions but *pending* are as they will be."""
+        """Return whether the table has room when all partitions but *pending* have their final memberships."""
         entries = sum(count for base, count in self.before if base in pending)
         return entries + sum(count for base, count in self.after if base not in pending) <= self.capacity
 
 
 def thinned(before: Collection[PKey], after: Collection[PKey]) -> frozenset[int]:
-    """Return the partitions whose membership stays and that take fewer entries afterwards, as where the limited P_Key
-    beside the full one goes. That concerns nobody, so it comes first; the other way round it comes last."""
+    """Return the partitions whose membership stays and that take fewer entries afterwards, for example if the limited
+    P_Key beside the full one is removed. That affects no connection, so it is done first; the opposite change is done
+    last."""
     counts, memberships = (_count(before), _count(after)), (levels(before), levels(after))
     return frozenset(
         base
@@ -74,7 +75,7 @@ def _count(keys: Iterable[PKey]) -> Counter[int]:
 
 @dataclass(slots=True)
 class PortKind(Generic[P]):
-    """Ports with the same memberships before and after. Sets of partitions are numbers, a bit for each."""
+    """Ports with the same memberships before and after. A set of partitions is a number with a bit for each."""
 
     ports: list[P]
     rooms: tuple[TableSpace, ...]
@@ -86,11 +87,12 @@ class PortKind(Generic[P]):
     drops: int = 0
 
     def fits(self, pending: Collection[int]) -> bool:
-        """Whether its tables have room when all partitions but *pending* are as they will be."""
+        """Return whether its tables have room when all partitions but *pending* have their final memberships."""
         return all(room.fits(pending) for room in self.rooms)
 
     def at(self, changed: int) -> tuple[int, int]:
-        """Return the partitions that it is in, and is a full member of, when those in *changed* are as they will be."""
+        """Return the partitions that the ports are in, and those that they are full members of, when the partitions in
+        *changed* have their final memberships."""
         return (
             self.any_before & ~changed | self.any_after & changed,
             self.full_before & ~changed | self.full_after & changed,

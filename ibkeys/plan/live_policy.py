@@ -1,4 +1,4 @@
-"""The policy that the master had when a plan was made: what an apply through OpenSM may overwrite."""
+"""The policy that the master had when a plan was made: an apply through OpenSM may overwrite this one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from ibkeys.topology.model import Topology
 
 def live_policy(found: Topology, own_guid: int) -> PolicySource | None:
     """Return the policy of the one master that a sweep *found*, if its OpenSM runs on this host and the file can be
-    read; its digest is "" where there is no file. None: not known. *own_guid*: the port that was swept from."""
+    read; its digest is "" if there is no file. None: not known. *own_guid*: the GUID of the port from which the sweep
+    went out."""
     master = join(managers_of(found), [look_at_host(THIS_HOST, socket=own_socket())], [own_guid]).master_instance()
     if master is None:
         return None

@@ -1,4 +1,4 @@
-"""The plan as value types: what a policy would change on a fabric. The types reject impossible values."""
+"""The plan as value types: the changes that a policy makes on a fabric. The types reject impossible values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ BreakKind = Literal["no-room", "circle"]
 
 @dataclass(frozen=True, slots=True)
 class PlanProblem:
-    """What the planner could not do, or what the user should know. ``port`` None: it concerns no single port."""
+    """A thing that the planner could not do, or that the user should know. ``port`` None: it concerns no single
+    port."""
 
     port: PortId | None
     kind: str
@@ -33,7 +34,7 @@ class PlanProblem:
 
 @dataclass(frozen=True, slots=True)
 class IndexMove:
-    """A P_Key of an end port that leaves an index and appears at another: running QPs hold the old index."""
+    """A P_Key of an end port that moves from one index to another: running QPs use the old index."""
 
     port: PortId
     pkey: PKey
@@ -45,9 +46,9 @@ class IndexMove:
 class Break:
     """Pairs that no order of writing keeps connected.
 
-    ``kind`` ``no-room``: because tables are full; ``ports`` are those. ``circle``: because ports wait for each other
+    ``kind`` ``no-room``: tables are full, and ``ports`` have these tables. ``circle``: ports wait for each other
     (`ibkeys.plan.steps`); ``ports`` are those that leave ``partition`` too early, and those that enter it then.
-    ``pairs``: port GUIDs of end ports that may talk before and after, and but briefly cannot in between.
+    ``pairs``: port GUIDs of end ports that may talk before and after, but briefly cannot in between.
     """
 
     partition: int
@@ -59,7 +60,8 @@ class Break:
 
 @dataclass(frozen=True, slots=True)
 class FabricState:
-    """What the plan was made from. ``sm_evidence``: what is known of the master SM, in words."""
+    """The state of the fabric for which the plan was made. ``digest``: see `state_digest`; ``sm_guid``: the port GUID
+    of the master SM; ``sm_evidence``: the evidence for a master SM, in words."""
 
     digest: str
     sm_guid: int | None = None
@@ -68,7 +70,7 @@ class FabricState:
 
 @dataclass(frozen=True, slots=True)
 class PolicySource:
-    """The policy file, the SHA-256 of its bytes, and the bytes; None in a plan that an earlier version made."""
+    """The policy file, the SHA-256 of its bytes, and the bytes (None in a plan that an earlier version made)."""
 
     file: str
     digest: str
@@ -84,7 +86,7 @@ class PolicySource:
         return self.text
 
     def parsed(self) -> Policy | None:
-        """Return the policy; None where the plan does not have its bytes, or they cannot be read."""
+        """Return the parsed policy; None if the plan does not have its bytes, or they cannot be parsed."""
         try:
             return None if self.text is None else parse_policy(self.text, self.file)
         except FileFormatError:
@@ -93,7 +95,9 @@ class PolicySource:
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """What the plan was asked to do. ``allow_index_moves``: the partitions that may move, by number."""
+    """The options of a plan. ``enforce``: the enforcement of leaf ports; ``allow_both_pkeys``: a port may have both
+    P_Keys of a partition; ``disconnect_unconfigured``: ports that no partition names lose every P_Key;
+    ``allow_index_moves``: the partitions whose P_Keys may move to another index, by number."""
 
     enforce: Enforce = "both"
     allow_both_pkeys: bool = False
@@ -103,10 +107,10 @@ class PlanOptions:
 
 @dataclass(frozen=True, slots=True)
 class SmOptions:
-    """The options of OpenSM with which it makes of the policy what the plan says, named as in opensm.conf.
+    """The options of OpenSM under which it makes the tables of the plan from the policy, named as in opensm.conf.
 
-    ``no_partition_enforcement`` is the older word for ``part_enforce off``, and the stronger of the two.
-    ``keep_pkey_indexes``: off, OpenSM packs every table again, and P_Keys in use move. Source: opensm osm_subnet.c,
+    ``no_partition_enforcement`` is the older name of ``part_enforce off``, and overrides ``part_enforce``.
+    ``keep_pkey_indexes``: if off, OpenSM packs every table again, and P_Keys in use move. Source: opensm osm_subnet.c,
     osm_pkey_mgr.c.
     """
 
@@ -117,12 +121,12 @@ class SmOptions:
 
     @classmethod
     def of(cls, options: PlanOptions) -> SmOptions:
-        """Return the options that lead to the same as those of a plan; where the plan does not say, the default."""
+        """Return the options that have the same effect as those of a plan; the defaults where the plan has none."""
         return cls(options.allow_both_pkeys, options.enforce)
 
     @property
     def enforce(self) -> Enforce:
-        """What leaf ports enforce in effect."""
+        """The enforcement of leaf ports that is in effect."""
         return "off" if self.no_partition_enforcement else self.part_enforce
 
 
@@ -136,13 +140,13 @@ class PartitionChanges:
 
 @dataclass(frozen=True, slots=True)
 class PartitionPlan:
-    """The whole document. ``sm_options`` is None in a plan that an earlier version made. ``live_policy``: the file of
-    the master's OpenSM when the plan was made, with the digest "" where there was none; None: it was not seen.
-    ``method``: the one that was chosen for the fabric as it was; None where none was, or it was not live.
+    """The whole plan. ``sm_options`` is None in a plan that an earlier version made. ``live_policy``: the policy file
+    of the master's OpenSM when the plan was made, with the digest "" if there was none; None: it was not read.
+    ``method``: the method that was chosen for the fabric then; None if none was, or the fabric was not live.
 
     Raises FileFormatError for a port named twice, an index or P_Key that its table cannot have, enforcement of a port
-    that is not an external port of a switch, a policy's text that is not the one of its digest, options of the subnet
-    manager that do not lead to what was planned.
+    that is not an external port of a switch, a policy whose text does not fit its digest, and options of the subnet
+    manager that do not fit the plan's options.
     """
 
     fabric: FabricState
@@ -171,7 +175,7 @@ class PartitionPlan:
 
     @property
     def peers(self) -> dict[PortKey, PortKey | None]:
-        """What each of its ports was linked to when it was made, None where that is not known."""
+        """The port that each port of the plan was linked to when it was made; None if not known."""
         tables = {table.port.key: table.peer for table in self.tables}
         return tables | {change.port.key: change.peer for change in self.enforcement}
 

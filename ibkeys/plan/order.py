@@ -1,19 +1,20 @@
 """The order in which a plan's tables are written: pairs that may talk before and after stay connected throughout, and
 pairs that may talk neither before nor after never become connected.
 
-Three states of each table: as it is, *grown*, as planned. Grown, a table holds every P_Key of both others, each with
-the stronger of its two memberships: while tables grow each has at least what it had, while they shrink each has at
-least what it will have, and no table shrinks before all have grown. So no order within a phase can cut a pair.
+Each table passes through three states: present, *grown*, planned. A grown table has every P_Key of the two others, each
+with the stronger of its two memberships. While tables grow, each has at least its former P_Keys; while they shrink,
+each has at least its planned ones; and no table shrinks before all have grown. So no order within a phase can cut a
+pair.
 
-Grown tables join strangers where one leaves a partition that another enters. Such a plan is made in stages
-(`ibkeys.plan.stages`), each with phases of its own: those who leave do so in an earlier stage than those who enter.
+Grown tables would connect ports that must not talk if one leaves a partition that another enters. Such a plan is made
+in stages (`ibkeys.plan.stages`), each with phases of its own: a port that leaves does so in an earlier stage than a
+port that enters.
 
-A P_Key whose planned index is still taken by another waits at a free index: it is briefly duplicated, never absent.
-Where no index is free the table cannot grow; it is *swapped*, block by block, after all others have grown and before
-any shrinks. One such table between two ports cuts nobody, because a block is written at once; two of them may:
-`find_breaks` names the ports and pairs.
-
-Pure: tables in, phases out. Sources: IBA 10.9.3 (membership), 14.2.5.7 (one Set writes 32 entries).
+A P_Key whose planned index is still taken by another waits at a free index: it is briefly duplicated, never absent. If
+no index is free the table cannot grow; it is *swapped*, block by block, after all others have grown and before any
+shrinks. One such table between two ports cuts no pair, because a block is written at once; two of them may:
+`find_breaks` names the ports and pairs. The functions are pure. Sources: IBA 10.9.3 (membership), 14.2.5.7 (one Set
+writes 32 entries).
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ OF_SETS: Final[Mapping[str, str]] = {
     "leaf-clear": "removals, leaf ports, second part",
     "enforcement-on": "enforcement on",
 }
-"""The phases of Sets, and what they are called."""
+"""The phases of Sets → their names in messages."""
 PHASES: Final[Mapping[str, str]] = {
     **OF_SETS,
     "rewrite": "a policy that makes OpenSM rewrite every table",
@@ -70,14 +71,14 @@ PHASES: Final[Mapping[str, str]] = {
     "members-remove": "members removed from UFM's partitions",
     "members-set": "members of UFM's partitions, all at once",
 }
-"""All phases, and what they are called: after those of Sets the policies that OpenSM is given, and what UFM is."""
+"""All phases → their names in messages: those of Sets, then the policies for OpenSM, then the calls to UFM."""
 ADDING: Final[frozenset[PhaseName]] = frozenset({"enforcement-off", "leaf-add", "end-add"})
-"""Phases after which every port has all that it had, and all that it should have."""
+"""Phases after which every port has all of its former and planned P_Keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableStep:
-    """Entries to be written into one table, `EMPTY` where one is cleared. Blocks may be written in any order."""
+    """Entries to be written into one table; `EMPTY` clears an entry. Blocks may be written in any order."""
 
     port: PortId
     writes: Entries
@@ -102,7 +103,7 @@ PlanStep = TableStep | EnforcementStep
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Steps that may be made in any order and at once; those of ``swap`` only one after the other, as they stand.
+    """Steps that may be made in any order and at once; those of ``swap`` only one after the other, in the given order.
 
     The next phase begins when all of them are verified.
     """
@@ -113,7 +114,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Grown:
-    """A table that holds its old and its wanted entries. ``late``: the planned entries for which it had no room."""
+    """A table with its old and its planned entries. ``late``: the planned entries for which it had no room."""
 
     entries: Entries
     late: Entries
@@ -123,7 +124,7 @@ def order_of(tables: Iterable[TableChange], enforcement: Iterable[EnforcementCha
     """Return the phases in which *tables* and *enforcement* are written; phases without a step are left out.
 
     *tables* should include those that stay as they are, if a partition is reused, because no port may be disconnected
-    from these; *enforcement* that of leaf ports where it stays.
+    from these; *enforcement* also the leaf ports whose enforcement stays.
     """
     enforcement = tuple(enforcement)
     stages = stages_of(tables, enforcement)
@@ -141,7 +142,8 @@ def order_of(tables: Iterable[TableChange], enforcement: Iterable[EnforcementCha
 def phases_of(
     tables: Iterable[TableChange], off: Iterable[EnforcementChange] = (), on: Iterable[EnforcementChange] = ()
 ) -> list[Phase]:
-    """Return the phases of one stage; *off* is where enforcement may go off in it, *on* where it may come on."""
+    """Return the phases of one stage. *off*: the ports on which it may switch enforcement off; *on*: those on which it
+    may switch it on."""
     steps: dict[PhaseName, list[PlanStep]] = {name: [] for name in _IN_ORDER}
     for table in sorted(tables, key=lambda table: table.port.is_external):
         if not table.differs:
@@ -172,7 +174,7 @@ _IN_ORDER: Final[tuple[PhaseName, ...]] = get_args(PhaseName)
 
 
 def grow(table: TableChange) -> Grown:
-    """Return the table with all that it has before and after, as far as it has room."""
+    """Return the table with its former and its planned entries, as far as it has room."""
     before, after = table.before, table.after
     grown = dict(before)
     waiting: list[tuple[int, PKey]] = []
@@ -192,7 +194,8 @@ def grow(table: TableChange) -> Grown:
 
 
 def _keep_twin(grown: dict[int, PKey], after: Entries, key: PKey) -> bool:
-    """Whether the table has the partition of *key* where it may stay for now; it is made full there where *key* is."""
+    """Return whether the table already has the partition of *key* at an index where it may stay for now; make that
+    entry full if *key* is full."""
     for index, twin in grown.items():
         if twin.partition != key.partition:
             continue
@@ -205,7 +208,8 @@ def _keep_twin(grown: dict[int, PKey], after: Entries, key: PKey) -> bool:
 
 
 def _put_aside(grown: dict[int, PKey], table: TableChange, index: int, key: PKey) -> bool:
-    """Put *key* at a free index, of its own block if there is one. Not at index 0 of an end port: IPoIB looks there."""
+    """Put *key* at a free index, in its own block if possible; return whether there was one. Index 0 of an end port is
+    not used, because IPoIB uses the P_Key there."""
     block = index // P_KEYS_PER_BLOCK * P_KEYS_PER_BLOCK
     own = range(block, min(block + P_KEYS_PER_BLOCK, table.capacity))
     for free in (*own, *range(table.capacity)):
@@ -222,7 +226,7 @@ def _difference(before: Entries, after: Entries) -> dict[int, PKey]:
 
 
 def _shrink(grown: Entries, after: Entries) -> tuple[dict[int, PKey], dict[int, PKey]]:
-    """Return what is written first and what afterwards, from *grown* to *after*.
+    """Return the entries that are written first, and those that are written afterwards, from *grown* to *after*.
 
     A block that holds a P_Key only until it stands in another block is cleared afterwards.
     """
@@ -236,7 +240,8 @@ def _shrink(grown: Entries, after: Entries) -> tuple[dict[int, PKey], dict[int, 
 
 
 def _is_carried(index: int, grown: Entries, after: Entries) -> bool:
-    """Whether the P_Key at *index*, which will be cleared, stays in the table but is not there without it yet."""
+    """Return whether the P_Key at *index*, which will be cleared, has its planned index in another block that is not
+    written yet."""
     partition = grown[index].partition
     homes = [home for home, key in after.items() if key.partition == partition]
     homes = [home for home in homes if after[home].is_full] or homes
@@ -245,7 +250,8 @@ def _is_carried(index: int, grown: Entries, after: Entries) -> bool:
 
 
 def _swaps(grown: Entries, after: Entries) -> Iterator[dict[int, PKey]]:
-    """Yield the blocks from *grown* to *after*, each as its changes, first those that take nothing away for long."""
+    """Yield the changes from *grown* to *after*, block by block. Blocks that remove no lasting membership for a time
+    come first."""
     open_blocks: dict[int, dict[int, PKey]] = {}
     for index, key in _difference(grown, after).items():
         open_blocks.setdefault(index // P_KEYS_PER_BLOCK, {})[index] = key
@@ -284,7 +290,8 @@ def _bits_becoming(wanted: bool, before: Enforcement, after: Enforcement) -> tup
 
 
 def removals(tables: Iterable[TableChange]) -> Iterator[tuple[PortId, PKey]]:
-    """Yield each port with each P_Key that it loses. Full to limited is one; limited to full is none."""
+    """Yield each port with each P_Key that it loses. A change from full to limited counts as a loss; from limited to
+    full does not."""
     for table in tables:
         kept = set(table.after.values())
         for key in dict.fromkeys(table.before.values()):

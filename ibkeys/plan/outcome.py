@@ -1,4 +1,4 @@
-"""The fabric as a plan leaves it, to say who can talk to whom then."""
+"""The fabric as a plan leaves it, to count the pairs that can talk then."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ from ibkeys.topology.port_id import PortKey
 def reach_of_plan(
     fabric: Topology, tables: Iterable[TableChange], enforcement: Iterable[EnforcementChange]
 ) -> ReachCounts:
-    """Return how many pairs gain and lose each other when a plan is carried out, of those ports that were read.
-
-    What switches stop counts, now and afterwards: a port that a wrong table of its switch port cuts off now gains all
-    that it reaches then.
+    """Return the numbers of pairs that gain and lose connectivity when a plan is carried out, among the ports that were
+    read. Packets that switches drop count, now and afterwards: a port that a wrong table of its switch port cuts off
+    now gains all ports that it reaches afterwards.
     """
     found = compare_reach(fabric, _planned(fabric, tables, enforcement))
     return ReachCounts(found.count("gained"), found.count("lost"), found.count("unknown"))

@@ -1,7 +1,8 @@
 """Making a plan from a policy and a fabric: the wanted table of every end port and leaf port, and problems with it.
 
-Nothing is sent and nothing is guessed: a port whose table could not be read is reported and skipped. What OpenSM would
-make of the policy is `ibkeys.partitions.opensm_tables`; where this differs, and why: `ibkeys.plan.tables.layout`.
+Nothing is sent and nothing is guessed: a port whose table could not be read is reported and skipped.
+`ibkeys.partitions.opensm_tables` has the tables that OpenSM would make from the policy; `ibkeys.plan.tables.layout`
+explains the differences.
 """
 
 from __future__ import annotations
@@ -54,14 +55,14 @@ def make_plan(
     full: bool = False,
     force: bool = False,
 ) -> PartitionPlan:
-    """Plan what *policy* changes on *fabric*, which was swept with its P_Key tables.
+    """Return the plan of the changes by *policy* on *fabric*, which was swept with its P_Key tables.
 
-    *manager*: by default what the sweep says. *full*: the tables that stay are in the plan too. *force* plans to
-    disconnect unconfigured ports although a subnet manager may be master.
+    *manager*: by default the master SM that the sweep shows. *full*: the tables that stay are in the plan too. *force*
+    plans to disconnect unconfigured ports although a subnet manager may be master.
 
-    Raises FileFormatError for a policy that OpenSM would refuse; UsageError when the policy depends on the SM's port,
-    or ports are to be disconnected, and it is not known or not an end port of the fabric; Refused (``active-sm``) as
-    *force* says.
+    Raises FileFormatError for a policy that OpenSM would refuse; UsageError if the policy depends on the SM's port, or
+    ports are to be disconnected, and that port is not known or not an end port of the fabric; Refused (``active-sm``)
+    if ports are to be disconnected while an SM may be master, unless *force*.
     """
     policy.require_accepted()
     options, manager = options or PlanOptions(), manager or shown_subnet_manager(fabric)
@@ -166,7 +167,7 @@ class _Planner:
         return resolve(self.policy, end_ports_of(ends), guid, self.options.allow_both_pkeys)
 
     def wanted(self, port: Port, resolution: Resolution) -> tuple[PKey, ...]:
-        """Return the P_Keys that a port should have: those of the policy, and those that it has of partitions that the
+        """Return the P_Keys that a port should have: those of the policy, and its present ones of partitions that the
         policy leaves open.
         """
         said = resolution.by_port.get(port.guid, ())
@@ -176,9 +177,8 @@ class _Planner:
         return tuple(sorted({*said, *stays}, key=lambda key: (table_order(key.partition), key)))
 
     def disconnected(self, ends: list[Port], resolution: Resolution) -> frozenset[int]:
-        """Return the CA ports that lose even the default partition: those in no other one, and not named in it.
-
-        Never the SM's port, one behind which another SM runs or may run, a switch's port 0 or a router.
+        """Return the CA ports that lose even the default partition: those that are in no other partition and not named
+        in the default one. Never the SM's port, a port where another SM runs or may run, a switch's port 0 or a router.
         """
         if not self.options.disconnect_unconfigured:
             return frozenset()
@@ -195,7 +195,7 @@ class _Planner:
     # --- tables ------------------------------------------------------------------------------------------------------
 
     def plan_end_port(self, port: Port, keys: tuple[PKey, ...], index0: PKey | None) -> Table | None:
-        """Plan the table of an end port and return it; None when it cannot be known."""
+        """Plan the table of an end port and return it; None if its present table is not known."""
         before, capacity = self.builder.read(port)
         if before is None or capacity is None:
             return None
@@ -278,9 +278,8 @@ class _Planner:
 def require_sm_port(
     policy: Policy, guid: int | None, ends: Collection[int], left_out: Collection[int] = (), also: str | None = None
 ) -> None:
-    """Raise UsageError if what *policy* means depends on the subnet manager's port, and *guid* is none of *ends*.
-
-    *left_out*: port GUIDs that several nodes show. *also*: why else that port has to be known.
+    """Raise UsageError if the meaning of *policy* depends on the subnet manager's port, and *guid* is none of *ends*.
+    *left_out*: port GUIDs that several nodes report. *also*: another reason why that port has to be known.
     """
     depends = (
         "this policy depends on the subnet manager's port (SELF, or the rule that OpenSM adds for the default "
@@ -298,7 +297,7 @@ def require_sm_port(
 
 
 def _new_and_removed(tables: list[TableChange]) -> PartitionChanges:
-    """Return the partitions that nobody was in before, and those that nobody is in after."""
+    """Return the partitions that had no member before, and those that have no member afterwards."""
     before = {key.partition for table in tables for key in table.before.values()}
     after = {key.partition for table in tables for key in table.after.values()}
     return PartitionChanges(tuple(sorted(after - before)), tuple(sorted(before - after)))

@@ -1,4 +1,5 @@
-"""The search for an order without a gap and without a bridge; what these are, and why it ends: `ibkeys.plan.steps`."""
+"""The search for an order of rises and drops without a gap and without a bridge. `ibkeys.plan.steps` explains these
+words, and why the search ends."""
 
 from __future__ import annotations
 
@@ -10,14 +11,16 @@ from ibkeys.plan.kinds import PortKind, bits_of
 
 P = TypeVar("P", bound=Hashable)
 Pair = tuple[int, int, int]
-"""Two kinds that a drop may cut, and the partitions in which they shall go on talking; 0: in any."""
+"""Two kinds that a drop may cut, and the partitions in which they must stay connected; 0: in at least one of any."""
 Wait = tuple[tuple[int, int], int, int]
 """A rise (kind, bit), and the drop that it waits for: kind, bit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forced:
-    """A drop that was made too early: of which kinds, for which, which pairs it cuts, and the circle that it was in."""
+    """A drop that was made too early. ``bit``: its partition; ``leaving``: the kinds that drop; ``entering``: the kind
+    that waited for it, None if their tables are too full; ``cut``: the pairs that it cuts; ``circle``: the cycle of
+    waits that it was in."""
 
     bit: int
     leaving: Sequence[int]
@@ -28,8 +31,8 @@ class Forced:
 
 @dataclass(slots=True)
 class Rounds(Generic[P]):
-    """One way through the steps. ``changed``: for each kind the partitions that are as they will be; ``_pairs_of``: the
-    pairs of each kind."""
+    """One search for a sequence of steps. ``changed``: for each kind the partitions that have their final membership;
+    ``_pairs_of``: the pairs of each kind."""
 
     _kinds: Sequence[PortKind[P]]
     _partitions: Sequence[int]
@@ -68,11 +71,11 @@ class Rounds(Generic[P]):
             self.phases += any(rises) + any(drops)
 
     def find_first_drops(self, most: int) -> list[tuple[int, int]] | None:
-        """Return drops, (kind, bit), that cut nobody one after the other and after which no rise waits; None when there
-        are none, or *most* drops were tried without success.
+        """Return drops (kind, bit) that cut no pair if made one after the other, and after which no rise waits; None if
+        there are none, or *most* drops were tried without success.
 
-        `run` does not go back: of drops that are harmless one by one and not together it makes some, and rarely the
-        wrong ones.
+        `run` never revises a step. Of drops that cut no pair singly but do together, it makes some, and these may
+        rarely be the wrong ones.
         """
         if any(kind.rooms for kind in self._kinds):
             return None
@@ -97,7 +100,7 @@ class Rounds(Generic[P]):
         return None
 
     def _first_of(self, to_come: list[tuple[int, int]], rises: Sequence[int]) -> list[int]:
-        """Take from *to_come* the drops that can be made now."""
+        """Remove from *to_come* the drops that can be made now, and return them."""
         drops = [0] * len(self._kinds)
         start = self._start(rises)
         while to_come:
@@ -110,7 +113,7 @@ class Rounds(Generic[P]):
         return drops
 
     def _start(self, rises: Sequence[int]) -> list[int]:
-        """Return what has changed for certain when the first drop of a step is made."""
+        """Return the partitions, by kind, that have certainly changed when the first drop of a step is made."""
         return _joined(self.changed, rises) if self._additions_first else self.changed
 
     def _cuts_somebody(self, number: int, start: Sequence[int], drops: Sequence[int]) -> bool:
@@ -127,7 +130,8 @@ class Rounds(Generic[P]):
         return [other for other in self._waits.get((number, bit), ()) if not self.changed[other] & bit]
 
     def _drop_what_has_no_room(self, rises: list[int], drops: Sequence[int]) -> bool:
-        """Take from each kind without room for them one of its rises; return whether any was taken."""
+        """Remove one of the rises of each kind whose tables have no room for all of them; return whether any was
+        removed."""
         taken = False
         for number, kind in enumerate(self._kinds):
             if kind.rooms and rises[number] and not self._fits(number, rises[number] | drops[number]):
@@ -143,7 +147,7 @@ class Rounds(Generic[P]):
     # --- drops -------------------------------------------------------------------------------------------------------
 
     def _safe_drops(self, rises: Sequence[int]) -> list[int]:
-        """Return drops that together disconnect no pair, as many as were found; first those that a rise waits for."""
+        """Return as many drops as were found that together disconnect no pair, first those that a rise waits for."""
         start = self._start(rises)
         pending = [kind.drops & ~now for kind, now in zip(self._kinds, self.changed, strict=True)]
         drops = list(pending)
@@ -166,7 +170,7 @@ class Rounds(Generic[P]):
         return wanted
 
     def _talk(self, one: int, other: int, changed_one: int, changed_other: int) -> int:
-        """Return the partitions in which two kinds talk when so much of each has changed."""
+        """Return the partitions in which two kinds can talk when these partitions of each have changed."""
         any_one, full_one = self._kinds[one].at(changed_one)
         any_other, full_other = self._kinds[other].at(changed_other)
         return full_one & any_other | any_one & full_other
@@ -178,7 +182,7 @@ class Rounds(Generic[P]):
         return bool(in_these & before & ~now if in_these else before and not now)
 
     def _keep(self, pair: Pair, start: Sequence[int], drops: list[int], wanted: Sequence[int]) -> None:
-        """Take back the drops that cut a pair, as few as will do, and of those that are wanted the fewest."""
+        """Remove the drops that cut a pair: as few as possible, and as few wanted ones as possible."""
         one, other, in_these = pair
         before = self._talk(one, other, start[one], start[other])
         now = self._talk(one, other, start[one] | drops[one], start[other] | drops[other])
@@ -194,8 +198,8 @@ class Rounds(Generic[P]):
     def _price(
         self, one: int, other: int, bit: int, start: Sequence[int], drops: list[int], wanted: Sequence[int]
     ) -> tuple[int, int, tuple[int, ...]]:
-        """Return what it takes that two kinds go on talking in a partition: how many wanted drops, how many drops, and
-        the kinds that must not make them."""
+        """Return the cost of keeping two kinds connected in a partition: the number of wanted drops that are given up,
+        the number of drops, and the kinds that must not make them."""
         found = []
         for kinds in dict.fromkeys(((one,), (other,), (one, other))):
             if not all(drops[number] & bit for number in kinds):
@@ -208,7 +212,7 @@ class Rounds(Generic[P]):
     # --- circles -----------------------------------------------------------------------------------------------------
 
     def _force(self) -> list[int]:
-        """Return drops that cut somebody, because everything waits for everything; note whom."""
+        """Return drops that cut pairs, because all changes wait for each other; note the pairs in ``circles``."""
         circle = self._find_circle()
         rise = min(circle, key=lambda each: len(self._missing(*each[0])))
         (entering, _), leaving, bit = rise
@@ -221,7 +225,7 @@ class Rounds(Generic[P]):
         return drops
 
     def _find_circle(self) -> list[Wait]:
-        """Return rises that wait for each other, each with a drop that it waits for."""
+        """Return a cycle of rises that wait for each other, each with a drop that it waits for."""
         path: list[Wait] = []
         rise = self._first_waiting()
         while rise not in [each[0] for each in path]:
@@ -242,7 +246,7 @@ class Rounds(Generic[P]):
         return number, next(bits_of(self._kinds[number].drops & ~self.changed[number]))
 
     def _what_keeps(self, number: int, bit: int, seen: Sequence[tuple[int, int]]) -> tuple[int, int]:
-        """Return a rise after which a drop no longer cuts the pair that it cuts now; one of *seen* if it can be."""
+        """Return a rise after which a drop no longer cuts the pair that it cuts now; one of *seen* if possible."""
         drops = [0] * len(self._kinds)
         drops[number] = bit
         found = []
@@ -258,5 +262,5 @@ class Rounds(Generic[P]):
 
 
 def _joined(one: Sequence[int], other: Sequence[int]) -> list[int]:
-    """Return for each kind the partitions that are in one of both."""
+    """Return, for each kind, the union of two sets of partitions."""
     return [mine | its for mine, its in zip(one, other, strict=True)]

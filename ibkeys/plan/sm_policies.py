@@ -1,26 +1,26 @@
 """Turning a plan into a series of policies for OpenSM that disconnects no pair and connects no pair wrongly.
 
-OpenSM writes what a new policy changes port by port, additions and removals at once, in an order of its own. So the
-way from the present state to the planned one goes through the states of `ibkeys.plan.steps`, each written as a policy
-of its own; the last one is the policy of the plan, byte for byte. Mostly there is no state in between.
+OpenSM writes the changes of a new policy port by port, additions and removals at once, in an order of its own. So the
+present state is changed into the planned one through the states of `ibkeys.plan.steps`, each written as a policy of its
+own; the last one is the policy of the plan, byte for byte. Mostly there is no intermediate state.
 
-A policy in between names every port by its GUID: also the subnet manager's, so that a takeover changes nothing. It has
-the IPoIB and other groups of the present policy, where a port is left that was in the partition, and those of the new
-one. What it cannot do:
+An intermediate policy names every port by its GUID, also the subnet manager's, so that a takeover changes nothing. It
+has the IPoIB and other groups of the present policy, if a former member is left in the partition, and those of the new
+policy. It has these limits:
 
-- A port that comes in the meantime and that no policy names by its GUID gets only the limited default P_Key, until the
-  last policy is read. One that both policies name gets what it has in both of them.
+- A port that is connected in the meantime and that no policy names by its GUID gets only the limited default P_Key,
+  until the last policy is read. A port that both policies name gets the P_Keys that it has in both of them.
 - OpenSM gives every port a P_Key of the default partition. A port that has none gets it with the first policy
-  (``given_default``), whoever it meets there.
+  (``given_default``), and may so be connected to other members.
 - A P_Key that moves to another block of 32 entries is briefly absent between two Sets (``torn``). OpenSM moves one for
   ``indx0``, when the default P_Key gets its index 0 back, with keep_pkey_indexes off; and with allow_both_pkeys a
   membership that changes takes a new index.
 - OpenSM 3.3.23 crashes, two or three changes later, after a policy that gives the MGID of an ``mgid=`` line to another
-  partition and at the same time takes the last port of the former one. No policy in between does that; the last one
-  does where the plan's policy does (``moved_groups``).
-- What the ports have is assumed to be what OpenSM has written. Where they differ, see the interlock ``drift``.
+  partition and at the same time removes the last port of the former one. No intermediate policy does that; the last one
+  does if the plan's policy does (``moved_groups``).
+- The tables of the ports are assumed to be those that OpenSM has written. If they differ, see the interlock ``drift``.
 
-Pure: tables and policies in, texts out. Sources: opensm osm_pkey_mgr.c, osm_prtn.c; IBA 10.9.3.
+The functions are pure. Sources: opensm osm_pkey_mgr.c, osm_prtn.c; IBA 10.9.3.
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ from ibkeys.printable import named
 State = Mapping[int, frozenset[PKey]]
 """Port GUID → P_Keys."""
 _NO_FILE: Final = parse_policy("Default=0x7fff, ipoib : ALL=full ;", "<no file>")
-"""What OpenSM does without a file, or with one that it refuses."""
+"""The policy that OpenSM applies without a file, or with a file that it refuses."""
 
 
 @dataclass(frozen=True, slots=True)
 class SmPolicies:
-    """The policies, and what OpenSM makes of each.
+    """The policies of a change, and the tables that OpenSM makes from each.
 
     ``texts``: the last one is the policy of the plan. ``states``: the P_Keys of each end port after each text.
     ``tables``: the same as whole tables, of the ports whose tables are known; P_Keys without room are in ``dropped``
-    there. What OpenSM remembers beside the present tables is not known, so a new P_Key may come to another index.
-    ``circles``: where a step cuts somebody. ``given_default``: ports that had no P_Key of the default partition.
+    there. OpenSM's memory beside the present tables is not known, so a new P_Key may get another index. ``circles``:
+    the cycles in which a step cuts pairs. ``given_default``: ports that had no P_Key of the default partition.
     ``torn``: (step from 0, port GUID, partition) of a P_Key that OpenSM moves between two blocks. ``moved_groups``:
-    (MGID, former partition, new one) of groups that OpenSM 3.3.23 may crash of at a later change.
+    (MGID, former partition, new one) of groups because of which OpenSM 3.3.23 may crash at a later change.
     """
 
     texts: tuple[bytes, ...]
@@ -86,17 +86,17 @@ def policies_between(
     gaps: bool = False,
     rewrite: int | None = None,
 ) -> SmPolicies:
-    """Return the policies that lead from what *tables* have to what *new*, the policy of the plan, gives them.
+    """Return the policies that lead from the present *tables* to those that *new*, the policy of the plan, gives.
 
-    *tables*: of all end ports of the fabric, also of those that stay as they are, and of leaf ports. *others*: end
-    ports whose tables are not known: what *old* gives them is taken for what they have. *old*: the policy that OpenSM
-    uses now, None for no file. *digest* of the plan, for the comment that each policy in between begins with. *gaps*:
-    pairs may briefly be cut; nobody is joined even then. *rewrite*: number of a partition in which every port is a
-    limited member in a first policy, beside what it has, and in no other: OpenSM writes every table again, then and
-    when it is gone again, and nobody is cut or joined, whatever OpenSM remembers.
+    *tables*: those of all end ports of the fabric, also of those that stay as they are, and of leaf ports. *others*:
+    end ports whose tables are not known; they are assumed to have the P_Keys that *old* gives them. *old*: the policy
+    that OpenSM uses now, None for no file. *digest* of the plan, for the comment at the beginning of each intermediate
+    policy. *gaps*: pairs may briefly be cut; no pair is wrongly connected even then. *rewrite*: number of a partition
+    in which every port becomes a limited member by a first policy and no later one: OpenSM writes every table again,
+    then and when the partition is removed, and no pair is cut or wrongly connected, whatever OpenSM has in its memory.
 
-    Raises FileFormatError for a *new* that OpenSM would refuse or that has no text; UsageError where OpenSM makes
-    something else of *new* than the plan says, or the subnet manager's port is not among the ports.
+    Raises FileFormatError for a *new* that OpenSM would refuse or that has no text; UsageError if OpenSM would make
+    other tables from *new* than the plan has, or the subnet manager's port is not among the ports.
     """
     return _Way(old, new, list(tables), sm_port_guid, options, list(others)).policies(digest, gaps, rewrite)
 
@@ -146,9 +146,8 @@ class _Way:
         return frozenset(keys)
 
     def absent_ports(self) -> dict[int, frozenset[PKey]]:
-        """Return the P_Keys of ports that are named by GUID and not there: those that they have in both policies.
-
-        That joins nobody: whoever they meet on the way meets them before or after too.
+        """Return the P_Keys of absent ports that are named by GUID: those that they have in both policies. That
+        connects no pair wrongly: every port that they can talk to in between can talk to them before or after too.
         """
         known = {port.guid for port in self.ports}
         named = {
@@ -158,7 +157,7 @@ class _Way:
             for rule in partition.rules
             if rule.who == "GUID" and rule.guid not in known
         }
-        # They are of no known kind, so ALL_CAS and the like do not count.
+        # Their kind is not known, so ALL_CAS and the like do not apply to them.
         away = [EndPort(guid, cast(PortKind, "absent")) for guid in sorted(named)]
         before, after = (self.resolve(policy, away).by_port for policy in (self.old, self.new))
         found = {}
@@ -213,7 +212,8 @@ class _Way:
                 )
 
     def rooms(self) -> dict[int, int]:
-        """Return how many P_Keys a port may have on the way: so many as fit its table and that of its leaf port."""
+        """Return the number of P_Keys that each port may have in an intermediate state: those that fit into its table
+        and that of its leaf port."""
         found = {}
         for guid, table in self.tables.items():
             most = max(len(self.had[guid]), len(self.gets[guid]))
@@ -230,7 +230,8 @@ class _Way:
         return found
 
     def policy_of(self, state: State) -> Policy:
-        """Return the policy that gives each port what *state* says. Raises FileFormatError if none does that."""
+        """Return the policy that gives each port the P_Keys of *state*. Raises FileFormatError if no policy does
+        that."""
         stays = {base for guid, keys in state.items() for base in levels(keys).keys() & levels(self.had[guid]).keys()}
         policy = explicit_policy(
             {**self.away, **state},
@@ -246,8 +247,8 @@ class _Way:
         return policy
 
     def heads(self, base: int, stays: bool) -> Iterator[Definition]:
-        """Yield the definitions of a partition: where a port *stays* in it that was there the present ones, then the
-        new ones. A group that goes to another partition does so at the end.
+        """Yield the definitions of a partition: the present ones if a former member *stays* in it, then the new ones. A
+        group that moves to another partition does so with the last policy.
         """
         present, planned = self.old.partition(base), self.new.partition(base)
         if present is not None and (stays or planned is None):
@@ -258,7 +259,7 @@ class _Way:
             yield replace(definition, groups=tuple(groups))
 
     def moved_groups(self, states: Sequence[State]) -> Iterator[tuple[int, int, int]]:
-        """Yield the groups that the last policy takes from a partition that has no member any more."""
+        """Yield the groups that the last policy moves away from a partition that has no member any more."""
         before, after = (
             {key.partition for keys in state.values() for key in keys} for state in (self.had, *states)[-2:]
         )
@@ -268,7 +269,8 @@ class _Way:
                 yield mgid, source, base
 
     def index0(self, state: State) -> Iterator[tuple[int, PKey]]:
-        """Yield which P_Key ``indx0`` wants where: what the present policy pins, as long as it is there."""
+        """Yield port GUID and P_Key for ``indx0`` in an intermediate policy: the P_Key that the present policy pins, as
+        long as the port has it."""
         for guid, keys in state.items():
             for pins, as_in in ((self.present.index0, self.had), (self.planned.index0, self.gets)):
                 pin = pins.get(guid)

@@ -1,18 +1,19 @@
-"""Splitting a plan into stages: where a partition is reused, with intermediate tables, each reached like a plan of its
-own.
+"""Splitting a plan into stages if it reuses a partition: with intermediate tables, each reached like a plan of its own.
 
 A plan that reuses no partition has one stage, which is itself. Otherwise `ibkeys.plan.courses` says which partitions of
-which ports change in which stage; here each table gets its entries for that. A P_Key whose planned index is still taken
-by one that goes later stands at an index of its own or a free one until then. Where a table has no free index, the
-P_Key comes later than it should: that may cut a pair, and `ibkeys.plan.breaks` names it; it joins nobody.
+which ports change in which stage, and this module computes the entries of each table. A P_Key whose planned index is
+still taken by one that is removed later gets an index of its own or a free one until then. If a table has no free
+index, the P_Key is added later than it should be. That may cut a pair, and `ibkeys.plan.breaks` names the pair; it
+never connects one wrongly.
 
-What counts of an end port behind an enforcing leaf port is the lesser of both memberships. Of a leaf port whose
-enforcement is not known, the table counts only where it mirrors its end port before or after.
+For an end port behind an enforcing leaf port, the lower of both memberships counts. The table of a leaf port whose
+enforcement is not known counts only if it mirrors its end port before or after.
 
-Enforcement goes off before all else and on after all else, which does nothing where the leaf port has all that its end
-port has. Where it lacks something, that would join or cut by itself, out of turn. There it is the other way round, off
-last and on first, and in between the table counts; where it would do something even then, the leaf port has all that
-its end port has for as long (`Chain.turned`). Where one of two tables loses what the other gets, it loses it first.
+Enforcement is switched off before everything else and on after everything else. That has no effect by itself if the
+leaf port has all P_Keys of its end port. If it lacks one, switching would connect or cut pairs at the wrong time. Then
+the order is reversed, off last and on first, and in between the leaf table counts; if switching would have an effect
+even then, the leaf port gets all P_Keys of its end port for that time (`Chain.turned`). If one of two tables loses a
+partition that the other gets, it loses it first.
 """
 
 from __future__ import annotations
@@ -30,10 +31,9 @@ from ibkeys.topology.port_id import PortId, PortKey
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A port and what its packets must pass: the table of an end port, then of its leaf port where that counts.
-
-    ``before`` and ``after``: its memberships. ``turned``: enforcement that goes on before all else and off after all
-    else, where the table of the leaf port is as ``tables`` has it.
+    """A port with the tables that its packets must pass: that of an end port, then that of its leaf port if it counts.
+    ``before`` and ``after``: its memberships. ``turned``: enforcement that is switched on before everything else and
+    off after everything else, while the leaf port has the table in ``tables``.
     """
 
     tables: tuple[TableChange, ...]
@@ -48,12 +48,12 @@ class Chain:
 
     @property
     def port(self) -> PortId:
-        """The end port; a leaf port whose end port is not known."""
+        """The end port; or the leaf port, if its end port is not known."""
         return self.tables[0].port
 
 
 def least(tables: Sequence[Entries]) -> Levels:
-    """Return the partitions that all tables have, each with the least of its memberships."""
+    """Return the partitions that all tables have, each with the lowest of its memberships."""
     first, *others = (levels(table.values()) for table in tables)
     shared = (base for base in first if all(base in other for other in others))
     return {base: min([first[base], *(other[base] for other in others)]) for base in shared}
@@ -61,9 +61,10 @@ def least(tables: Sequence[Entries]) -> Levels:
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """``tables``: for each stage all tables, as they are when it begins and when it ends. ``changed``: for each stage
-    the partitions of each port that are as planned when it ends. ``turned``: the leaf ports whose enforcement goes on
-    in the first stage and off in the last one, not off in the first and on in the last."""
+    """The stages of a plan. ``tables``: for each stage all tables, as they are when it begins and when it ends.
+    ``changed``: for each stage the partitions of each port that are as planned when it ends. ``circles``: the cycles in
+    which pairs are cut. ``turned``: the leaf ports whose enforcement is switched on in the first stage and off in the
+    last one, instead of off in the first and on in the last."""
 
     tables: tuple[tuple[TableChange, ...], ...]
     changed: tuple[dict[PortId, frozenset[int]], ...]
@@ -72,9 +73,8 @@ class Stages:
 
 
 def chains_of(tables: Iterable[TableChange], enforcement: Iterable[EnforcementChange] = ()) -> list[Chain]:
-    """Return the chains that tables belong to, by port, so that whoever knows the same tables finds the same order.
-
-    *enforcement*: also of leaf ports where it stays, as far as that is known.
+    """Return the chains that tables belong to, sorted by port, so that the same tables always give the same order.
+    *enforcement*: also that of leaf ports whose enforcement stays, if known.
     """
     by_port = {table.port.key: table for table in tables}
     known = {each.port.key: each for each in enforcement}
@@ -91,7 +91,7 @@ def chains_of(tables: Iterable[TableChange], enforcement: Iterable[EnforcementCh
 
 
 def enforces_all_along(change: EnforcementChange) -> bool:
-    """Return whether a leaf port enforces in one direction before and after: that lets nobody talk who may not."""
+    """Return whether a leaf port enforces in one direction before and after. Then no pair can talk that may not."""
     before, after = change.before, change.after
     return (before.inbound and after.inbound) or (before.outbound and after.outbound)
 
@@ -131,8 +131,8 @@ def _lets_pass(end: Entries, leaf: Entries) -> bool:
 
 
 def _covering(entries: Entries, end: Entries, leaf: TableChange, other: Entries) -> Entries:
-    """Return the table of a leaf port with all that its end port has, as far as it has room: each P_Key at the index
-    that it has in *other*, the table at the other end of the change, else at a free one."""
+    """Return the table of a leaf port with all P_Keys of its end port, as far as it has room: each at the index that it
+    has in *other*, the leaf port's table at the other end of the change, else at a free one."""
     covering, has = dict(entries), levels(entries.values())
     for base, level in levels(end.values()).items():
         if has.get(base, 0) >= level:
@@ -146,8 +146,9 @@ def _covering(entries: Entries, end: Entries, leaf: TableChange, other: Entries)
 
 
 def reuses_partitions(tables: Iterable[TableChange], enforcement: Iterable[EnforcementChange] = ()) -> bool:
-    """Return whether a port must leave a partition before another enters it, or a leaf port has no room for what its
-    enforcement takes in the meantime: then it matters who else is there. Only what changes decides that."""
+    """Return whether a port must leave a partition before another enters it, or a leaf port has no room for the P_Keys
+    that its enforcement needs in the meantime. Then the tables of all other ports matter too. Tables that stay do not
+    affect the result."""
     chains = chains_of(tables, enforcement)
     return FabricTransition(_courses(chains)).reuses or any(map(_has_no_room, chains))
 
@@ -174,7 +175,7 @@ def _courses(chains: Iterable[Chain]) -> list[PortTransition[PortId]]:
 
 
 def stages_of(tables: Iterable[TableChange], enforcement: Iterable[EnforcementChange] = ()) -> Stages:
-    """Return the stages of a plan; the tables that stay should be among *tables*, so that nobody is cut from them."""
+    """Return the stages of a plan. *tables* should include those that stay, so that no pair with their ports is cut."""
     tables = tuple(tables)
     chains = chains_of(tables, enforcement)
     way = FabricTransition(_courses(chains)).plan(additions_first=True)
@@ -211,8 +212,9 @@ def stages_of(tables: Iterable[TableChange], enforcement: Iterable[EnforcementCh
 
 
 def _out_of_turn(chains: Iterable[Chain]) -> tuple[dict[PortKey, frozenset[int]], dict[PortKey, frozenset[int]]]:
-    """Return what a table loses before all else, and what it gets after all else, because the other table of its chain
-    gets, or loses, the same: were both to have it, more would pass than before and afterwards."""
+    """Return, by port, the partitions that a table loses before everything else, and those that it gets after
+    everything else, because the other table of its chain gets, or loses, the same partition. If both had it, more
+    packets would pass than before and afterwards."""
     early: dict[PortKey, frozenset[int]] = {}
     late: dict[PortKey, frozenset[int]] = {}
     for chain in chains:
@@ -257,8 +259,9 @@ def _between(now: Entries, table: TableChange, changed: Collection[int]) -> Entr
 
 
 def _waiting_place(entries: Entries, now: Entries, table: TableChange, base: int, index: int) -> int | None:
-    """Return where a P_Key stands whose index is taken: where its partition stands now, else at a free index, of the
-    same block and planned for no other if there is one. Not at index 0 of an end port: IPoIB looks there."""
+    """Return the index of a P_Key whose planned index is taken: the present index of its partition, else a free one, if
+    possible in the same block and planned for no other P_Key; None if there is none. Index 0 of an end port is not
+    used, because IPoIB uses the P_Key there."""
     own = [at for at, key in sorted(now.items()) if key.partition == base and at not in entries]
     block = index // P_KEYS_PER_BLOCK
     free = [at for at in range(table.capacity) if at not in entries and (at or table.port.is_external)]

@@ -1,19 +1,17 @@
 """The steps in which ports enter and leave partitions, without gaps or bridges in between.
 
-A *gap* cuts two ports that may talk before and after, in a partition or, where they leave one for another, altogether.
-A *bridge* joins two ports that may talk neither before nor after: where a partition is reused, one that leaves it meets
-one that enters it. To avoid a gap, ports enter before they leave; to avoid a bridge, they leave before others enter.
-
-Where a port loses or gains the limited P_Key of a partition beside the full one, its membership stays, and nobody is
-concerned: it is lost in the first step and gained in the last, which leaves the most room.
+A *gap* cuts two ports that may talk before and after, in a partition or, if they leave one for another, altogether. A
+*bridge* connects two ports that may talk neither before nor after: if a partition is reused, a port that leaves it can
+talk to one that enters it. To avoid a gap, ports enter before they leave; to avoid a bridge, they leave before others
+enter. If a port loses or gains the limited P_Key of a partition beside the full one, its membership stays, and no
+connection is affected: it is lost in the first step and gained in the last, which leaves the most room.
 
 In each partition a port *rises* (it enters, or limited becomes full) or *drops* (it leaves, or full becomes limited),
-once. Rises let more talk and drops fewer. So a rise makes a bridge only with a drop that is still to come, whatever
-else is done, and a rise that has none to wait for harms nobody: it is made at once. A drop is made when everybody whom
-it could cut can talk elsewhere. What then waits for each other is a *circle*: one of its drops is made too early, and
-the pairs that it cuts are named. A bridge is never made.
-
-Pure: memberships in, memberships out. Source: IBA 10.9.3 (limited members do not talk to each other).
+once. Rises let more pairs talk, and drops fewer. So a rise makes a bridge only with a drop that is not made yet, and a
+rise that has no drop to wait for is harmless and made at once. A drop is made when every pair that it could cut can
+talk in another partition. Changes that then still wait for each other are a *cycle*: one of its drops is made too
+early, and the pairs that it cuts are named. A bridge is never made. The functions are pure. Source: IBA 10.9.3 (limited
+members do not talk to each other).
 """
 
 from __future__ import annotations
@@ -31,8 +29,8 @@ P = TypeVar("P", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class TableSteps(Generic[P]):
-    """``states``: what each port has after each step, the last one as planned; empty where nothing changes.
-    ``circles``: where a step cuts somebody all the same."""
+    """The steps of a change. ``states``: the P_Keys of each port after each step, the last one as planned; empty if
+    nothing changes. ``circles``: the cycles in which a step cuts pairs."""
 
     states: tuple[Mapping[P, frozenset[PKey]], ...]
     circles: tuple[WaitCycle[P], ...] = ()
@@ -45,12 +43,12 @@ def steps_between(
     *,
     gaps: bool = False,
 ) -> TableSteps[P]:
-    """Return the policies to be put into force one after the other, for who writes table by table in no order: each
-    table that differs goes from one state to the next in one Set, or block by block, its leaf port's before or after.
+    """Return the states to be put into force one after the other, for a writer that writes table by table in any order:
+    each table that differs changes from one state to the next in one Set, or block by block, its leaf port's table
+    before or after it.
 
-    *before* and *after*: the P_Keys of each port, also of ports that stay as they are; one that is missing has none.
-    *capacity*: entries of a port's table, where that is known. *gaps*: pairs may briefly be cut; a bridge never is
-    made.
+    *before* and *after*: the P_Keys of each port, also of ports that stay as they are; a port that is missing has none.
+    *capacity*: entries of a port's table, if known. *gaps*: pairs may briefly be cut; a bridge is never made.
     """
     ports = list(dict.fromkeys([*before, *after]))
     had, gets = ({port: frozenset(keys.get(port, ())) for port in ports} for keys in (before, after))
@@ -76,9 +74,9 @@ def _mixed(had: frozenset[PKey], gets: frozenset[PKey], changed: frozenset[int])
 def one_partition_at_a_time(
     before: Mapping[P, frozenset[PKey]], states: Iterable[Mapping[P, frozenset[PKey]]]
 ) -> Iterator[tuple[bool, Mapping[P, frozenset[PKey]]]]:
-    """Yield the way over *states* for whoever changes one partition after the other: to each state first with all that
-    rises, then with all that drops, each with whether ports rise in it. Nothing is made in vain: a state that is there
-    already is left out."""
+    """Yield the states between *states* for a writer that changes one partition after the other: for each of *states*
+    first the one after all rises, then the one after all drops, each with a flag that says whether ports rise. A state
+    that is reached already is left out."""
     for state in states:
         grown = {port: _grown(before[port], keys) for port, keys in state.items()}
         if grown != before:

@@ -1,1 +1,2 @@
-"""A plan as steps for a person, for subnet managers on hosts that cannot be reached: what to type, what must show."""
+"""A plan as a script for a person, for subnet managers on hosts that ibkeys cannot reach: the commands to type, and the
+P_Keys that ports must show after each step."""

@@ -1,4 +1,5 @@
-"""The steps for a person who gives OpenSM policies on its host: those of `apply --via opensm`, one after the other."""
+"""The script for a person who replaces OpenSM's policy on its host: the steps of `apply --via opensm`, one after the
+other."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ def opensm_script(plan: PartitionPlan, present: Policy | None, sm_port_guid: int
     """Return the steps of a *plan* that lists all tables. *present*: a copy of the policy that OpenSM uses now, None if
     nobody has one; *gaps*: pairs may temporarily lose connectivity.
 
-    Raises UsageError if policies in between are needed and *present* is None, if a pair would be cut, and what
-    `policies_between` raises.
+    Raises UsageError if intermediate policies are needed and *present* is None, or if a pair would be cut; and the
+    errors of `policies_between`.
     """
     if sm_port_guid is None:
         raise UsageError("the subnet manager's port is not known: name it with --sm-guid")

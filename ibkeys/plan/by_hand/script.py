@@ -1,7 +1,6 @@
-"""What a person types, step by step, and what each port has to show before the next step.
-
-It is text for a shell, with all that is for the eye in comments. Nothing secret is in it: where a token is needed, it
-is read from a file that the person makes.
+"""The script of commands that a person types step by step, with the P_Keys that each port has to show before the next
+step. It is text for a shell, with explanations in comments. It has no secret: a token is read from a file that the
+person makes.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ P_Keys of each port after it."""
 
 @dataclass(frozen=True, slots=True)
 class HandScript:
-    """The script that makes *stages* of *plan* one after the other. ``head``: what a person needs at its beginning;
-    ``back``: how to roll back."""
+    """The script that makes *stages* of *plan* one after the other. ``head``: the lines at the beginning; ``back``: the
+    lines that explain the rollback."""
 
     plan: PartitionPlan
     stages: Sequence[ScriptStage]
@@ -59,7 +58,7 @@ class HandScript:
 
 
 def refuse_circles(circles: Collection[object], gaps: bool) -> None:
-    """Raise UsageError where ports wait for each other in *circles* and pairs may not be cut (*gaps*)."""
+    """Raise UsageError if ports wait for each other in cycles (*circles*) and pairs may not be cut (*gaps* False)."""
     if circles and not gaps:
         raise UsageError(
             "ports wait for each other in a circle, so that no order keeps all of them connected: "
@@ -68,7 +67,7 @@ def refuse_circles(circles: Collection[object], gaps: bool) -> None:
 
 
 def _check(shown: Mapping[PortId, frozenset[PKey]]) -> Iterator[str]:
-    """Yield what the ports that change have to show after a step."""
+    """Yield the lines that say which P_Keys the changing ports have to show after a step."""
     yield "# check, from a host that can ask the fabric; the order of the P_Keys does not count:"
     if not shown:
         yield "#   no port changes"

@@ -1,4 +1,5 @@
-"""The steps for a person who changes UFM's partitions by curl: those of `apply --via ufm:URL`, one after the other."""
+"""The script for a person who changes UFM's partitions by curl: the steps of `apply --via ufm:URL`, one after the
+other."""
 
 from __future__ import annotations
 
@@ -32,8 +33,8 @@ _BACK: Final = (
 def ufm_script(plan: PartitionPlan, gaps: bool) -> HandScript:
     """Return the steps of a *plan* that lists all tables. *gaps*: pairs may temporarily lose connectivity.
 
-    Raises UsageError for what no call of UFM's REST interface changes, for a table without room, and where a pair would
-    be cut.
+    Raises UsageError for a change that no call of UFM's REST interface makes, for a table without room, and if a pair
+    would be cut.
     """
     tables = tables_by_guid(plan.tables)
     had = {guid: frozenset(table.before.values()) for guid, table in tables.items()}

@@ -1,6 +1,5 @@
-"""What two policies mean for one fabric: who joins, leaves and changes, and which pairs gain and lose each other.
-
-It is what the policies say that is compared, not what is in the tables now. Pure.
+"""Comparing two policies on one fabric: the ports that join, leave and change, and the pairs that gain and lose
+connectivity. The policies are compared, not the present tables. The functions are pure.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Changed(Generic[T]):
-    """What a port has by the first and by the second policy; None: nothing."""
+    """The value that a port gets by the first and by the second policy; None: no value."""
 
     port: Port
     before: T | None
@@ -39,8 +38,8 @@ PinnedDifference = Changed[PKey]
 
 @dataclass(frozen=True, slots=True)
 class PartitionDifference:
-    """What differs of one partition. Names are None where nobody is in it by a policy; groups are as
-    ``policy-check`` has them."""
+    """The differences of one partition between two policies. A name is None if the partition has no member by that
+    policy; groups are as in ``policy-check``."""
 
     base: int
     names: tuple[str | None, str | None]
@@ -59,13 +58,14 @@ class PartitionDifference:
 
     @property
     def differs(self) -> bool:
-        """Whether anything does. A partition that has no member by either policy does not."""
+        """Whether the partition differs. It does not if it has no member by either policy."""
         return bool(self.standings) or self.is_renamed or self.groups[0] != self.groups[1]
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyComparison:
-    """All that differs. ``unmatched``: GUIDs that each policy names and that are not end port of the fabric."""
+    """All differences of two policies on a fabric. ``unmatched``: for each policy the GUIDs that it names and that are
+    no end port of the fabric."""
 
     partitions: tuple[PartitionDifference, ...]
     pinned: tuple[PinnedDifference, ...]
@@ -81,13 +81,13 @@ class PolicyComparison:
 def compare_policies(
     before: Policy, after: Policy, fabric: Topology, sm_port_guid: int | None, allow_both: bool = False
 ) -> PolicyComparison:
-    """Return where the policies differ for the end ports of *fabric*, in partitions that both of them describe.
+    """Return the differences of the policies for the end ports of *fabric*, in partitions that both of them describe.
 
-    Raises FileFormatError for a policy that OpenSM would refuse; UsageError if what one of them means depends on the
-    subnet manager's port, which is not known or not there.
+    Raises FileFormatError for a policy that OpenSM would refuse; UsageError if the meaning of a policy depends on the
+    subnet manager's port, which is not known or absent.
     """
     listed = list(fabric.end_ports())
-    shared = shared_port_guids(listed)  # who of them is meant is not known, so nobody is
+    shared = shared_port_guids(listed)  # it is not known which of them a policy means, so none counts
     ports = {port.guid: port for port in listed if port.guid and port.guid not in shared}
     for policy in (before, after):
         policy.require_accepted()
@@ -132,7 +132,7 @@ def _changed(ports: Mapping[int, Port], old: Mapping[int, T], new: Mapping[int, 
 
 
 def _name(policy: Policy, base: int, members: Mapping[int, object]) -> str | None:
-    """Return the name of a partition; None if it has no member, for OpenSM drops it then."""
+    """Return the name of a partition; None if it has no member, because OpenSM drops it then."""
     found = policy.partition(base)
     if base not in members:
         return None
@@ -140,7 +140,7 @@ def _name(policy: Policy, base: int, members: Mapping[int, object]) -> str | Non
 
 
 def _groups(policy: Policy, base: int, members: Mapping[int, object]) -> tuple[dict[str, Any], ...]:
-    """Return the groups of a partition, each once, as OpenSM makes them: the first of several with one MGID."""
+    """Return the multicast groups of a partition as OpenSM makes them: of several with one MGID the first."""
     found = policy.partition(base) if base in members else None
     by_mgid: dict[str, dict[str, Any]] = {}
     for group in groups_json(found) if found is not None else ():

@@ -1,9 +1,9 @@
-"""Writing the policy that describes a fabric from its P_Key tables. Planning it against the same tables shows what it
-misses.
+"""Writing the policy that describes a fabric from its P_Key tables. Planning it against the same tables shows the
+differences that it cannot express.
 
-The default partition is ``ALL`` with what most ports are, the others by their GUIDs; SELF is the subnet manager's port
-where that is full and most are not. Every other partition names each member by its GUID: who comes later joins none.
-Nothing is sent.
+The default partition is ``ALL`` with the membership of most ports, and the others by their GUIDs; SELF is the subnet
+manager's port if that is full and most are not. Every other partition names each member by its GUID, so a port that is
+connected later joins none. Nothing is sent.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _PATH: Final = "<made from the fabric>"
 
 @dataclass(frozen=True, slots=True)
 class MadePolicy:
-    """A policy that describes a fabric. ``plan``: what it would change on that fabric, under the options with which it
-    changes least. ``unsaid``: what of the fabric it does not say, because no partitions.conf can."""
+    """A policy that describes a fabric. ``plan``: the changes that it would make on that fabric, under the options with
+    which it changes least. ``unsaid``: the properties of the fabric that no partitions.conf can express."""
 
     policy: Policy
     plan: PartitionPlan
@@ -55,8 +55,8 @@ def policy_from(
 ) -> MadePolicy:
     """Return the policy that describes *fabric*, which was swept with its P_Key tables.
 
-    *heads*: for a partition the definitions whose name, flags and groups it gets, which no P_Key table tells. *labels*:
-    names of ports by GUID, for comments. *about*: lines for the head of the file.
+    *heads*: for a partition, the definitions whose name, flags and groups it gets, which are in no P_Key table.
+    *labels*: names of ports by GUID, for comments. *about*: lines for the head of the file.
     """
     ports = [port for port in fabric.end_ports() if port.guid and port.occupied is not None]
     keys = {port.guid: _keys(port) for port in ports}
@@ -87,7 +87,8 @@ def _is_default(definition: Definition) -> bool:
 
 
 def _default_rules(words: Mapping[int, MemberWord | None], sm_guid: int | None) -> tuple[MemberRule, ...]:
-    """Return the members of the default partition. A port without its P_Key is a limited one: OpenSM adds that."""
+    """Return the rules of the default partition. A port without its P_Key becomes a limited member, as OpenSM makes
+    it."""
     counts = Counter(word for word in words.values() if word in ("full", "limited"))
     most: MemberWord = "full" if counts["full"] > counts["limited"] else "limited"
     rules = [MemberRule("ALL", 0, most)]

@@ -1,4 +1,4 @@
-"""What a fabric has that no partitions.conf can express: found by planning the policy that describes it."""
+"""The properties of a fabric that no partitions.conf can express, found by planning the policy that describes it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LEFT_OUT: Final = ("unreadable", "duplicate-guid", "unknown-node-type")
 
 @dataclass(frozen=True, slots=True)
 class Unsaid:
-    """Something of a kind that the policy does not say, and the ports that have it."""
+    """A kind of property that the policy does not express, and the ports that have it."""
 
     kind: str
     ports: tuple[Port, ...]
@@ -43,8 +43,9 @@ class Unsaid:
 def unsaid_in(
     fabric: Topology, plan: PartitionPlan, keys: Mapping[int, Collection[PKey]], pinned: Mapping[int, PKey]
 ) -> Iterator[Unsaid]:
-    """Yield what *plan*, made from the policy that describes *fabric*, would still change, and what only its options or
-    the present indexes keep. *keys*: what each port has, by GUID; *pinned*: what is at its index 0 by the policy."""
+    """Yield the changes that *plan*, made from the policy that describes *fabric*, would still make, and the values
+    that only its options or the present indexes keep. *keys*: the P_Keys of each port, by GUID; *pinned*: the P_Key at
+    its index 0 by the policy."""
     found: dict[str, dict[Port, None]] = {kind: {} for kind in _MESSAGES}
     ports = {(port.node.guid, port.num): port for port in fabric.ports()}
     for table in plan.tables:
@@ -80,7 +81,7 @@ def _kind_of(port: Port) -> str:
 
 
 def _is_odd(port: Port, keys: Collection[PKey], pinned: Mapping[int, PKey], plan: PartitionPlan) -> bool:
-    """Whether OpenSM would give the P_Keys of a port other indexes in an empty table."""
+    """Return whether OpenSM would give the P_Keys of a port other indexes in an empty table."""
     order = sorted(keys, key=lambda key: (table_order(key.partition), key.is_full))
     both = plan.options.allow_both_pkeys
     made = place({}, order, port.capacity or 0, pinned.get(port.guid), allow_both=both).entries

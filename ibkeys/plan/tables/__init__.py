@@ -1,1 +1,1 @@
-"""The tables of a plan: which P_Key comes to which index of a port, and what the switch port before it gets."""
+"""The tables of a plan: the index of each P_Key in a port's table, and the table of its leaf port."""

@@ -1,4 +1,4 @@
-"""What is being planned: the tables, the enforcement, and the problems that were found on the way."""
+"""A plan while it is made: the tables, the enforcement, and the problems that were found."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ class PlanBuilder:
     enforcement: list[EnforcementChange] = field(default_factory=list)
 
     def report(self, port: Port | None, kind: str, message: str) -> None:
-        """Name a problem, with a port or with the plan as a whole (None)."""
+        """Add a problem that concerns a port, or the plan as a whole (None)."""
         self.problems.append(PlanProblem(port.id if port is not None else None, kind, message))
 
     def read(self, port: Port) -> tuple[Table | None, int | None]:
-        """Return the entries of a table as read, and its capacity; report what is not known."""
+        """Return the entries of a table as read, and its capacity. If the table was not read, report that and return
+        None for it."""
         occupied, capacity = port.occupied, port.capacity
         if occupied is None or capacity is None:
             why = next((f" ({trouble.error})" for trouble in self.fabric.troubles if trouble.port is port), "")
@@ -40,5 +41,5 @@ class PlanBuilder:
 
 
 def key_of(port: Port) -> PortKey:
-    """Return what names a port in a plan: the GUID of its node, and its number."""
+    """Return the key of a port in a plan: the GUID of its node, and its number."""
     return port.node.guid, port.num

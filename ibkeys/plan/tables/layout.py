@@ -1,9 +1,8 @@
-"""Where a P_Key goes in a table: as OpenSM places it, but what is there stays where it is.
+"""The index of each P_Key in a table: as OpenSM places it, but present P_Keys keep their indexes. Running QPs use an
+index, so a P_Key that stays in a table keeps its index, unless its partition is named as one that may move. Differences
+from OpenSM (`ibkeys.partitions.opensm_tables`), each for that reason:
 
-Running QPs hold an index, so a P_Key that a table keeps keeps its index, unless its partition is named as one that may
-move. Differences from OpenSM (`ibkeys.partitions.opensm_tables`), each for that reason:
-
-- a P_Key that belongs to index 0 stays elsewhere when it, or what is at index 0, would have to move: it is reported;
+- a P_Key that belongs to index 0 stays elsewhere if it, or the P_Key at index 0, would have to move: it is reported;
 - a membership that changes does so in place, also with allow_both_pkeys, where OpenSM takes a new index; so index 0 is
   not left empty when the default P_Key becomes limited;
 - of two forms of one partition the one that stays is the one that is wanted, not the full one with its bit cleared;
@@ -25,9 +24,8 @@ Entries = Mapping[int, PKey]
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A planned table. ``dropped``: P_Keys without room. ``misplaced``: the one that belongs to index 0 and is not.
-
-    ``moves``: (P_Key, index before, index after) of those that were allowed to move.
+    """A planned table. ``dropped``: P_Keys without room. ``misplaced``: the P_Key that belongs to index 0 and is not
+    there. ``moves``: (P_Key, index before, index after) of P_Keys that were allowed to move.
     """
 
     entries: dict[int, PKey]
@@ -46,7 +44,7 @@ def place(
     """Return the table of an end port that has *before* and should have *keys*, and no others.
 
     *keys* in the order of `Resolution.by_port`. *index0*: the P_Key that ``indx0`` pins. *may_move*: partitions whose
-    P_Keys may change their index where the rule for index 0 asks for it.
+    P_Keys may change their index if the rule for index 0 requires it.
     """
     if not capacity:
         return Placed({}, tuple(keys))
@@ -95,9 +93,8 @@ def _owner(keys: Sequence[PKey], index0: PKey | None) -> PKey | None:
 def _fill(
     before: Entries, kept: Entries, keys: Sequence[PKey], capacity: int, left: Collection[int]
 ) -> tuple[dict[int, PKey], list[PKey]]:
-    """Return *kept* with the other *keys* in it, and those without room.
-
-    Each goes behind the highest index in use, then into the gaps, but not to index 0. *left*: what moved P_Keys leave.
+    """Return *kept* with the other *keys* added, and the keys without room. Each is added behind the highest index in
+    use, then in the gaps, but not at index 0. *left*: the indexes that moved P_Keys leave.
     """
     after = dict(kept)
     there = set(kept.values())

@@ -1,4 +1,4 @@
-"""Switch ports in a plan: the table and the enforcement of those that face end ports, and of links between switches."""
+"""Switch ports in a plan: tables and enforcement of leaf ports, and enforcement on links between switches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from ibkeys.topology.nodes import Node, Port
 
 
 def enforcement_as_is(fabric: Topology) -> Enforce | None:
-    """Return what the leaf ports of *fabric* enforce now, where all that were read do the same; else None."""
+    """Return the present enforcement of the leaf ports of *fabric*, if it is the same on all that were read; else
+    None."""
     words: dict[tuple[bool, bool], Enforce] = {
         (True, True): "both",
         (True, False): "in",
@@ -28,7 +29,7 @@ def enforcement_as_is(fabric: Topology) -> Enforce | None:
 
 
 class LeafPorts:
-    """Plans switch ports into a builder. *enforce*: what leaf ports shall enforce."""
+    """Adds switch ports to a plan that is being built. *enforce*: the wanted enforcement of leaf ports."""
 
     def __init__(self, builder: PlanBuilder, enforce: Enforce) -> None:
         self._draft = builder
@@ -61,7 +62,8 @@ class LeafPorts:
         self._plan_enforcement(leaf, end, fits)
 
     def clear_between_switches(self) -> None:
-        """Plan to switch enforcement off on links between switches, as OpenSM does: their tables are nobody's."""
+        """Plan to switch enforcement off on links between switches, as OpenSM does: no end port determines their
+        tables."""
         for port in self._draft.fabric.ports():
             peer, info = port.peer, port.port_info
             if (
@@ -82,7 +84,7 @@ class LeafPorts:
                 )
 
     def report_incapable(self) -> None:
-        """Name the switches that cannot enforce what their leaf ports should."""
+        """Report the switches that do not support the wanted enforcement of their leaf ports."""
         for node, numbers in self._incapable.items():
             switch = node.switch_info
             listed = counted(len(numbers), "leaf port")
