@@ -1,16 +1,16 @@
 """The changes of sm_key and sa_key in the journal, which of them is open, and the commands that finish one or end its
 record.
 
-The keys of an open change are ``pending`` in the key store. Several may be open on different subnets, with one journal
-and one key store: the journal keeps the names of a change's keys, which only that one sets, and by which ports its
-subnet is known: those of its SMs and switches, and the local one. One that an earlier version of ibkeys began kept
+The keys of an open change are ``pending`` in the key store. Several changes may be open on different subnets, with one
+journal and one key store. So the journal keeps the names of a change's keys, which no other change sets, and the GUIDs
+of ports of its subnet: its SMs, its switches, and the local port. A change that an earlier version of ibkeys began kept
 neither, and counts on every subnet.
 
-Pending keys that no change of the journal has are those of a change that was killed before the journal had it, which
-no file has then, or of one of a journal that was lost. Nobody knows of which subnet they are: where an options file has
-one, the next change goes on with it; all others are neither used nor changed, and stay pending. So it is with a current
-key that an earlier version proved; from the next change on the journal names it. Where the key store was lost, nobody
-knows the keys any more, and new ones take their place.
+Pending keys that no change of the journal names belong to a change that was killed before it was in the journal (then
+no file has them), or to a journal that was lost. Their subnet is not known. If an options file has one of them, the
+next change goes on with it; all others are neither used nor changed, and stay pending. The same holds for a current key
+that an earlier version proved; from the next change on the journal names it. If the key store was lost, the keys are
+lost too, and new ones replace them.
 """
 
 from __future__ import annotations
@@ -32,18 +32,19 @@ from ibkeys.store.sqlite import guid_text
 
 COMMAND: Final = "smkey-rotate"
 NEW_KEYS: Final = f"ibkeys {COMMAND} --via opensm"
-"""The command that sets new keys; where the journal was lost, it finishes the change whose keys a file has."""
+"""The command that sets new keys. If the journal was lost, it finishes the change whose keys a file has."""
 KEPT_KEYS: Final = "sm_keys"
 KEPT_PORTS: Final = "sm_ports"
-"""Under these names the journal keeps of a change the names of its keys, and of those that were current when it began,
-and the GUIDs of ports of its subnet."""
+"""The journal's names of two lists of a change: the names of its keys and of those that were current when it began, and
+the GUIDs of ports of its subnet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The changes on one subnet. ``here``: those that were not taken back, the oldest first; ``elsewhere``: those on
-    other subnets. ``last_keys``: the names of the keys of the last one here, and of those that were current before it;
-    ``own``: of all here; ``others``: of those elsewhere, or nobody knows where, which nobody here sees or changes."""
+    """The changes on one subnet. ``here``: those that were not undone, the oldest first; ``elsewhere``: those on other
+    subnets. ``last_keys``: the names of the keys of the last one here, and of those that were current before it;
+    ``own``: the names of the keys of all here; ``others``: the names of keys of other or unknown subnets, which are
+    neither read nor changed here."""
 
     here: Sequence[OperationRecord]
     elsewhere: Sequence[OperationRecord]
@@ -53,8 +54,8 @@ class Changes:
 
     @classmethod
     def on(cls, journal: Journal, ports: Collection[str] = ()) -> Changes:
-        """Return those on the subnet that has *ports*, by their GUIDs as the journal keeps them; without any those on
-        all subnets. Raises StoreError."""
+        """Return the changes on the subnet of *ports* (GUIDs as in the journal); without ports those on all subnets.
+        Raises StoreError."""
         found = [each for each in journal.list_operations() if each.command == COMMAND]
         keys = {each.id: journal.kept(each.id, KEPT_KEYS) for each in found}
         kept = {each.id: journal.kept(each.id, KEPT_PORTS) for each in found}
@@ -66,22 +67,22 @@ class Changes:
 
     @classmethod
     def beside(cls, journal: Journal, operation: int) -> Changes:
-        """Return those on the subnet of the change *operation*. Raises StoreError."""
+        """Return the changes on the subnet of the change *operation*. Raises StoreError."""
         return cls.on(journal, journal.kept(operation, KEPT_PORTS))
 
     @property
     def open(self) -> OperationRecord | None:
-        """The last one here, where it has not ended."""
+        """The last change here, if it has not ended; else None."""
         return self.here[-1] if self.here and self.here[-1].state != "done" else None
 
     def keys(self, store: KeyStore) -> SmKeys:
-        """Return the keys of *store*, but for those of other subnets."""
+        """Return the keys of *store*, without those of other subnets."""
         return SmKeys(store, self.others)
 
     def with_files(self, store: KeyStore, files: Iterable[OpensmFile]) -> Changes:
-        """Return them without the pending and current keys that no change of the journal names, but for those that one
-        of these options *files* has. An open change of an earlier version has no names: then all may be its own.
-        Raises StoreError, StoreSealed."""
+        """Return the changes without the pending and current keys that no change of the journal names and none of these
+        options *files* has. An open change of an earlier version has no names: then all keys may be its own. Raises
+        StoreError, StoreSealed."""
         if self.open is not None and not self.last_keys:
             return self
         keys, has = self.keys(store), {each for file in files for each in keys_in(file.data).items()}
@@ -91,7 +92,7 @@ class Changes:
         return replace(self, others=self.others | others)
 
     def pending(self, store: KeyStore) -> list[SmKeyRow]:
-        """Return the pending keys that are to be set here: those of the last change, or, where it has none and is not
+        """Return the pending keys that are to be set here: those of the last change, or, if it has none and is not
         open, those that no change of the journal names; see `with_files`. No passphrase is needed. Raises StoreError.
         """
         rows = self._rows(store, "pending")
@@ -101,18 +102,17 @@ class Changes:
         return [row for name, row in rows.items() if name not in self.own]
 
     def _rows(self, store: KeyStore, *states: KeyState) -> dict[str, SmKeyRow]:
-        """Return the keys in one of *states*, but for those of other subnets, by their names."""
+        """Return the keys in one of *states*, without those of other subnets, by their names."""
         names, rows = self.keys(store).names(), self.keys(store).outline()
         return {names[row.ref]: row for row in rows if row.state in states and row.kind in KINDS}
 
 
 def subnets_of_keys(journal: Journal) -> dict[str, list[str]]:
-    """Return by the name of each key the ports by which its subnet is known, by their GUIDs: those of its SMs and
-    switches, and the local one. A key that no change names, and one of an earlier version of ibkeys, is not there, or
-    has no ports.
+    """Return, by the name of each key, the GUIDs of ports of its subnet: its SMs, its switches, and the local port. A
+    key that no change names is missing; a key of an earlier version of ibkeys has no ports.
 
-    The first change that names a key set it, or found it current on its own subnet: later ones leave out the keys of
-    other subnets. So it does not matter how that change ended. Raises StoreError.
+    The first change that names a key has set it, or found it current on its own subnet, because changes leave out the
+    keys of other subnets. It does not matter how that change ended. Raises StoreError.
     """
     found: dict[str, list[str]] = {}
     for each in journal.list_operations():
@@ -122,7 +122,7 @@ def subnets_of_keys(journal: Journal) -> dict[str, list[str]]:
 
 
 def changes_on(writer: ChangeWriter, ports: Collection[int]) -> Changes:
-    """As `Changes.on`, of the journal of *writer*. *ports*: their GUIDs."""
+    """Return `Changes.on` for the journal of *writer*. *ports*: the GUIDs of ports of the subnet."""
     with Journal.read(writer.fabric.stores.journal) as journal:
         return Changes.on(journal, {guid_text(each) for each in ports})
 
@@ -138,9 +138,9 @@ def closes(operation: int) -> str:
 
 
 def refuse_while_open(writer: ChangeWriter, ports: Collection[int]) -> list[str]:
-    """Raise Refused (``open-run``) while a change on this subnet has not ended: its own command finishes it, and no
-    other begins before. *ports*: the GUIDs of ports of this subnet. One whose keys went with a lost key store ends with
-    the next change. Return a note on each that is open on another subnet. Raises StoreError."""
+    """Raise Refused (``open-run``) while a change on this subnet has not ended: it has to be finished before another
+    begins. Else return a note on each change that is open on another subnet. *ports*: the GUIDs of ports of this
+    subnet. A change whose keys were lost with the key store ends with the next change. Raises StoreError."""
     changes = changes_on(writer, ports)
     found = changes.open
     if found is not None and changes.pending(writer.keystore):
@@ -160,8 +160,8 @@ def require_open(writer: ChangeWriter, operation: int) -> None:
 
 
 def why_it_stays(writer: ChangeWriter, operation: int) -> UsageError | StoreError | None:
-    """Return the error for a change that goes neither on nor back, None for one that does. *operation*: its number in
-    the journal. Raises StoreError."""
+    """Return the error for a change that can be neither resumed nor undone, None for one that can. *operation*: its
+    number in the journal. Raises StoreError."""
     with Journal.read(writer.fabric.stores.journal) as journal:
         record = journal.find(operation)
         changes = Changes.beside(journal, operation)

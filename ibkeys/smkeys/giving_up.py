@@ -1,7 +1,6 @@
-"""Taking back a change of sm_key and sa_key that was begun: its keys are given up where no file was given them.
-
-Once a file has had the new keys, an OpenSM may work with them: the change can only be finished then. No file is written
-here, and no OpenSM is signalled.
+"""Undoing a change of sm_key and sa_key that was begun: its keys are given up if no file got them. Once a file has had
+the new keys, an OpenSM may use them, and the change can only be finished. No file is written here, and no OpenSM is
+signalled.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ibkeys.store.journal import FileImage, Journal, OperationRecord
 
 
 def refuse_ended(record: OperationRecord) -> None:
-    """Raise StoreError for a change that was taken back, UsageError for one that is done."""
+    """Raise StoreError for a change that was undone, UsageError for one that is done."""
     if record.state == "undone":
         raise StoreError(f"operation {record.id} ({COMMAND}) was taken back, or its record was ended")
     if record.state == "done":
@@ -53,15 +52,15 @@ def refuse_written(writer: ChangeWriter, change: KeyChange, operation: int) -> N
 
 
 def _were_restored(images: Sequence[FileImage]) -> bool:
-    """Whether a change found a file as it had written it: it then gave it the former keys back."""
+    """Return whether a change restored the former keys of a file: it then found the file as it had written it."""
     wrote = {(image.key, image.after) for image in images}
     return any((image.key, image.before) in wrote for image in images)
 
 
 def give_up(writer: ChangeWriter, change: KeyChange, operation: int) -> list[str]:
-    """Give up the keys of *change*, which was begun as *operation*, end that, and remove what it prepared beside the
-    files. Return what stays there, in words. The keys stay in the key store as former ones. Raises StoreError,
-    HostNotReached."""
+    """Give up the keys of *change*, which was begun as *operation*, end the operation, and remove the files that it
+    prepared beside the options files. Return, in words, those that could not be removed. The keys stay in the key store
+    as former ones. Raises StoreError, HostNotReached."""
     with Journal(writer.fabric.stores.journal) as journal:
         stays = list(remove_left_overs(journal, change.managers.files, writer.keystore))
         give_up_keys(writer, change.begun, "its change was taken back")

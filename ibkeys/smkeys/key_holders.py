@@ -1,4 +1,4 @@
-"""The OpenSMs that a change of sm_key and sa_key goes through, and when a standby takes over.
+"""The OpenSMs of a change of sm_key and sa_key, and the time after which a standby takes over.
 
 An OpenSM that is not reached would keep the former sm_key. It and the others would then ignore each other, and after
 its polling time there would be two masters. Source: opensm osm_sminfo_rcv.c, osm_sm_state_mgr.c; a running OpenSM,
@@ -27,7 +27,7 @@ from ibkeys.topology.model import Topology
 SmKeyKind = Literal["sm_key", "sa_key"]
 KINDS: Final[tuple[SmKeyKind, ...]] = ("sm_key", "sa_key")
 DEFAULT: Final = SMKey(1)
-"""OpenSM's default of both."""
+"""OpenSM's default of sm_key and sa_key."""
 _IF_ONE_IS_LEFT_OUT: Final = "an SM that keeps the former sm_key becomes a second master"
 
 
@@ -45,11 +45,9 @@ def keys_in(data: bytes) -> dict[SmKeyKind, SMKey]:
 def find_sm_key_managers(
     writer: ChangeWriter, reached: Sequence[ReachedHost], found: Topology, goes_on: bool
 ) -> OpensmManagers:
-    """Return the OpenSMs of the fabric that a sweep with SMInfo *found*. *goes_on*: a change that was interrupted goes
-    on, so that there may be several masters by now.
-
-    Raises what `find_opensms` raises, and Refused (`REFUSAL`, ``file``) for an OpenSM that cannot be given a key by its
-    file, or files that cannot be replaced together.
+    """Return the OpenSMs of the fabric that a sweep with SMInfo *found*. *goes_on*: an interrupted change is resumed,
+    so there may be several masters now. Raises the errors of `find_opensms`, and Refused (`REFUSAL`, ``file``) for an
+    OpenSM that does not take its keys from its file, or for files that cannot be replaced together.
     """
     managers = find_opensms(writer, reached, managers_of(found), _read_options, _IF_ONE_IS_LEFT_OUT, goes_on)
     _refuse_one_file_of_several_hosts(managers.files)
@@ -63,8 +61,8 @@ def find_sm_key_managers(
 
 
 def _read_options(running: Running, file: OpensmFile) -> tuple[Mapping[str, EffectiveOption], list[str]]:
-    """Return the options that tell when a standby takes over. Raises Refused, UsageError for an OpenSM whose keys
-    cannot be changed by its options file."""
+    """Return the options that decide when a standby takes over, and no notes. Raises Refused, UsageError for an OpenSM
+    whose keys cannot be changed by its options file."""
     instance = running.instance
     if not instance.process.program_known:
         raise UsageError(f"{instance.name}: it cannot be verified that it is an OpenSM; run as root")
@@ -78,7 +76,8 @@ def _read_options(running: Running, file: OpensmFile) -> tuple[Mapping[str, Effe
 
 
 def _refuse_one_file_of_several_hosts(files: Sequence[OpensmFile]) -> None:
-    """Raise Refused if hosts have one file from a server: it is replaced once, and the others see that late."""
+    """Raise Refused (``file``) if several hosts mount one file from a server: it is replaced once, and the other hosts
+    notice that late."""
     seen: dict[tuple[int, int, bytes], OpensmFile] = {}
     for file in files:
         found = file.seen.found
@@ -92,7 +91,8 @@ def _refuse_one_file_of_several_hosts(files: Sequence[OpensmFile]) -> None:
 
 
 def _refuse_several_files_of_another_host(files: Sequence[OpensmFile]) -> None:
-    """Raise Refused if two files of one other host would have to wait beside each other: it holds one."""
+    """Raise Refused (``file``) if two files of one other host would have to be prepared at the same time: only one can
+    be."""
     seen: dict[str, OpensmFile] = {}
     for file in files:
         other = seen.setdefault(file.machine.name, file)

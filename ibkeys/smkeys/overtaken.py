@@ -1,8 +1,7 @@
-"""Whether the options files hold what an interrupted change of sm_key and sa_key found or wrote, and nothing else.
-
-A change keeps the keys that it finds in the key store before the new ones. A key that the store did not know when the
-change began is of somebody else. OpenSM's default is public and not kept: a file that has it may be changed, unless an
-earlier change has proven another key on all hosts.
+"""The check that the options files have only keys that an interrupted change of sm_key and sa_key found or wrote. A
+change stores the keys that it finds in the key store, before the new ones. A key that the store did not have when the
+change began was set by somebody else. OpenSM's default is public and not kept: a file that has it may be changed,
+unless an earlier change has proven another key on all hosts.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ def refuse_changed_files(
     files: Sequence[OpensmFile], rows: Sequence[StoredSmKey], own: Collection[int], close: str
 ) -> None:
     """Raise Refused (``overtaken``) if a file has a key that the interrupted change neither found nor wrote. *files*:
-    that of the master last; *rows*: the keys of the key store, but for those of other subnets; *own*: the numbers of
-    those of the change; *close*: the command that ends its record."""
+    the options files, the master's last; *rows*: the keys of the key store, without those of other subnets; *own*: the
+    numbers of the change's keys; *close*: the command that ends its record."""
     found = [changed_file(file, f"another {' and '.join(kinds)}") for file, kinds in keys_of_others(files, rows, own)]
     if found:
         began = max(row.since for row in rows if row.ref in own)
@@ -45,8 +44,8 @@ def refuse_changed_files(
 def keys_of_others(
     files: Sequence[OpensmFile], rows: Sequence[StoredSmKey], own: Collection[int]
 ) -> Iterator[tuple[OpensmFile, list[SmKeyKind]]]:
-    """Yield each file with a key that the change neither found nor wrote, and which. Arguments as
-    `refuse_changed_files` has them."""
+    """Yield each file with a key that the change neither found nor wrote, and the kinds of these keys. Arguments as in
+    `refuse_changed_files`."""
     before = [row for row in rows if row.ref <= max(own)]
     proven = {row.kind for row in before if row.state == "current"}
     known = {(row.kind, row.sm_key) for row in before}
@@ -58,8 +57,8 @@ def keys_of_others(
 
 
 def _of_different_keys(files: Sequence[OpensmFile]) -> Iterator[str]:
-    """Yield what to do where the options files have different sm_keys: nobody brings them together any more when the
-    record of the change has ended. *files*: that of the master last."""
+    """Yield advice if the options files have different sm_keys: when the record of the change has ended, no command
+    makes them equal any more. *files*: the options files, the master's last."""
     keys = {file.name: keys_in(file.data)["sm_key"] for file in files}
     *_, (master, of_master) = keys.items()
     if others := [name for name, key in keys.items() if key != of_master]:

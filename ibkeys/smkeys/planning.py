@@ -1,7 +1,7 @@
 """Planning a change of sm_key and sa_key on all hosts: the keys, the files, and the interlocks.
 
-A change that was interrupted left its keys ``pending`` in the key store. The next one has the same keys then, and
-finishes it, wherever it stopped: keys are compared, nothing else says how far it came.
+A change that was interrupted left its keys ``pending`` in the key store. The next change uses the same keys and
+finishes it, wherever it stopped: the keys in the files show how far it got.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _FORMER_AGAIN: Final = "that OpenSM would keep its former keys, and ignore the o
 class KeyChange(Plan):
     """A planned change. No port is written to.
 
-    ``new``: the keys; ``goes_on``: they are those of a change that was interrupted; ``former``: the SA_Keys that must
-    be refused at the end; ``kept``: what the journal keeps of it, the other hosts and the ports by which this subnet is
-    known; ``begun``: the changes of this subnet in the journal.
+    ``new``: the new keys; ``goes_on``: they are those of an interrupted change; ``former``: the SA_Keys that must be
+    refused at the end; ``kept``: its options in the journal: the other hosts, and GUIDs of ports of this subnet;
+    ``begun``: the changes of this subnet in the journal.
     """
 
     managers: OpensmManagers
@@ -61,11 +61,11 @@ class KeyChange(Plan):
 
     @property
     def pending(self) -> bool:
-        """Whether there is anything to do: always, for new keys are."""
+        """Always True: new keys are always a change."""
         return True
 
     def begin(self, journal: Journal, origin: Origin) -> RunningOperation:
-        """Return the operation that was interrupted, open again, or a new one."""
+        """Reopen the interrupted operation and return it, or return a new one."""
         found = self.begun.open if self.goes_on else None
         operation = journal.operation(COMMAND, origin, {}) if found is None else journal.reopen(found.id, origin)
         operation.kept = self.kept
@@ -118,10 +118,10 @@ def plan_change(
     is_new: bool = False,
 ) -> KeyChange:
     """Plan new keys for all SMs of the fabric, *given* or else generated, or the rest of a change that was interrupted.
-    *is_new*: one that is open on this subnet is not finished, but refused (``open-run``).
+    *is_new*: if a change is open on this subnet, it is not finished, but the call is refused (``open-run``).
 
-    Raises UsageError for keys that cannot be intended, and if something is not known; Refused if the change would leave
-    the SMs without a common key, or could not be proven; FileError, HostNotReached, StoreError, StoreSealed.
+    Raises UsageError for keys that give no protection, and if a needed option is not known; Refused if the change would
+    leave the SMs without a common key, or could not be proven; FileError, HostNotReached, StoreError, StoreSealed.
     """
     if writer.fabric.is_simulated:
         raise UsageError("a simulated subnet has no OpenSM on any host, so there is no file to change")
@@ -176,8 +176,9 @@ def plan_change(
 
 
 def _refuse_while_standbys_are_stopped(writer: ChangeWriter, here: Collection[int]) -> None:
-    """Raise Refused (``open-run``) if a run of M_Keys has stopped standbys: nobody sees them, they would keep their
-    former sm_key, and become second masters when that run starts them again. *here*: the GUIDs of ports of this subnet.
+    """Raise Refused (``open-run``) if a run of M_Keys has stopped standbys. They cannot be found now, so they would
+    keep their former sm_key, and become second masters when that run starts them again. *here*: the GUIDs of ports of
+    this subnet.
     """
     with Journal.read(writer.fabric.stores.journal) as journal:
         last = Runs(journal).last(here)
@@ -192,7 +193,8 @@ def _refuse_while_standbys_are_stopped(writer: ChangeWriter, here: Collection[in
 
 
 def _new_keys(given: Mapping[SmKeyKind, SMKey], pending: Mapping[SmKeyKind, SMKey]) -> dict[SmKeyKind, SMKey]:
-    """Return the new keys. Raises UsageError for given ones that are not key, or not those that were begun with."""
+    """Return the new keys. Raises UsageError for given keys that give no protection, are equal, or differ from those of
+    the interrupted change."""
     for kind, key in given.items():
         if key.is_zero or key == DEFAULT:
             raise UsageError(f"the new {kind} is {'0' if key.is_zero else '1, the default'}, which gives no protection")
@@ -210,8 +212,8 @@ def _new_keys(given: Mapping[SmKeyKind, SMKey], pending: Mapping[SmKeyKind, SMKe
 
 
 def _refuse_other_files(writer: ChangeWriter, managers: OpensmManagers, begun: OperationRecord) -> None:
-    """Raise Refused (``overtaken``) if the change that was *begun* had other options files, and none of these: others
-    have taken the place of its OpenSMs; or this is another subnet, where an earlier version of ibkeys began it.
+    """Raise Refused (``overtaken``) if the change that was *begun* wrote other options files and none of these: other
+    OpenSMs have replaced its own, or it belongs to another subnet (if an earlier version of ibkeys began it).
     """
     with Journal.read(writer.fabric.stores.journal) as journal:
         written = {entry.image.key for entry in journal.files(begun.id)}
@@ -221,7 +223,7 @@ def _refuse_other_files(writer: ChangeWriter, managers: OpensmManagers, begun: O
 
 def _elsewhere(what: str, operation: int) -> Refused:
     """Return the refusal (``overtaken``) of a change that is of another subnet, or of OpenSMs that are gone. *what*:
-    what it concerns; *operation*: its number in the journal."""
+    the SMs or files that it concerns, in words; *operation*: its number in the journal."""
     return Refused(f"a change of the keys was interrupted, and it concerns {what}", OVERTAKEN).unchanged(
         f"finish it on its own subnet, or, where other OpenSMs have replaced those, type `{closes(operation)}`",
         "Its own subnet is named by -C and -P, and its hosts by --sm-host, as they were then.",
@@ -243,7 +245,7 @@ def _refuse_without_sa(writer: ChangeWriter) -> None:
 
 def _former(managers: OpensmManagers, new: Mapping[SmKeyKind, SMKey], rows: Sequence[StoredSmKey]) -> list[SMKey]:
     """Return the SA_Keys that may have been in force, and OpenSM's default: all of them must be refused at the end. 0
-    is shown by the code that has no key, and served as such.
+    is left out: a request with SA_Key 0 is one without a key, and is answered.
     """
     found = [keys_in(file.data)["sa_key"] for file in managers.files]
     found += [row.sm_key for row in rows if (row.kind, row.state) == ("sa_key", "current")]
@@ -254,7 +256,7 @@ def _former(managers: OpensmManagers, new: Mapping[SmKeyKind, SMKey], rows: Sequ
 
 
 def _weak(managers: OpensmManagers, given: Mapping[SmKeyKind, SMKey]) -> Iterator[Objection]:
-    """Yield ``weak-key`` for keys that the user gave: generated ones are not guessable."""
+    """Yield ``weak-key`` for keys that the user gave; generated keys are not checked."""
     m_keys = {read_options(file.data).value("m_key") for file in managers.files}
     for kind, key in given.items():
         found = [TRAIT_TEXT[trait] for trait in traits(MKey(key.reveal())) if trait != CLEAR_HOLES]

@@ -1,8 +1,7 @@
 """Verifying that new keys are in force: the SA answers requests with the new SA_Key, and there is only one master for
-as long as a standby with another sm_key needs to take over.
-
-OpenSM drops a request with a wrong SM_Key, and writes its own sa_key to its log then: close that before it is asked.
-Source: opensm osm_sa_mad_ctrl.c (ERR 1A04), osm_sm_state_mgr.c; a running OpenSM, observed.
+the time after which a standby with another sm_key would take over. OpenSM drops a request with a wrong SM_Key, and
+writes its own sa_key to its log then: the log must be closed to other users first. Source: opensm osm_sa_mad_ctrl.c
+(ERR 1A04), osm_sm_state_mgr.c; a running OpenSM, observed.
 """
 
 from __future__ import annotations
@@ -27,12 +26,13 @@ from ibkeys.smkeys.key_holders import SmKeyKind
 from ibkeys.topology.subnet_manager import sm_state_name
 
 _MARGIN: Final = 2 * LONGEST_PAUSE
-"""Seconds that are watched longer than the polling time: OpenSM's timers and ours do not begin together."""
+"""Seconds added to the polling time: OpenSM's timers and ours do not begin at the same moment."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeenKeys:
-    """One look at the new keys: who does not have them, in words, "" for nobody. ``left``: how much is waited for."""
+    """The result of one look at the new keys. ``wrong``: the SMs or the SA without the new keys, in words, "" for none;
+    ``left``: the number of things that are waited for."""
 
     wrong: str = ""
     left: int = 0
@@ -40,8 +40,8 @@ class SeenKeys:
 
 @dataclass(slots=True)
 class SmKeyProof:
-    """Asks the SA and the SMs until they show the *new* keys. ``managers``: their ports; ``check``: called
-    often, raises to stop; ``is_read``: no SM shows another sm_key any more.
+    """Asks the SA and the SMs until they show the *new* keys. ``managers``: the SMs; ``check``: called often, raises to
+    stop; ``is_read``: no SM shows another sm_key any more.
     """
 
     writer: ChangeWriter
@@ -54,12 +54,13 @@ class SmKeyProof:
     # --- the new keys ------------------------------------------------------------------------------------------------
 
     def begin_again(self, found: SeenKeys) -> None:
-        """Ask the SMs again, and then the SA."""
+        """Begin again: ask the SMs, then the SA."""
         self.is_read = False
 
     def look(self) -> SeenKeys:
-        """Ask the SMs until none shows an sm_key other than the new one in its SMInfo, from then on the SA. An SM shows
-        it to a requester that knows its M_Key, and to everybody where that is 0; 0 shows nothing."""
+        """Ask the SMs until none shows another sm_key than the new one in its SMInfo, and from then on the SA. An SM
+        shows its sm_key to a requester that sends its M_Key, and to everybody if its M_Key is 0; an SM_Key of 0 in
+        SMInfo is no information."""
         if not self.is_read:
             others = [str(each.port) for each in self.managers if self._shows_another(each, self.new["sm_key"])]
             if others:
@@ -74,7 +75,8 @@ class SmKeyProof:
     # --- the SA ------------------------------------------------------------------------------------------------------
 
     def is_trusted(self, key: SMKey) -> bool:
-        """Return whether the SA answers a question with *key*, whatever it answers: silence is how OpenSM says no."""
+        """Return whether the SA answers a request with *key*, whatever the answer is: OpenSM does not answer a request
+        with a wrong key."""
         fabric = self.writer.fabric
         local = fabric.local()
         try:
@@ -86,7 +88,8 @@ class SmKeyProof:
         return True
 
     def _sa_lid(self) -> int | None:
-        """Return the LID of the one master; None, for the local port's own word, where several or none say so."""
+        """Return the LID of the one master; None, so that the local port's MasterSMLID is used, if several or no SMs
+        say that they are master."""
         masters = [each.port.lid for each in self.managers if self._state(each) == _MASTER]
         return masters[0] if len(masters) == 1 else None
 
@@ -97,8 +100,8 @@ class SmKeyProof:
         return info is not None and SMKey(info.sm_key) not in (key, NO_SM_KEY)
 
     def until_steady(self, seconds: float) -> str:
-        """Return "" when one SM was master and all others standbys for *seconds*, as far as the asking tells; else what
-        was wrong last, in words."""
+        """Watch the SMs, and return "" if in every look one SM was master and all others were standbys for *seconds*;
+        else the last fault, in words."""
         seconds = seconds + _MARGIN if seconds else 0.0
         clock, wait = self.runner.clock, self.runner.wait
         end = clock.now() + wait + 2 * seconds
@@ -122,7 +125,8 @@ class SmKeyProof:
         return "" if masters else "no subnet manager says that it is master"
 
     def _strangers(self) -> str:
-        """Sweep again: an SM that came in the meantime, or one that nobody knew of, may be a second master."""
+        """Sweep again, and return "" if there is one master, else the fault in words: an SM that was started in the
+        meantime or was not known may be a second master."""
         found = managers_of(self.writer.fabric.sweep(wanted=Wanted(sm_info=True)))
         masters = [str(each.port) for each in found if each.is_master]
         return "" if len(masters) == 1 else f"{len(masters)} subnet managers say that they are master: {named(masters)}"

@@ -40,8 +40,8 @@ FORMER: Final = "former SM keys"
 
 @dataclass(slots=True)
 class SmKeySettings:
-    """``wait``: seconds without progress after which OpenSM is given up. ``check``: called often, raises to stop.
-    ``say``: called with what is being done."""
+    """The settings of a change. ``wait``: seconds without progress after which OpenSM is given up. ``check``: called
+    often, raises to stop. ``say``: called with progress texts."""
 
     wait: float = WAIT
     clock: Clock = REAL_TIME
@@ -51,9 +51,9 @@ class SmKeySettings:
 
 @dataclass(slots=True)
 class SmKeyRun:
-    """``keys``: the key store's, but for those of other subnets; ``new``: the keys that all files get; ``former``:
-    SA_Keys that must be refused afterwards; ``goes_on``: it is an earlier change that was interrupted, so that some
-    files may have the new keys already. ``notes``: what the user should know at the end.
+    """One run of a change of sm_key and sa_key. ``keys``: the keys of the key store, without those of other subnets;
+    ``new``: the keys that all files get; ``former``: SA_Keys that must be refused afterwards; ``goes_on``: it resumes
+    an interrupted change, so some files may have the new keys already. ``notes``: notes for the user at the end.
     """
 
     writer: ChangeWriter
@@ -90,8 +90,8 @@ class SmKeyRun:
         self._proof = SmKeyProof(self.writer, self.managers.sms, self.new, self._runner, settings.check)
 
     def make(self) -> None:
-        """Make the change and prove it. Raises Incomplete if it did not come to its end, and what stopped it before the
-        first file.
+        """Make the change and prove it. Raises Incomplete if it was not completed; the original error if that came
+        before the first file; ExplainedInterrupt.
         """
         self.settings.check()
         self._store_keys()
@@ -213,11 +213,11 @@ class SmKeyRun:
         raise Incomplete(f"{error}").going_on("every file has its former keys again", back[0].found.wrong) from error
 
     def _way_on(self) -> str:
-        """Return the command that leads on: where somebody else has set other keys, this change neither goes on nor
-        back."""
+        """Return, in words, the command that goes on. If somebody else has set other keys, this change can be neither
+        resumed nor undone, and the command ends its record."""
         try:
             rows = self.keys.rows()
-        except StoreError:  # what went wrong first is what the user must hear
+        except StoreError:  # the user must see the first error
             return self._again
         theirs = [file.name for file, _ in keys_of_others(self.managers.files, rows, self._refs)]
         if not theirs:
@@ -231,7 +231,7 @@ class SmKeyRun:
         return f"`{finishes(self.operation.put_on_disk())}` finishes it"
 
     def _forget_keys(self) -> None:
-        """No file has the new keys: give them up, and note that nothing is left to be done."""
+        """Give the new keys up, because no file has them, and note in the journal that the operation is undone."""
         with self.writer.keystore.in_one_transaction():
             for ref in self._refs:
                 self.keys.abandon(ref, "its change was rolled back")
