@@ -1,4 +1,4 @@
-"""Letting a run through OpenSM be confirmed, and lowering its protection level when nobody does in time.
+"""The confirmation of a run through OpenSM, and lowering its protection level if nobody confirms it in time.
 
 No other run starts while this one may still be rolled back. An unconfirmed run only has its level lowered: see
 `ibkeys.mkeys.opensm.lowering`, and `ibkeys.change.confirming.confirmation` for the confirmation itself.
@@ -31,9 +31,9 @@ from ibkeys.store.journal import Journal
 def lower_unconfirmed(writer: ChangeWriter, through: ViaOpensm, operation: int) -> Lowering | None:
     """Lower the level of the run of an *operation* that nobody confirmed; None if there was nothing to lower.
 
-    Raises StoreError if it is not to go back, UsageError if it is no run; Refused (``overtaken``) if somebody else
-    has changed what it set: then it waits for nobody any more; and what else `plan_lowering` and lowering raise: then
-    it is still to be rolled back.
+    Raises StoreError if it is not to be rolled back, UsageError if it is no run; Refused (``overtaken``) if somebody
+    else has changed values that it set: then it no longer awaits a confirmation. After any other error of
+    `plan_lowering` and of lowering it still has to be rolled back.
     """
     writer.goes_on = operation
     awaited = last_run(writer)[0].operation
@@ -60,8 +60,8 @@ def lower_unconfirmed(writer: ChangeWriter, through: ViaOpensm, operation: int) 
 
 @contextmanager
 def _still_to_go_back(operation: int) -> Iterator[None]:
-    """Let an error or interrupt raised inside this block say which command lowers the level that *operation* raised.
-    The advice of an interrupt is to resume, which would raise the level: it is replaced.
+    """A context that adds to an error the commands for the level that *operation* raised and that must be lowered. The
+    advice of an interrupt is replaced: it is to resume, which would raise the level.
     """
     way_on = (
         f"the level that operation {operation} raised still has to be lowered: `ibkeys undo {operation}` restores the "
@@ -80,8 +80,8 @@ def _still_to_go_back(operation: int) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """How a run is confirmed. ``seconds``: how long it waits; ``now``, ``wait``: as `await_confirmation` has them;
-    ``say``: tells the user what is going on; ``waiting``: called when the time begins.
+    """How a run is confirmed. ``seconds``: the time limit; ``now``, ``wait``: as in `await_confirmation`; ``say``:
+    tells the user the state; ``waiting``: called when the time begins.
     """
 
     seconds: float
@@ -115,14 +115,15 @@ def let_be_confirmed(writer: ChangeWriter, operation: int, error: BaseException 
 
 
 def rolls_back(wait: float, standby_wait: float) -> list[str]:
-    """Return the words of the command that lowers the level of an unconfirmed run; its operation follows. *wait*,
-    *standby_wait*: as `ViaOpensm` has them. Who began the run went through this SM already."""
+    """Return the arguments of the command that lowers the level of an unconfirmed run; the operation is appended.
+    *wait*, *standby_wait*: as in `ViaOpensm`. The interlock ``unknown-sm`` is overridden, because the run has used this
+    SM already."""
     waits = [f"--wait={math.ceil(wait)}", f"--standby-wait={math.ceil(standby_wait)}"]
     return ["undo", "--unconfirmed", *waits, "--override=unknown-sm"]
 
 
 def guardian_of(journal: Path, command: Sequence[str], seconds: float, is_alone: bool = False) -> Guardian:
-    """Start the process that lowers the level by *command* when this one dies, see `Guardian`."""
+    """Start the guard process that lowers the level by *command* if this process dies, see `Guardian`."""
     return Guardian(command, partial(is_unconfirmed, journal), seconds, is_alone=is_alone)
 
 
@@ -130,9 +131,9 @@ def guardian_of(journal: Path, command: Sequence[str], seconds: float, is_alone:
 class Awaiting:
     """A run that is to be confirmed within ``seconds``, and the child that lowers its level when this process dies.
 
-    ``through``: how its level is lowered; ``wait``: returns what waits, see `await_confirmation`, and heeds these
-    signals; ``say``: tells the user what is going on; ``lowered``: called with what was lowered; ``operation``: that of
-    the run, once it has begun.
+    ``through``: returns the options of the lowering; ``wait``: returns a function that waits as in `await_confirmation`
+    and heeds these signals; ``say``: tells the user the state; ``lowered``: called with the lowering; ``operation``:
+    the operation of the run, once it has begun.
     """
 
     guardian: Guardian
@@ -144,13 +145,13 @@ class Awaiting:
     operation: int | None = None
 
     def began(self, operation: int, start: int) -> None:
-        """Take the operation of the run, and which start of it this is."""
+        """Note the operation of the run and its start, and tell the guard."""
         self.operation = operation
         self.guardian.began(operation, start)
 
     def make(self, writer: ChangeWriter, run: PlannedRun, make: Callable[[], None]) -> None:
-        """Let *make* make the run, and let it be confirmed, or lower its level. Raises what *make* and lowering
-        raise."""
+        """Call *make* to make the run, wait for its confirmation, or lower its level. Raises the errors of *make* and
+        of lowering."""
         error: IbkeysError | KeyboardInterrupt | None = None
         with Interrupts(survive_hangup=True) as interrupts:
             try:
@@ -170,7 +171,7 @@ class Awaiting:
 
 
 def _not_lowered(refusal: Refused) -> Incomplete:
-    """Return the error of a run that this process made, nobody confirmed, and somebody else changed: of the whole
-    command it is not true that nothing was written."""
+    """Return the error of a run that this process made, nobody confirmed, and somebody else changed. The refusal says
+    that nothing was written, which is not true of the whole command."""
     error = Incomplete(f"nobody confirmed the run, and its level was not lowered: {refusal.message}")
     return error.going_on(*refusal.way_on).explained(refusal.more)

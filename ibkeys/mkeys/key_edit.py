@@ -1,9 +1,8 @@
 """Setting M_Key, ProtectBits and lease of one port without ever losing a key (IBA 14.2.4).
 
-What the engine's steps (`ibkeys.change.engine`) mean for a key:
-
-1. PortInfo is read right before the Set, and must be what was shown;
-2. the new key goes into the key store, and the old one stays there; the journal gets what is overwritten, without keys;
+The engine's steps (`ibkeys.change.engine`) for an M_Key: 1. PortInfo is read right before the Set, and must be as it
+was shown; 2. the new key goes into the key store, and the old one stays there; the journal gets the former PortInfo,
+without keys;
 3. the Set carries the old key in its header;
 4. a Get with the new key verifies it. If the Set got no reply, the new key is tried first and the old one second, so a
    lost reply never counts a violation at a port that took the new key. An answer to the old key proves that the Set
@@ -39,14 +38,14 @@ ASK_LATER = "both are in the key store: query it again later with --keystore, wh
 class KeyEdit:
     """The change of M_Key, level and lease of one end port, from ``old`` to ``wanted``.
 
-    ``shown``: PortInfo as the plan was made on it. ``ref`` and ``key_name``: number and name of the key store's row
-    with the wanted key, None while it is not stored. ``takes_over``: PortInfo may have changed since it was shown.
-    ``at_most``: see `Edit`. ``who``: what an error begins with, where nothing else names the port. ``advice``: what to
-    do about a port that answers to neither key.
+    ``shown``: the PortInfo for which the plan was made. ``ref`` and ``key_name``: number and name of the key store's
+    row with the wanted key, None while it is not stored. ``takes_over``: PortInfo may have changed since it was shown.
+    ``at_most``: see `Edit`. ``who``: the beginning of an error text, if nothing else names the port. ``advice``: advice
+    for a port that answers to neither key.
 
-    Of the run: ``asked``: keys tried since the Set; ``has``: which of the two the last proof found, None for neither;
-    ``replies_lost``, ``sets_lost``: Sets whose reply was lost, or that never arrived; ``violations``: those that asking
-    has counted at most.
+    State of the run: ``asked``: keys tried since the Set; ``has``: which of the two the last proof found, None for
+    neither; ``replies_lost``, ``sets_lost``: Sets whose reply was lost, or that never arrived; ``violations``: upper
+    limit of the violations that these Gets have counted.
     """
 
     name: ClassVar[str] = "PortInfo"
@@ -76,7 +75,7 @@ class KeyEdit:
 
     @property
     def modifier(self) -> int:
-        """The port's number."""
+        """The AttributeModifier of PortInfo: the port's number."""
         return self.port.num
 
     @property
@@ -85,9 +84,10 @@ class KeyEdit:
         return self.wanted.key == self.old.key
 
     def build(self, now: bytes) -> bytes:
-        """Set the three fields; everything else stays. The key that the port has now is what the Set's header carries.
+        """Return *now* with the three fields set; everything else stays. The Set's header carries the key that the port
+        has now.
 
-        Raises Refused (``stale``), and MKeyNeeded if the port hides a key that is another now.
+        Raises Refused (``stale``), and MKeyNeeded if the port hides a key that has changed.
         """
         info = PortInfo(now)
         changed = what_changed(self.shown, info)
@@ -96,7 +96,7 @@ class KeyEdit:
             raise Objection("stale", text).refusal()
         key = shown_key(info)
         if key is None:
-            key = self.old.key  # what was asked with; where that were its key, the port would show it
+            key = self.old.key  # the key of the request; if it were the port's key, the port would show it
             if not (key.is_zero and self.target.handle.fabric.ring.for_all == NO_MKEY):
                 raise MKeyNeeded(at_port(self.port, "it hides its M_Key, which has changed"))
         self.old = KeySetting(key, info.m_key_protect_bits, info.m_key_lease_period)
@@ -104,7 +104,7 @@ class KeyEdit:
         return set_image(info, self.wanted.key, **self.wanted.fields()).raw
 
     def changed_meanwhile(self, read: bytes, now: bytes) -> bool:
-        """Whether more changed between two reads than states, speeds and counters."""
+        """Return whether fields other than states, speeds and counters changed between two reads."""
         return without_volatile_fields(PortInfo(read)) != without_volatile_fields(PortInfo(now))
 
     def kept(self, raw: bytes) -> bytes:
@@ -112,14 +112,15 @@ class KeyEdit:
         return without_key(PortInfo(raw))
 
     def fallback(self, sent: bytes) -> bytes | None:
-        """An agent that no SM has configured refuses a Set with its own LID 0: ibportstate sends a stand-in too."""
+        """Return the same PortInfo with stand-ins for LIDs, or None: an agent that no SM has configured refuses a Set
+        with its own LID 0, and ibportstate sends a stand-in too."""
         image = with_valid_lids(PortInfo(sent)).raw
         return None if image == sent else image
 
     # --- the proof ---------------------------------------------------------------------------------------------------
 
     def prove(self, client: SmpClient, each: PendingSet) -> Task:
-        """Task: find out which of its two keys the port has."""
+        """Task: find out which of its two keys the port has, and return the `SetProof`."""
         self.has = None
         replied = each.answer is None
         answer = yield from self._who_answers(client, replied)
@@ -162,11 +163,10 @@ class KeyEdit:
         return SetProof(NotStored(self.who + why), changed_nothing, never_arrived)
 
     def _who_answers(self, client: SmpClient, replied: bool) -> Task:
-        """Task: return PortInfo as read after a Set and the key that the port has; None when it answers to neither key.
-
-        Each Get is a single attempt: at level 2 and 3 one with the wrong key counts a violation, so the new key, which
-        a port that took the Set has, comes first. After a reply to the Set the new key gets all its attempts first.
-        A port whose key was taken away accepts the old one too, so nothing else is sent then.
+        """Task: return PortInfo as read after a Set, and the key that the port has; None if it answers to neither key.
+        Each Get is a single attempt: at levels 2 and 3 a Get with the wrong key counts a violation, so the new key,
+        which a port that took the Set has, comes first. After a reply to the Set the new key gets all its attempts
+        first. A port whose key was removed accepts the old one too, so only the old one is sent then.
         """
         rounds = client.timing.retries + 1
         old, new = self.old.key, self.wanted.key

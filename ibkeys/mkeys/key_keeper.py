@@ -20,7 +20,7 @@ class KeyKeeper(EngineHooks):
         self._ring = ring
 
     def keep(self, ended: Sequence[PendingSet], ready: Sequence[PendingSet]) -> None:
-        """Note with one sync what happened to *ended*, and put the keys of *ready* into the store."""
+        """Note the outcomes of *ended*, and store the keys of *ready*, with one sync. Raises StoreError."""
         with self._store.in_one_transaction():
             for each in ended:
                 self.note(each, _edit_of(each))
@@ -35,11 +35,11 @@ class KeyKeeper(EngineHooks):
             self._ring.learn(edit.port.port_guid, edit.wanted.key)
 
     def keep_keys(self, edit: KeyEdit) -> None:
-        """Store the key that is about to be set, and the one that the port has."""
+        """Store the key that is about to be set, and the port's present key."""
         store_keys(self._store, edit)
 
     def note(self, each: PendingSet, edit: KeyEdit) -> None:
-        """Note in the store which key a port was proven to have."""
+        """Note in the store the key that a port was proven to have."""
         ref = edit.ref
         if ref is None:
             return
@@ -50,11 +50,10 @@ class KeyKeeper(EngineHooks):
 
 
 def store_keys(store: KeyStore, edit: KeyEdit, returns: bool = False, keeps_zero: bool = False) -> bool:
-    """Put on disk the key that an edit sets, as pending, and the key that the port has; ``edit.ref`` is the row of the
-    wanted one. Return whether that is another row than before.
-
-    Also a key that stays is kept, for what was readable before may not be readable afterwards. *returns*: the wanted
-    key is a former one of the port, whose row is taken up again. *keeps_zero*: an M_Key 0 that stays gets a row too.
+    """Put on disk the key that an edit sets, as pending, and the key that the port has; set ``edit.ref`` to the row of
+    the wanted key. Return whether that is another row than before. A key that stays is stored too: after the Set it may
+    not be readable any more. *returns*: the wanted key is a former one of the port, whose row is used again.
+    *keeps_zero*: an M_Key 0 that stays gets a row too.
     """
     before = edit.ref
     edit.ref = _row_of_wanted(store, edit, returns, keeps_zero)
@@ -84,7 +83,7 @@ def _row_of_wanted(store: KeyStore, edit: KeyEdit, returns: bool, keeps_zero: bo
 
 
 def has_old_key(each: PendingSet, edit: KeyEdit) -> bool:
-    """Whether a port whose keys were stored has its old one: it was asked, or its Set never left."""
+    """Return whether a port whose keys were stored has its old one: a Get proved that, or its Set was never sent."""
     if each.is_silent:
         return False
     return edit.has == "old" or (bool(each.entries) and not each.sent)

@@ -18,10 +18,9 @@ if TYPE_CHECKING:  # a key store and key files are loaded where there are any
 
 @dataclass(frozen=True, slots=True)
 class KeySources:
-    """Where keys come from. ``m_key`` goes to every node addressed, ``fallback`` to ports without another;
-    ``security_keys`` is a directory with OpenSM's ``guid2mkey``, ``neighbors``, ``guid2lid``, and files with keys of
-    classes; ``keystore`` a key store
-    file, read when it exists, and ``passphrase`` opens it where it is encrypted."""
+    """The sources of keys for a key ring. ``m_key``: the key for every node; ``fallback``: the key for ports without
+    another; ``security_keys``: a directory with OpenSM's ``guid2mkey``, ``neighbors``, ``guid2lid``, and files with
+    keys of classes; ``keystore``: a key store file, read if it exists; ``passphrase``: opens it if it is encrypted."""
 
     m_key: MKey | None = None
     fallback: MKey | None = None
@@ -36,8 +35,8 @@ class KeySources:
 def load_ring(sources: KeySources) -> tuple[KeyRing, list[str]]:
     """Return the ring, and warnings about lines of the key files that were left out.
 
-    The key store comes before the files: it is what this tool set itself. Of keys of classes, which this tool never
-    sets, the files come before the key store. Raises StoreError, FileFormatError.
+    The key store has priority over the files, because ibkeys set its keys itself. For keys of classes, which ibkeys
+    never sets, the files have priority over the key store. Raises StoreError, FileFormatError.
     """
     ring = KeyRing(
         for_all=sources.m_key,
@@ -71,7 +70,8 @@ def load_ring(sources: KeySources) -> tuple[KeyRing, list[str]]:
 
 
 def add_store(ring: KeyRing, store: KeyStore) -> None:
-    """Add what a key store knows to a ring. Its current keys are used; the others of a port are spares.
+    """Add the keys, links and LIDs of a key store to a ring. Its current keys are used; the other keys of a port are
+    spares.
 
     A current key is confirmed unless a change of it is pending, another was imported, or the ring has another one.
     """
@@ -100,7 +100,8 @@ def add_store(ring: KeyRing, store: KeyStore) -> None:
 def _pending_without_operation(store: KeyStore, journal: Path | None) -> set[int]:
     """Return the GUIDs of ports with a pending key, beside a current one, that no operation of the *journal* names.
 
-    It was never sent, or the journal was lost. A port without a current key had none: it takes any, or has this one.
+    Such a key was never sent, or the journal was lost. A port without a current key is left out: it had no key, so it
+    accepts any, or it has this one.
     """
     pending = store.pending_names()
     if not pending or journal is None:

@@ -1,7 +1,6 @@
-"""Ports that are not at their known place: finding which moved, were replaced or vanished, and storing that.
-
+"""Ports that are not at their known place: finding those that moved, were replaced or vanished, and storing the result.
 A key is sent only to the known place of its port (`ibkeys.discovery.links.proof`), so the user has to confirm that a
-port was moved on purpose. `survey` finds what can be known without asking a protected port, and `settle` stores it. No
+port was moved on purpose. `survey` finds such ports without an SMP to a protected port, and `settle` stores them. No
 key is deleted: a vanished port keeps its keys, and later runs no longer wait for it.
 """
 
@@ -22,9 +21,9 @@ from ibkeys.topology.nodes import LinkEnd, Port
 
 @dataclass(frozen=True, slots=True)
 class MovedPort:
-    """A port with a key at a new place. ``end``: (GUID, port); ``was``: the end of the link before it that is known,
-    None if none is (a switch has many); ``near``: the port before it now. ``is_named``: the SA or a forwarding table
-    says so; else the port itself, which answered without a key.
+    """A port with a key at a new place. ``end``: (GUID, port); ``was``: the known near end of its link, None if not
+    known (a switch has many); ``near``: the near end of its link now. ``is_named``: the SA or a forwarding table names
+    it there; otherwise the port itself answered there without a key.
     """
 
     end: LinkEnd
@@ -35,7 +34,8 @@ class MovedPort:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """A place where another port is than the known one. ``near``: the port before it; ``known``, ``now``: the ends."""
+    """A place with another port than the known one. ``near``: the near end of the link; ``known``, ``now``: the far
+    ends."""
 
     near: Port
     known: LinkEnd
@@ -44,8 +44,9 @@ class Replaced:
 
 @dataclass(slots=True)
 class KeySurvey:
-    """What a survey found. ``vanished``: GUIDs of ports with a key that are nowhere; ``claimed``: GUIDs that two places
-    have, which are not settled; ``unidentified``: places of which nothing says who is there; ``found``: the sweep."""
+    """The result of a survey. ``vanished``: GUIDs of ports with a key that were not found; ``claimed``: GUIDs that were
+    found at two places, which are not stored; ``unidentified``: places whose port is not known; ``found``: the sweep.
+    """
 
     found: Topology
     moved: list[MovedPort] = field(default_factory=list)
@@ -56,18 +57,17 @@ class KeySurvey:
 
     @property
     def pending(self) -> bool:
-        """Whether there is anything to keep."""
+        """Whether there is anything to store."""
         return bool(self.moved or self.replaced or self.vanished)
 
     def nears(self) -> list[Port]:
-        """Return the ports before what moved and what was replaced."""
+        """Return the near ends of the links to moved and replaced ports."""
         return [each.near for each in self.moved] + [each.near for each in self.replaced]
 
 
 def survey(writer: ChangeWriter) -> KeySurvey:
-    """Sweep the fabric and sort what is not where it is known. Raises what `Fabric.sweep` raises.
-
-    A port that vanished is named only while no switch is among the moved: what is behind that switch is not known yet.
+    """Sweep the fabric, and return the ports that are not at their known place. Raises the errors of `Fabric.sweep`.
+    Ports that vanished are listed only if no switch has moved: the ports behind such a switch are not known yet.
     """
     ring = writer.fabric.ring
     found = writer.fabric.sweep(wanted=LINKS)
@@ -88,9 +88,8 @@ def survey(writer: ChangeWriter) -> KeySurvey:
 
 
 def settle(writer: ChangeWriter, places: KeySurvey) -> None:
-    """Keep what `survey` found in the key store: the new places, and which ports are not waited for. Raises StoreError.
-
-    All of it or nothing is on disk when this returns.
+    """Store the result of `survey` in the key store: the new places, and the ports that are not waited for. Raises
+    StoreError. Either all of it is on disk when this returns, or nothing.
     """
     store = writer.keystore
     links = [(*each.near.link_end, *each.end) for each in places.moved]
@@ -103,7 +102,7 @@ def settle(writer: ChangeWriter, places: KeySurvey) -> None:
 
 
 def _named(found: Topology, ring: KeyRing) -> list[MovedPort]:
-    """Return the protected ports that the SA or a forwarding table names at a place where they are not known."""
+    """Return the protected ports that the SA or a forwarding table names at another place than the known one."""
     moved = []
     for place in found.unasked:
         if place.named is not None:
@@ -114,7 +113,7 @@ def _named(found: Topology, ring: KeyRing) -> list[MovedPort]:
 
 
 def _answered(found: Topology, ring: KeyRing) -> list[MovedPort]:
-    """Return the ports that answered without their key at a place where they are not known."""
+    """Return the ports that answered without their key at another place than the known one."""
     return [
         MovedPort(port.link_end, ring.place_of(port.guid), port.peer, is_named=False)
         for port in found.doubtful
@@ -123,8 +122,8 @@ def _answered(found: Topology, ring: KeyRing) -> list[MovedPort]:
 
 
 def _with_class_key(found: Topology, ring: KeyRing) -> Iterator[MovedPort]:
-    """Yield the ports of CAs and routers that have the key of a class and no M_Key, and were found where they are not
-    known: the sweep itself doubts only a GUID with an M_Key."""
+    """Yield the ports of CAs and routers that have the key of a class and no M_Key, and were found at another place
+    than the known one. The sweep itself checks the place only of ports with an M_Key."""
     for port in found.end_ports():
         if port.peer is None or not ring.has_class_key(port.guid) or not ring.by_guid.get(port.guid, NO_MKEY).is_zero:
             continue
@@ -134,7 +133,7 @@ def _with_class_key(found: Topology, ring: KeyRing) -> Iterator[MovedPort]:
 
 
 def _replaced(found: Topology, ring: KeyRing) -> list[Replaced]:
-    """Return the places known for a port with a key where one without a key answered."""
+    """Return the known places of ports with a key at which a port without a key answered."""
     replaced = []
     for port in found.ports():
         known, peer = ring.expected_behind(port.link_end), port.peer

@@ -1,13 +1,14 @@
 """M_Keys from the SA, for a host that has none of the subnet manager's files.
 
-A trusted requester gets the M_Key of every port in PortInfoRecord. LinkRecord says where each port is: that is the
-proof of place that a key needs before it is sent. It is worth as much as the SA's word. A node that made the subnet
-manager believe a wrong GUID is in these records with that GUID, and got that GUID's M_Key from the subnet manager
-already.
+A trusted requester gets the M_Key of every port in PortInfoRecord. LinkRecord has the place of each port: that is the
+proof of place that a key needs before it is sent. The proof is only as good as the SA's records. A node that made the
+subnet manager believe a wrong GUID is in these records with that GUID, and got that GUID's M_Key from the subnet
+manager already.
 
-The SA may not be the fabric's own. So its word moves no key that came from elsewhere: a link of the SA counts only
-where both its ends have the SA's own keys or none, and no other source knows a link there. It places no key of another
-class (CC_Key, VS_Key, N2N key), for the SA gives none (`KeyRing.joins`). Contradictory records are both ignored.
+The SA may be a false one. So its records give no new place to a key from another source: a link of the SA counts only
+if both its ends have keys of the SA or none, and no other source has a link there. It gives no place to a key of
+another class (CC_Key, VS_Key, N2N key), because the SA has none (`KeyRing.joins`). Contradictory records are both
+ignored.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class SaKeys:
-    """What the SA says about M_Keys and places. All are by port GUID (of a switch that of its port 0).
+    """The M_Keys and places in the SA's records. All are by port GUID (of a switch that of its port 0).
 
     ``m_keys``: ports with an M_Key, ``levels``: their M_KeyProtectBits; ``lids``: base LIDs; ``links``: one end of a
     link → the other, in both directions; ``warnings``: lines for the user, without any key.
@@ -43,7 +44,7 @@ class SaKeys:
     warnings: list[str] = field(default_factory=list)
 
     def add_to(self, ring: KeyRing) -> None:
-        """Add these keys and links to *ring*. What it has from other sources stays and comes first."""
+        """Add these keys and links to *ring*. Keys and links from other sources stay and have priority."""
         foreign = {
             guid
             for guid, key in ring.by_guid.items()
@@ -65,8 +66,8 @@ class SaKeys:
 def read_sa_keys(sa: SaClient) -> SaKeys:
     """Ask the SA for NodeRecord, PortInfoRecord and LinkRecord of all ports, and return the M_Keys and their places.
 
-    OpenSM shows only ports that share a P_Key with the requester, and M_Keys only to one that has its sa_key. It drops
-    a request with a wrong one: NoReply. Raises as `ibkeys.client.sa.SaClient.get_table`. No port is asked.
+    OpenSM shows only ports that share a P_Key with the requester, and M_Keys only to a requester with its sa_key. It
+    drops a request with a wrong sa_key: NoReply. Raises as `ibkeys.client.sa.SaClient.get_table`. No SMP is sent.
     """
     nodes = _Agreed(
         "LIDs for which it names two ports", ((each.lid, each.node_info) for each in sa.get_table(NodeRecord))
@@ -84,7 +85,8 @@ def read_sa_keys(sa: SaClient) -> SaKeys:
 
 
 class _Agreed(Generic[K, V]):
-    """Pairs of which the SA says one thing: ``values``. A key with two different values is in ``contradicted`` only."""
+    """Key-value pairs of the SA. ``values``: those without a contradiction; ``contradicted``: keys with two different
+    values."""
 
     def __init__(self, what: str, pairs: Iterable[tuple[K, V]]) -> None:
         self.what = what
@@ -97,12 +99,12 @@ class _Agreed(Generic[K, V]):
             del self.values[key]
 
     def in_words(self) -> str:
-        """Return the line for the user."""
+        """Return the warning about contradictions."""
         return f"the SA contradicts itself, so this was not used: {len(self.contradicted)} {self.what}"
 
 
 def _end_ports(records: Iterable[PortInfoRecord], nodes: Mapping[int, NodeInfo]) -> Iterator[tuple[int, PortInfo]]:
-    """Yield the port GUID and PortInfo of ports that have an M_Key of their own: of a switch port 0 only."""
+    """Yield the port GUID and PortInfo of ports that can have an M_Key of their own: of a switch port 0 only."""
     for record in records:
         node = nodes.get(record.endport_lid)
         if node is not None and record.port_num == (0 if _is_switch(node) else node.local_port_num):
@@ -110,7 +112,7 @@ def _end_ports(records: Iterable[PortInfoRecord], nodes: Mapping[int, NodeInfo])
 
 
 def _links(records: Iterable[LinkRecord], nodes: Mapping[int, NodeInfo]) -> Iterator[tuple[LinkEnd, LinkEnd]]:
-    """Yield both ends of each link between ports that the SA names."""
+    """Yield both ends of each link between ports that are in the SA's records."""
     for record in records:
         near, far = nodes.get(record.from_lid), nodes.get(record.to_lid)
         if near is not None and far is not None:
@@ -127,7 +129,7 @@ def _is_switch(node: NodeInfo) -> bool:
 
 
 def _what_is_missing(m_keys: Mapping[int, MKey], sa: SaClient) -> Iterator[str]:
-    """Yield the line for an SA that gave no M_Key at all."""
+    """Yield the warning about an SA that gave no M_Key at all."""
     if not m_keys:
         why = (
             "it hides them from a requester without its SM_Key"

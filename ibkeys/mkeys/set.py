@@ -1,4 +1,5 @@
-"""Planning to set M_Key, ProtectBits and lease of one port (IBA 14.2.4); how it is made: `ibkeys.mkeys.key_edit`."""
+"""Planning to set M_Key, ProtectBits and lease of one port (IBA 14.2.4). `ibkeys.mkeys.key_edit` has the Set and its
+proof."""
 
 from __future__ import annotations
 
@@ -46,10 +47,10 @@ def plan_mkey_set(
     links_are_stored: bool = False,
 ) -> Plan:
     """Plan to set the M_Key, ProtectBits (0 to 3) and lease (seconds, 0 to 65535) of an end port; None leaves a value.
-    *links_are_stored*: the key store has what a sweep of this run found.
+    *links_are_stored*: the key store has the links of a sweep of this run.
 
-    Raises UsageError for an external port of a switch (its M_Key is that of port 0) and values out of range,
-    MKeyNeeded when the port hides a key that is not known.
+    Raises UsageError for an external port of a switch (its M_Key is that of port 0) and values out of range, MKeyNeeded
+    when the port hides a key that is not known.
     """
     if port.port.is_external:
         raise UsageError(
@@ -81,16 +82,15 @@ def plan_mkey_set(
 
 @dataclass(slots=True)
 class KeyPlan(Plan):
-    """A change of one port's M_Key, level or lease. ``links_are_stored``: the key store knows the way there;
-    ``wanted_key``: what the port has afterwards."""
+    """A change of one port's M_Key, level or lease. ``links_are_stored``: the key store has the links to the port;
+    ``wanted_key``: the port's M_Key afterwards."""
 
     links_are_stored: bool = False
     wanted_key: MKey = NO_MKEY
 
     def perform(self, writer: ChangeWriter, operation: RunningOperation) -> None:
-        """Store the links, for a later run sends the key only over a link that it knows; then make the Set.
-
-        Raises what went wrong: Refused (``stale``), NotStored, NoReply, Unreachable, MKeyNeeded, StoreError.
+        """Store the links, because a later run sends the key only over a known link; then make the Set. Raises the
+        error of the Set: Refused (``stale``), NotStored, NoReply, Unreachable, MKeyNeeded, StoreError.
         """
         [[single]] = self.stages
         edit, store = single.edit, writer.keystore
@@ -106,8 +106,8 @@ class KeyPlan(Plan):
         self.close_cut_off(writer, operation.journal, operation.id)
 
     def close_if_complete(self, writer: ChangeWriter) -> None:
-        """As of every plan. Where the port has a pending key that no operation of the journal names, because that was
-        lost after the Set, it is the current one."""
+        """Close complete operations as every plan does. If the port has a pending key that no operation of the journal
+        names, because the journal was lost after the Set, make it the current one."""
         Plan.close_if_complete(self, writer)
         stores = writer.fabric.stores
         if self.pending or writer.dry_run or stores.keystore is None or not is_there(stores.keystore, "key store"):
@@ -125,8 +125,8 @@ class KeyPlan(Plan):
         return [row for row in store.outline() if row.port_guid == port.port_guid and row.state == "pending"]
 
     def close_cut_off(self, writer: ChangeWriter, journal: Journal, but: int | None = None) -> list[int]:
-        """As of every plan; the key that a closed operation left pending is the current one, or did not take effect:
-        the port has shown its key."""
+        """Close cut-off operations as every plan does. A key that a closed operation left pending becomes the current
+        one, or is given up: the port has shown its key."""
         with journal.in_one_transaction():  # which ends after those of the key store
             closed = Plan.close_cut_off(self, writer, journal, but)
             if closed:
@@ -140,7 +140,7 @@ class KeyPlan(Plan):
 
 
 def changes_of(port: Port, old: KeySetting, wanted: KeySetting) -> list[Change]:
-    """Return what differs between what a port has and what it should have, the key in words."""
+    """Return the changes from the present setting of a port to the wanted one, the key in words."""
     changes = []
     if wanted.key != old.key:
         before = "zero" if old.key.is_zero else "set"
@@ -171,10 +171,9 @@ def _objections(writer: ChangeWriter, port: PortHandle, had: KeySetting, wanted:
 
 
 def _remember_links(fabric: LiveFabric, store: KeyStore, port: Port) -> None:
-    """Store links and LIDs as a sweep finds them: a later run sends the port's key over a known link only.
-
-    A port of a CA has one link, and one that is known is enough; of a switch all count, for any may lead to it. The own
-    port needs none.
+    """Store links and LIDs that a sweep finds: a later run sends the port's key over a known link only. For a port of a
+    CA one known link is enough, because it has only one; for a switch all are stored, because any may lead to it. The
+    local port needs none.
     """
     guid = port.port_guid
     is_known = not port.node.is_switch and any(near[0] == guid for near in store.links())

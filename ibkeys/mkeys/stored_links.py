@@ -16,8 +16,8 @@ from ibkeys.topology.nodes import LinkEnd, Port
 def remember_topology(fabric: LiveFabric, store: KeyStore, found: Topology) -> None:
     """Store the links and LIDs of *found*, each with the time, and LinkDownedCounter of both ends of a link.
 
-    What has a node GUID or port GUID that another one has too, or one that is not believed, is left out: its links and
-    LIDs would name the wrong one. Links that were known before stay known unless one of their ends was found elsewhere.
+    Ports whose node GUID or port GUID is not unique, or is doubted, are left out: their links and LIDs could belong to
+    another port. Links that were known before stay known unless one of their ends was found elsewhere.
     """
     ports = [port for port in found.ports() if port.end_port not in found.doubtful]
     nodes = Counter(port.node.guid for port in {port.node: port for port in ports}.values())
@@ -38,10 +38,9 @@ def remember_topology(fabric: LiveFabric, store: KeyStore, found: Topology) -> N
 
 
 def _counters(fabric: LiveFabric, joined: list[tuple[Port, Port]]) -> dict[LinkEnd, int]:
-    """Return LinkDownedCounter of both ends of the links whose near one the sweep read before it asked the far end.
-
-    The far ends are read now, and then the near ones again: where one of these moved, the link is not the one that was
-    proven, and neither end's counter is kept.
+    """Return LinkDownedCounter of both ends of the links whose near counter the sweep read before it read the far end.
+    The far ends are read now, and then the near ones again: if a near counter has changed, the link is not the one that
+    was proven, and neither counter is stored.
     """
     read = [(port, peer) for port, peer in joined if port.link_downed is not None]
     if not read:

@@ -17,15 +17,15 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY
 
 KeyName = Literal["none", "former", "wanted"]
-"""Which key a step sets: 0, the former key of the ports, or the new one. The key itself is in the key store."""
+"""The key that a step sets: 0, the former key of the ports, or the new one. The key itself is in the key store."""
 KeyStepKind = Literal["key", "level", "lease", "lowered"]
-"""``lowered``: a level that is rolled back because nobody confirmed the run."""
+"""The purpose of a step. ``lowered``: a level that is rolled back because nobody confirmed the run."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyStep:
-    """What every options file says during one step, and what every port has after it. ``kind``: its purpose;
-    ``standbys``: whether the standbys are started when it is proven.
+    """The values that every options file has during one step, and every port after it. ``kind``: its purpose;
+    ``standbys``: the standbys are started when the step is proven.
     """
 
     kind: KeyStepKind
@@ -35,12 +35,12 @@ class KeyStep:
     standbys: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as the journal keeps it."""
+        """Return the step as JSON values for the journal."""
         return asdict(self)
 
     @classmethod
     def of_json(cls, kept: Mapping[str, Any]) -> KeyStep:
-        """Return what was kept. Raises StoreError for what is not a step."""
+        """Return the step from the journal. Raises StoreError for values that are no step."""
         try:
             step = cls(kept["kind"], kept["key"], int(kept["protect"]), int(kept["lease"]), bool(kept["standbys"]))
         except (KeyError, TypeError, ValueError):
@@ -55,10 +55,10 @@ class KeyStep:
 
 
 def course(now: KeySetting, wanted: KeySetting, open_while_rotating: bool = False) -> list[KeyStep]:
-    """Return the steps from *now*, which all ports have, to *wanted*; none where that is the same.
+    """Return the steps from *now*, which all ports have, to *wanted*; none if both are the same.
 
-    *open_while_rotating*: the key changes at level 0, where a crash of OpenSM counts no violation but everybody is
-    shown the keys; else at level 1, or at the level of *now* where that is lower.
+    *open_while_rotating*: the key changes at level 0, at which a crash of OpenSM causes no violations but everybody can
+    read the keys; else at level 1, or at the level of *now* if that is lower.
     """
     if wanted.key.is_zero:
         steps = list(_off(now))
@@ -77,7 +77,7 @@ def course(now: KeySetting, wanted: KeySetting, open_while_rotating: bool = Fals
 
 
 def _off(now: KeySetting) -> Iterator[KeyStep]:
-    """Level and lease first: with the level kept, key 0 at level 1 reads as a hidden key."""
+    """Yield the steps to M_Key 0. Level and lease become 0 first: key 0 at level 1 would look like a hidden key."""
     if now.key.is_zero and not (now.protect or now.lease):
         return
     if not now.key.is_zero and (now.protect or now.lease):
@@ -86,7 +86,8 @@ def _off(now: KeySetting) -> Iterator[KeyStep]:
 
 
 def _up(now: KeySetting, wanted: KeySetting) -> Iterator[KeyStep]:
-    """Level 1, then the lease, then level 2 or 3: at level 2 a lease must run already, or nothing opens again."""
+    """Yield the steps to a higher level: level 1, then the lease, then level 2 or 3. At level 2 a lease must run
+    already, or no port would ever open by itself."""
     at = now
     if at.protect < 1 <= wanted.protect:
         at = replace(at, protect=1)
@@ -112,12 +113,12 @@ class RunKeys:
     wanted: KeySetting
 
     def setting(self, step: KeyStep) -> KeySetting:
-        """Return what all ports have after *step*."""
+        """Return the setting of all ports after *step*."""
         key = {"none": NO_MKEY, "former": self.former.key, "wanted": self.wanted.key}[step.key]
         return KeySetting(key, step.protect, step.lease)
 
     def before(self, steps: list[KeyStep], number: int) -> KeySetting:
-        """Return what all ports have before step *number*."""
+        """Return the setting of all ports before step *number*."""
         return self.setting(steps[number - 1]) if number else self.former
 
 

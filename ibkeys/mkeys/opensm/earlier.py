@@ -14,8 +14,8 @@ from ibkeys.store.journal.runs import Runs
 
 
 def key_of_last_run(writer: ChangeWriter) -> MKey | None:
-    """Return the key that the last run on this subnet gives all ports through OpenSM; None where it is of another kind,
-    where there is none, and where its keys are gone with an earlier key store."""
+    """Return the key that the last run on this subnet gives all ports through OpenSM; None if that run did not go
+    through OpenSM, if there is none, or if its keys were lost with an earlier key store."""
     store = writer.keystore
     with Journal.read(writer.fabric.stores.journal) as journal:
         runs = Runs(journal)
@@ -26,13 +26,14 @@ def key_of_last_run(writer: ChangeWriter) -> MKey | None:
 
 
 def hosts_of_last_run(writer: ChangeWriter) -> list[SmHost]:
-    """Return the other hosts of the last run through OpenSM, none of any other run."""
+    """Return the other hosts of the last run if it went through OpenSM, else none."""
     last, _ = last_run(writer)
     return [] if last.via is None else hosts_in(last.via)
 
 
 def record_of_last_run(writer: ChangeWriter) -> RunRecord:
-    """Return the record of the last run. Raises UsageError for none, and for one by own Sets; KeyGone."""
+    """Return the record of the last run. Raises UsageError if there is none, or if it was made by Sets of ibkeys;
+    KeyGone."""
     store = writer.keystore
     last, _ = last_run_with_keys(writer, store)
     if last.via is None:

@@ -1,7 +1,6 @@
-"""What the OpenSMs have to be like for a change of the M_Key.
-
-Anything that would make an OpenSM lose the fabric, or a lease run out, is refused. Nothing overrides that.
-Source: opensm osm_subnet.c, osm_sm_state_mgr.c, osm_db_files.c; a running OpenSM, observed.
+"""The requirements on the OpenSMs for a change of the M_Key. Every setting that would make an OpenSM lose the fabric,
+or a lease run out, is refused. Nothing overrides that. Source: opensm osm_subnet.c, osm_sm_state_mgr.c, osm_db_files.c;
+a running OpenSM, observed.
 """
 
 from __future__ import annotations
@@ -34,25 +33,25 @@ from ibkeys.store.journal import Journal
 from ibkeys.topology.nodes import Port
 
 KEY_LINES: Final = ("m_key", "m_key_protection_level", "m_key_lease_period")
-"""The options of OpenSM that are changed. What the ports show proves whether they are in force."""
+"""The options of OpenSM that are changed. The ports prove whether they are in force."""
 KEY_OPTIONS: Final = ("m_key_lookup", "sweep_interval", "sa_key", "sm_key", *POLLING)
-"""Those that a change of the M_Key depends on."""
+"""The options that a change of the M_Key depends on."""
 AFTER_REPAIR: Final = (
     "that prints how to start it; when it is master again, continue with `ibkeys resume` or `ibkeys undo`"
 )
 """Advice that follows sm-repair."""
 MIXED: Final = "mixed-keys"
-"""What `Refused.interlock` is where ports have different keys; nothing overrides that."""
+"""``Refused.interlock`` when ports have different keys; nothing overrides it."""
 _IF_ONE_IS_LEFT_OUT: Final = "an SM that keeps the former M_Key becomes a second master, or is lost"
 
 
 def setting_in_options(manager: ManagedOpensm) -> KeySetting:
-    """Return the M_Key, level and lease that the options of an OpenSM say."""
+    """Return the M_Key, level and lease in the options of an OpenSM."""
     return setting_of(manager.options[name].value for name in KEY_LINES)
 
 
 def advice_if_dead(manager: ManagedOpensm) -> str:
-    """Return what to do when an OpenSM died: its key files may say other keys than the ports have."""
+    """Return advice for an OpenSM that died: its key files may have other keys than the ports."""
     repair = f"ibkeys sm-repair --cache-dir {quote(str(manager.cache))} --opensm-conf {quote(str(manager.file.path))}"
     where = f" on {manager.machine.name}" if manager.machine.name else ""
     return f"if it died, type{where}: {repair}; {AFTER_REPAIR}"
@@ -70,9 +69,8 @@ def setting_of(values: Iterable[object]) -> KeySetting:
 def find_key_managers(
     writer: ChangeWriter, reached: Sequence[ReachedHost], found: Sequence[Manager], wanted: KeySetting
 ) -> OpensmManagers:
-    """Return the OpenSMs of the fabric's managers, with the locks on their hosts. *wanted*: what all ports should have.
-
-    Raises what `find_opensms` raises, and Refused (`REFUSAL`) if an OpenSM would lose ports.
+    """Return the OpenSMs of the fabric's managers, with the locks on their hosts. *wanted*: the setting that all ports
+    should have. Raises the errors of `find_opensms`, and Refused (`REFUSAL`) if an OpenSM would lose ports.
     """
     managers = find_opensms(writer, reached, found, partial(_read_options, writer), _IF_ONE_IS_LEFT_OUT)
     for manager in managers.all:
@@ -112,13 +110,13 @@ def refusal_of_newcomers(
 
 
 def _is_proven(writer: ChangeWriter, file: OpensmFile) -> bool:
-    """Return whether the options file is as a change of ours left it, which OpenSM has read."""
+    """Return whether the options file is as a change of ibkeys left it, and OpenSM has read it."""
     with Journal.read(writer.fabric.stores.journal) as journal:
         return is_proven(file, journal, writer.keystore)
 
 
 def _problems(manager: ManagedOpensm, wanted: KeySetting) -> Iterator[str]:
-    """Yield why this OpenSM, as it runs, would lose ports or leases."""
+    """Yield the reasons why this OpenSM, as it runs, would lose ports or let leases run out."""
     options, data = manager.options, manager.file.data
     if options["m_key_lookup"].value is not True:
         yield (

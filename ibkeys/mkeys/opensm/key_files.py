@@ -17,13 +17,12 @@ from ibkeys.store.journal import RunningOperation
 from ibkeys.store.opensm import MKEY_FILE, NEIGHBORS_FILE, parse_m_keys
 
 COPIED: Final = (NEIGHBORS_FILE, MKEY_FILE)
-"""What a standby needs to reach every port when it takes over; keys come last."""
+"""The files that a standby needs to reach every port when it takes over; the file with keys comes last."""
 
 
 def not_in_key_file(manager: ManagedOpensm, key: MKey, guids: Collection[int]) -> set[int]:
-    """Return the port GUIDs for which OpenSM's guid2mkey does not say *key*; all of them where there is none yet.
-
-    It is written at the end of a sweep. Raises FileError if it cannot be read, HostNotReached.
+    """Return those of *guids* for which OpenSM's guid2mkey does not have *key*; all of them if there is no such file
+    yet. OpenSM writes it at the end of a sweep. Raises FileError if it cannot be read, HostNotReached.
     """
     path = manager.cache / MKEY_FILE
     try:
@@ -37,7 +36,8 @@ def not_in_key_file(manager: ManagedOpensm, key: MKey, guids: Collection[int]) -
 
 
 def copy_key_files(master: ManagedOpensm, standby: Standby, machine: Machine, operation: RunningOperation) -> None:
-    """Give a standby, which does not run, the master's guid2mkey and neighbors, mode 0600, as files that it can read.
+    """Copy the master's guid2mkey and neighbors to a standby that does not run, with mode 0600, as files that it can
+    read.
 
     Raises FileChanged, FileError, HostNotReached, StoreError.
     """
@@ -49,8 +49,8 @@ def copy_key_files(master: ManagedOpensm, standby: Standby, machine: Machine, op
 
 
 def give_key_file(target: Path, data: bytes, user: int, machine: Machine, operation: RunningOperation) -> None:
-    """Let *target* be a file with *data* that only its owner may read, which an OpenSM of this user ID can. Raises
-    FileChanged, FileError, HostNotReached, StoreError."""
+    """Make *target* a file with *data* that only its owner may read, and that an OpenSM with this user ID can read.
+    Raises FileChanged, FileError, HostNotReached, StoreError."""
     seen = machine.look(target)
     if seen.found is not None and user not in (0, seen.found.metadata.uid):
         machine.replace(operation, seen, None, contents=NOT_KEPT).done()  # it would keep its owner

@@ -81,7 +81,7 @@ class KeySteps:
 
     def make(self, until: int | None = None) -> None:
         """Make the steps that are left. *until*: only those before this number, and no standby is started at the end.
-        Raises what stops it; from the record the run can be resumed."""
+        Raises the error that stopped it; the run can be resumed from the record."""
         record = self.record
         self._running = list(self.managers.standbys)
         *standbys, _ = self._note_stopped()
@@ -95,9 +95,8 @@ class KeySteps:
         self.note(record)
 
     def tell_again(self) -> SeenPorts:
-        """Let OpenSM sweep again for ports that were offline during the steps, and return how all ports are then.
-
-        Such a port may have the former key at level 2 or 3. So it is asked with the new one only when OpenSM has noted
+        """Let OpenSM sweep again for ports that were offline during the steps, and return the result for all ports.
+        Such a port may have the former key at level 2 or 3. So it is read with the new key only if OpenSM has noted
         that it set it; else it is ``wrong``.
         """
         number = len(self.record.steps) - 1
@@ -149,8 +148,9 @@ class KeySteps:
         return Verdict(is_proven=True, error=refusal_of_newcomers(self.managers, members, ports, seen.infos))
 
     def _wait_before_going_back(self, number: int) -> None:
-        """Wait until OpenSM's guid2mkey has the key that ports lose when the run goes back: they may all show it before
-        OpenSM's sweep has ended. An OpenSM that started with the former key in both files would lose them."""
+        """Wait, in a rollback, until OpenSM's guid2mkey has the key that the ports are about to lose: they may all show
+        it before OpenSM's sweep has ended. An OpenSM that started with the former key in both files would lose them.
+        Raises NotStored."""
         leaves, master = self._before(number).key, self.managers.master
         if not self.record.goes_back or setting_in_options(master).key != leaves or self._setting(number).key == leaves:
             return
@@ -160,8 +160,8 @@ class KeySteps:
             raise self._not_in_key_file(left)
 
     def _note_seen(self, number: int, seen: SeenPorts) -> None:
-        """Keep how the ports were seen. One that was silent right before the key changes may still be at level 2 or 3:
-        it is behind."""
+        """Note the result for the ports after step *number*. A port that was silent right before the key changes may
+        still be at level 2 or 3: it is behind."""
         steps = self.record.steps
         if number + 1 < len(steps) and steps[number + 1].kind == "key" and self._before(number).protect >= 2:
             self._behind |= seen.silent
@@ -169,7 +169,8 @@ class KeySteps:
         self.last = seen
 
     def _refusing_next_step(self) -> dict[int, IbkeysError]:
-        """Return the ports that would refuse the key with which the next step asks, and why: they were offline."""
+        """Return the ports that would refuse the key of the next step's Gets, each with the error: they were
+        offline."""
         number = self.record.at
         if number == len(self.record.steps):
             return {}
@@ -190,8 +191,8 @@ class KeySteps:
         return self.record.keys.setting(self.record.steps[number])
 
     def _contents(self, setting: KeySetting) -> NewFiles:
-        """Return every options file with *setting* as explicit lines, also those of standbys that are stopped; that of
-        the master last."""
+        """Return every options file with *setting* as explicit lines, also those of stopped standbys; the master's
+        last."""
         values: dict[str, NewValue] = dict(zip(KEY_LINES, (setting.key, setting.protect, setting.lease), strict=True))
         return [(file, file.with_options(values)) for file in self._files()]
 
@@ -245,10 +246,10 @@ class KeySteps:
         ).explained(f"Every port shows the new key, so a restart of {master.name} now would lose these ports.")
 
     def _not_made(self, number: int, seen: SeenPorts) -> NotStored:
-        """Return the error for a step that not all ports took. If no port took it, OpenSM may not be reading its file.
-        The file then gets its former values again, so that no later sweep applies the step unnoticed. A lowered level
-        stays in the file: a later sweep may apply it, and the step before the raising one may be below the former
-        level.
+        """Return the error for a step that did not take effect on all ports. If it took effect on none, OpenSM may not
+        be reading its file. The file then gets its former values again, so that no later sweep applies the step
+        unnoticed. A lowered level stays in the file: a later sweep may apply it, and the step before the raising one
+        may be below the former level.
         """
         words, master, wait = self.record.words(number), self.managers.master, self.runner.wait
         ports = named([f"{self.ports[guid]}: {why}" for guid, why in seen.wrong.items()])
@@ -273,7 +274,7 @@ class KeySteps:
     # --- standbys ----------------------------------------------------------------------------------------------------
 
     def _note_stopped(self) -> list[Standby]:
-        """Count every OpenSM that was seen before and is not seen now as stopped. Return those that run, the master
+        """Note every OpenSM that was found before and is not found now as stopped. Return those that run, the master
         last."""
         there = [Standby.of(each) for each in self.managers.all]
         for standby in self.record.take_stock(there, {each.machine.name for each in self.reached}):

@@ -1,4 +1,4 @@
-"""Keys known before any port is asked: those in OpenSM's guid2mkey, besides those in the key store.
+"""Keys that are known before any port is read: those in OpenSM's guid2mkey, besides those in the key store.
 
 A port that was offline during a rotation keeps its former key. When it returns, OpenSM gives it the new key, and the
 key store does not learn of this. Asking the port with the former key would count a violation. OpenSM records in
@@ -28,7 +28,7 @@ from ibkeys.printable import counted, named
 from ibkeys.store.opensm import MKEY_FILE, NEIGHBORS_FILE, parse_m_keys
 
 UNKNOWN: Final = "unknown-keys"
-"""What `Refused.interlock` is where ports have keys that are not available; nothing overrides that."""
+"""``Refused.interlock`` when ports have keys that are not available; nothing overrides it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,8 @@ class Guid2MKeyFile:
 def read_key_files(reached: Sequence[ReachedHost], own_guid: int) -> list[Guid2MKeyFile]:
     """Return the guid2mkey of each OpenSM of these hosts that has one. *own_guid*: the GUID of the local port.
 
-    Of an OpenSM that may be of another subnet than that port only what can be read counts: where the sweep finds it to
-    be of this one, its files are checked again. Raises what `Running.place_of` raises, FileFormatError,
-    HostNotReached.
+    Errors of an OpenSM that may belong to another subnet than that port are ignored: if the sweep finds it on this
+    subnet, its files are checked again. Raises the errors of `Running.place_of`, FileFormatError, HostNotReached.
     """
     found: list[Guid2MKeyFile] = []
     for each, instance, is_of_this_subnet in _instances(reached, own_guid):
@@ -77,8 +76,8 @@ def read_key_files(reached: Sequence[ReachedHost], own_guid: int) -> list[Guid2M
 
 
 def options_files(reached: Sequence[ReachedHost], own_guid: int) -> list[OpensmFile]:
-    """Return the options file of each OpenSM of these hosts that is one of this subnet, as far as it can be read: what
-    cannot is said where the OpenSMs are found by their ports."""
+    """Return the options file of each OpenSM of these hosts that belongs to this subnet. Files that cannot be read are
+    left out: they are reported when the OpenSMs are found by their ports."""
     found: list[OpensmFile] = []
     for each, instance, is_of_this_subnet in _instances(reached, own_guid):
         if not is_of_this_subnet or instance.files["options"].is_there is False:
@@ -92,7 +91,7 @@ def options_files(reached: Sequence[ReachedHost], own_guid: int) -> list[OpensmF
 
 
 def _instances(reached: Sequence[ReachedHost], own_guid: int) -> Iterator[tuple[ReachedHost, Instance, bool]]:
-    """Yield each OpenSM of these hosts, and whether it is certainly one of the subnet of the local port."""
+    """Yield each OpenSM of these hosts, and whether it certainly belongs to the subnet of the local port."""
     for each in reached:
         host = look_at_host(each.machine.files, each.host.named, own_socket())
         host = with_ports(host, {}, () if host.name else [own_guid])
@@ -101,8 +100,8 @@ def _instances(reached: Sequence[ReachedHost], own_guid: int) -> Iterator[tuple[
 
 
 def _may_be_of_another_subnet(host: HostReport, instance: Instance, own_guid: int) -> bool:
-    """Whether an OpenSM may be none of the subnet of the local port: on this host one that uses another port, on a host
-    that the user named one of several.
+    """Return whether an OpenSM may belong to another subnet than the local port: on this host if it uses another port,
+    on a host that the user named if it is one of several.
     """
     return len(host.instances) > 1 if host.name else instance.port_guid not in (None, own_guid)
 
@@ -119,11 +118,10 @@ def _key_file(reached: ReachedHost, instance: Instance) -> Iterator[Guid2MKeyFil
 
 
 def take_keys_that_opensm_gave(writer: ChangeWriter, key_files: Sequence[Guid2MKeyFile]) -> None:
-    """Let the sweep that follows ask each port with the key of the last run that OpenSM has noted for it.
-
-    Only the key that this run gives is taken from there: OpenSM notes it when it has set it, while another key in that
-    file may be older than what the key store knows. Where two OpenSMs have different keys for a
-    port, one file is old, and neither is taken.
+    """Put the key of the last run into the key ring for the ports for which OpenSM has noted it, so that the next sweep
+    uses it. Only the key of that run is taken from guid2mkey: OpenSM notes it when it has set it, while another key in
+    that file may be older than that of the key store. If two OpenSMs have different keys for a port, one file is old,
+    and neither key is taken.
     """
     given, ring = key_of_last_run(writer), writer.fabric.ring
     if given is None:
@@ -152,8 +150,8 @@ def refuse_without_keys(writer: ChangeWriter, key_files: Sequence[Guid2MKeyFile]
 
 
 def refuse_hidden_keys(writer: ChangeWriter, run: PlannedRun, key_files: Sequence[Guid2MKeyFile]) -> None:
-    """Raise Refused (`UNKNOWN`) if ports at level 1 hide a key that is not available: nobody could prove what they get,
-    and every sweep of an OpenSM that does not know the key either ends in errors.
+    """Raise Refused (`UNKNOWN`) if ports at level 1 hide a key that is not available: their new keys could not be
+    proven, and every sweep of an OpenSM that does not know the key either ends in errors.
     """
     hidden = [
         port

@@ -32,9 +32,9 @@ _REASON: Final = "nobody confirmed the run, so its level was lowered"
 
 
 class Lowering:
-    """The level of the last run, lowered; a change as `ibkeys.change.writer` sees it. ``level``: the one that all ports
-    get; ``unproven``: ports of the run that were not found, or did not answer when it was proven, by port GUID, and
-    why: OpenSM sets it when they are there."""
+    """A planned change that lowers the level of the last run, for `ibkeys.change.writer`. ``level``: the level that all
+    ports get; ``unproven``: by port GUID, the ports of the run that were not found, or did not answer when it was
+    proven, with the reason: OpenSM sets the level when they are present."""
 
     looks_itself = True
     pending = True
@@ -47,7 +47,7 @@ class Lowering:
 
     @property
     def objections(self) -> list[Objection]:
-        """None: keys do not change, and the user agreed to the run that set them."""
+        """No objections: keys do not change, and the user agreed to the run that set them."""
         return []
 
     def ports(self) -> list[Port]:
@@ -80,10 +80,8 @@ class Lowering:
 
 def plan_lowering(writer: ChangeWriter, through: ViaOpensm) -> Lowering | None:
     """Plan to lower the level of the last run, which goes through OpenSM; None if neither a port nor an options file is
-    above the level that it falls to: what was not raised yet stays as it is.
-
-    Raises what `ibkeys.mkeys.opensm.planned.plan_return` raises, but for `MIXED`: Refused (``overtaken``) if somebody
-    else has changed files or ports since.
+    above the target level. Raises the errors of `ibkeys.mkeys.opensm.planned.plan_return`, except `MIXED`: Refused
+    (``overtaken``) if somebody else has changed files or ports since.
     """
     record, reached = reach_again(writer, through)
     if not is_raised(record):
@@ -104,8 +102,8 @@ def plan_lowering(writer: ChangeWriter, through: ViaOpensm) -> Lowering | None:
 
 @dataclass(frozen=True, slots=True)
 class _RunPorts:
-    """The ports of a run that may have been set. ``found``: those that can be asked, by port GUID; ``lost``: the others
-    that are waited for, and why they cannot."""
+    """The ports of a run that may have been set. ``begun``: all of them, as in the journal; ``found``: those that can
+    be read, by port GUID; ``lost``: the others that are waited for, with the reason."""
 
     begun: Sequence[RunPort]
     found: Mapping[int, PortHandle]
@@ -126,7 +124,8 @@ class _RunPorts:
 
 
 def _is_above(level: int, ports: Iterable[Port], method: OpensmMethod) -> bool:
-    """Whether a port is above *level*, or an options file says so: then OpenSM raises it with its next sweep."""
+    """Return whether a port is above *level*, or an options file has a higher level, which OpenSM would set at its next
+    sweep."""
     infos = [port.port_info for port in ports]
     shown = [info.m_key_protect_bits for info in infos if info is not None]
     return max([*shown, *(setting_in_options(each).protect for each in method.managers.all)]) > level

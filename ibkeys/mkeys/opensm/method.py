@@ -41,7 +41,7 @@ class OpensmMethod:
 
     @property
     def name(self) -> str:
-        """As the user names it."""
+        """The name of the method, as the user types it."""
         return NAME
 
     @property
@@ -50,7 +50,7 @@ class OpensmMethod:
         return not self.record.takes_nothing_back
 
     def in_words(self) -> list[str]:
-        """Return each OpenSM that it goes through, the master first, and its options file."""
+        """Return, in words, each OpenSM of the change, the master first, with its options file."""
         master, *standbys = reversed(self.managers.all)
         return [
             f"the master, {master.name}: {master.file.name}",
@@ -58,7 +58,7 @@ class OpensmMethod:
         ]
 
     def begin(self, store: KeyStore) -> Mapping[str, Any]:
-        """Return what the journal keeps of it."""
+        """Return the record of the run for the journal."""
         return self.record.to_json(store)
 
     def carry_out(
@@ -70,8 +70,8 @@ class OpensmMethod:
         report: ReportPort,
         stop: Interrupts,
     ) -> None:
-        """Make the steps that are left, then look after ports that were away. Every key is in the store before it is in
-        any file. Raises what stops it: it can be resumed."""
+        """Make the steps that are left, then handle the ports that were absent. Every key is in the store before it is
+        in any file. Raises the error that stopped it; the run can be resumed."""
         in_progress = _RunInProgress(self, writer, operation, number, run, report, stop)
         awaited = self._begin_to_wait(operation)
         in_progress.keep_keys()
@@ -80,7 +80,8 @@ class OpensmMethod:
         in_progress.make()
 
     def _begin_to_wait(self, operation: RunningOperation) -> int | None:
-        """Note in the journal that *operation* has to be confirmed, and return its number; None if it has not."""
+        """Note in the journal that *operation* has to be confirmed, and return its number; None if it needs no
+        confirmation."""
         if not self.through.confirm:
             return None
         number = operation.put_on_disk()
@@ -161,7 +162,7 @@ class _RunInProgress:
         self._runs.note_via(self._number, via)
 
     def _note_proven(self, seen: SeenPorts, setting: KeySetting) -> None:
-        """Note in the key store which ports showed the key that the run gives them."""
+        """Note in the key store the ports that showed the key that the run gives them."""
         with self._store.in_one_transaction():
             for guid, info in seen.infos.items():
                 job = self._jobs[guid]
@@ -202,10 +203,9 @@ class _RunInProgress:
         self._report(result)
 
     def _settle_late(self, seen: SeenPorts) -> None:
-        """Report the ports that were away; those that OpenSM cannot reach where they are now get their key directly.
-
-        OpenSM asks a port at a new place with its own key, and is refused. The key that is set is the one that OpenSM
-        wants: it finds nothing to do there afterwards.
+        """Report the ports that were absent. Ports that OpenSM cannot reach at their present place get their key by a
+        Set of ibkeys: OpenSM asks a port at a new place with OpenSM's own key, and is refused. The Set gives the port
+        that key, so OpenSM has nothing to change there afterwards.
         """
         stuck = [job for guid, job in self._jobs.items() if guid in seen.wrong]
         for job in stuck:

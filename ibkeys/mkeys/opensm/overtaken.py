@@ -1,8 +1,7 @@
-"""Whether the options files of an earlier run through OpenSM hold what that run found or wrote, and nothing else.
-
-They are read twice. The first time is before any port is asked: if another key is in force, a sweep with the keys of
-this key store would only count violations. The second is under the locks on the hosts, before the run goes on. The
-ports are compared in `ibkeys.mkeys.rollout.earlier_run`.
+"""The check that the options files of an earlier run through OpenSM have only settings that the run found or wrote.
+They are read twice: first before any port is read, because a sweep with the keys of this key store would only count
+violations if another key is in force; then under the locks on the hosts, before the run goes on. The ports are compared
+in `ibkeys.mkeys.rollout.earlier_run`.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from ibkeys.mkeys.rollout.earlier_run import command_that_closes, last_run
 
 def refuse_changed_files(writer: ChangeWriter, record: RunRecord, confs: Iterable[OpensmFile]) -> None:
     """Raise Refused (``overtaken``) if one of these options files has a setting that the last run neither found nor
-    wrote. *record*: that of the last run."""
+    wrote. *record*: the record of the last run."""
     by_name = {conf.name: conf for conf in confs}
     found = [
         changed_file(conf, _in_words(setting, record))
@@ -36,8 +35,8 @@ def refuse_changed_files(writer: ChangeWriter, record: RunRecord, confs: Iterabl
 
 
 def files_of_absent(record: RunRecord, there: Iterable[OpensmFile], reached: Sequence[ReachedHost]) -> list[OpensmFile]:
-    """Return the options files of OpenSMs that the run knows and that do not run now, as far as they can be read: the
-    run writes them too. *there*: the files of those that run."""
+    """Return the options files of OpenSMs of the run that do not run now: the run writes them too. Files that cannot be
+    read are left out. *there*: the files of the OpenSMs that run."""
     known = {conf.key for conf in there}
     found = []
     for each in [*record.members, *record.stopped]:
@@ -50,7 +49,7 @@ def files_of_absent(record: RunRecord, there: Iterable[OpensmFile], reached: Seq
 
 
 def _in_words(setting: KeySetting, record: RunRecord) -> str:
-    """Return a setting, no key in it."""
+    """Return a setting in words, without the key."""
     keys = {each.key for each in record.settings}
     key = "no M_Key" if setting.key.is_zero else "the M_Key of this run" if setting.key in keys else "another M_Key"
     return key if setting.key.is_zero else f"{key}, level {setting.protect}, lease {setting.lease} s"

@@ -1,8 +1,8 @@
 """Planning M_Key runs through OpenSM: a new run, the rest of a run, and the rollback.
 
-OpenSM knows one key for the whole subnet, so every port has to have the same now, and gets the same. A run is rolled
-back by the same steps as forward: the former options file, restored without its key lines, would take every key away
-when OpenSM starts again. While some ports have one key and some the other, it only goes forward.
+OpenSM has one key for the whole subnet, so every port must have the same key now, and gets the same. A run is rolled
+back by steps of the same kind: the former options file, restored without its key lines, would remove every key when
+OpenSM starts again. While some ports have one key and some the other, a run can only be finished.
 """
 
 from __future__ import annotations
@@ -68,15 +68,15 @@ from ibkeys.store.journal.runs import REMOVAL, RunOptions
 from ibkeys.topology.model import Topology
 
 READING: Final = Wanted(link_downed=True, sm_info=True)
-"""What a sweep reads: links, as for every run of keys, and who is a subnet manager."""
+"""The attributes that a sweep reads: links, as for every run of keys, and SMInfo."""
 _IF_LAYER_IS_GONE: Final = "its OpenSM has another M_Key than the ports, and may lose all of them"
 
 
 def choose_for_keys(
     writer: ChangeWriter, hosts: Sequence[SmHost], progress: OnFound | None = None
 ) -> MethodChoice | None:
-    """Return the method for a new run; None on a simulated subnet. *hosts*: those that may have an OpenSM, this one
-    first. Raises what `choose_method` raises, and Refused (``unknown-keys``)."""
+    """Return the method for a new run; None on a simulated subnet. *hosts*: the hosts that may have an OpenSM, this one
+    first. Raises the errors of `choose_method`, and Refused (``unknown-keys``)."""
     return choose_method(writer, hosts, READING, progress, partial(_take_keys, writer))
 
 
@@ -106,8 +106,8 @@ def plan_keys(
 def plan_removal(
     writer: ChangeWriter, through: ViaOpensm, progress: OnFound | None = None, *, leaves_open: bool = False
 ) -> PlannedRun:
-    """Plan a new run that takes the M_Key of all ports away. The user is asked whether they may be open then, unless
-    *leaves_open* says so. Raises what `plan_keys` raises."""
+    """Plan a new run that removes the M_Key of all ports. The user is asked whether they may be open then, unless
+    *leaves_open*. Raises the errors of `plan_keys`."""
     run = _plan_new(writer, REMOVAL, RunOptions(False, 0, 0), lambda old: KeySetting(NO_MKEY, 0, 0), through, progress)
     if run.jobs and not leaves_open:
         run.plan.questions = [no_keys_left(_of_the_subnet(run))]
@@ -150,8 +150,8 @@ def _of_the_subnet(run: PlannedRun) -> str:
 def plan_rest(writer: ChangeWriter, through: ViaOpensm, progress: OnFound | None = None) -> PlannedRun:
     """Plan the rest of the last run, which was interrupted, or during which some ports were offline.
 
-    This also confirms a run that still waits for it. Raises UsageError if there is no such run, Refused
-    (``overtaken``) if somebody else has changed its files or ports, and what `plan_keys` raises.
+    This also confirms a run that still awaits its confirmation. Raises UsageError if there is no such run, Refused
+    (``overtaken``) if somebody else has changed its files or ports, and the errors of `plan_keys`.
     """
     record, reached = reach_again(writer, through)
     run = rest_of_last_run(writer, progress=progress, reading=READING)
@@ -174,8 +174,8 @@ def plan_return(
     """Plan to give all ports the key, level and lease from before the last run, by the same kind of steps.
 
     Raises Refused (``overtaken``) if somebody else has changed files or ports since, and (`MIXED`) while some ports
-    have one key and some the other: such a run can only be resumed. Raises UsageError, and what `plan_keys` and
-    `ask_of_ended` raise.
+    have one key and some the other: such a run can only be resumed. Raises UsageError, and the errors of `plan_keys`
+    and `ask_of_ended`.
     """
     record, reached = reach_again(writer, through)
     run = return_of_last_run(writer, progress=progress, reading=READING)
@@ -210,8 +210,8 @@ def _reach_hosts(writer: ChangeWriter, hosts: Sequence[SmHost]) -> list[ReachedH
 
 
 def _take_keys(writer: ChangeWriter, reached: Sequence[ReachedHost]) -> list[Guid2MKeyFile]:
-    """Return the key files of the OpenSMs, and let the sweep that follows ask each port with the key that it was given.
-    Raises Refused (``unknown-keys``)."""
+    """Return the key files of the OpenSMs, and put their keys into the key ring for the next sweep (see
+    `take_keys_that_opensm_gave`). Raises Refused (``unknown-keys``)."""
     key_files = read_key_files(reached, writer.fabric.own_guid)
     take_keys_that_opensm_gave(writer, key_files)
     refuse_without_keys(writer, key_files)
@@ -224,7 +224,8 @@ def _in_one_stage(run: PlannedRun) -> None:
 
 
 def _common_setting(run: PlannedRun) -> KeySetting | None:
-    """Return what every port of a new run has; None if no port is to be changed. Raises Refused (`MIXED`)."""
+    """Return the setting that all ports of a new run have; None if no port is to be changed. Raises Refused (`MIXED`)
+    if they differ."""
     if not run.jobs:
         return None
     left_alone = [each for each in run.skipped if not each.unread]
@@ -243,7 +244,7 @@ def _common_setting(run: PlannedRun) -> KeySetting | None:
 
 
 def _refuse_other_options(managers: OpensmManagers, now: KeySetting) -> None:
-    """Raise Refused if the master's options file does not say what the ports have."""
+    """Raise Refused (`MIXED`) if the setting in the master's options file is not that of the ports."""
     in_file = setting_in_options(managers.master)
     if in_file != now and not (in_file.key.is_zero and now.key.is_zero):
         found = "another M_Key" if in_file.key != now.key else f"level {in_file.protect}, lease {in_file.lease} s"
@@ -261,9 +262,9 @@ def _refuse_other_options(managers: OpensmManagers, now: KeySetting) -> None:
 
 
 def reach_again(writer: ChangeWriter, through: ViaOpensm) -> tuple[RunRecord, list[ReachedHost]]:
-    """Return the record of the last run, and its hosts, or those that the user names now. Raises what `plan_keys`
-    raises, UsageError if that run did not go through OpenSM, and Refused (``overtaken``) if somebody else changed its
-    options files: a sweep with the keys of this key store would only count violations then."""
+    """Return the record of the last run, and its hosts, or those that the user names now. Raises the errors of
+    `plan_keys`, UsageError if that run did not go through OpenSM, and Refused (``overtaken``) if somebody else changed
+    its options files: a sweep with the keys of this key store would only count violations then."""
     record = record_of_last_run(writer)
     this_host, *others = through.hosts or [SmHost()]
     reached = _reach_hosts(writer, [this_host, *(others or hosts_in({KEPT_HOSTS: record.hosts}))])
@@ -280,8 +281,8 @@ def method_again(
     through: ViaOpensm,
     goal: KeySetting,
 ) -> OpensmMethod:
-    """Return the method of an earlier run, through the OpenSMs that are there now. *found*: a sweep that has `READING`;
-    *goal*: what all ports should have. Raises what `find_key_managers` raises, and Refused (``overtaken``).
+    """Return the method of an earlier run, with the OpenSMs of now. *found*: a sweep that read `READING`; *goal*: the
+    setting that all ports should have. Raises the errors of `find_key_managers`, and Refused (``overtaken``).
     """
     try:
         managers = find_key_managers(writer, reached, managers_of(found), goal)

@@ -16,7 +16,7 @@ from ibkeys.mkeys.opensm.standbys import Standby
 from ibkeys.store.keystore.keystore import KeyStore
 
 NAME: Final = "opensm"
-"""What says in the journal that a run goes through OpenSM."""
+"""The name of this method in the journal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +31,12 @@ class Part:
 
 @dataclass(slots=True)
 class RunRecord:
-    """A run through OpenSM. ``keys``: what all ports had before it, and should have; ``steps``: in their order; ``at``:
-    the number of the step that is being made, past the end when all are made; ``hosts``: the other hosts, as
-    `ibkeys.managers.site` has them; ``stopped``: the standbys that were stopped and have not been started again;
-    ``members``: all SMs that were there, which are missed when one is not there any more; ``goes_back``: the steps are
-    those of the rollback; ``has_written``: an options file may have one of its steps; ``earlier``: what the run found
-    or wrote before it was rolled back.
+    """A run through OpenSM. ``keys``: the settings that all ports had before it, and should have; ``steps``: the steps
+    in order; ``at``: the number of the step that is being made, past the end when all are made; ``hosts``: the other
+    hosts, as `ibkeys.managers.site` has them; ``stopped``: the standbys that were stopped and have not been started
+    again; ``members``: all SMs that were found; one that is absent later counts as stopped; ``goes_back``: the steps
+    are those of the rollback; ``has_written``: an options file may have one of its steps; ``earlier``: the settings
+    that the run found or wrote before it was rolled back.
     """
 
     keys: RunKeys
@@ -59,7 +59,8 @@ class RunRecord:
 
     @property
     def takes_nothing_back(self) -> bool:
-        """Whether it is rolled back before any of its steps was written to an options file: nothing is written then."""
+        """Whether the run is rolled back before any of its steps was written to an options file: nothing is written
+        then."""
         return self.goes_back and not self.has_written
 
     def is_ours(self, setting: KeySetting) -> bool:
@@ -67,11 +68,10 @@ class RunRecord:
         return any(each == setting or (each.key.is_zero and setting.key.is_zero) for each in self.settings)
 
     def rewind(self, settings: Collection[KeySetting]) -> None:
-        """Repeat earlier steps where somebody gave every port the former key again, as a manager with an old options
-        file does: the key changes only in the step for it, at the level that the steps before it reach.
-
-        *settings*: what the ports have now. Where a port has the new key, no step is repeated: OpenSM gives that key to
-        the others too.
+        """Set ``at`` back to repeat earlier steps, if every port has the former key again, as a manager with an old
+        options file sets it: the key changes only in its own step, at the level that the steps before it reach.
+        *settings*: the settings of the ports now. If a port has the new key, no step is repeated: OpenSM gives that key
+        to the others too.
         """
         former = self.keys.former.key
         if self.at == len(self.steps) or former == self.keys.wanted.key or {each.key for each in settings} != {former}:
@@ -107,9 +107,9 @@ class RunRecord:
             yield from _starting(end - 1, stopped)
 
     def take_stock(self, there: Sequence[Standby], hosts: Collection[str]) -> list[Standby]:
-        """Note which OpenSMs are *there*. All others that were there before count as stopped, a former master too: with
-        the options file of an earlier step it would undo later ones. Return those that are left out, because they are
-        on none of these *hosts*."""
+        """Note the OpenSMs that run now (*there*). All others that ran before count as stopped, a former master too:
+        with the options file of an earlier step it would undo later ones. Return those that are left out because they
+        are on none of these *hosts*."""
         guids = {each.guid for each in there}
         places = {(each.host, each.cache) for each in there}  # one whose adapter was swapped is there with another GUID
         known = {each.guid: each for each in [*self.members, *self.stopped]}
@@ -119,12 +119,13 @@ class RunRecord:
         return [each for each in gone if each.host not in hosts]
 
     def words(self, number: int) -> str:
-        """Return a step in words, no key in it."""
+        """Return a step in words, without a key."""
         return in_words(self.steps[number], self.goes_back)
 
     def to_json(self, store: KeyStore) -> dict[str, Any]:
-        """Return it as the journal keeps it; keys get rows of their own in *store*, and this has their names. The
-        wanted key is the newest of the subnet from now on, so a port about which nothing is known is asked with it.
+        """Return the record as JSON values for the journal; its keys get rows of their own in *store*, and the record
+        has their names. The wanted key is the newest of the subnet from now on, so a port without a known key is read
+        with it.
         """
         return {
             "name": NAME,
@@ -142,7 +143,7 @@ class RunRecord:
 
     @classmethod
     def of_json(cls, kept: Mapping[str, Any], store: KeyStore) -> RunRecord:
-        """Return what was kept. Raises StoreError for what is no such run."""
+        """Return the record from the journal. Raises StoreError for values that are no such run."""
         try:
             if kept["name"] != NAME:
                 raise StoreError(f"the run was made through {str(kept['name'])!r}, which this ibkeys does not know")

@@ -1,9 +1,10 @@
-"""Keeping M_Keys given to OpenSM secret: its files are closed to others first, and the user is told what cannot be
-closed.
+"""Keeping M_Keys given to OpenSM secret: its files are closed to other users first, and the user is told which files
+cannot be closed.
 
 OpenSM prints each changed value of its options file in plain text, to its standard output and to syslog, and under
-``--daemon`` to its log. It writes guid2mkey again at each change with the rights that its umask leaves, so its folder
-is what keeps others out. Source: opensm osm_subnet.c (opts_parse), osm_db_files.c; a running OpenSM, observed.
+``--daemon`` to its log. It writes guid2mkey again at each change with the rights that its umask leaves, so only the
+mode of the folder keeps other users out. Source: opensm osm_subnet.c (opts_parse), osm_db_files.c; a running OpenSM,
+observed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _UNITS_UMASK: Final = "UMask=0077"
 
 
 def objections_to_sa_key(managers: OpensmManagers) -> list[Objection]:
-    """Return ``default-sa-key``, as a list of none or one: with the default SA_Key anybody reads the M_Key."""
+    """Return the objection ``default-sa-key``, as a list of none or one: with the default SA_Key anybody can read the
+    M_Key."""
     names = [each.name for each in managers.all if each.options["sa_key"].shown == "default"]
     if not names:
         return []
@@ -35,7 +37,7 @@ def objections_to_sa_key(managers: OpensmManagers) -> list[Objection]:
 
 
 def notes_on_files(managers: OpensmManagers) -> list[str]:
-    """Return what will be closed, and what ibkeys does not close, in words."""
+    """Return, in words, the files that will be closed to other users, and those that ibkeys does not close."""
     notes = []
     for manager in managers.all:
         files = manager.running.instance.files
@@ -61,7 +63,7 @@ def notes_on_files(managers: OpensmManagers) -> list[str]:
 
 
 def close(manager: ManagedOpensm) -> None:
-    """Take the rights of others away from the folder of the key files and from the log. Raises FileError, FileChanged,
+    """Remove the rights of other users on the folder of the key files and on the log. Raises FileError, FileChanged,
     HostNotReached."""
     log = manager.running.instance.files["log"]
     close_to_others(manager.machine, manager.cache, manager.file.user)

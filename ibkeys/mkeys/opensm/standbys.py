@@ -39,22 +39,22 @@ from ibkeys.topology.subnet_manager import sm_state_name
 
 STANDBY: Final = sm_state_name(SMState.STANDBY)
 STEADY: Final = 1.5
-"""A standby counts as one after so many times the time in which it gives its master up: a victim of a changed key
-leaves that state within it. With OpenSM's own options these are 60 seconds."""
+"""A standby is stable after this factor times its polling time: a standby that a changed key affects leaves that state
+within the polling time. With OpenSM's default options the product is 60 seconds."""
 STANDBY_WAIT: Final = 600.0
 """Seconds that a user has to log in to a host and start a standby there."""
 
 
 def steady_seconds(manager: ManagedOpensm) -> float:
-    """Return how long a standby of this OpenSM has to be one before it counts."""
+    """Return the seconds for which a standby of this OpenSM must stay one before it counts as stable."""
     return STEADY * manager.takeover_seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Standby:
-    """A standby as the run remembers it while it is stopped. ``guid``: its port GUID; ``unit``: its systemd unit, "" if
-    it has none; ``command``: what starts it otherwise; ``conf``, ``cache``: its options file and the folder of its key
-    files on ``host``; ``user``: the user ID that it runs as.
+    """A standby in the record of a run, while it is stopped. ``guid``: its port GUID; ``unit``: its systemd unit, "" if
+    it has none; ``command``: the command line that starts it otherwise; ``conf``, ``cache``: its options file and the
+    folder of its key files on ``host``; ``user``: the user ID that it runs as.
     """
 
     host: str
@@ -67,7 +67,7 @@ class Standby:
 
     @classmethod
     def of(cls, manager: ManagedOpensm) -> Standby:
-        """Return what has to be remembered of an SM that runs. Raises HostRefused, HostNotReached."""
+        """Return the data of a running SM that are needed to start it again. Raises HostRefused, HostNotReached."""
         instance, machine, conf = manager.running.instance, manager.machine, manager.file
         unit = instance.process.unit if machine.can_start(instance.process) else None
         assert instance.port_guid is not None  # it was found by it
@@ -91,17 +91,17 @@ class Standby:
         )
 
     def options_file(self, reached: Iterable[ReachedHost]) -> OpensmFile:
-        """Look at its options file. Raises FileError if that is not there any more, FileChanged, HostNotReached."""
+        """Read its options file and return it. Raises FileError if the file is gone, FileChanged, HostNotReached."""
         return OpensmFile.at(self.machine_among(reached), self.conf, self.user).require()
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as the journal keeps it."""
+        """Return the standby as JSON values for the journal."""
         paths = {"conf": str(self.conf), "cache": str(self.cache)}
         return {**asdict(self), "guid": f"0x{self.guid:016x}", **paths}
 
     @classmethod
     def of_json(cls, kept: Mapping[str, Any]) -> Standby:
-        """Return what was kept. Raises StoreError for what is not a standby."""
+        """Return the standby from the journal. Raises StoreError for values that are no standby."""
         try:
             host, unit, command, conf, cache = (
                 str(kept[name]) for name in ("host", "unit", "command", "conf", "cache")
@@ -114,7 +114,8 @@ class Standby:
 
 @dataclass(frozen=True, slots=True)
 class SeenProcess:
-    """One look at a process. ``left``: 1 while it is not as it was told to be; ``state``: of an SM, what it reports."""
+    """The result of one look at a process. ``left``: 1 while it is not as ordered; ``state``: the state that an SM
+    reports."""
 
     left: int
     state: str | None = None
@@ -145,8 +146,8 @@ ProcessStep = Step[None, SeenProcess]
 @dataclass(slots=True)
 class Standbys:
     """How standbys are stopped and started, each in a step of its own. ``ports``: end ports by port GUID; ``steady``:
-    seconds that a standby has to be one; ``start_wait``: seconds that a user has to start one; ``say``: tells the user
-    what to do; ``check``: called often, raises to stop."""
+    seconds for which a standby must stay one; ``start_wait``: seconds that a user has to start one; ``say``: tells the
+    user what to do; ``check``: called often, raises to stop."""
 
     writer: ChangeWriter
     ports: Mapping[int, PortHandle]
@@ -254,7 +255,7 @@ class Standbys:
 
 
 def refuse_other_settings(started: Iterable[ManagedOpensm], setting: KeySetting) -> None:
-    """Raise HostRefused if the options of a standby that was *started* do not say *setting*."""
+    """Raise HostRefused if a standby that was *started* has other options than *setting*."""
     for manager in started:
         if setting_in_options(manager) != setting:
             raise HostRefused(

@@ -1,4 +1,4 @@
-"""What the user wants of a run through OpenSM, and who hears of it while it goes on."""
+"""The user's options of a run through OpenSM, and the callbacks of the run."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ibkeys.mkeys.opensm.standbys import STANDBY_WAIT
 
 @dataclass(frozen=True, slots=True)
 class RunListener:
-    """Callbacks of a run. ``say``: what the user should do now; ``progress``: how far a step is; ``began``: called with
-    the operation of a run that has to be confirmed, and which start of it this is, when its keys are in the key store
-    and before any file changes, for the process that guards the run.
+    """Callbacks of a run. ``say``: called with an instruction for the user; ``progress``: called with the progress of a
+    step; ``began``: called with the operation of a run that has to be confirmed, and its start, when its keys are in
+    the key store and before any file changes, for the process that guards the run.
     """
 
     say: Callable[[str], None] = lambda text: None
@@ -24,9 +24,9 @@ class RunListener:
 
 @dataclass(frozen=True, slots=True)
 class ViaOpensm:
-    """Options for a run through OpenSM. ``hosts``: this one first; ``wait``: seconds without progress after which
-    OpenSM is signalled again, and after as many more the run stops; ``open``: the key changes at level 0; ``confirm``:
-    the run is to be confirmed; ``standby_wait``: seconds that a user has to start a standby.
+    """Options for a run through OpenSM. ``hosts``: the hosts with OpenSMs, this one first; ``wait``: seconds without
+    progress after which OpenSM is signalled again, and after as many more the run stops; ``open``: the key changes at
+    level 0; ``confirm``: the run is to be confirmed; ``standby_wait``: seconds that a user has to start a standby.
     """
 
     hosts: Sequence[SmHost]

@@ -1,4 +1,4 @@
-"""Rolling a run back: from what all ports have now to what they had before it, by steps of the same kind.
+"""Rolling a run back: from the present setting of all ports to the one before the run, by steps of the same kind.
 
 The automatic rollback of an unconfirmed run does less: it only lowers a level that was raised, and never changes a key.
 """
@@ -16,9 +16,8 @@ from ibkeys.mkeys.opensm.record import RunRecord
 
 
 def refuse_mixed_keys(record: RunRecord, settings: Collection[KeySetting]) -> None:
-    """Raise Refused (`MIXED`) if a run would turn back while ports have different keys: see `turn_back`.
-
-    *settings*: what its ports have now.
+    """Raise Refused (`MIXED`) if a run would be rolled back while its ports have different keys: see `turn_back`.
+    *settings*: the settings of its ports now.
     """
     if not record.goes_back and len({each.key for each in settings}) > 1:
         raise Refused(
@@ -35,11 +34,11 @@ def turn_back(
     of_standbys: Collection[KeySetting] = (),
     open_while_rotating: bool = False,
 ) -> None:
-    """Let a run be rolled back from now on; one that is rolled back already stays as it is.
-
-    *settings*: what its ports have now, one key; *in_file*: what the options file of the master says. OpenSM may be
-    raising the level to that at this moment, so that level is waited for before a key changes. *of_standbys*: what
-    those of the standbys say: one with another key works with that one, and would be lost when it takes over.
+    """Change *record* so that the run is rolled back from now on; a record that is rolled back already stays as it is.
+    *settings*: the settings of its ports now, with one key; *in_file*: the setting in the master's options file. OpenSM
+    may be raising the level to that one at this moment, so the first step waits for that level before a key changes.
+    *of_standbys*: the settings in the standbys' options files: a standby with another key would lose the ports when it
+    takes over.
     """
     if record.goes_back:
         return
@@ -65,13 +64,13 @@ def turn_back(
 
 
 def level_to_fall_to(record: RunRecord) -> int:
-    """Return the level that the ports of a run get where nobody confirms it: the former one. Never below 1, for at 0
-    every port would show the new key to everybody who asks."""
+    """Return the level that the ports of a run get if nobody confirms it: the former one, but at least 1, because at
+    level 0 every port would show the new key to everybody."""
     return max(record.keys.former.protect, 1)
 
 
 def raising_step(record: RunRecord) -> int | None:
-    """Return the number of the step that raises the level above what it falls to; None for a run without one."""
+    """Return the number of the step that raises the level above `level_to_fall_to`; None for a run without one."""
     if record.goes_back:
         return None
     level = level_to_fall_to(record)
@@ -79,15 +78,15 @@ def raising_step(record: RunRecord) -> int | None:
 
 
 def is_raised(record: RunRecord) -> bool:
-    """Whether a port may be above the level to which it would fall: the step that raises it was begun, and none that
-    lowers it was made since."""
+    """Return whether a port may be above the level of `level_to_fall_to`: the step that raises it was begun, and no
+    step that lowers it was made since."""
     number = raising_step(record)
     return number is not None and record.at >= _lowering_step(record, number)
 
 
 def lower_level(record: RunRecord) -> int:
-    """Let a run whose level `is_raised` make the step that lowers it next, and return the number of that step. Key and
-    lease stay. What comes after it raises the level again."""
+    """Make the step that lowers the level the next step of a run whose level `is_raised`, and return its number. Key
+    and lease stay. The steps after it raise the level again."""
     raising = raising_step(record)
     assert raising is not None
     number, step = _lowering_step(record, raising), record.steps[raising]
@@ -98,12 +97,12 @@ def lower_level(record: RunRecord) -> int:
 
 
 def _lowering_step(record: RunRecord, raising: int) -> int:
-    """Return the number of the step before the one that is *raising*, where it was made to go back; else *raising*."""
+    """Return the number of the step before *raising* if that step lowers the level; else *raising*."""
     return raising - 1 if raising and record.steps[raising - 1].kind == "lowered" else raising
 
 
 def refuse_to_wait(record: RunRecord) -> None:
-    """Raise UsageError if nothing of a run would go back where nobody confirms it."""
+    """Raise UsageError if a run has no level that could be lowered when nobody confirms it."""
     if raising_step(record) is None:
         none = f"this run raises no level above {level_to_fall_to(record)} that could be rolled back"
         raise UsageError(none).unchanged(

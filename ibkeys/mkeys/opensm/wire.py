@@ -1,7 +1,7 @@
 """Reading M_Key, level and lease from the ports until they are what OpenSM was told to set.
 
-Only the ports prove it: OpenSM's own files say what it assumes. A port at level 1 shows its key only to a requester
-that sends it, so it is asked with the expected key. A wrong key counts no violation at level 1, and at levels 2 and 3
+Only the ports prove it: OpenSM's own files have its assumptions. A port at level 1 shows its key only to a requester
+that sends it, so it is read with the expected key. A wrong key counts no violation at level 1, and at levels 2 and 3
 the key never changes. Source: IBA 14.2.4; opensm osm_lid_mgr.c, osm_link_mgr.c.
 """
 
@@ -21,26 +21,27 @@ from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import Method
 
 LINK_AGE = 1.0
-"""Seconds for which a check of the links is valid; after that they are checked again before a key is sent."""
+"""Seconds for which a check of the links is valid. After that they are checked again before a key is sent."""
 
 
 @dataclass(slots=True)
 class SeenPorts(PortReadings[int]):
-    """One look at ports, by port GUID. ``silent``: also those to which no key was sent because a link changed;
-    ``infos``: PortInfo of those that answered."""
+    """The result of one look at ports, by port GUID. ``silent``: also the ports to which no key was sent because a link
+    changed; ``infos``: PortInfo of the ports that answered."""
 
     infos: dict[int, PortInfo] = field(default_factory=dict)
 
     @property
     def left(self) -> int:
-        """How many ports are waited for: those that do not answer not longer than the others."""
+        """The number of ports that are waited for. Ports that do not answer are waited for only as long as others are
+        wrong."""
         return len(self.wrong) + len(self.silent) if self.wrong else 0
 
 
 @dataclass(slots=True)
 class KeyProof:
-    """Reads end ports with *key* until they show what is *wanted*. ``ports``: by port GUID; ``report``: called with how
-    many are as expected, and how many there are."""
+    """Reads end ports with *key* until they show the *wanted* setting. ``ports``: by port GUID; ``report``: called with
+    the number of ports that do, and the number of all."""
 
     writer: ChangeWriter
     ports: Mapping[int, PortHandle]
@@ -58,7 +59,7 @@ class KeyProof:
         self._left, self._infos = list(self.ports), {}
 
     def look(self) -> SeenPorts:
-        """Read the ports that were not as wanted yet; return how all were seen last."""
+        """Read the ports that were not as wanted yet; return the last result of all ports."""
         seen = self._look_at(self._left)
         self._infos.update(seen.infos)
         for guid in seen.silent:
@@ -95,9 +96,8 @@ class KeyProof:
 
 
 def key_to_ask_with(wanted: KeySetting, before: KeySetting) -> MKey:
-    """Return the key to ask with while ports go from *before* to *wanted*: a key goes nowhere that it need not.
-
-    Where the key stays it is asked with at every level: a port that missed an earlier step may be at level 2 or 3 yet.
+    """Return the M_Key for Gets while ports change from *before* to *wanted*. No key is sent where none is needed. A
+    key that stays is sent at every level: a port that missed an earlier step may still be at level 2 or 3.
     """
     if wanted.key == before.key:
         return wanted.key
@@ -107,7 +107,7 @@ def key_to_ask_with(wanted: KeySetting, before: KeySetting) -> MKey:
 
 
 def _difference(info: PortInfo, wanted: KeySetting) -> str:
-    """Return how a port differs from *wanted*, no key in it; "" if it does not."""
+    """Return, in words and without a key, how a port differs from *wanted*; "" if it does not."""
     texts = []
     if MKey(info.m_key) != wanted.key:
         none = "not shown" if info.m_key_protect_bits else "0"

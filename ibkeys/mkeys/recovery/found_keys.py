@@ -1,4 +1,4 @@
-"""Keys that a recovery found: they are stored first, then the settings that were asked for are made."""
+"""Keys that a recovery found: they are stored first, then the requested settings are made."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ibkeys.topology.nodes import Port
 
 
 class FoundKeys:
-    """The keys that one recovery found. ``to_change``: ports that came back and are still to be changed."""
+    """The keys that one recovery found. ``to_change``: ports that opened and are still to be changed."""
 
     def __init__(self, writer: ChangeWriter, waiting: WaitingPorts, options: RecoveryOptions) -> None:
         self.writer = writer
@@ -30,15 +30,15 @@ class FoundKeys:
         self._new: list[tuple[Port, bool]] = []
 
     def collect(self) -> None:
-        """Take up what the search has found since the last time."""
+        """Collect the keys that the search has found since the last call."""
         self._new += self._waiting.take_found()
 
     def count_new(self) -> int:
-        """Return how many keys were found that are not known and not stored yet."""
+        """Return the number of found keys that are not known and not stored yet."""
         return sum(self._is_news(port, locked) for port, locked in self._new)
 
     def _is_news(self, port: Port, was_locked: bool) -> bool:
-        """Whether a port that shows its key was lost, or its key is not the one that the ring has for it."""
+        """Return whether a port that shows its key was locked, or its key is not the one in the key ring."""
         ring, state = self.writer.fabric.ring, port.m_key_state
         if state != "set":
             return was_locked
@@ -48,8 +48,8 @@ class FoundKeys:
         return was_locked or MKey(info.m_key) != known
 
     def store_new(self) -> Iterator[RecoveryResult]:
-        """Put the keys that were found into the key store, together and before anything else; then yield what happened
-        to their ports, except for those that are to be changed.
+        """Put the keys that were found into the key store, together and before anything else; then yield the results of
+        their ports, except for those that are to be changed.
         """
         self.collect()
         found, self._new = self._new, []
@@ -82,15 +82,13 @@ class FoundKeys:
             ring.learn(port.guid, port.m_key)
 
     def store_links(self) -> None:
-        """Store links and LIDs where keys were found: a later run sends a key only over a link that it knows."""
+        """Store links and LIDs if keys were found: a later run sends a key only over a known link."""
         if self.writer.fabric.ring.learned:
             remember_topology(self.writer.fabric, self.writer.keystore, self._waiting.found)
 
     def change(self, operation: RunningOperation) -> Iterator[RecoveryResult]:
-        """Set what the user wants on the ports that came back: the farthest first, the local port last. Leases took
-        their time, so the way to each is checked again.
-
-        Yields the outcome for each.
+        """Set the requested values on the ports that opened: the farthest first, the local port last. Waiting for
+        leases took time, so the route to each is checked again. Yields the result for each.
         """
         options, writer = self.options, self.writer
         if self.to_change:
@@ -115,15 +113,15 @@ class FoundKeys:
             yield result
 
     def _check_way(self, handle: PortHandle) -> None:
-        """Raise Unreachable if the way to a port changed since it was found: a new key must not go to what was plugged
-        in there in the meantime, and it is not asked with the old one.
+        """Raise Unreachable if the route to a port changed since it was found: a new key must not be sent to a port
+        that was plugged in there in the meantime, nor the old one.
         """
         for why in self.writer.changed_links([handle.port], LOOK_HOLDS).values():
             raise Unreachable(f"{handle}: the way to it changed since it was found ({why}); nothing was sent to it")
         handle.judge_arrival(NodeInfo(handle.get(NodeInfo)))
 
     def unchanged(self) -> Iterator[RecoveryResult]:
-        """Yield the ports that were to be changed when the run was interrupted."""
+        """Yield results for the ports that were still to be changed when the run was interrupted."""
         for port in self.to_change:
             reason = "its key is in the key store; the requested values were not set, because the run was interrupted"
             yield RecoveryResult(port.identity(), "failed", reason)

@@ -1,8 +1,8 @@
 """Starting the lease of a port without changing anything on it (IBA 14.2.4.2).
 
-A silent port (level 2 or 3) starts it when it refuses any SMP. A port at level 1 answers Gets, so it needs something
-that it refuses: a TrapRepress, which nobody answers and which changes nothing on a port that has no key; where that
-counts no violation, a Set(P_KeyTable) of the block that was just read. PortInfo is never set for this.
+A silent port (level 2 or 3) starts its lease when it refuses any SMP. A port at level 1 answers Gets, so it needs an
+SMP that it refuses: a TrapRepress, which has no response and changes nothing on a port without a key; if that counts no
+violation, a Set(P_KeyTable) of the block that was just read. PortInfo is never set for this.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from ibkeys.store.journal import JournalEntry
 from ibkeys.topology.nodes import Port
 
 FIRST_LOOKS: Final = 1024
-"""Nodes of the known links that are asked, and waited for, when the leases are started; others get a question for
-which nobody waits."""
+"""Number of nodes of the known links whose answers are waited for when the leases are started; the other nodes get a
+Get whose answer is not waited for."""
 _MOST_ATTEMPTS: Final = 3
 _SATURATED: Final = 0xFFFF
 
 JournalBlock = Callable[[Port, bytes], JournalEntry]
-"""Puts a P_KeyTable block that is about to be written back into the journal."""
+"""A function that puts a P_KeyTable block, which is about to be written back, into the journal."""
 
 
 class LeaseStarter:
@@ -45,8 +45,9 @@ class LeaseStarter:
         return self._questions.client.request(Method.TRAP_REPRESS, Notice, 0, DirectedAddress(path))
 
     def start_routes(self) -> None:
-        """Start the leases of nodes that only known links tell of, all together: first by TrapRepress, which waits for
-        nobody, then by a question, which tells who is open, and starts the lease where an agent ignored the former."""
+        """Start the leases of nodes that are known only from links, all together: first by TrapRepress, which has no
+        response, then by a Get, which finds the open ports, and starts the lease if an agent ignored the TrapRepress.
+        """
         ports = [silent for silent in self._waiting.silent.values() if not silent.asked]
         if not ports:
             return
@@ -84,7 +85,7 @@ class LeaseStarter:
                     hiding.started = now
             waiting = [each for each in waiting if each.port in self._waiting.hiding and each.started is None]
         for hiding in waiting:
-            hiding.started = self._waiting.now  # it will be seen when the lease should be over
+            hiding.started = self._waiting.now  # the next read after the lease shows the result
 
     def _count_attempt(self, port: Port) -> int:
         count = self._attempts[port] = self._attempts.get(port, 0) + 1

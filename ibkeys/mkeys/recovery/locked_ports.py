@@ -12,10 +12,10 @@ class SilentPort:
     """A directed route whose end does not answer: presumably a locked port.
 
     ``near``: the port of the last link, where its node answers; ``guid``: the node or port expected there by the known
-    links. ``started``: the latest time at which its lease began if it has one; ``last``: when it was asked last;
-    ``asked``: SMPs without its key so far; ``tried``: how many of the given keys were tried. ``probed``: how often
-    probes went through its ports, the last time at ``probed_at``; ``probe_rounds``: as often, also by other routes to
-    the same switch.
+    links. ``started``: the latest time at which its lease began if it has one; ``last``: the time of the last SMP to
+    it; ``asked``: SMPs without its key so far; ``tried``: number of given keys that were tried. ``probed``: number of
+    rounds of probes through its ports, the last one at ``probed_at``; ``probe_rounds``: the same number including other
+    routes to the same switch.
     """
 
     path: tuple[int, ...]
@@ -33,8 +33,8 @@ class SilentPort:
 
 @dataclass(slots=True, eq=False)
 class HidingPort:
-    """A port at level 1 that keeps its key to itself. ``started``: when its lease began, None until it was started;
-    ``lease`` in seconds; ``tried``: how many of the given keys were tried."""
+    """A port at level 1 that hides its key. ``started``: the time at which its lease began, None until it was started;
+    ``lease`` in seconds; ``last``: the time of the last read; ``tried``: number of given keys that were tried."""
 
     port: Port
     lease: int

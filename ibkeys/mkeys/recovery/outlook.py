@@ -1,4 +1,4 @@
-"""What a recovery would do, and its maximum cost."""
+"""The outlook of a recovery: the ports that it would work on, and its maximum cost."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ibkeys.mkeys.recovery.timing import most_questions, patience
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What a recovery would do.
+    """The ports that a recovery would work on, and its maximum cost.
 
     ``shown``: keys that can be read and are not known; ``hidden``: ports at level 1 that hide theirs, ``never`` of them
-    with lease 0; ``silent``: ports that do not answer, as far as known. ``leases``: seconds, where known.
-    ``has_links``: the links behind silent switches are known. ``tries``: keys tried on one port at most.
-    ``violations``: most M_Key violations at the ports counted here; ``blind_probes``: most SMPs through closed switches
-    to ports about which nothing is known. ``seconds``: until a silent port is given up.
+    with lease 0; ``silent``: ports that do not answer, if known. ``leases``: seconds, if known. ``has_links``: the
+    links behind silent switches are known. ``tries``: most keys tried on one port. ``violations``: most M_Key
+    violations at the ports counted here; ``blind_probes``: most SMPs through closed switches to unknown ports.
+    ``seconds``: until a silent port is given up.
     """
 
     shown: int
@@ -39,13 +39,13 @@ class Outlook:
         return not (self.shown or self.hidden or self.silent)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the same as a document."""
+        """Return the outlook as JSON values."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
 def outlook_of(search: Search, options: RecoveryOptions, shown: int, spares: int) -> Outlook:
-    """Return what *search* would do after its survey. *shown*: keys that can be read and are not known; *spares*: most
-    further keys that are known for one port."""
+    """Return the outlook of *search* after its survey. *shown*: number of keys that can be read and are not known;
+    *spares*: most further keys that are known for one port."""
     waiting = search.waiting
     silent, hiding = len(waiting.silent), len(waiting.hiding)
     leases = tuple(sorted(waiting.leases))

@@ -1,4 +1,4 @@
-"""Asking locked ports, without a key or with one to try, and sorting their answers."""
+"""Gets to locked ports, without a key or with one to try, and sorting their answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ibkeys.topology.nodes import Port
 
 
 class Questions:
-    """The questions of one search. ``unawaited``: SMPs sent for whose answers nobody waited."""
+    """The Gets of one search. ``unawaited``: number of SMPs whose answers were not waited for."""
 
     def __init__(self, waiting: WaitingPorts) -> None:
         self.waiting = waiting
@@ -35,12 +35,12 @@ class Questions:
 
     @property
     def unanswered(self) -> int:
-        """SMPs of this search that were not answered, those for whose answers nobody waited included."""
+        """SMPs of this search that were not answered, including those whose answers were not waited for."""
         statistics = self.client.statistics
         return statistics.timeouts + statistics.refused - self._unanswered_before + self.unawaited
 
     def run(self, tasks: Iterable[Task]) -> None:
-        """Run tasks to their end, and sort what they brought. Each run may take what a whole sweep may."""
+        """Run tasks to their end, and sort the answers. Each run has the limits of a whole sweep."""
         tasks = list(tasks)
         if tasks:
             with self.client.bounded():
@@ -49,19 +49,19 @@ class Questions:
         self.waiting.sort_answers()
 
     def run_probes(self, between: Callable[[], None]) -> None:
-        """Run the tasks that *between* starts, as `run` does: questions that most will not answer."""
+        """Run the tasks that *between* starts, as `run` does: Gets that mostly remain unanswered."""
         with self.client.bounded():
             self.client.run((), between, probing=True)
             self.sweep.ask_waiting()
         self.waiting.sort_answers()
 
     def send_unawaited(self, requests: Iterable[Request]) -> None:
-        """Send SMPs for whose answers nobody waits."""
+        """Send SMPs without waiting for answers."""
         requests = list(requests)
         self.unawaited += len(requests) - len(self.client.send_unawaited(requests))
 
     def ask_who(self, path: tuple[int, ...], near: Port | None, key: MKey = NO_MKEY) -> Task:
-        """Task: ask once who is at the end of a route; return the link's far end, None when nobody answers."""
+        """Task: send one Get(NodeInfo) along a route; return the far end of the last link, None without an answer."""
         request = self.client.request(
             Method.GET, NodeInfo, 0, DirectedAddress(path), node=object(), m_key=key, retries=0
         )
@@ -75,7 +75,7 @@ class Questions:
         return (arrival.node_guid if is_switch else arrival.port_guid, arrival.local_port_num)
 
     def who_request(self, path: tuple[int, ...]) -> Request:
-        """Return the question, without a key, who is at the end of a route."""
+        """Return a Get(NodeInfo) without a key along a route."""
         return self.client.get_along(path, NodeInfo, 0, None, NO_MKEY)
 
     def ask_again(self, silent: SilentPort, key: MKey = NO_MKEY) -> Task:

@@ -1,12 +1,13 @@
 """Recovering ports whose M_Key is lost (IBA 14.2.4): with a stored key if one fits, else by waiting for the lease.
 
-1. The survey reads all readable ports and finds those that are silent or hide a key. It asks each silent port once.
+1. The survey reads all readable ports and finds those that are silent or hide a key. It sends one Get to each silent
+   port.
 2. The interlock ``mkey-under-sm`` is checked: an SM that knows the keys stops the lease timers with every SMP it sends.
-3. Keys that may fit are tried: further ones of the key store, the key files, those that the user gives.
+3. Keys that may fit are tried: further ones of the key store, those of key files, those that the user gives.
 4. The leases of all others are started and waited for (`ibkeys.mkeys.recovery.search`). When one has run out,
    ProtectBits are 0 and the port shows its key to everybody.
-5. A key that was found goes into the key store before anything else happens with it. Then, where the user wants it, a
-   new key, ProtectBits or lease are set as `ibkeys.mkeys.set` does.
+5. A key that was found goes into the key store before it is used. Then, if the user wants it, a new key, ProtectBits or
+   lease are set by `ibkeys.mkeys.set`.
 
 A port whose lease is 0 never opens. Ports that stay closed are named, with those reached only through them.
 """
@@ -36,7 +37,7 @@ from ibkeys.store.private_files import is_there
 from ibkeys.topology.nodes import Port
 
 _LEAST_PAUSE: Final = 0.05
-"""Seconds between two rounds of questions."""
+"""Least seconds between two rounds of Gets."""
 _TICK: Final = 1.0
 """Seconds between two updates of the progress bar."""
 
@@ -57,9 +58,9 @@ class Recovery:
     # --- before ------------------------------------------------------------------------------------------------------
 
     def survey(self) -> None:
-        """Read what can be read. Raises TransportError."""
+        """Read the ports that can be read, and find the others. Raises TransportError."""
         ring = self.writer.fabric.ring
-        ring.spares = {}  # further keys are tried when the user has heard what that costs
+        ring.spares = {}  # further keys are tried after the user has seen the cost
         try:
             self.search.survey()
         finally:
@@ -69,29 +70,29 @@ class Recovery:
         self._keys.collect()
 
     def _stored_leases(self) -> set[int]:
-        """Return the leases that this tool has set, in seconds, as the key store has them."""
+        """Return the leases in the key store, which ibkeys has set, in seconds."""
         path = self.writer.fabric.stores.keystore
         if path is None or not is_there(path, "key store"):
             return set()
         return {row.m_key_lease_period for row in self.writer.keystore.rows() if row.m_key_lease_period}
 
     def limits_reached(self) -> list[str]:
-        """Return a note for each limit that was reached so far: what it left out was not examined."""
+        """Return a note for each limit that was reached so far, with the part of the fabric that was not examined."""
         return limit_notes(self.search.found, self.writer.fabric.client.limits)
 
     def outlook(self) -> Outlook:
-        """Return what `run` would do, and what it would cost at most."""
+        """Return the ports that `run` would work on, and its maximum cost."""
         spares = max(map(len, self._spares.values()), default=0)
         return outlook_of(self.search, self.options, self._keys.count_new(), spares)
 
     def objections(self) -> list[Objection]:
-        """Return the interlocks that it triggers: none while no lease is needed and nothing is set."""
+        """Return the objections to the recovery: none if no lease is needed and nothing is set."""
         waiting, writer = self.search.waiting, self.writer
         if not (waiting.silent or waiting.hiding or (self.options.sets_something and not self.outlook().is_empty)):
             return []
         for port in waiting.found.end_ports():
             writer.note_master_sm_lid(writer.fabric.handle(port))
-        # Asked but once or twice: leases run in the meantime.
+        # At most two attempts: leases run in the meantime.
         writer.ask_subnet_manager(own_answers=not self.search.own_is_silent, retries=1)
         managers = [port for port in waiting.found.end_ports() if port.is_sm]
         return objections_to_leases_under_sm(writer, managers)
@@ -99,10 +100,9 @@ class Recovery:
     # --- doing it ----------------------------------------------------------------------------------------------------
 
     def run(self, on_result: OnResult, on_status: OnStatus | None = None) -> RecoverySummary:
-        """Recover what can be recovered, and return the summary. *on_result* is called for each port as it is finished.
-
-        Ctrl-C ends it early: what was found is in the key store, and leases that were started run on. Raises Refused,
-        TransportError, StoreError.
+        """Recover the keys that can be recovered, and return the summary. *on_result* is called for each port as it is
+        finished. Ctrl-C ends it early: keys that were found are in the key store, and leases that were started run on.
+        Raises Refused, TransportError, StoreError.
         """
         self.writer.check(Plan(self.writer.command, objections=self.objections()))
         summary, ring = self.summary, self.writer.fabric.ring
@@ -137,7 +137,7 @@ class Recovery:
         return summary
 
     def close_cut_off(self) -> None:
-        """Close the earlier recoveries that were cut off, where every port that they changed shows its key now, or has
+        """Close the earlier recoveries that were cut off, if every port that they changed shows its key now, or has
         none. Raises StoreError."""
         command, path = self.writer.command, self.writer.fabric.stores.journal
         ports = [port for port in self.search.waiting.found.end_ports() if port.m_key_state in ("set", "zero")]
@@ -146,7 +146,7 @@ class Recovery:
                 close_cut_off(journal, [command], "done", ports=[(port.node.guid, port.num) for port in ports])
 
     def pause(self, on_status: OnStatus | None) -> None:
-        """Wait until there is something to ask again; *on_status* is called in the meantime."""
+        """Wait until a port is to be read again; *on_status* is called in the meantime."""
         search = self.search
         until = max(search.next_time(), search.now + _LEAST_PAUSE)
         while (left := until - search.now) > 0:
@@ -170,7 +170,7 @@ class Recovery:
 
 
 def _journal_block(operation: RunningOperation, port: Port, block: bytes) -> JournalEntry:
-    """Put on disk that the first block of P_Keys is about to be written back as it is."""
+    """Record in the journal, on disk, that the first block of P_Keys is about to be written back as it is."""
     return operation.record_all([image_of(port, "P_KeyTable", 0, block, block)])[0]
 
 

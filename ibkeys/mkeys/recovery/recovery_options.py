@@ -11,7 +11,7 @@ from ibkeys.keys.key_setting import check_level_and_lease
 from ibkeys.keys.mkey import MKey
 
 MOST_TRIES: Final = 8
-"""Keys that are tried on one port unless the user says otherwise."""
+"""Default limit of keys that are tried on one port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +20,9 @@ class RecoveryOptions:
 
     ``set_new``: a new key for each port, ``new_key`` or else a generated one; ``protect`` (0..3) and ``lease`` (in
     seconds) are set with it, or with the key that was found; None leaves a value. ``try_keys``: keys to try on every
-    port that does not open; each port is tried with at most ``tries`` of them, and of the further keys that are known
-    for it. ``wait``: seconds after which a silent port is given up. ``names``: NodeDescription by node GUID, for nodes
-    that do not tell it.
+    port that does not open; at most ``tries`` of these, and of the further keys that are known for a port, are tried on
+    it. ``wait``: seconds after which a silent port is given up. ``names``: NodeDescription by node GUID, for nodes
+    whose own cannot be read.
     """
 
     set_new: bool = False
@@ -41,5 +41,5 @@ class RecoveryOptions:
 
     @property
     def sets_something(self) -> bool:
-        """Whether a port that came back is changed."""
+        """Whether a port that opened is changed."""
         return self.set_new or self.new_key is not None or self.protect is not None or self.lease is not None

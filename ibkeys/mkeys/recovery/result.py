@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, slots=True)
 class RecoveryResult:
-    """What became of one port. ``port`` is what every document says about a port; of one that never answered most of it
-    is None. ``reason`` is for people and holds no key."""
+    """The result for one port. ``port``: its identity as in every JSON document; for a port that never answered most
+    values are None. ``reason`` is for people and has no key."""
 
     port: dict[str, Any]
     result: Literal["done", "skipped", "failed"]
@@ -33,8 +33,8 @@ class RecoverySummary:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Where a recovery is: ports that came back and that are waited for, seconds so far, seconds until the next lease
-    should be over (None while no lease is known)."""
+    """The progress of a recovery. ``back``: ports that opened; ``waiting``: ports that are waited for; ``seconds``:
+    time so far; ``next_opening``: seconds until the next lease should be over, None while no lease is known."""
 
     back: int
     waiting: int

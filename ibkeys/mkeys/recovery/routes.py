@@ -1,7 +1,6 @@
-"""Routes to nodes that do not answer, from known links, and which nodes are reached only through them.
-
-The links come from OpenSM's ``neighbors`` file, the key store, or a snapshot; nothing here asks the fabric. They are
-what somebody saw once: a route that they give may lead elsewhere by now.
+"""Routes to nodes that do not answer, from known links, and the nodes that are reached only through them. The links
+come from OpenSM's ``neighbors`` file, the key store, or a snapshot; nothing here reads the fabric. The links may be out
+of date, so a route may lead elsewhere by now.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def links_of(fabric: Topology) -> dict[LinkEnd, LinkEnd]:
 def routes(links: LinkMap, start: LinkEnd) -> dict[int, tuple[int, ...]]:
     """Return the shortest directed route to every switch and end port that *links* lead to, by GUID, *start* included.
 
-    *start* is the local port; port 0 is that of a switch. What is more than 63 hops away is left out.
+    *start* is the local port; port 0 is that of a switch. Nodes more than 63 hops away are left out.
     """
     ports: dict[int, list[int]] = {}
     for guid, num in sorted(links):
@@ -54,7 +53,7 @@ def routes(links: LinkMap, start: LinkEnd) -> dict[int, tuple[int, ...]]:
 
 
 def hidden_behind(links: LinkMap, start: LinkEnd, closed: Collection[int]) -> set[int]:
-    """Return the GUIDs that *links* lead to from *start* through the nodes *closed* and in no other way."""
+    """Return the GUIDs that *links* lead to from *start* only through the nodes *closed*."""
     all_ways = routes(links, start).keys()
     others = {near: far for near, far in links.items() if near[0] not in closed and far[0] not in closed}
     return set(all_ways) - routes(others, start).keys() - set(closed)

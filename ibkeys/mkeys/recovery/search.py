@@ -1,10 +1,8 @@
-"""The search for ports whose M_Key is lost: find silent and hiding ports, start their leases, ask them again.
-
-Everything here is sent without a key, or with keys that the user offers; no SMP changes a port. A closed switch still
-forwards directed-route SMPs, so nodes behind it can be asked: along known links each on its own route, else by
-probes through the first ports of the switch. The leases of nodes behind each other so run side by side.
-
-After its lease was started no port is asked with its right key until it has opened: that would stop the timer.
+"""The search for ports whose M_Key is lost: find silent and hiding ports, start their leases, read them again. Every
+SMP here is sent without a key, or with keys that the user offers; no SMP changes a port. A closed switch still forwards
+directed-route SMPs, so nodes behind it can be reached: along known links each on its own route, else by probes through
+the first ports of the switch. So the leases of nodes behind each other run at the same time. After its lease was
+started no port gets an SMP with its right key until it has opened: that would stop the timer.
 """
 
 from __future__ import annotations
@@ -43,10 +41,9 @@ _MOST_READS: Final = 5
 
 
 class Search:
-    """One search from one local port. ``waiting``: who is waited for, and what was found.
-
-    ``given``: keys to try on everybody. ``wait``: seconds after which a silent port is given up. ``own_is_silent``: the
-    local port did not answer at first.
+    """One search from one local port. ``waiting``: the ports that are waited for, and the results. ``given``: keys to
+    try on every port. ``wait``: seconds after which a silent port is given up. ``own_is_silent``: the local port did
+    not answer at first.
     """
 
     def __init__(
@@ -71,7 +68,7 @@ class Search:
 
     @property
     def found(self) -> Topology:
-        """What has been read so far."""
+        """The part of the fabric that has been read so far."""
         return self.sweep.found
 
     @property
@@ -81,7 +78,7 @@ class Search:
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody is waited for any more."""
+        """Whether no port is waited for any more."""
         return not (self.waiting.silent or self.waiting.hiding or self._unread())
 
     @property
@@ -98,24 +95,23 @@ class Search:
 
     @property
     def possible_switches(self) -> int:
-        """How many silent ports may be closed switches, through which probes go."""
+        """The number of silent ports that may be closed switches, through which probes are sent."""
         return sum(map(self._switch_probes.may_be_a_switch, self.waiting.silent.values()))
 
     # --- asking ----------------------------------------------------------------------------------------------------
 
     def survey(self) -> None:
-        """Read all that can be read with the first key of each port, each silent far end asked once."""
+        """Read the ports that can be read with the first key of each; each silent far end gets one SMP."""
         self.waiting.since = self.now
         self._questions.run([self._root()])
         local = self.client.port.attributes()
         if self.own_is_silent and local.port and not self.waiting.links:
-            # The route does not lead through the port's agent: what is behind it may answer.
+            # The route does not lead through the port's agent: nodes behind it may answer.
             self._questions.run([self._ask_first((local.port,))])
 
     def try_keys(self) -> None:
-        """Try the further keys that the ring has for a port, and then, on each silent or hiding port, those given.
-
-        Each wrong one counts a violation at a silent port, and starts its lease.
+        """Try the further keys that the key ring has for a port, and then, on each silent or hiding port, the given
+        ones. Each wrong key counts a violation at a silent port, and starts its lease.
         """
         ring, tasks = self.ring, []
         own = self.waiting.start[0]
@@ -132,7 +128,7 @@ class Search:
         self._try_given()
 
     def _try_given(self) -> None:
-        """Try the given keys, one after the other, on everybody on whom they were not tried yet."""
+        """Try the given keys, one after the other, on every port on which they were not tried yet."""
         while True:
             tasks: list[Task] = []
             for silent in [silent for silent in self.waiting.silent.values() if silent.tried < len(self.given)]:
@@ -146,8 +142,8 @@ class Search:
             self._questions.run(tasks)
 
     def start_leases(self, journal_block: JournalBlock) -> None:
-        """Start the leases of all that are waited for, as far as they do not run already."""
-        self._begun = self.waiting.since = self.now  # the user may have thought it over since the survey
+        """Start the leases of all ports that are waited for, unless they run already."""
+        self._begun = self.waiting.since = self.now  # time has passed since the survey, while the user was asked
         self._lease_starter.start_routes()
         self._try_given()
         self._lease_starter.start_hiding(journal_block)
@@ -155,7 +151,7 @@ class Search:
         self._next_early = next_early_round(self.waiting.since, self.now, self.waiting.leases)
 
     def next_time(self) -> float:
-        """Return when `ask_due` has something to do."""
+        """Return the time at which `ask_due` has something to do."""
         times = [self._next_early] if self.waiting.silent else []
         if self._unread():
             times.append(self.now)
@@ -167,20 +163,20 @@ class Search:
         return min(times)
 
     def next_opening(self) -> float | None:
-        """Return when the next lease should be over, None when that is not known."""
+        """Return the time at which the next lease should be over, None if not known."""
         times = [hiding.started + hiding.lease for hiding in self.waiting.hiding.values() if hiding.started is not None]
         times += [silent.started + lease for silent in self.waiting.silent.values() for lease in self.waiting.leases]
         return min((time for time in times if time > self.now), default=None)
 
     def ask_due(self, journal_block: JournalBlock) -> None:
-        """Query the ports that are due at this time, look behind ports that opened, and give up ports that will not
+        """Read the ports that are due now, examine the nodes behind ports that opened, and give up ports that will not
         open."""
         now = self.now + CLOCK_ROUNDING
         asked = [silent for silent in self.waiting.silent.values() if self._due(silent) <= now]
         if now >= self._next_early:
             soon = self.waiting.next_due(now)
             if soon is not None and soon - now < self.client.timing.timeout + LATE:
-                self._next_early = soon + LEAST_EARLY_PAUSE  # waiting for their answers would make the others late
+                self._next_early = soon + LEAST_EARLY_PAUSE  # waiting for answers now would make the next due read late
             else:
                 asked += self._early_ones(asked)
                 self._next_early = 0.0
@@ -197,7 +193,7 @@ class Search:
         self._switch_probes.probe()
         for hiding in list(self.waiting.hiding.values()):
             if hiding.started is not None and now > hiding.started + hiding.lease + SOON:
-                hiding.started = None  # what should have started it was lost, or a right key stopped it
+                hiding.started = None  # the SMP that should have started it was lost, or a right key stopped it
         self._lease_starter.start_hiding(journal_block)
         self._give_up(now)
 
@@ -215,7 +211,7 @@ class Search:
             self.waiting.add(path, None)
 
     def _unread(self) -> list[Port]:
-        """Ports of nodes that answer, whose PortInfo was lost on its way."""
+        """Return ports of nodes that answer, whose own PortInfo was lost on its way."""
         return [
             port
             for node in self.found.nodes
@@ -228,7 +224,8 @@ class Search:
     # --- asking again and giving up ----------------------------------------------------------------------------------
 
     def _due(self, port: SilentPort | HidingPort) -> float:
-        """Return when a port is to be asked next: never where that is not known, or it was asked often enough."""
+        """Return the time at which a port is to be read next; infinity if that is not known, or it was read often
+        enough."""
         if isinstance(port, HidingPort):
             due = next_question(port.started or 0.0, port.last, (port.lease,))
         elif port.asked < MOST_QUESTIONS:
@@ -238,7 +235,8 @@ class Search:
         return inf if due is None else due
 
     def _early_ones(self, asked: Sequence[SilentPort]) -> list[SilentPort]:
-        """Choose who is asked early: those whose leases began first, and some of the others in turn."""
+        """Return the silent ports that are read early: those whose leases began first, and some of the others in
+        turn."""
         chosen = set(asked)
         others = [
             silent for silent in self.waiting.silent.values() if silent not in chosen and silent.asked < MOST_QUESTIONS

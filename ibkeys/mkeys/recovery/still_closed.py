@@ -1,4 +1,4 @@
-"""Ports that stayed closed: the presumed reason, and what is reached only through them."""
+"""Ports that stayed closed: the presumed reason, and the ports that are reached only through them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LEFT: Final = (
 
 
 class StillClosed:
-    """The ports that did not come back, when a recovery is over. ``interrupted``: the user ended it."""
+    """The ports that did not open, at the end of a recovery. ``interrupted``: the user ended it."""
 
     def __init__(self, waiting: WaitingPorts, options: RecoveryOptions, interrupted: bool) -> None:
         self.options = options
@@ -32,7 +32,7 @@ class StillClosed:
         self._waiting = waiting
 
     def results(self) -> Iterator[RecoveryResult]:
-        """Yield each, the silent ones first."""
+        """Yield the result of each port, the silent ones first."""
         waiting = self._waiting
         locked = [*waiting.given_up, *waiting.silent.values(), *waiting.hiding.values()]
         closed = [each for each in locked if isinstance(each, SilentPort) and not self._is_back(each)]
@@ -94,12 +94,13 @@ class StillClosed:
         return identity(None, guid, name, None, min(ports, default=None), None)
 
     def _links_with(self, closed: Sequence[SilentPort]) -> tuple[dict[LinkEnd, LinkEnd], dict[tuple[int, ...], int]]:
-        """Return all known links, and the number by which each of *closed* stands in them: its GUID, or one made up."""
+        """Return all known links, and the number of each of *closed* in them: its GUID, or a made-up negative
+        number."""
         links: dict[LinkEnd, LinkEnd] = {**self._waiting.links, **links_of(self._waiting.found)}
         ids = {silent.path: -number if silent.guid is None else silent.guid for number, silent in enumerate(closed, 1)}
         for silent in closed:
             if silent.guid is None and silent.near is not None:
-                far = (ids[silent.path], -1)  # nobody knows which of its ports this link is at
+                far = (ids[silent.path], -1)  # it is not known at which of its ports this link is
                 links[silent.near.link_end], links[far] = far, silent.near.link_end
         for end, link in self._waiting.probed_links.items():
             if link.path in ids:

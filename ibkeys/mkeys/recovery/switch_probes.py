@@ -1,6 +1,6 @@
 """Finding nodes behind closed switches without known links, by probes through their ports one after the other.
 
-A closed switch forwards directed-route SMPs and does not tell how many ports it has. A probe is Get(NodeInfo) without a
+A closed switch forwards directed-route SMPs and does not show its number of ports. A probe is Get(NodeInfo) without a
 key: an open node answers it, a closed one starts its lease.
 """
 
@@ -23,10 +23,10 @@ from ibkeys.mkeys.recovery.timing import CLOCK_ROUNDING, LATE, SOON
 from ibkeys.topology.nodes import LinkEnd, Node, Port
 
 PROBED_PORTS: Final = 64
-"""Ports of a closed switch that are probed, from 1 on: it does not tell how many it has."""
+"""Ports of a closed switch that are probed, from 1 on: its number of ports cannot be read."""
 PROBED_AT_ONCE: Final = 32
 """Closed switches that are probed at one time, each through the same port before the next: the next ones are chosen
-when their probes are sent, for an answer may show that several routes lead to one switch."""
+when their probes are sent, because an answer may show that several routes lead to one switch."""
 _NEARLY_SENT: Final = 2 * MAX_WINDOW
 """Probes of a group that are still to be sent when the next group is chosen."""
 MOST_PROBE_ROUNDS: Final = 3
@@ -44,7 +44,7 @@ class SwitchProbes:
         self._by_near: dict[LinkEnd, SilentPort] = {}
 
     def dead_ends(self) -> int:
-        """Return how many probes went through ports that turned out to have no link, or to be no switch's."""
+        """Return the number of probes through ports that turned out to have no link, or not to belong to a switch."""
         return sum(map(self._dead_ends, self._waiting.probe_rounds))
 
     def _dead_ends(self, guid: int) -> int:
@@ -55,7 +55,7 @@ class SwitchProbes:
         return self._waiting.probe_rounds[guid] * (PROBED_PORTS - (linked if node.is_switch else 0))
 
     def next_time(self, silent: SilentPort) -> float | None:
-        """Return when `probe` has something to do for *silent*, None when that is not known."""
+        """Return the time at which `probe` has something to do for *silent*, None if not known."""
         if self._is_time(silent, self._waiting.now + CLOCK_ROUNDING):
             return self._waiting.now
         if not self._waiting.leases or not self._has_round_left(silent):
@@ -63,30 +63,30 @@ class SwitchProbes:
         return max(self._waiting.leases) + (silent.probed_at + LATE if silent.probed else silent.started + SOON)
 
     def last_look(self, ports: Sequence[SilentPort]) -> None:
-        """Look behind switches that are about to be given up."""
+        """Probe through switches that are about to be given up."""
         self._probe_all(
             silent for silent in ports if self.may_be_a_switch(silent) and silent.probed < MOST_PROBE_ROUNDS
         )
 
     def may_be_a_switch(self, silent: SilentPort) -> bool:
-        """Whether something may be behind *silent* that only probes would find."""
+        """Return whether nodes may be behind *silent* that only probes would find."""
         if len(silent.path) >= MAX_HOPS or (not silent.path and self._waiting.start[1]):
             return False
-        # Where the known links tell what is behind it, each of those is asked on its own route.
+        # If known links lead to the nodes behind it, each of these is read on its own route.
         return silent.guid is None or silent.guid not in self._linked
 
     def _has_round_left(self, silent: SilentPort) -> bool:
         return silent.probed < MOST_PROBE_ROUNDS - 1 and self.may_be_a_switch(silent)
 
     def probe(self) -> None:
-        """Ask who is behind closed switches: at once, and again when the leases behind them should be over."""
+        """Probe for nodes behind closed switches: at once, and again when the leases behind them should be over."""
         now = self._waiting.now + CLOCK_ROUNDING
         ready = [silent for silent in self._waiting.silent.values() if self._is_time(silent, now)]
         if ready:
             self._probe_all(_in_turn(ready), self._waiting.next_due(now))
 
     def _probe_all(self, ports: Iterable[SilentPort], until: float | None = None) -> None:
-        """Probe through *ports*, one group after the other, until others are due; through one group at least."""
+        """Probe through *ports*, one group after the other, until other ports are due; through one group at least."""
         waiting, client = self._waiting, self._questions.client
         left = (silent for silent in ports if waiting.silent.get(silent.path) is silent)
         groups: list[list[SilentPort]] = []
@@ -121,8 +121,8 @@ class SwitchProbes:
             silent.probed_at = self._waiting.now
 
     def _is_time(self, silent: SilentPort, now: float) -> bool:
-        """Whether to probe through *silent* now: for the first time unless most of its own lease is over, because then
-        it will soon answer and show its links itself; again when the leases behind it should be over."""
+        """Return whether to probe through *silent* now: for the first time unless most of its own lease is over,
+        because then it will soon answer and show its links itself; again when the leases behind it should be over."""
         lease = max(self._waiting.leases, default=0)
         if not self._has_round_left(silent):
             return False
@@ -137,10 +137,11 @@ class SwitchProbes:
         self._waiting.probed_links[far] = ProbedLink(silent.path, num)
         other = self._by_near.get(far)
         if other is not None and other is not silent and self._waiting.drop(other):
-            silent.probe_rounds += other.probe_rounds  # the same switch, seen from behind
+            silent.probe_rounds += other.probe_rounds  # the same switch, found from its other side
 
     def _stop_leases(self) -> None:
-        """Ask the ports whose keys are known with them: a probe may have hit one and started its lease."""
+        """Send an SMP with its key to each port with a known key: a probe may have reached the port and started its
+        lease."""
         tasks = []
         for port in self._waiting.found.end_ports():
             info = port.port_info
@@ -157,8 +158,9 @@ class SwitchProbes:
 
 
 def _in_turn(ports: Sequence[SilentPort]) -> Iterator[SilentPort]:
-    """Yield *ports* so that early ones lead to many switches: of each open switch one closed neighbour, then the next,
-    beginning with another one at each, for neighbours of the same number often are the same switch."""
+    """Yield *ports* in an order in which the first ones lead to many switches: one closed neighbour of each open
+    switch, then the next, beginning at a different position for each, because neighbours at the same position often are
+    the same switch."""
     by_near: dict[Node | None, list[SilentPort]] = {}
     for silent in ports:
         by_near.setdefault(silent.near.node if silent.near is not None else None, []).append(silent)

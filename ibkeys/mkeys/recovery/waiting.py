@@ -1,7 +1,6 @@
-"""The ports that a search waits for, and what it found. Answers are sorted here; nothing is sent.
-
-Who asks (`ibkeys.mkeys.recovery.questions`), starts leases and probes through closed switches reads this, and leaves
-here when it did so: a port that is taken up later may have a lease that runs already.
+"""The ports that a search waits for, and its results. Answers are sorted here; nothing is sent. The modules that send
+Gets (`ibkeys.mkeys.recovery.questions`), start leases and probe through closed switches read this state and note the
+times here: a port that is added later may have a lease that runs already.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ from ibkeys.topology.nodes import LinkEnd, Node, Port
 
 
 class WaitingPorts:
-    """The ports that one search waits for. ``silent`` and ``hiding``: who is waited for; ``given_up``: who was.
+    """The ports that one search waits for. ``silent`` and ``hiding``: the ports that are waited for; ``given_up``:
+    those that no longer are. ``leases``: seconds, from ports of this fabric or the key store; callers may add some.
+    ``since``: the time at which the waiting began, or the last port opened. ``reached``: GUIDs of switches and end
+    ports that were read; ``nodes``: all that were found, by the GUIDs of node and end ports. ``without_key``: hiding
+    ports that proved to have none.
 
-    ``leases``: seconds, as ports of this fabric show them or the key store has them; it may be added to. ``since``:
-    when the waiting began, or the last port opened. ``reached``: GUIDs of switches and end ports that were read;
-    ``nodes``: all that were found, by the GUIDs of node and end ports. ``without_key``: hiding ports that proved to
-    have none.
-
-    ``leases_started``: when the lease of a port was started without hearing of it, by its GUID. ``probed_links``: links
-    of closed switches that probes proved, by their far ends. ``leases_behind_started``: when the leases behind a
-    switch that has opened were started, by its GUID; ``probe_rounds``: how often probes went through it.
+    ``leases_started``: by GUID, the time at which the lease of a port was started without an answer. ``probed_links``:
+    links of closed switches that probes proved, by their far ends. ``leases_behind_started``: by GUID of a switch that
+    has opened, the time at which the leases behind it were started; ``probe_rounds``: the number of rounds of probes
+    through it.
     """
 
     def __init__(self, sweep: Sweep, links: LinkMap) -> None:
@@ -62,19 +61,20 @@ class WaitingPorts:
         return local.port_guid, local.port
 
     def take_found(self) -> list[tuple[Port, bool]]:
-        """Return, once each, the end ports whose M_Key has become known (zero included), and whether it was locked."""
+        """Return the end ports whose M_Key has become known since the last call (zero included), and whether each was
+        locked."""
         found, self._newly_open = self._newly_open, []
         return [(port, port.guid in self._was_locked) for port in found]
 
     def next_due(self, now: float) -> float | None:
-        """Return when the next silent port is to be asked after *now*, None when that is not known."""
+        """Return the time after *now* at which the next silent port is to be read, None if not known."""
         dues = (next_question(silent.started, silent.last, self.leases) for silent in self.silent.values())
         return min((due for due in dues if due is not None and due > now), default=None)
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def sort_answers(self) -> None:
-        """Sort the answers of the sweep: ports that opened, that are silent, that hide their key."""
+        """Sort the answers of the sweep into ports that opened, that are silent, and that hide their key."""
         for node in self.found.nodes:
             self.nodes[node.guid] = node
             for port in node.ports.values():
@@ -132,7 +132,7 @@ class WaitingPorts:
             self._wait_for(SilentPort(path, None, guid, self.now, self.now, asked=0))
 
     def add(self, path: tuple[int, ...], near: Port | None) -> None:
-        """Take up somebody silent, unless it is known by another route or as a closed switch seen from behind."""
+        """Add a silent node, unless it is known by another route or as a closed switch found from its other side."""
         if near is not None and near.peer is not None:
             return
         silent = self.silent.get(path)
@@ -151,7 +151,7 @@ class WaitingPorts:
                 return
             rival = self._silent_by_guid.get(guid)
             if rival is not None:
-                if rival.near is None and rival.path:  # links of this run are better than those that somebody saw once
+                if rival.near is None and rival.path:  # links of this run are more reliable than stored ones
                     self.drop(rival)
                     rival.path, rival.near = path, near
                     self._wait_for(rival)
@@ -171,13 +171,13 @@ class WaitingPorts:
             self._silent_by_guid[silent.guid] = silent
 
     def identify(self, silent: SilentPort, guid: int) -> None:
-        """Note who *silent* is."""
+        """Note the GUID of *silent*."""
         if silent.guid != guid:
             self._silent_by_guid.pop(silent.guid or 0, None)
             silent.guid = guid
 
     def drop(self, silent: SilentPort) -> bool:
-        """Wait for *silent* no longer; whether it was waited for."""
+        """Stop waiting for *silent*; return whether it was waited for."""
         if self.silent.get(silent.path) is not silent:
             return False
         del self.silent[silent.path]
@@ -186,6 +186,6 @@ class WaitingPorts:
         return True
 
     def abandon(self, hiding: HidingPort) -> None:
-        """Wait for a port that hides its key no longer."""
+        """Stop waiting for a port that hides its key."""
         del self.hiding[hiding.port]
         self.given_up.append(hiding)

@@ -1,4 +1,4 @@
-"""Sorting the ports' answers: which port showed which key, and which keys are unknown."""
+"""Sorting the ports' answers: the key that each port showed, and the ports whose key is unknown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ibkeys.topology.port_id import identity
 
 
 def sort_answers(sweep: FrugalSweep, candidates: Candidates, store: KeyStore) -> Repaired:
-    """Return what *sweep*, which asked with the keys of *candidates*, found. Raises StoreError."""
+    """Return the result of *sweep*, which used the keys of *candidates*. Raises StoreError."""
     found = sweep.found
     ports = {port.guid: port for port in found.end_ports() if port.guid and port not in found.doubtful}
     shown = {guid: port for guid, port in ports.items() if port.m_key_state in ("set", "zero")}
@@ -57,7 +57,7 @@ def _answer_of(port: Port, candidates: Candidates) -> PortAnswer:
 
 
 def _behind(sweep: FrugalSweep) -> dict[int, Trouble]:
-    """Return the trouble of the place where a port is known, by port GUID."""
+    """Return, by port GUID, the trouble at the known place of a port."""
     found: dict[int, Trouble] = {}
     for trouble in sweep.found.troubles:
         guid = _known_behind(sweep, trouble)

@@ -12,7 +12,8 @@ from ibkeys.store.keystore.key_table import KeyState
 from ibkeys.store.keystore.keystore import TRY_ORDER, KeyStore
 
 KeyOrigin = KeyState | Literal["subnet"]
-"""Of a key in the store: its state there; ``subnet``: the m_key of an opensm.conf, which OpenSM sets on every port."""
+"""The origin of a key: its state in the key store; ``subnet``: the m_key of an opensm.conf, which OpenSM sets on every
+port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ def candidates_of(store: KeyStore) -> Candidates:
     """Return the keys of every port that has a row in *store*: current, pending, imported, former, and then those of
     the subnet.
 
-    The zero key is left out where there is another: a port without a key answers to any. Raises StoreError.
+    The zero key is left out if there is another: a port without a key answers to any. Raises StoreError.
     """
     origins: dict[int, dict[MKey, KeyState]] = {}
     for row in store.rows():

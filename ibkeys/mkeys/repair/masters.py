@@ -9,10 +9,9 @@ from ibkeys.topology.subnet_manager import SubnetManager
 
 
 def presence_by_sa(fabric: LiveFabric) -> SubnetManager:
-    """Return what the SA at MasterSMLID tells, as this host's driver knows that LID, and the driver of its own port.
-
-    An SA is asked by a GMP, which no M_Key guards; that of a master answers. One that does not answer proves little, so
-    a sweep has to look for SMs too. Raises TransportError.
+    """Return whether a master SM is active, by the SA at MasterSMLID and by the IsSM bit of the local port, as this
+    host's driver has them. An SA is asked by a GMP, which needs no M_Key; the SA of a master answers. An SA that does
+    not answer proves little, so a sweep has to look for SMs too. Raises TransportError.
     """
     local = fabric.local()
     lid = local.sm_lid

@@ -1,4 +1,4 @@
-"""The maximum cost of asking the ports with their keys, reported before anything is sent."""
+"""The maximum cost of reading the ports with their keys, reported before anything is sent."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ from ibkeys.store.keystore.keystore import KeyStore
 
 @dataclass(frozen=True, slots=True)
 class RepairOutlook:
-    """What a repair would ask, and what that may cost.
-
-    ``ports``: how many are asked with a key of the store; ``orders``: of those how many with which keys, in that order.
-    ``protected``: ports that are not known to be at level 0 or 1. ``violations``: most M_Key violations that are
-    counted: one for each key at each protected port. ``leases``: those of protected ports in seconds, as the store has
-    them, and those of the opensm.confs; ``unknown_leases``: protected ports of which the store has none; ``never``:
-    protected ports with lease 0.
+    """The ports that a repair would read, and the maximum cost. ``ports``: the number of ports that are read with a key
+    of the store; ``orders``: keys in the order of use → number of ports. ``protected``: ports that are not known to be
+    at level 0 or 1. ``violations``: most M_Key violations that are counted: one for each key at each protected port.
+    ``leases``: the leases of protected ports in the store and of the opensm.confs, in seconds; ``unknown_leases``:
+    protected ports without a lease in the store; ``never``: protected ports with lease 0.
     """
 
     ports: int
@@ -32,7 +30,7 @@ class RepairOutlook:
     never: int
 
     def to_json(self) -> dict[str, Any]:
-        """Return the same as a document."""
+        """Return the outlook as JSON values."""
         document = {name: getattr(self, name) for name in self.__slots__}
         return document | {"orders": [{"keys": keys, "ports": count} for keys, count in self.orders.items()]}
 
@@ -40,8 +38,8 @@ class RepairOutlook:
 def outlook_of(
     store: KeyStore, ring: KeyRing, candidates: Candidates, conf_leases: Iterable[int] = ()
 ) -> RepairOutlook:
-    """Return what asking every port of *candidates* may cost. *ring*: holds their keys. *conf_leases*: the
-    m_key_lease_period of each opensm.conf, in seconds. Raises StoreError."""
+    """Return the maximum cost of reading every port of *candidates*. *ring*: the key ring with their keys.
+    *conf_leases*: the m_key_lease_period of each opensm.conf, in seconds. Raises StoreError."""
     protected = ring.protected()
     leases: dict[int, set[int]] = {}
     for row in store.outline():

@@ -1,9 +1,8 @@
-"""OpenSM's key files after a crash of OpenSM in the middle of a change of M_Keys.
-
-OpenSM writes guid2mkey at the end of a sweep only, and reads it only when it starts. After a crash in between the file
-does not say what the ports have, and at level 2 and 3 OpenSM then cannot read even its own port. Here each port is
-asked once with each key that the key store says that it can have, the local port first of all. What answered goes into
-the key store, and then into the files. No SMP of this module changes a port.
+"""Repairing OpenSM's key files after a crash of OpenSM in the middle of a change of M_Keys. OpenSM writes guid2mkey at
+the end of a sweep only, and reads it only when it starts. After a crash in between, the file does not have the keys of
+the ports, and at levels 2 and 3 OpenSM then cannot read even its own port. Here each port is read once with each key
+that it can have by the key store, the local port first of all. The keys that were answered go into the key store, and
+then into the files. No SMP of this module changes a port.
 
 Source: opensm osm_state_mgr.c (do_sweep), osm_lid_mgr.c; observed with opensm 3.3.23.
 """
@@ -46,7 +45,7 @@ _STORED_NOTE: Final = "sm-repair: the port showed it"
 
 
 class Repair:
-    """One repair of the key files in *directory*; made by `plan_repair`. *processes*: looks for running OpenSMs."""
+    """One repair of the key files in *directory*; made by `plan_repair`. *processes*: returns the running OpenSMs."""
 
     def __init__(self, writer: ChangeWriter, directory: Path, processes: Callable[[], Iterable[OpensmProcess]]) -> None:
         self.writer = writer
@@ -57,19 +56,18 @@ class Repair:
         self._ring = ring_of(writer.fabric.ring, self.candidates)
 
     def outlook(self, conf_leases: Iterable[int] = ()) -> RepairOutlook:
-        """Return what `run` would ask, and what that may cost. *conf_leases*: of each opensm.conf. Sends nothing."""
+        """Return the ports that `run` would read, and the maximum cost. *conf_leases*: the lease of each opensm.conf,
+        in seconds. Sends nothing."""
         return outlook_of(self._store, self._ring, self.candidates, conf_leases)
 
     def objections(self) -> list[Objection]:
-        """Return the interlocks that it triggers. Asks the SA; no SMP is sent."""
+        """Return the objections to the repair. Asks the SA; no SMP is sent."""
         return objections_to_key_files_under_sm(presence_by_sa(self.writer.fabric))
 
     def run(self, progress: OnFound | None = None) -> Repaired:
-        """Ask the ports, store their keys, write the files, and return the outcome for each port.
-
-        Raises Refused (an SM shows itself, an OpenSM was started in the meantime), NoReply or SendRefused where the
-        local port answers to none of its keys: nothing is written then. Raises TransportError, StoreError, FileError,
-        FileFormatError.
+        """Read the ports, store their keys, write the files, and return the result for each port. Raises Refused (an SM
+        was found, or an OpenSM was started in the meantime), NoReply or SendRefused if the local port answers to none
+        of its keys: nothing is written then. Raises TransportError, StoreError, FileError, FileFormatError.
         """
         fabric, store = self.writer.fabric, self._store
         kinds = {guid: {each.m_key: each.origin for each in keys} for guid, keys in self.candidates.items()}
@@ -91,7 +89,7 @@ class Repair:
         return done
 
     def check(self) -> None:
-        """Raise Refused for the first interlock that it triggers and the user has not overridden."""
+        """Raise Refused for the first interlock that the repair triggers and the user has not overridden."""
         self._check(self.objections())
 
     def _check(self, objections: list[Objection]) -> None:

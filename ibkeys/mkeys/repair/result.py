@@ -1,4 +1,4 @@
-"""What became of each port of a repair."""
+"""The result of a repair for each port."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ibkeys.mkeys.repair.candidates import KeyOrigin
 from ibkeys.topology.model import Trouble
 
 Answered = KeyOrigin | Literal["new", "none"]
-"""Which key a port has: as the store had it before; ``new``: it showed one that the store did not have; ``none``: it
-has no key."""
+"""The key that a port showed: its origin in the store before the repair; ``new``: a key that the store did not have;
+``none``: the port has no key."""
 
 
 @dataclass(frozen=True, slots=True)
 class PortAnswer:
-    """A port that showed its key. ``port``: its identity, as every document has it. ``m_key`` masks itself.
-    ``violations``: M_KeyViolations when it answered."""
+    """A port that showed its key. ``port``: its identity, as in every JSON document. ``m_key`` is masked when it is
+    printed. ``violations``: M_KeyViolations when it answered."""
 
     port: dict[str, Any]
     node_guid: int
@@ -32,9 +32,9 @@ class PortAnswer:
 
 @dataclass(frozen=True, slots=True)
 class PortKept:
-    """A port whose key is not known: the file says about it what the store says first. ``reason``: why.
-
-    ``port``: its identity as far as it is known. ``is_waited_for``: False if the user settled that it is not.
+    """A port whose key is not known: the file gets the first key that the store has for it. ``reason``: why it is not
+    known. ``port``: its identity as far as known. ``is_waited_for``: False if the user has ended the wait for it
+    (``keystore list --settle``).
     """
 
     port: dict[str, Any]
@@ -44,8 +44,9 @@ class PortKept:
 
 @dataclass(slots=True)
 class Repaired:
-    """What a repair found and wrote. ``answers``: the local port first. ``troubles``: what else could not be read, of
-    places where the key store knows nobody. ``notes``: lines for the user.
+    """The result of a repair. ``answers``: the ports that showed their keys, the local port first. ``kept``: the ports
+    whose key is not known. ``troubles``: other places that could not be read, where the key store has no port.
+    ``notes``: lines for the user.
     """
 
     answers: list[PortAnswer] = field(default_factory=list)

@@ -13,9 +13,9 @@ from ibkeys.mkeys.repair.result import Repaired
 
 @dataclass(slots=True)
 class ConfAdvice:
-    """How an opensm.conf compares with the ports. ``holds``: ports that have its m_key, of ``ports`` that have a key;
-    ``is_most``: no other key is on more of them. ``own_has_it``: the local port is one of them. ``problems``: why no
-    OpenSM should start with it, in words.
+    """The comparison of an opensm.conf with the ports. ``holds``: number of ports that have its m_key; ``ports``:
+    number of ports that have a key; ``is_most``: no other key is on more ports; ``own_has_it``: the local port has its
+    m_key; ``problems``: the reasons against starting OpenSM with it, in words.
     """
 
     path: Path
@@ -26,7 +26,7 @@ class ConfAdvice:
     problems: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the same as a document."""
+        """Return the comparison as JSON values."""
         document = asdict(self)
         return {"file": str(document.pop("path")), **document}
 
@@ -36,7 +36,7 @@ def advise(done: Repaired, candidates: Candidates, removes: bool, path: Path, co
     open operation lets OpenSM remove every M_Key, so an m_key of 0 is no problem.
 
     With key files that fit, OpenSM reaches every port whatever its m_key is, and sets its own on all of them in its
-    first sweep (observed, opensm 3.3.23). So a key that fewer ports have is right where it is the new one.
+    first sweep (observed, opensm 3.3.23). So a key that fewer ports have is right if it is the new one.
     """
     keyed = [each for each in done.answers if not each.m_key.is_zero]
     advice = ConfAdvice(path, ports=len(keyed))

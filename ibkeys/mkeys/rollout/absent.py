@@ -1,6 +1,5 @@
-"""Ports that have an M_Key according to the key store and that a sweep did not find: no run passes over one silently.
-
-Such a port is off, silent, or behind something that is. It keeps the key that it has until a run finds it.
+"""Ports that have an M_Key by the key store and that a sweep did not find: a run reports each of them. Such a port is
+off, silent, or behind a node that is. It keeps its key until a run finds it.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ def absent_ports(store: KeyStore, found: Topology) -> list[NewRunPort]:
     """Return the ports that have a key according to the store, are not settled as gone, and were not found by this
     sweep, in the order of their GUIDs.
 
-    A port whose known links lead to nothing that this sweep found is of another subnet, and left out: one key store may
-    have the keys of several. Raises StoreError.
+    A port whose known links lead to no node that this sweep found belongs to another subnet and is left out: one key
+    store may have the keys of several subnets. Raises StoreError.
     """
     there = {port.port_guid for port in found.end_ports()} | store.settled()
     current = (row for row in store.rows() if row.state == "current" and not row.m_key.is_zero)
@@ -42,7 +41,7 @@ def absent_ports(store: KeyStore, found: Topology) -> list[NewRunPort]:
 
 
 def _of_another_subnet(store: KeyStore, found: Topology) -> set[int]:
-    """Return the GUIDs that have known links, none of which leads, at whatever distance, to what the sweep found."""
+    """Return the GUIDs whose known links do not lead, directly or through others, to a node that the sweep found."""
     peers: dict[int, set[int]] = defaultdict(set)
     for (guid, _), (peer, _) in store.links().items():
         peers[guid].add(peer)
@@ -57,10 +56,9 @@ def _of_another_subnet(store: KeyStore, found: Topology) -> set[int]:
 
 
 def name_absent_in_new_run(writer: ChangeWriter, run: PlannedRun, waits: bool) -> None:
-    """Skip, each by its name, the ports that the sweep of a new run did not find.
-
-    *waits*: the run has something for them, and gives it to them when it is resumed; where it has no other port, it
-    never begins, and another run is needed. Raises StoreError.
+    """Add the ports that the sweep of a new run did not find to the skipped ones, each by its name. *waits*: the run
+    has a change for them, and makes it when it is resumed; if it has no other port, it never begins, and another run is
+    needed. Raises StoreError.
     """
     absent = absent_ports(writer.keystore, run.found)
     if waits and (run.jobs or run.already_set):
@@ -74,8 +72,8 @@ def name_absent_in_new_run(writer: ChangeWriter, run: PlannedRun, waits: bool) -
 
 
 def _name_nobody_behind(ring: KeyRing, run: PlannedRun, absent: Collection[NewRunPort]) -> dict[int, str]:
-    """Skip each port behind which nothing answers and no *absent* port is known; of the others return what came of
-    asking there, by the GUID of the absent port. So that nobody is named twice."""
+    """Add each port behind which no node answers and no *absent* port is known to the skipped ones. Return the errors
+    of the other such places by the GUID of the absent port, so that no port is named twice."""
     errors: dict[int, str] = {}
     for near, error in nothing_behind(run.found):
         guid = _known_behind(ring, near, absent)
@@ -87,7 +85,7 @@ def _name_nobody_behind(ring: KeyRing, run: PlannedRun, absent: Collection[NewRu
 
 
 def _why_left(run: PlannedRun, waits: bool) -> str:
-    """Return what becomes of a port that the sweep of a new run did not find, in words."""
+    """Return, in words, the consequence for a port that the sweep of a new run did not find."""
     if not waits:
         return _HAS_ONE
     way = "run this again"
@@ -100,8 +98,8 @@ def _why_left(run: PlannedRun, waits: bool) -> str:
 def name_absent_beside_run(
     writer: ChangeWriter, run: PlannedRun, store: KeyStore, last: MKeyRun, ports: Sequence[RunPort]
 ) -> None:
-    """Skip, each by its name, the ports that the sweep did not find and that are none of *ports*, those of the run that
-    is taken up again: it leaves them as they are. Raises StoreError."""
+    """Add the ports that the sweep did not find and that are none of *ports*, the ports of the resumed run, to the
+    skipped ones, each by its name: the run leaves them as they are. Raises StoreError."""
     known = {port.port_guid for port in ports}
     absent = [port for port in absent_ports(store, run.found) if port.port_guid not in known]
     text = _HAS_ONE
@@ -113,16 +111,15 @@ def name_absent_beside_run(
 
 
 def _known_behind(ring: KeyRing, near: Port, absent: Collection[NewRunPort]) -> int | None:
-    """Return the GUID of the absent port that the known links place behind *near*, None where they place none."""
+    """Return the GUID of the absent port that is behind *near* by the known links; None if there is none."""
     expected = ring.expected_behind(near.link_end)
     return expected[0] if expected is not None and any(port.port_guid == expected[0] for port in absent) else None
 
 
 def identities(writer: ChangeWriter, ports: Sequence[NewRunPort | RunPort]) -> list[dict[str, Any]]:
-    """Return what is known of ports that the sweep did not find, as every document has it.
-
-    The name of a node is that of the node-name map, else, as its type, what the journal recorded last; None where it
-    has none. Raises StoreError.
+    """Return the identities of ports that the sweep did not find, as in every JSON document. The name of a node is that
+    of the node-name map, else the one that the journal recorded last, as is its type; None if it has none. Raises
+    StoreError.
     """
     if not ports:
         return []

@@ -1,7 +1,6 @@
-"""A planned run, and how it begins: a new one, or the last one again, which is resumed or rolled back.
-
-What the ports have, and the one new key where all get the same, is in the key store before the run is in the journal.
-Keys for single ports follow before each Set.
+"""A planned run, and how it begins: a new run, or the last run, which is resumed or rolled back. The present keys of
+the ports, and the new key if all get the same, are in the key store before the run is in the journal. Keys for single
+ports follow before each Set.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ from ibkeys.topology.nodes import Port
 
 
 class RunMethod(Protocol):
-    """A method of setting keys on the ports other than sending Sets ourselves: see `ibkeys.mkeys.opensm`."""
+    """A method of setting keys on the ports other than Sets of ibkeys: see `ibkeys.mkeys.opensm`."""
 
     @property
     def name(self) -> str:
-        """As the user names it (``--via``), and programs."""
+        """The name of the method, as the user types it (``--via``) and programs give it."""
         ...
 
     @property
@@ -46,7 +45,7 @@ class RunMethod(Protocol):
         ...
 
     def begin(self, store: KeyStore) -> Mapping[str, Any]:
-        """Return what the journal has to keep of a new run, so that it can be resumed: JSON, no key in it. Keys get
+        """Return the data of a new run for the journal, from which it can be resumed: JSON, without any key. Keys get
         rows of their own in *store*.
         """
         ...
@@ -60,23 +59,23 @@ class RunMethod(Protocol):
         report: ReportPort,
         stop: Interrupts,
     ) -> None:
-        """Carry out the run of operation *number*; what happens to the ports is counted in ``run.account``."""
+        """Carry out the run of operation *number*; the results of the ports are counted in ``run.account``."""
         ...
 
 
 @dataclass(slots=True)
 class PlannedRun:
-    """What a run would do. ``plan`` has its changes, notes and interlocks, as every plan.
+    """A planned run. ``plan`` has its changes, notes and interlocks, as every plan.
 
     ``stages``: the jobs in the order of change; a stage begins when the one before is finished. ``already_set``: ports
-    that have what they should have, of which only the store is to be told. ``skipped``: ports that are skipped, and
-    why. ``later``: ports of the run that come later (``--first``). ``procedure``: under a subnet manager, what to do
-    instead. ``is_open``: the stores do not know yet that the run has ended. ``account``: the outcome for the ports,
-    while it is carried out and afterwards. ``beginning``: how it begins. ``away``: ports that have a key and were not
-    found, which get theirs later. ``method``: how it changes the ports; None: by Sets of ibkeys. ``overtaken``: ports
-    of an earlier run whose M_Key somebody else has changed since; they are among the skipped ones too. ``without_key``:
-    ports of a run that has ended and is rolled back which do not hold the key any more that it gave them. ``choice``:
-    why this method, where ibkeys chose it for a new run.
+    that have their wanted setting, which only has to be stored. ``skipped``: ports that are skipped, with the reason.
+    ``later``: number of ports that come in a later run (``--first``). ``procedure``: the steps to take instead under a
+    subnet manager. ``goes_back``: the last run is rolled back. ``is_open``: the end of the run is not in the stores
+    yet. ``account``: the results of the ports, during the run and afterwards. ``beginning``: how it begins. ``away``:
+    absent ports with a key, which get theirs later. ``method``: how it changes the ports; None: by Sets of ibkeys.
+    ``overtaken``: ports of an earlier run whose M_Key somebody else has changed since; they are among the skipped ones
+    too. ``without_key``: ports of an ended run that is rolled back, which no longer have the key that it gave them.
+    ``choice``: the choice by which ibkeys took this method for a new run.
     """
 
     plan: Plan
@@ -99,17 +98,17 @@ class PlannedRun:
 
     @property
     def last(self) -> MKeyRun | None:
-        """The run that is taken up again; None for a new one."""
+        """The run that is resumed or rolled back; None for a new one."""
         return self.beginning.last if isinstance(self.beginning, LastRun) else None
 
     @property
     def undoes_ended(self) -> bool:
-        """Whether it rolls back a run of which nothing was left to be finished, confirmed or rolled back."""
+        """Whether it rolls back a run that had ended."""
         return self.goes_back and self.last is not None and next_commands_of(self.last.operation) is None
 
     @property
     def waiting(self) -> int:
-        """How many ports of the run are not finished."""
+        """The number of ports of the run that are not finished."""
         return len(self.jobs) + len(self.already_set) + self.later - self.account.done - self.account.failed
 
     @property
@@ -130,7 +129,7 @@ class PlannedRun:
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """A new run. ``jobs``: all its ports, those whose turn is later included."""
+    """A new run. ``jobs``: all its ports, including those of a later run."""
 
     command: str
     jobs: Sequence[PortJob]
@@ -140,9 +139,9 @@ class NewRun:
         return journal.operation(self.command, origin)
 
     def begin(self, writer: ChangeWriter, run: PlannedRun, operation: RunningOperation) -> int:
-        """Put into the key store the keys that the ports have, the links and LIDs of the sweep, and the new key if all
-        ports get the same; then put the run into the journal, and end the record of earlier runs. Return the number of
-        its operation."""
+        """Store the present keys of the ports, the links and LIDs of the sweep, and the new key if all ports get the
+        same, in the key store; then put the run into the journal, and end the records of earlier runs. Return the
+        number of its operation."""
         store = writer.keystore
         remember_topology(writer.fabric, store, run.found)
         with store.in_one_transaction():
@@ -162,7 +161,7 @@ class NewRun:
 
 
 def _name(store: KeyStore, job: PortJob) -> str | None:
-    """Return the name of the key that a port has; the key store gets it where it does not know it. None for key 0."""
+    """Return the name of a port's present key, and add the key to the key store if it is not there. None for key 0."""
     port, key = job.port, job.old.key
     if key.is_zero:
         return None
@@ -171,11 +170,9 @@ def _name(store: KeyStore, job: PortJob) -> str | None:
 
 
 def _end_earlier(journal: Journal, newest: int, here: Collection[int]) -> None:
-    """End the record of every run on this subnet but that of operation *newest*: only the newest one goes on or back.
-    *here*: the GUIDs of its ports. Raises StoreError.
-
-    One that had failures is done. One that is still open can be here only because its keys are gone: it is ``undone``,
-    the state of a record that was ended.
+    """End the record of every run on this subnet except operation *newest*: only the newest run can be resumed or
+    undone. *here*: the GUIDs of ports of this subnet. Raises StoreError. A run that had failures becomes ``done``. A
+    run can still be open only if its keys are lost: it becomes ``undone``, the state of a record that was ended.
     """
     runs = Runs(journal)
     for each in journal.list_operations():
@@ -192,21 +189,20 @@ def _end_earlier(journal: Journal, newest: int, here: Collection[int]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """The last run, taken up again. ``unused``: rows of new keys that no port has got, and none
-    will."""
+    """The last run, to be resumed or rolled back. ``unused``: rows of new keys that no port has got or will get."""
 
     last: MKeyRun
     unused: Sequence[int] = ()
 
     def operation(self, journal: Journal, origin: Origin, goes_back: bool) -> RunningOperation:
-        """Return its operation, open again, or with *goes_back* the undo of it. Nobody has to confirm it any more."""
+        """Return its operation, reopened, or with *goes_back* the undo of it. It needs no confirmation any more."""
         if not goes_back:
             return journal.reopen(self.last.id, origin, "confirmed")
         return journal.undo_of(self.last.id, origin, "confirmed")
 
     def begin(self, writer: ChangeWriter, run: PlannedRun, operation: RunningOperation) -> int:
-        """Note with which bounds it goes on, and the links and LIDs of the sweep; of a rollback, give up new keys that
-        were never sent."""
+        """Store the bounds with which it goes on, and the links and LIDs of the sweep; in a rollback, give up new keys
+        that were never sent. Return the number of its operation."""
         store = writer.keystore
         remember_topology(writer.fabric, store, run.found)
         with store.in_one_transaction():

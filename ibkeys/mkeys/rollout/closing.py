@@ -1,4 +1,4 @@
-"""Ending the record of a run that somebody else has overtaken: no port, file or OpenSM is touched."""
+"""Ending the record of a run whose values somebody else has changed: no port, file or OpenSM is touched."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from ibkeys.store.journal import KEY_COMMANDS, Journal
 
 
 def close_overtaken(writer: ChangeWriter) -> str:
-    """Note that the last run has ended, and return its name. Its keys stay in the key store. Raises StoreError."""
+    """Note in the journal that the last run has ended, and return its name. Its keys stay in the key store. Raises
+    StoreError."""
     last, _ = last_run(writer)
     with Journal(writer.fabric.stores.journal) as journal, journal.in_one_transaction():
-        journal.leave_stage(last.id, last.operation.stage, "confirmed")  # nobody has to confirm it any more
+        journal.leave_stage(last.id, last.operation.stage, "confirmed")  # it needs no confirmation any more
         journal.end_undos(last.id)
         if last.is_left_over:
             journal.set_state(last.id, "undone")

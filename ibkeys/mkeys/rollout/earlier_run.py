@@ -1,4 +1,4 @@
-"""The last run as the journal has it, and its ports as a sweep finds them now."""
+"""The last run in the journal, and its ports as a sweep finds them now."""
 
 from __future__ import annotations
 
@@ -29,10 +29,9 @@ from ibkeys.topology.nodes import Port
 
 
 def last_run(writer: ChangeWriter) -> tuple[MKeyRun, list[RunPort]]:
-    """Return the run that goes on or back, the last one where none was named, and its ports in the order of change.
-    Raises UsageError if there was never one, StoreError.
-
-    Its keys need not be there: see `last_run_with_keys`.
+    """Return the run that is resumed or undone, the last one if none was named, and its ports in the order of change.
+    Raises UsageError if there was never one, StoreError. Its keys need not be in the key store: see
+    `last_run_with_keys`.
     """
     path = writer.fabric.stores.journal
     with Journal.read(path) as journal:
@@ -50,7 +49,8 @@ def last_run(writer: ChangeWriter) -> tuple[MKeyRun, list[RunPort]]:
 
 
 def last_run_with_keys(writer: ChangeWriter, store: KeyStore) -> tuple[MKeyRun, list[RunPort]]:
-    """As `last_run`. Raises KeyGone where *store* does not have the keys of the run: it was lost or replaced."""
+    """Return the same as `last_run`. Raises KeyGone if *store* does not have the keys of the run: it was lost or
+    replaced."""
     last, ports = last_run(writer)
     if not has_keys_of(store, last, ports):
         closes = command_that_closes(last)
@@ -69,8 +69,9 @@ def last_run_with_keys(writer: ChangeWriter, store: KeyStore) -> tuple[MKeyRun, 
 
 
 def ask_as_begun(ring: KeyRing, store: KeyStore, last: MKeyRun, ports: Sequence[RunPort]) -> None:
-    """Let the sweep that follows ask each port to which the last run may have sent a Set only with the two keys of that
-    Set, at level 2 or 3 once each, the one that it sets first. OpenSM changes keys below that. Raises StoreError."""
+    """Change the key ring so that the next sweep reads each port to which the last run may have sent a Set only with
+    the two keys of that Set, at levels 2 and 3 once each, the new one first. Runs through OpenSM are left out, because
+    they change keys at lower levels. Raises StoreError."""
     for port in ports:
         names = (port.old_name, port.key_name) if last.operation.is_half_undone else (port.key_name, port.old_name)
         found = dict.fromkeys(key_named(store, name) for name in names)
@@ -83,20 +84,20 @@ def ask_as_begun(ring: KeyRing, store: KeyStore, last: MKeyRun, ports: Sequence[
 
 
 def is_without_keys(writer: ChangeWriter) -> bool:
-    """Whether the keys of the last run are gone with an earlier key store, so that it goes neither on nor back. Raises
-    as `last_run`."""
+    """Return whether the keys of the last run were lost with an earlier key store, so that it can be neither resumed
+    nor undone. Raises as `last_run`."""
     last, ports = last_run(writer)
     return not has_keys_of(writer.keystore, last, ports)
 
 
 def has_keys_of(store: KeyStore, run: MKeyRun, ports: Sequence[RunPort]) -> bool:
-    """Whether *store* has every key that a run or its *ports* name."""
+    """Return whether *store* has every key that a run or its *ports* name."""
     names = {name for port in ports for name in (port.key_name, port.old_name) if name is not None}
     return store.has_names(names, names_in(run.via))
 
 
 def names_in(via: Mapping[str, Any] | None) -> set[str]:
-    """Return the names of the keys of the whole subnet that a run through a subnet manager keeps."""
+    """Return the names of the subnet-wide keys in the record of a run through a subnet manager."""
     earlier = [] if via is None else via.get("earlier", [])
     settings = [] if via is None else [via.get("former"), via.get("wanted")]
     settings += earlier if isinstance(earlier, list) else []
@@ -113,8 +114,7 @@ def with_bounds(options: RunOptions, at_once: int | None, max_failures: int | No
 
 
 def command_that_closes(last: MKeyRun) -> str | None:
-    """Return the command that ends the record of a run that was overtaken, and does nothing else; None where it has
-    ended."""
+    """Return the command that only ends the record of a run; None if the run has ended."""
     return None if next_commands_of(last.operation) is None else f"ibkeys resume {last.id} --overtaken"
 
 
@@ -126,10 +126,10 @@ def refuse_other_method(run: PlannedRun) -> None:
 
 def refuse_while_open(writer: ChangeWriter, store: KeyStore, here: Collection[int]) -> list[str]:
     """Raise Refused (``open-run``) while the last run on this subnet is not finished or may still be rolled back: only
-    the last run can be, so no other begins before. *here*: the GUIDs of ports of this subnet. One that is open and
-    whose keys are gone never ends: it is passed over, and a note for the user is returned, for *store* may be another
-    one, and so for each that is open on another subnet. Raises UsageError in a dry run while the run of an earlier
-    version is still in the key store."""
+    the last run can be, so no other may begin before. *here*: the GUIDs of ports of this subnet. Return notes for the
+    user: one for each run that is open on another subnet, and one for an open run whose keys are lost. Such a run can
+    never end, so it is no obstacle; but *store* may be the wrong key store. Raises UsageError in a dry run while the
+    run of an earlier version is still in the key store."""
     if writer.dry_run and has_run_to_move(store):
         raise UsageError(IS_TO_BE_MOVED)
     with Journal.read(writer.fabric.stores.journal) as journal:
@@ -177,18 +177,17 @@ def refuse_while_open(writer: ChangeWriter, store: KeyStore, here: Collection[in
 
 
 def refuse_strange_ports(writer: ChangeWriter, run: PlannedRun) -> None:
-    """Raise Refused (``overtaken``) where the ports that its sweep found keep an earlier run from going on or back:
-    they are, or may be, of another subnet, or somebody else has changed them."""
+    """Raise Refused (``overtaken``) if an earlier run can be neither resumed nor undone because of the ports that its
+    sweep found: they belong, or may belong, to another subnet, or somebody else has changed them."""
     _refuse_another_subnet(writer, run.found)
     _refuse_overtaken(run)
 
 
 def _refuse_another_subnet(writer: ChangeWriter, found: Topology) -> None:
-    """Raise Refused (``overtaken``) if the sweep found no port of the last run: on another subnet nothing of it can go
-    on or back, and through OpenSM its key would go to one that sets what its options file says on every port.
-
-    Where the own adapter was swapped the subnet is the right one, and its ports are not found because no key goes over
-    a link that nobody knows. The SA may name what is behind it.
+    """Raise Refused (``overtaken``) if the sweep found no port of the last run: on another subnet it can be neither
+    resumed nor undone, and an OpenSM there would set its key on every port. If the local adapter was replaced, the
+    subnet is the right one, and its ports are not found because no key is sent over an unknown link. The SA may name
+    the node behind that link.
     """
     last, ports = last_run(writer)
     there = {port.port_guid for port in found.end_ports()}
@@ -216,8 +215,8 @@ def sort_ports(
     ports: Iterable[RunPort],
     meant: Callable[[RunPort, KeySetting], KeySetting],
 ) -> None:
-    """Sort *ports* of an earlier run into jobs, those that have what they should have, and skipped ones. *meant*: from
-    what a port has to what it should have. Raises StoreError."""
+    """Sort *ports* of an earlier run into jobs, those that have what they should have, and skipped ones. *meant*:
+    returns the wanted setting of a port from its present one. Raises StoreError."""
     reachable = reachable_ports(writer, run.found)
     jobs: list[PortJob] = []
     lost: list[RunPort] = []
@@ -243,8 +242,8 @@ def _known_job(
     reason: str,
     meant: Callable[[RunPort, KeySetting], KeySetting],
 ) -> PortJob | None:
-    """Return the job for a port that the sweep found; None if it is left alone, for *reason* if any: then *run* has it
-    as skipped, and as overtaken if somebody else changed it."""
+    """Return the job for a port that the sweep found; None if the port stays as it is, for example for *reason*: then
+    it is added to the skipped ports of *run*, and to the overtaken ones if somebody else changed it."""
     info = port.port_info
     if reason or info is None:
         run.skipped.append(PortResult(port.identity(), "skipped", reason, unread=True))
@@ -255,7 +254,7 @@ def _known_job(
         run.without_key.append(port)
     why = _left_alone(run, store, kept, old, wanted)
     if why:
-        # OpenSM gives a key to a port that lost its own; nobody has to look at it.
+        # OpenSM gives a key to a port that lost its own, so the user need not act.
         is_overtaken = not (old.key.is_zero and _goes_through_sm(run))
         run.skipped.append(PortResult(port.identity(), "skipped", why, unread=not is_overtaken, overtaken=is_overtaken))
         run.overtaken += [port] if is_overtaken else []
@@ -264,8 +263,9 @@ def _known_job(
 
 
 def _left_alone(run: PlannedRun, store: KeyStore, kept: RunPort, now: KeySetting, meant: KeySetting) -> str:
-    """Return why a port is left alone: it has neither what the run found nor what it wrote. "" where it has one of
-    them. What a port had that the run has not begun is not known; it keeps level and lease, unless the run sets them.
+    """Return the reason why a port stays as it is: it has neither the setting that the run found nor the one that it
+    wrote. "" if it has one of them. The former setting of a port that the run has not begun is not known; it keeps
+    level and lease, unless the run sets them.
     """
     if kept.old_protect_bits is None or kept.old_lease_period is None:
         return ""
@@ -287,18 +287,18 @@ def _left_alone(run: PlannedRun, store: KeyStore, kept: RunPort, now: KeySetting
 
 
 def _is_or_was(known: KeySetting, now: KeySetting) -> bool:
-    """Whether a port has *known*: key, level and lease. A lease that ran out has left it at level 0."""
+    """Return whether a port has the setting *known*; after its lease ran out it may be at level 0."""
     has_run_out = not known.key.is_zero and known.lease > 0
     return now == known or (has_run_out and now == replace(known, protect=0))
 
 
 def key_named(store: KeyStore, name: str | None) -> MKey:
-    """Return the key that the journal calls *name*; key 0 for None. Raises StoreError."""
+    """Return the key with this *name* in the journal; key 0 for None. Raises StoreError."""
     return NO_MKEY if name is None else store.named(name).m_key
 
 
 def _reset(run: PlannedRun) -> str:
-    """Return what is said about a port that had an M_Key and has none now."""
+    """Return the reason text for a port that had an M_Key and has none now."""
     if _goes_through_sm(run):
         return "its M_Key is gone, as after a reset: OpenSM gives it the one of its options file with its next sweep"
     return "its M_Key is gone, as after a reset: mkey-deploy gives it one when this run has ended"
@@ -330,14 +330,16 @@ def _refuse_overtaken(run: PlannedRun) -> None:
 
 
 def _name_not_found(writer: ChangeWriter, run: PlannedRun, ports: Sequence[RunPort]) -> None:
-    """Skip *ports*, those of an earlier run that the sweep did not find, each by its name. Raises StoreError."""
+    """Add *ports*, those of an earlier run that the sweep did not find, to the skipped ones, each by its name. Raises
+    StoreError."""
     for kept, identity in zip(ports, identities(writer, ports), strict=True):
         is_gone = kept.port_guid in writer.fabric.ring.settled
         run.skipped.append(PortResult(identity, "skipped", _not_found(kept, is_gone), unread=not is_gone))
 
 
 def _not_found(kept: RunPort, is_gone: bool) -> str:
-    """Return what is said about a port of the run that the sweep did not find. *is_gone*: the user said so."""
+    """Return the reason text for a port of the run that the sweep did not find. *is_gone*: the user has said that it is
+    gone."""
     if is_gone:
         return (
             "the sweep did not find it, and since `ibkeys keystore list --settle` the run no longer waits for it; its "

@@ -1,4 +1,4 @@
-"""Which ports of a sweep a run can change, their current settings, and their order."""
+"""The ports of a sweep that a run can change, their current settings, and their order."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _why_hidden(is_known: bool) -> str:
 
 
 def candidates(writer: ChangeWriter, found: Topology) -> list[tuple[Port, str]]:
-    """Return every end port with the reason to leave it alone, "" for none."""
+    """Return every end port with the reason why a run leaves it alone, "" if there is none."""
     ports = list(found.end_ports())
     guids = Counter(port.port_guid for port in ports if port not in found.doubtful)
     errors = {id(trouble.port): trouble.error for trouble in reversed(found.troubles)}
@@ -53,44 +53,42 @@ def candidates(writer: ChangeWriter, found: Topology) -> list[tuple[Port, str]]:
 
 
 def hides_key(writer: ChangeWriter, info: PortInfo) -> bool:
-    """Whether a port hides a key that is not known, unless the user said that there is none."""
+    """Return whether a port hides a key that is not known; False if the user said that no port has a key."""
     return shown_key(info) is None and writer.fabric.ring.for_all != NO_MKEY
 
 
 def reachable_ports(writer: ChangeWriter, found: Topology) -> dict[int, tuple[Port, str]]:
-    """Return every end port by its GUID, with the reason to leave it alone."""
+    """Return every end port by its GUID, with the reason why a run leaves it alone, "" if there is none."""
     return {port.port_guid: (port, reason) for port, reason in candidates(writer, found)}
 
 
 def nothing_behind(found: Topology) -> list[tuple[Port, str]]:
-    """Return the ports behind which something is that does not answer, and how that showed: it may be one whose key is
-    not known."""
+    """Return the ports behind which a node does not answer, each with the error: it may be a node whose key is not
+    known."""
     troubles = {id(trouble.port): trouble for trouble in found.troubles if _leads_nowhere(trouble.port)}
     return [(each.port, each.error) for each in troubles.values()]
 
 
 def _leads_nowhere(port: Port) -> bool:
-    """Whether a port that the sweep had trouble with should lead to another, and does not."""
+    """Return whether a port that the sweep had trouble with should have a peer, and has none."""
     if port.peer is not None:
         return False
     return not port.is_end_port or (port.path == () and port.is_linked)
 
 
 def has_now(info: PortInfo) -> KeySetting:
-    """Return key, level and lease as PortInfo shows them; a key that may be hidden counts as none."""
+    """Return key, level and lease in PortInfo; a key that may be hidden counts as none."""
     return KeySetting(shown_key(info) or NO_MKEY, info.m_key_protect_bits, info.m_key_lease_period)
 
 
 def has_it_already(job: PortJob) -> bool:
-    """Whether a port has what it should have."""
+    """Return whether a port already has its wanted setting."""
     return job.keeps_key and not wrong_fields(job.shown, job.wanted.fields())
 
 
 def put_in_stages(writer: ChangeWriter, run: PlannedRun, jobs: Iterable[PortJob]) -> None:
-    """Sort *jobs* into stages: all ports but those of the SMs and the own one; then the SMs'; the local port last of
-    all.
-
-    So local tools without the new keys work as long as possible, and so does the rollback.
+    """Sort *jobs* into stages: all other ports, then those of the SMs, the local port last. So local tools without the
+    new keys work as long as possible, and so does the rollback.
     """
     own = writer.fabric.own_guid
     stages: list[list[PortJob]] = [[], [], []]

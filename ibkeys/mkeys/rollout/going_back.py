@@ -1,4 +1,4 @@
-"""Rolling back: the ports of the last run get what they had before it."""
+"""Rolling back: the ports of the last run get the settings from before it."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def plan_return(
     *,
     leaves_open: bool = False,
 ) -> PlannedRun:
-    """Plan to give every port that the last run has begun what it had before: key, level and lease.
+    """Plan to give every port that the last run has begun its former key, level and lease.
 
-    Raises UsageError if there is none, and for a run that goes through a subnet manager; Refused (``overtaken``) where
-    a port does not hold the key any more that a run gave which has ended, and what `ask_of_ended` raises.
+    Raises UsageError if there is none, and for a run through a subnet manager; Refused (``overtaken``) if a port no
+    longer has the key that an ended run gave it; and the errors of `ask_of_ended`.
     """
     run = return_of_last_run(writer, at_once, max_failures, progress)
     refuse_other_method(run)
@@ -56,7 +56,8 @@ def return_of_last_run(
     progress: OnFound | None = None,
     reading: Wanted = LINKS,
 ) -> PlannedRun:
-    """Like `plan_return`, for a run of any kind; nothing is reported yet. *reading*: what the sweep reads."""
+    """Plan as `plan_return`, for a run by any method, without changes, notes and objections. *reading*: the attributes
+    that the sweep reads."""
     store = writer.keystore
     last, ports = last_run_with_keys(writer, store)
     options = replace(with_bounds(last.options, at_once, max_failures), first=None)
@@ -76,8 +77,8 @@ def return_of_last_run(
 
 
 def ask_of_ended(writer: ChangeWriter, run: PlannedRun, leaves_open: bool) -> None:
-    """Note what the rollback of a run that has ended brings back. Raises Refused (``confirmation``) where ports are
-    open afterwards, unless *leaves_open* says that this is meant; a dry run has it in its plan."""
+    """Add the notes on the rollback of a run that has ended. Raises Refused (``confirmation``) if ports are open
+    afterwards, unless *leaves_open*; a dry run has the refusal in its plan."""
     if not run.undoes_ended:
         return
     if any(job.wanted.key not in (NO_MKEY, job.old.key) for job in run.jobs):
@@ -92,5 +93,5 @@ def ask_of_ended(writer: ChangeWriter, run: PlannedRun, leaves_open: bool) -> No
 
 
 def _former(store: KeyStore, kept: RunPort, now: KeySetting) -> KeySetting:
-    """Return what a port had before the run."""
+    """Return the setting of a port from before the run."""
     return now.but(key_named(store, kept.old_name), kept.old_protect_bits, kept.old_lease_period)

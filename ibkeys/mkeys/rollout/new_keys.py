@@ -34,9 +34,9 @@ def plan_run(
     """Plan a new run over every end port of the fabric: first keys (mkey-deploy), or new ones (mkey-rotate).
 
     *new_key* is for all ports and needs ``options.same``; without it keys are generated. *order*: by hops from the
-    local port. *key_file* is the name of the file that *new_key* came from. *opensm_conf*: what an SM of this subnet
-    starts with, besides what is found on this host. Raises UsageError, FileFormatError and StoreError (*opensm_conf*),
-    and Refused (``open-run``) while another run is not finished.
+    local port. *key_file* is the name of the file that *new_key* came from. *opensm_conf*: an options file with which
+    an SM of this subnet starts, besides those that are found on this host. Raises UsageError, FileFormatError and
+    StoreError (*opensm_conf*), and Refused (``open-run``) while another run is not finished.
     """
     _check(options, new_key)
     shared = (new_key or MKey.generate()) if options.same else None
@@ -73,14 +73,14 @@ def _check(options: RunOptions, new_key: MKey | None) -> None:
 
 
 def object_to_given_key(writer: ChangeWriter, run: PlannedRun, new_key: MKey | None) -> None:
-    """Add the interlocks against a key that the user gave for all ports of *run*."""
+    """Add the objections to a key that the user gave for all ports of *run*."""
     if new_key is not None and run.jobs:
         guids = {node.guid for node in run.found.nodes} | {port.guid for port in run.found.end_ports()}
         run.plan.objections += objections_to_key(writer, new_key, guids)
 
 
 def not_for(command: str, job: PortJob) -> str:
-    """Return why a new run leaves a readable port alone, "" when it does not."""
+    """Return the reason why a new run leaves a readable port alone, "" if there is none."""
     if command == "mkey-deploy" and not job.old.key.is_zero and not job.keeps_key:
         return "it has an M_Key already: mkey-rotate gives it a new one"
     if command == "mkey-rotate" and job.old.key.is_zero:

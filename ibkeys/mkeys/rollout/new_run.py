@@ -1,7 +1,6 @@
-"""A new run of M_Keys over a fabric: one sweep, and of each end port a job or the reason to leave it alone.
-
-A port whose key is not known is skipped and never provoked. How the jobs are carried out:
-`ibkeys.mkeys.rollout.rollout`.
+"""A new run of M_Keys over a fabric: one sweep, and for each end port a job or the reason why it is left alone. A port
+whose key is not known is skipped, without an SMP that could count a violation. `ibkeys.mkeys.rollout.rollout` carries
+out the jobs.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.store.journal.runs import RunOptions
 
 Order = Literal["farthest", "nearest"]
-"""Which ports come first, by hops from the local port."""
+"""The ports that come first, by hops from the local port."""
 
 
 def plan_new_run(
@@ -37,14 +36,13 @@ def plan_new_run(
     reading: Wanted = LINKS,
     waits_for_absent: bool = True,
 ) -> PlannedRun:
-    """Sweep, and plan a run over every end port of the fabric. Nothing is said about the run yet, see `describe`.
-
-    *wanted*: what a port should have, from what it has. *left_alone*: why the run leaves a port alone that could be
-    read, "" when it does not. *reading*: what the sweep reads. *waits_for_absent*: whether ports that have a key and
-    were not found get what is wanted later, from the same run. Raises Refused (``open-run``) while another run is not
-    finished, and what `Fabric.sweep` raises.
+    """Sweep, and plan a run over every end port of the fabric. The plan has no changes and objections yet, see
+    `describe`. *wanted*: returns the wanted setting of a port from its present one. *left_alone*: returns the reason
+    why the run leaves a readable port alone, "" if there is none. *reading*: the attributes that the sweep reads.
+    *waits_for_absent*: absent ports with a key get their setting later, from the same run. Raises Refused
+    (``open-run``) while another run is not finished, and the errors of `Fabric.sweep`.
     """
-    # The first time before any port is asked: a run that is open may have given it another key.
+    # Checked first before any port is read: an open run may have given it another key.
     refuse_while_open(writer, writer.keystore, {writer.fabric.own_guid})
     found = writer.sweep(reading, progress)
     notes = refuse_while_open(writer, writer.keystore, {port.port_guid for port in found.end_ports()})

@@ -1,8 +1,7 @@
-"""Advice for M_Key runs while a subnet manager is running: which SMs there are, and the command to use instead.
-
-Stock OpenSM knows one key for the subnet and writes its ``m_key``, level and lease to every port at each sweep. It
-reads its key files only when it starts, and drops a port whose key it does not know. So under a master (or one that may
-be) no key is changed by own Sets. Source: opensm osm_lid_mgr.c, osm_link_mgr.c, osm_db_pack.c.
+"""Advice for M_Key runs while a subnet manager is running: the SMs, and the command to use instead. Stock OpenSM has
+one key for the subnet and writes its ``m_key``, level and lease to every port at each sweep. It reads its key files
+only when it starts, and drops a port whose key it does not know. So under a master (or an SM that may be one) no key is
+changed by Sets of ibkeys. Source: opensm osm_lid_mgr.c, osm_link_mgr.c, osm_db_pack.c.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from typing import Final
 
 
 def procedure(command: str, protect: int | None, lease: int | None, key_file: str) -> list[str]:
-    """Return what to do instead of a new run of *command*. *key_file* names the file with the key, "" when there is
-    none; the key itself is never in it."""
+    """Return the steps to take instead of a new run of *command*. *key_file*: the name of the file with the key, "" if
+    there is none; the text never has the key itself."""
     given = {"--protect": protect, "--lease": lease, "--new-m-key": f"@{key_file}" if key_file else None}
     words = [f"{name} {value}" for name, value in given.items() if value is not None]
     return [
@@ -33,12 +32,12 @@ OF_REMOVAL: Final = [
     f"if it is OpenSM: {_through_opensm('mkey-remove')}; it removes level and lease first, then the key",
     "if it is another SM: remove the key with its own tools, on standbys too; verify: ibkeys mkey-show --all",
 ]
-"""What to do instead of taking the keys away: an SM that has one sets it again."""
+"""The steps to take instead of removing the keys: an SM with an M_Key sets it again."""
 OF_EARLIER_RUN: Final = [
     "in this run ibkeys sends the Sets itself: stop every SM, standby ones too, and finish it; then give each SM "
     "the key before it starts (ibkeys keystore export DIR --write-opensm-conf FILE)",
 ]
-"""What to do to end a run that was begun by own Sets, and that an SM came into."""
+"""The steps to end a run that was begun by Sets of ibkeys, if an SM was started meanwhile."""
 AFTERWARDS = (
     "before an SM starts, give it the keys: ibkeys keystore export DIR for its guid2mkey and neighbors files, or it "
     "drops the ports that it cannot query"

@@ -33,10 +33,9 @@ from ibkeys.topology.model import Topology
 def describe(
     writer: ChangeWriter, run: PlannedRun, key_file: str = "", opensm_conf: Path | None = None, generated: bool = False
 ) -> None:
-    """Fill in the plan of *run*: its changes, notes and interlocks. *key_file*: where its key came from; *generated*:
-    it is new, and in no file yet. *opensm_conf*: the configuration that an SM of this subnet starts with.
-
-    Raises FileFormatError and StoreError where *opensm_conf* cannot be read.
+    """Fill in the plan of *run*: its changes, notes and interlocks. *key_file*: the name of the file with its key;
+    *generated*: the key is new, and in no file yet. *opensm_conf*: the options file with which an SM of this subnet
+    starts. Raises FileFormatError and StoreError if *opensm_conf* cannot be read.
     """
     jobs, plan = run.jobs, run.plan
     plan.notes += _not_asked(run.found)
@@ -57,7 +56,7 @@ def describe(
 
 
 def _describe_keys(writer: ChangeWriter, run: PlannedRun, opensm_conf: Path | None, generated: bool) -> None:
-    """Fill in what a plan says of keys that ports get; arguments as `describe` has them."""
+    """Fill in the notes and objections on the keys that ports get; arguments as in `describe`."""
     jobs, plan = run.jobs, run.plan
     interval = known_sweep_interval(writer.fabric, writer.ask_subnet_manager())
     groups: dict[tuple[bool, int, int], list[PortJob]] = {}
@@ -80,7 +79,7 @@ def _describe_keys(writer: ChangeWriter, run: PlannedRun, opensm_conf: Path | No
 
 
 def _procedure(run: PlannedRun, key_file: str) -> list[str]:
-    """Return what to do instead under a subnet manager."""
+    """Return the steps to take instead under a subnet manager."""
     if run.goes_back or run.is_open:
         return opensm_procedure.OF_EARLIER_RUN
     if run.plan.command == REMOVAL:
@@ -100,9 +99,9 @@ def _not_asked(found: Topology) -> list[str]:
 def carry_out(writer: ChangeWriter, run: PlannedRun, report: ReportPort) -> None:
     """Make the changes of *run*; *report* is called for each port as it is finished, first for those that are skipped.
 
-    Raises Refused, StoreError (nothing was sent whose key is not safe, and all that was sent is proven as far as it
-    answers), what *report* raised, and KeyboardInterrupt: a signal ends the run after the ports in change, a second
-    SIGINT at once. After any of these the run can be resumed or rolled back.
+    Raises Refused, StoreError (no Set was sent whose key is not stored, and the Sets that were sent are proven if the
+    port answers), the errors of *report*, and KeyboardInterrupt: a signal ends the run after the ports in change, a
+    second SIGINT at once. After any of these the run can be resumed or rolled back.
     """
     writer.sends_keys = True
     planned = run.plan
@@ -118,7 +117,7 @@ def carry_out(writer: ChangeWriter, run: PlannedRun, report: ReportPort) -> None
 
 @dataclass(slots=True, kw_only=True)
 class RunPlan(Plan):
-    """A run as the writer sees it. It looks at links itself, port by port, as each one's turn comes."""
+    """A run as a plan for the writer. It checks links itself, port by port, right before each is changed."""
 
     run: PlannedRun
     report: ReportPort
@@ -151,15 +150,16 @@ class RunPlan(Plan):
         if account.waiting:
             operation.outcome = "open"
         else:
-            # What somebody else has changed since is never rolled back: it is named, and nothing of it is left to do.
+            # A port that somebody else has changed since is never rolled back: it is reported, and nothing is left to
+            # do there.
             is_back = run.goes_back and not (account.failed or account.unread)
             operation.outcome = "done" if account.is_complete or is_back else "failed"
         if account.is_complete and not account.waiting:
             self._close_earlier_starts(operation, number)
 
     def _close_earlier_starts(self, operation: RunningOperation, number: int) -> None:
-        """Note how this run ended, where it went back, and in those operations of it that an earlier version left open:
-        there each start of a run was an operation. No other run began on this subnet since."""
+        """Set the state of a run that was rolled back, and that of operations of the run that an earlier version left
+        open: there each start of a run was an operation. No other run began on this subnet since."""
         journal, record = operation.journal, operation.journal.find(number)
         state: OperationState = "undone" if self.run.goes_back else "done"
         if self.run.goes_back and record.state in ("open", "failed"):

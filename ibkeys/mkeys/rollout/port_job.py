@@ -15,7 +15,7 @@ class PortJob(KeyEdit):
     """One port that is to be changed by a run.
 
     ``sequence``: its place in the run. ``returns_from``: for a port that is rolled back, the row of the key store with
-    the key that it leaves.
+    the key that is replaced.
     """
 
     sequence: int = 0
@@ -23,13 +23,13 @@ class PortJob(KeyEdit):
 
     @property
     def goes_back(self) -> bool:
-        """Whether the port gets its former key back."""
+        """Whether the port gets its former key again."""
         return self.returns_from is not None
 
 
 def keep_keys(store: KeyStore, job: PortJob) -> PortKeys | None:
-    """Store the key that is about to be set and the one that the port has. Return what the run has to note of them,
-    None where that is noted already."""
+    """Store the key that is about to be set and the port's present key. Return their names for the record of the run,
+    None if the record has them already."""
     old = job.old
     if job.returns_from is not None and store.get(job.returns_from).m_key == old.key:
         store.promote(job.returns_from)  # a Get with it was answered

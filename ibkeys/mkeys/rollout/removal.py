@@ -1,9 +1,9 @@
 """mkey-remove: planning to remove the M_Key of every port of a subnet.
 
-Key, level and lease go to 0 in one Set. Whatever becomes of it or of its reply, the port can be reached: it has all
-that it had, or its key is 0 and it accepts every SMP. Should a device take only a part, it is open or shows its key:
-ProtectBits have no effect while the M_Key is 0, and at level 0 a Get shows the key to everybody (IBA 14.2.4). Level
-first, in a Set of its own, as one would do by hand, gains nothing and leaves keys readable in between.
+Key, level and lease go to 0 in one Set. Even if the Set or its reply is lost, the port can be reached: either nothing
+changed, or its key is 0 and it accepts every SMP. If a device stores only a part of the Set, it is open or shows its
+key: ProtectBits have no effect while the M_Key is 0, and at level 0 a Get shows the key to everybody (IBA 14.2.4). A
+separate first Set for the level would gain nothing, and keys would be readable in between.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ibkeys.mkeys.rollout.port_job import PortJob
 from ibkeys.store.journal.runs import REMOVAL, RunOptions
 
 NOTHING = KeySetting(NO_MKEY, 0, 0)
-"""What every port has after the run."""
+"""The setting of every port after the run."""
 
 
 def plan_removal(
@@ -37,11 +37,10 @@ def plan_removal(
     leaves_open: bool = False,
 ) -> PlannedRun:
     """Plan a new run that removes M_Key, level and lease from every end port of the fabric; all former keys stay in the
-    key store. *at_once*, *first*, *max_failures* as `RunOptions` has them, *order* by hops from the local port.
-
-    A port without a key gets level and lease 0 where it has any; one of which the key store still has a key is noted.
-    That the ports are open afterwards is asked about, unless *leaves_open* says that it is meant. Raises Refused
-    (``open-run``) while another run is not finished.
+    key store. *at_once*, *first*, *max_failures*: as in `RunOptions`; *order*: by hops from the local port. A port
+    without a key gets level and lease 0 if it has others; a port whose key is still in the key store is part of the run
+    too. The user is asked whether the ports may be open afterwards, unless *leaves_open*. Raises Refused (``open-run``)
+    while another run is not finished.
     """
     stored = writer.keystore.current()
     options = RunOptions(False, NOTHING.protect, NOTHING.lease, at_once, first, max_failures)
@@ -57,7 +56,8 @@ def plan_removal(
 
 
 def _has_nothing(job: PortJob, stored: Mapping[int, MKey]) -> str:
-    """Return why a port is skipped, "" when it is not: it has nothing, and the key store knows that."""
+    """Return the reason why a port is skipped: it has no key, level or lease, and the key store has no key for it; else
+    ""."""
     if has_it_already(job) and stored.get(job.port.port_guid, NO_MKEY).is_zero:
         return "it has no M_Key, no level and no lease"
     return ""

@@ -1,4 +1,4 @@
-"""The rest of the last run: going on after its first ports, and finishing one that was interrupted."""
+"""The rest of the last run: going on after its first ports, and finishing an interrupted run."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def plan_rest(
 ) -> PlannedRun:
     """Plan the rest of the last run: the ports that were interrupted or failed, then those after its first ones.
 
-    Ports that may have been set are known by what they answer: those with their new key are finished, the others get
-    it. *first*: of the ports after the first ones only so many. *opensm_conf* as `plan_run` has it. *hosts*: those that
-    may have an OpenSM, this one first; none: its method is not held against the fabric. Raises UsageError if there is
-    no such run, and for a run that goes through a subnet manager; Refused (``stale``) where its method was chosen and
-    would be another one now.
+    Ports that may have been set are judged by their answers: those with their new key are finished, the others get it.
+    *first*: limit of the ports after the first ones. *opensm_conf*: as in `plan_run`. *hosts*: the hosts that may have
+    an OpenSM, this one first; if empty, it is not checked whether the method would be chosen again. Raises UsageError
+    if there is no such run, and for a run through a subnet manager; Refused (``stale``) if its method was chosen and
+    another one would be chosen now.
     """
     run = rest_of_last_run(writer, at_once, max_failures, progress, first=first)
     refuse_other_method(run)
@@ -66,7 +66,8 @@ def rest_of_last_run(
     reading: Wanted = LINKS,
     first: int | None = None,
 ) -> PlannedRun:
-    """As `plan_rest`, whatever the method of the run; nothing is said about it yet. *reading*: what the sweep reads."""
+    """Plan as `plan_rest`, for a run by any method, without changes and objections. *reading*: the attributes that the
+    sweep reads."""
     store = writer.keystore
     last, ports = last_run_with_keys(writer, store)
     if last.operation.state == "undone":
@@ -84,8 +85,9 @@ def rest_of_last_run(
 
 
 def _first(last: MKeyRun, ports: Sequence[RunPort], more: int | None) -> int | None:
-    """Return how many ports of a run may be done when it stops next, None for all: its first ones, until they are done;
-    then *more* than those. Raises UsageError for *more* where the run does not stop after its first ports."""
+    """Return the number of ports after which a run stops next, None for all: its first ones until they are done, then
+    *more* than those. Raises UsageError for *more* if the run does not stop after its first ports, or these are not
+    done."""
     first = last.options.first
     if first is None:
         if more is not None:
@@ -99,13 +101,15 @@ def _first(last: MKeyRun, ports: Sequence[RunPort], more: int | None) -> int | N
 
 
 def _collect(writer: ChangeWriter, run: PlannedRun, store: KeyStore, last: MKeyRun, ports: Sequence[RunPort]) -> None:
-    """Sort the ports of a run that are not done into jobs, those that have what they should have, and skipped ones."""
+    """Sort the unfinished ports of a run into jobs, those that already have their wanted setting, and skipped ones."""
     shared = _key_for_all(store, last, ports)
 
     def meant(kept: RunPort, now: KeySetting) -> KeySetting:
         key = store.named(kept.key_name).m_key if kept.key_name is not None else shared or MKey.generate()
         before = now.but(None, kept.old_protect_bits, kept.old_lease_period) if kept.is_begun else now
-        return before.but(key, last.options.protect, last.options.lease)  # what the run does not set stays as it was
+        return before.but(
+            key, last.options.protect, last.options.lease
+        )  # values that the run does not set stay as they were
 
     left = [kept for kept in ports if kept.state not in ("done", "skipped", "undone")]
     first = run.options.first
@@ -114,13 +118,13 @@ def _collect(writer: ChangeWriter, run: PlannedRun, store: KeyStore, last: MKeyR
     sort_ports(writer, run, store, now, meant)
     name_absent_beside_run(writer, run, store, last, ports)
     if not (run.jobs or run.already_set or run.skipped or last.is_open):
-        # Nothing of the run is left, but of ports that cannot be read nobody can say that they are as it set them.
+        # Nothing of the run is left, but it is not known whether ports that cannot be read are as it set them.
         unread = [(port, reason) for port, reason in reachable_ports(writer, run.found).values() if reason]
         run.skipped += [PortResult(port.identity(), "skipped", reason, unread=True) for port, reason in unread]
 
 
 def _key_for_all(store: KeyStore, last: MKeyRun, ports: Sequence[RunPort]) -> MKey | None:
-    """Return the one key that every port of a run gets; None where each gets its own."""
+    """Return the one key that every port of a run gets; None if each gets its own."""
     if last.command == REMOVAL:
         return NO_MKEY
     shared = shared_key_name(ports) if last.options.same else None

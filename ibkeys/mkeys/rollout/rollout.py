@@ -1,8 +1,8 @@
 """Carrying out a run: the engine sets new M_Keys on many ports at once. A port waits only for those that are another
 number of hops away and come before it.
 
-What is a run's own: the journal notes the outcome for each port, ports that fall silent are asked again at the end, and
-too many failures stop it.
+A run adds to the engine: the journal notes the result of each port, ports that fall silent are read again at the end,
+and too many failures stop the run.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Rollout(KeyKeeper):
         self._report = report
         self._interrupts = interrupts
         self._failures = 0
-        # A look at the near side of each link tells of a change there, and costs less than asking who arrives.
+        # Reading the near side of each link shows a change there, and costs less than a NodeInfo of the port.
         self._engine = Engine(
             writer, operation, self, in_change=options.at_once, checks_arrival=False, looks_twice=True
         )
@@ -61,11 +61,10 @@ class Rollout(KeyKeeper):
         account.operation = run
 
     def carry_out(self, stages: Iterable[Sequence[PortJob]], already_set: Sequence[PortJob] = ()) -> None:
-        """Change the ports of each stage, the next stage only when all of one are finished; in a stage so many hops
-        away at a time, for nothing may be asked of a switch while it gets its key.
-
-        *already_set*: ports that were found to have what they should have; only the store is updated. Raises
-        StoreError, KeyboardInterrupt, and what the listener (``report``) raised, after the ports in change were proven.
+        """Change the ports stage by stage. In a stage, ports at the same number of hops are changed together, because
+        no SMP may be sent to a switch while it gets its key. *already_set*: ports that already have their wanted
+        setting; only the store is updated. Raises StoreError, KeyboardInterrupt, and the errors of the listener
+        (``report``), after the ports in change were proven.
         """
         self._note_already_set(already_set)
         for jobs in chain.from_iterable(map(_by_hops, stages)):
@@ -90,7 +89,7 @@ class Rollout(KeyKeeper):
     # --- what the engine asks and tells ------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Stop when a signal asks for it."""
+        """Raise KeyboardInterrupt if a signal has asked to stop."""
         try:
             self._interrupts.check()
         except KeyboardInterrupt as interrupt:
@@ -98,19 +97,19 @@ class Rollout(KeyKeeper):
             raise
 
     def keep(self, ended: Sequence[PendingSet], ready: Sequence[PendingSet]) -> None:
-        """As `KeyKeeper.keep`; what the run has to note is written by `record`."""
+        """Store keys as `KeyKeeper.keep` does, and collect the entries that `record` writes to the journal."""
         self._keys, self._states = [], []
         super().keep(ended, ready)
 
     def record(self) -> None:
-        """Note in the journal the names of keys, which ports are about to be set, and the outcome for others."""
+        """Write to the journal the names of keys, the ports that are about to be set, and the results of others."""
         runs = Runs(self._journal)
         runs.note_keys(self._run, self._keys)
         for sequence, state, reason in self._states:
             runs.mark(self._run, sequence, state, reason)
 
     def keep_keys(self, edit: KeyEdit) -> None:
-        """Store the keys of a port, whose Set may be sent then."""
+        """Store the keys of a port before its Set is sent."""
         assert isinstance(edit, PortJob)
         self._store_keys(edit)
         self._states.append((edit.sequence, "sent", ""))
@@ -120,7 +119,7 @@ class Rollout(KeyKeeper):
         self._keys += [found] if found is not None else []
 
     def note(self, each: PendingSet, edit: KeyEdit) -> None:
-        """Note the outcome for a port."""
+        """Note the result of a port."""
         assert isinstance(edit, PortJob)
         if edit.has == "wanted" and edit.ref is None and not edit.goes_back:  # it was found to have this key already
             self._store_keys(edit)
@@ -139,7 +138,7 @@ class Rollout(KeyKeeper):
             self._engine.stop()
 
     def ended(self, each: PendingSet, not_noted: StoreError | None) -> None:
-        """Report the outcome for a port."""
+        """Report the result of a port."""
         super().ended(each, not_noted)
         job, reason = each.edit, _reason_of(each)
         assert isinstance(job, PortJob)
@@ -171,11 +170,10 @@ class Rollout(KeyKeeper):
 
 
 def _by_hops(stage: Iterable[PortJob]) -> Collection[Sequence[PortJob]]:
-    """Return the jobs of each distance from the local port, in the order in which *stage* comes to them.
-
-    Before a Set the switches on the way are asked for their links, with the key that they have when the Get is made. A
-    Get that is lost is sent again a second later: had the switch a new key by then, it would count a violation and not
-    answer. All switches on the way are nearer than the port.
+    """Return the jobs grouped by distance from the local port, in the order of *stage*. Before a Set the links of the
+    switches on the route are read, with the key that each switch has when the Get is made. A lost Get is sent again a
+    second later: if the switch had a new key by then, it would count a violation and not answer. All switches on the
+    route are nearer than the port.
     """
     distances: dict[int, list[PortJob]] = {}
     for job in stage:
@@ -188,8 +186,8 @@ def _state_of(each: PendingSet, job: PortJob) -> RunPortState:
         return "undone" if job.goes_back else "done"
     if each.is_silent:
         return "sent"
-    # A port to which nothing was sent waits for another run. In the rollback it has what the run gave it: it has not
-    # gone back, and must not pass for one that the run never came to.
+    # A port to which nothing was sent waits for another run. In the rollback it has the run's setting: it has not
+    # gone back, and must not be taken for a port that the run never set.
     return "failed" if each.entries or job.goes_back else "waiting"
 
 
