@@ -1,1 +1,1 @@
-"""What of this host concerns keys: key files, OpenSM's configuration and processes."""
+"""The parts of this host that concern keys: key files, OpenSM's configuration and processes."""

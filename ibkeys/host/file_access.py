@@ -1,4 +1,4 @@
-"""Who may read or replace a file that holds keys: its mode and owner, and those of the directories above."""
+"""The access rights to a file that holds keys: its mode and owner, and those of the directories above."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ibkeys.files import or_none
 class FileFact:
     """One file and the directories above it. ``mode`` is the permission bits; ``modified`` in UTC.
 
-    ``parents``: (directory, mode, owner), the nearest first, after symbolic links. ``changed``: when its bytes, its
-    mode or its name last changed (ctime), in seconds since 1970; ``written``: its bytes (mtime). ``identity``: device
-    and inode. None and -1 where that was not asked.
+    ``parents``: (directory, mode, owner), the nearest first, after symbolic links. ``changed``: time of the last change
+    of its bytes, mode or name (ctime), in seconds since 1970; ``written``: time of the last change of its bytes
+    (mtime). ``identity``: device and inode. None and -1: not read.
     """
 
     path: Path
@@ -34,17 +34,16 @@ class FileFact:
 
     @property
     def is_private(self) -> bool:
-        """Whether the mode alone keeps group and others out. For what is to be closed; who can read it now says
-        `others_can_read`."""
+        """Whether the mode alone keeps group and others out. It decides whether a file has to be closed;
+        `others_can_read` says whether others can read it now."""
         return not self.mode & (stat.S_IRWXG | stat.S_IRWXO)
 
     @property
     def others_can_read(self) -> bool:
-        """Whether others than owner and root can read it: the mode lets them, and no directory above stops them.
-
-        Whether a file is secret is asked here, everywhere: a mode of 0644 below a directory of mode 0700 is read by
-        nobody else. Of a directory that belongs to somebody else see `strange_owners`. The rights that an ACL gives are
-        within the group's bits of the mode (acl(5)).
+        """Whether others than owner and root can read it: the mode lets them, and no directory above stops them. All
+        code uses this property to decide whether a file is secret: a file of mode 0644 below a directory of mode 0700
+        is. For a directory of another user see `strange_owners`. The rights that an ACL gives are within the group's
+        bits of the mode (acl(5)).
         """
         return self._others_can(stat.S_IRGRP, stat.S_IROTH)
 
@@ -57,22 +56,22 @@ class FileFact:
 
     @property
     def strange_owners(self) -> tuple[int, ...]:
-        """User IDs, neither root nor the file's own owner, that own a directory above: they can replace the file."""
+        """User IDs, other than root and the file's owner, that own a directory above: they can replace the file."""
         return tuple(dict.fromkeys(uid for _, _, uid in self.parents if uid not in (0, self.uid)))
 
     def _others_can(self, group_bit: int, other_bit: int) -> bool:
-        # Who passes a directory by its group's bits may be one of the others to the file, and the other way round.
+        # A user who passes a directory by its group's bits may be one of the others for the file, and the reverse.
         passes = all(mode & (stat.S_IXGRP | stat.S_IXOTH) for _, mode, _ in self.parents)
         return passes and bool(self.mode & (group_bit | other_bit))
 
 
 def read_file_fact(path: Path) -> FileFact | None:
-    """Return what can be learned about a file from outside; None when it is not there or hidden."""
+    """Return the facts of a file without opening it; None if it does not exist or cannot be reached."""
     return or_none(stat_file, path)
 
 
 def stat_file(path: Path) -> FileFact:
-    """Return what can be learned about a file or directory from outside. Raises OSError."""
+    """Return the facts of a file or directory without opening it. Raises OSError."""
     status = path.stat()
     real = Path(os.path.realpath(path))
     if not real.exists() or not real.samefile(path):  # below /proc/PID/root, which is not a plain symbolic link
@@ -81,7 +80,7 @@ def stat_file(path: Path) -> FileFact:
 
 
 def fact_of(path: Path, status: os.stat_result, parents: Iterable[tuple[Path, os.stat_result]]) -> FileFact:
-    """Return what *status* tells of a file; *parents*: the directories above, the nearest first."""
+    """Return the facts of a file from its *status*; *parents*: the directories above, the nearest first."""
     return FileFact(
         path,
         stat.S_IMODE(status.st_mode),
@@ -97,7 +96,8 @@ def fact_of(path: Path, status: os.stat_result, parents: Iterable[tuple[Path, os
 
 
 def is_same_file(one: Path, other: Path) -> bool:
-    """Return whether two names lead to one file or folder; of one that is not there its name counts."""
+    """Return whether two paths lead to the same file or folder; if one does not exist, the resolved paths are
+    compared."""
     try:
         return one.samefile(other)
     except OSError:

@@ -22,7 +22,7 @@ USER_HZ: Final = 100
 
 
 class HostTime(NamedTuple):
-    """A host's time: seconds since 1970, seconds since it booted, and how exact the first is, in seconds."""
+    """A host's time: seconds since 1970, seconds since it booted, and the precision of the first in seconds."""
 
     now: float
     uptime: float
@@ -32,8 +32,8 @@ class HostTime(NamedTuple):
 class HostFiles(Protocol):
     """The files of one host. Paths are those of that host.
 
-    Every method but `processes` raises OSError for what is not there or may not be read, as the functions of `os` do;
-    that of another host also raises `ibkeys.errors.HostNotReached` when the host itself does not answer.
+    Every method but `processes` raises OSError for a file that does not exist or may not be read, as the functions of
+    `os` do; the methods of another host also raise `ibkeys.errors.HostNotReached` when the host itself does not answer.
     """
 
     @property
@@ -44,7 +44,7 @@ class HostFiles(Protocol):
         """Return all of a regular file, which may have *limit* bytes."""
 
     def stat(self, path: Path) -> FileFact:
-        """Return what can be learned about a file or directory from outside; symbolic links are followed."""
+        """Return the facts of a file or directory without opening it; symbolic links are followed."""
 
     def link(self, path: Path) -> str:
         """Return where a symbolic link leads to."""
@@ -59,13 +59,14 @@ class HostFiles(Protocol):
         """Return the time of the host."""
 
     def own_user(self) -> int:
-        """Return the user ID that reads there."""
+        """Return the user ID with which files are read there."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalFiles:
-    """This host. Nothing that this process inherited is read, whatever a path is called: other processes name the
-    files. A path below the root directory of a process is looked up inside of that. ``proc``: where processes show."""
+    """The files of this host. No descriptor that this process inherited is read, whatever a path is called: other
+    processes name the files. A path below the root directory of a process is looked up inside that root. ``proc``: the
+    proc file system."""
 
     name: str = ""
     proc: Path = Path("/proc")
@@ -75,12 +76,12 @@ class LocalFiles:
         return read_inside(*self._split(path), limit)
 
     def stat(self, path: Path) -> FileFact:
-        """Return what can be learned about a file from outside."""
+        """Return the facts of a file without opening it."""
         with opened(*self._split(path)) as place:
             return fact_of(path, os.fstat(place.descriptor), place.above)
 
     def _split(self, path: Path) -> tuple[Path, str]:
-        """Return the root directory in which a path counts, and the path inside of it."""
+        """Return the root directory of a path, and the path inside it."""
         parts = path.relative_to(self.proc).parts if path.is_relative_to(self.proc) else ()
         if len(parts) > 1 and parts[0].isdecimal() and parts[1] == "root":
             return self.proc / parts[0] / "root", "/".join(parts[2:])
@@ -95,7 +96,7 @@ class LocalFiles:
         return sorted(os.listdir(path))
 
     def processes(self, proc: Path, program: str) -> list[int]:
-        """Return the IDs of all processes: what they run shows in their command lines."""
+        """Return the IDs of all processes: their command lines show their programs."""
         return sorted(int(folder.name) for folder in proc.glob("[0-9]*") if folder.name.isdecimal())
 
     def clock(self) -> HostTime:

@@ -1,8 +1,8 @@
-"""A lock beside a file of an OpenSM of this host, which tells a second administrator who changes something there.
-
-The file is locked by flock(2) before it has its name, and says who holds it, so nobody ever sees one that is empty or
-not locked yet. The kernel frees it when its process ends; the file stays then, and is stale. A file that is there is
-read and removed, but never written: whoever may write the folder may have made it a link, a FIFO or another's file.
+"""A lock beside a file of an OpenSM of this host, which tells a second administrator who is making a change there. The
+file is locked by flock(2) and filled with its holder before it gets its name, so it is never visible empty or unlocked.
+The kernel frees the lock when its process ends; the file stays then, and is stale. An existing file is read and
+removed, but never written: a user with write access to the folder may have made it a link, a FIFO or another user's
+file.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from ibkeys.host.replacing.names import new_name, unfinished
 from ibkeys.host.replacing.replace import remove_unfinished
 
 LONGEST: Final = 4 * files.KIB
-"""Bytes of a lock file that are read."""
+"""Most bytes of a lock file that are read."""
 TRIES: Final = 5
-"""How often it is tried, as others may take or release the lock just then."""
+"""Number of attempts, because others may take or release the lock at the same moment."""
 _MODE: Final = 0o600
-"""Who may open the file can lock it, and so stop every change."""
+"""Mode of a lock file: a user who may open it could lock it, and so block every change."""
 _NOT_PERMITTED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 @dataclass(frozen=True, slots=True)
 class FoundLock:
-    """A lock file of somebody. ``text``: how it begins; ``is_held``: whether a running process holds it."""
+    """An existing lock file. ``text``: its first bytes; ``is_held``: whether a running process holds it."""
 
     text: bytes
     is_held: bool
@@ -65,10 +65,9 @@ def lock_file(path: Path) -> Path:
 
 
 def take_lock(path: Path, text: bytes, stale: bytes | None = None) -> LockHere | FoundLock | None:
-    """Take the lock beside *path*, with *text* in it; return one that somebody else has instead.
-
-    *stale*: the text of a lock that nobody holds, and that may be taken over. None where there is no such folder, or
-    this user may make no file in it. Raises FileError for what is not a regular file, and when something fails.
+    """Take the lock beside *path*, with *text* in it; if somebody else has it, return their lock. *stale*: the text of
+    a stale lock that may be taken over. None if the folder does not exist, or this user may make no file in it. Raises
+    FileError for a file that is not regular, and for other errors.
     """
     file = lock_file(path)
     for _ in range(TRIES):
@@ -103,9 +102,10 @@ def find_lock(path: Path) -> FoundLock | None:
 
 
 def _look(file: Path, stale: bytes | None) -> FoundLock | None:
-    """Return the lock that is there; None where there is none, or where it was removed because it may be taken over.
+    """Return the existing lock; None if there is none, or if it was removed because it may be taken over.
 
-    Raises OSError, FileError."""
+    Raises OSError, FileError.
+    """
     with ExitStack() as stack:
         for _ in range(TRIES):
             try:
@@ -128,7 +128,8 @@ def _look(file: Path, stale: bytes | None) -> FoundLock | None:
 
 
 def _make(file: Path, text: bytes) -> LockHere | None:
-    """Return a new lock; None where somebody else was faster, or took it for a left-over. Raises OSError."""
+    """Make a new lock and return it; None if somebody else was faster, or removed the unfinished file as a left-over.
+    Raises OSError."""
     folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     draft = unfinished(new_name(file.name))
     with closing_descriptor(folder):
@@ -159,7 +160,7 @@ def _is_held(descriptor: int) -> bool:
 
 
 def _is_at(file: Path, descriptor: int) -> bool:
-    """Whether the name is still that of the open file."""
+    """Return whether the path still leads to the open file."""
     try:
         return os.path.samestat(os.lstat(file), os.fstat(descriptor))
     except FileNotFoundError:

@@ -1,9 +1,8 @@
-"""Files as a process sees them that has a root directory of its own, looked up from outside.
-
-A name below /proc/PID/root that leads through an absolute symbolic link would be looked up on the host itself. So each
-part of a name is opened by itself and links are followed here: an absolute one begins again at that root, and ``..``
-never leaves it. Nothing is inherited: a link of /proc, such as the one behind /dev/stdin, means a descriptor of whoever
-asks, not of the process that has the name.
+"""Looking up the files of a process that has a root directory of its own, from outside. A path below /proc/PID/root
+that leads through an absolute symbolic link would be looked up on the host itself. So each part of a path is opened
+separately and links are followed here: an absolute link begins again at that root, and ``..`` never leaves it. Links of
+/proc are refused: such a link, for example the one behind /dev/stdin, would mean a descriptor of this process, not of
+the process that has the path.
 """
 
 from __future__ import annotations
@@ -22,18 +21,20 @@ from ibkeys import files
 from ibkeys.closing import closing_descriptor
 
 MOST_LINKS: Final = 40
-"""So many symbolic links the kernel follows in one name."""
+"""Most symbolic links that the kernel follows in one path."""
 _PROC_MAGIC: Final = 0x9FA0
 _LOOK: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 READ_WARILY: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-"""How a file is opened that others may have put there: no link is followed, and no device waits or takes over."""
+"""Flags to open a file that other users may have put there: no link is followed, no device blocks, and none becomes the
+controlling terminal."""
 NO_NAME: Final = "it is a descriptor of that process"
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedName:
-    """What a name leads to. ``name``: the last part, below the directory that is open as ``directory``; "." of the root
-    itself. ``descriptor``: open with O_PATH. ``above``: the directories above with their status, the nearest first."""
+    """The file or directory that a path leads to. ``name``: the last part, below the directory that is open as
+    ``directory``; "." for the root itself. ``descriptor``: open with O_PATH. ``above``: the directories above with
+    their status, the nearest first."""
 
     directory: int
     name: str
@@ -43,7 +44,8 @@ class ResolvedName:
 
 @contextmanager
 def opened(root: Path, path: str) -> Iterator[ResolvedName]:
-    """Look *path* up with *root* as the root directory. Raises OSError."""
+    """Look *path* up with *root* as the root directory, and return its place while the context is open. Raises
+    OSError."""
     if "\0" in path:
         raise OSError(errno.EINVAL, "a name with a NUL byte")
     with ExitStack() as closing:
@@ -88,7 +90,7 @@ def opened(root: Path, path: str) -> Iterator[ResolvedName]:
 
 
 class NameOfDescriptor(OSError):
-    """A name leads through a link of /proc."""
+    """A path leads through a link of /proc."""
 
 
 def read_inside(root: Path, path: str, limit: int) -> bytes:
@@ -102,7 +104,8 @@ def read_inside(root: Path, path: str, limit: int) -> bytes:
 
 
 def _is_of_proc(descriptor: int) -> bool:
-    """Whether a descriptor is of a proc file system. Its kind is the first number of what fstatfs says."""
+    """Return whether a descriptor belongs to a proc file system. The type is the first number in the result of
+    fstatfs."""
     status = (ctypes.c_long * 64)()
     if _libc.fstatfs(descriptor, status) != 0:
         number = ctypes.get_errno()

@@ -1,4 +1,4 @@
-"""Who holds the lock beside an OpenSM's options file: one line of text, without a key."""
+"""The holder of the lock beside an OpenSM's options file: one line of text, without a key."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final, Self
 from ibkeys.printable import clean, shortened
 
 _MOST: Final = 64
-"""Characters of a name in the line."""
+"""Most characters of a name in the line."""
 _LINE: Final = re.compile(r"([^\t]+)\t([^\t]+)\t([^\t]+)\t([0-9TZ:-]{20})\t([0-9]{1,10})\t([0-9a-f]{32})\n?")
 
 
 @dataclass(frozen=True, slots=True)
 class LockHolder:
-    """A command that changes something through OpenSM. ``since``: ISO 8601 in UTC, to the second. ``journal``: the
-    identity of the journal that it writes, by which a later command of the same administrator knows its own lock.
+    """A command that makes a change through OpenSM. ``since``: ISO 8601 in UTC, to the second. ``journal``: the
+    identity of the journal that it writes, by which a later command of the same administrator recognises its own lock.
     """
 
     user: str
@@ -33,8 +33,8 @@ class LockHolder:
 
     @classmethod
     def read(cls, text: bytes) -> Self | None:
-        """Return who a lock file names; None where its text is not one that `line` makes: anybody may have put it
-        there who may write that folder."""
+        """Return the holder in a lock file; None if its text was not made by `line`: any user with write access to the
+        folder may have put it there."""
         try:
             found = _LINE.fullmatch(text.decode())
         except UnicodeDecodeError:
@@ -46,7 +46,7 @@ class LockHolder:
 
 
 def holder_in_words(text: bytes) -> str:
-    """Return what a lock file says: who, on which host, by which command, since when."""
+    """Return the holder in a lock file in words: user, host, command, start time and process."""
     holder = LockHolder.read(text)
     if holder is None:
         return f"somebody, for it does not say who ({shortened(clean(text.decode('utf-8', 'replace')))})"

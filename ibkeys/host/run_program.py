@@ -9,28 +9,28 @@ from typing import Final
 
 _SECONDS: Final = 5.0
 _REASON_LINES: Final = 2
-"""So many lines of standard error are kept as the reason of a failure, the first ones."""
+"""Number of first lines of standard error that are kept as the reason of a failure."""
 
 RunProgram = Callable[[Sequence[str]], str | None]
-"""Runs a program and returns what it printed, None when it is not there or failed."""
+"""A function that runs a program and returns its output, None if it does not exist or failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A program that was run. ``printed``: what it printed, None when it is not there or failed. ``why``: the reason
-    then, from its standard error."""
+    """The result of running a program. ``printed``: its output, None if it does not exist or failed. ``why``: the
+    reason then, from its standard error."""
 
     printed: str | None
     why: str = ""
 
 
 def run_program(command: Sequence[str]) -> str | None:
-    """Run *command* for a few seconds at most; return what it printed, None when it is not there or failed."""
+    """Run *command* for a few seconds at most; return its output, None if it does not exist or failed."""
     return run_with_reason(command, _SECONDS).printed
 
 
 def run_with_reason(command: Sequence[str], seconds: float) -> Ran:
-    """Run *command* for *seconds* at most; as `run_program`, with the reason of a failure."""
+    """Run *command* for *seconds* at most; return its output, or the reason of a failure."""
     try:
         done = subprocess.run(
             command,

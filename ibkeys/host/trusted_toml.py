@@ -1,5 +1,5 @@
-"""Settings files of this program in TOML, which decide what a command does: they are used only where nobody else can
-write them or put another in their place."""
+"""Settings files of this program in TOML, which decide what a command does: they are used only if no other user can
+write them or put another file in their place."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ from ibkeys.host.file_access import read_file_fact
 
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _MOST_PARTS: Final = 8
-"""Parts of a dotted name; tomllib takes time by their square."""
+"""Most parts of a dotted name; the time that tomllib takes grows with their square."""
 
 
 def parse_trusted(path: Path, data: bytes, status: os.stat_result) -> dict[str, Any]:
-    """Return the TOML document *data*, which is all of the file *path*. *status*: of the very file that was read.
-
-    Raises FileFormatError: others can write the file, or it is no TOML. No message repeats a value.
+    """Return the TOML document *data*, which is all of the file *path*. *status*: that of the file that was read.
+    Raises FileFormatError if others can write the file, or it is no TOML. No message repeats a value.
     """
     try:
         refuse_what_others_decide(path, status)
@@ -46,8 +45,8 @@ def parse_trusted(path: Path, data: bytes, status: os.stat_result) -> dict[str, 
 
 
 def refuse_what_others_decide(path: Path, status: os.stat_result | None = None) -> None:
-    """Raise UsageError unless nobody else can write the file or put another in its place. *status*: of the very file
-    that was read."""
+    """Raise UsageError if another user can write the file or put another in its place. *status*: that of the file that
+    was read."""
     fact = read_file_fact(path)
     if fact is None or (status is not None and fact.identity != (status.st_dev, status.st_ino)):
         raise UsageError("it is not known who may write it, so it is not used")

@@ -1,1 +1,2 @@
-"""What the kernel of this host shows of its InfiniBand ports to every user: no MAD is sent, no umad device opened."""
+"""The facts about this host's InfiniBand ports that the kernel shows to every user: no MAD is sent, no umad device
+opened."""

@@ -1,6 +1,5 @@
-"""Whether a device is a virtual function, and what the virtual functions of an mlx4 device see of its P_Key table.
-
-Source: Linux mlx4 and mlx5 (a virtual function has no QP0, which its CapabilityMask says). An mlx5 virtual
+"""Whether a device is a virtual function, and the entries of an mlx4 device's P_Key table that its virtual functions
+have. Source: Linux mlx4 and mlx5 (a virtual function has no QP0, and its CapabilityMask shows that). An mlx5 virtual
 function is a virtual port of its own with a P_Key table that the subnet manager writes; its host shows no file of it.
 """
 
@@ -20,7 +19,7 @@ _PORTS: Final = "ports"
 
 @dataclass(frozen=True, slots=True)
 class VirtualFunction:
-    """``is_virtual``: whether the device is one; None: not known. ``reason``: by what that is known, in words."""
+    """Whether a device is a virtual function. ``is_virtual``: None if not known. ``reason``: the evidence, in words."""
 
     is_virtual: bool | None
     reason: str
@@ -28,7 +27,7 @@ class VirtualFunction:
 
 @dataclass(frozen=True, slots=True)
 class MappedEntry:
-    """An entry of a virtual function's P_Key table: which entry of the physical table it shows, and the P_Key there.
+    """An entry of a virtual function's P_Key table: the entry of the physical table that it shows, and the P_Key there.
     None: none, or not readable."""
 
     index: int
@@ -38,16 +37,16 @@ class MappedEntry:
 
 @dataclass(frozen=True, slots=True)
 class MappedFunction:
-    """What one function of an mlx4 device (``pci``, as 0000:04:00.1) sees of a port's P_Key table."""
+    """The entries of a port's P_Key table that one function of an mlx4 device has. ``pci``: its address, such as
+    0000:04:00.1."""
 
     pci: str
     entries: tuple[MappedEntry, ...]
 
 
 def find_virtual(sysfs: Sysfs, node: str, capability_mask: int | None) -> VirtualFunction:
-    """Return whether the device *node* is a virtual function. *capability_mask*: of an InfiniBand port; None elsewhere.
-
-    A guest does not see the physical function, so there the CapabilityMask alone tells.
+    """Return whether the device *node* is a virtual function. *capability_mask*: that of an InfiniBand port; None for
+    other ports. A guest cannot find the physical function, so there only the CapabilityMask shows it.
     """
     physical = sysfs.link(f"{node}/device/physfn")
     if physical is not None:
@@ -60,9 +59,8 @@ def find_virtual(sysfs: Sysfs, node: str, capability_mask: int | None) -> Virtua
 
 
 def read_mapped(sysfs: Sysfs, node: str, port: int, p_keys: Table | None) -> tuple[MappedFunction, ...]:
-    """Return what each function of an mlx4 device sees of a *port*, () on all others.
-
-    *p_keys*: the table that the port itself shows. ``iov/ports/N/pkeys`` is the physical one where it is there.
+    """Return the entries of a *port*'s P_Key table that each function of an mlx4 device has; () for all other devices.
+    *p_keys*: the table that the port itself shows. ``iov/ports/N/pkeys``, if it exists, is the physical table.
     """
     slots = [pci for pci in sysfs.names(f"{node}/iov") or () if pci != _PORTS]
     if not slots:

@@ -2,10 +2,10 @@
 
 Source: Linux drivers/infiniband/ulp/ipoib (ipoib_main.c, ipoib_vlan.c). A child that ``ip link add type ipoib`` made
 has no file ``pkey``, ``parent``, ``mode`` or ``umcast``. The driver writes its P_Key into bytes 8 and 9 of its
-broadcast address, and ``iflink`` has the index of its parent. Its mode and umcast are in netlink alone.
+broadcast address, and ``iflink`` has the index of its parent. Only netlink has its mode and umcast.
 
 /sys/class/net has the interfaces of the network namespace in which /sys was mounted. ``ip netns exec`` mounts it anew;
-after ``nsenter --net`` or ``unshare --net`` alone it is still the one from before.
+after ``nsenter --net`` or ``unshare --net`` alone it is still the former one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ibkeys.keys.pkey import PKey
 CLASS: Final = "class/net"
 ARPHRD_INFINIBAND: Final = "32"
 InterfaceSource = Literal["pkey", "broadcast"]
-"""Where a P_Key was seen: the file ``pkey``, or the address of the broadcast group."""
+"""The source of a P_Key: the file ``pkey``, or the address of the broadcast group."""
 
 _IFF_UP: Final = 1
 _MOST_INDEX: Final = 0x7FFF_FFFF
@@ -33,10 +33,10 @@ _GUID_BYTES: Final = slice(12, 20)
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """One IPoIB interface. ``parent``: None for a parent, and for a child whose parent is in another network
-    namespace. ``port``: the port it is on, None where no port has the GUID of its address. ``index``: where that port's
-    table has its partition, None where it has not, or was not read. ``mode``, ``umcast``: None for a child without
-    these files. ``is_up``: somebody set it up; ``is_running``: it works; None: not known."""
+    """One IPoIB interface. ``parent``: None for a parent, and for a child whose parent is in another network namespace.
+    ``port``: its port, None if no port has the GUID of its address. ``index``: the index of its partition in that
+    port's table, None if the table does not have it or was not read. ``mode``, ``umcast``: None for a child without
+    these files. ``is_up``: it is set up (IFF_UP); ``is_running``: it has a carrier; None: not known."""
 
     name: str
     p_key: PKey | None
@@ -51,7 +51,7 @@ class Interface:
 
     @property
     def problem(self) -> str | None:
-        """Why it cannot work, or may not; None where nothing is known against it."""
+        """The reason why it cannot work, or may not; None if no problem is known."""
         if self.p_key is None:
             return "its P_Key is not known"
         if self.port is None:
@@ -89,8 +89,8 @@ def _guid(sysfs: Sysfs, folder: str) -> int | None:
 def _parents(sysfs: Sysfs, guids: Mapping[str, int | None]) -> dict[str, str]:
     """Return the parent of each child: by its file, else by the index of the interface below it.
 
-    That index may be one of another network namespace, where a child was moved from. So only an interface on the same
-    port that has none below it is taken for the parent.
+    That index may belong to another network namespace, from which a child was moved. So only an interface on the same
+    port that has none below it is taken as the parent.
     """
     below = {name: sysfs.number(f"{CLASS}/{name}/iflink", 10, _MOST_INDEX) for name in guids}
     tops: dict[tuple[int | None, int | None], str] = {}
@@ -137,7 +137,8 @@ def _p_key(sysfs: Sysfs, folder: str) -> tuple[PKey | None, InterfaceSource | No
 
 
 def _index(port: KernelPort | None, p_key: PKey | None) -> int | None:
-    """Return where a table has the partition of an interface: the driver sets bit 15 whatever the membership is."""
+    """Return the index of an interface's partition in its port's table. The driver sets bit 15 of the P_Key for both
+    memberships, so only the 15 bits are compared."""
     if port is None or p_key is None or not p_key.is_valid:
         return None
     return next((index for index, key in port.occupied or () if key.partition == p_key.partition), None)

@@ -1,6 +1,5 @@
-"""The ports of this host's RDMA devices as sysfs shows them: P_Key tables by index, states, two counters.
-
-Source: Linux Documentation/ABI/stable/sysfs-class-infiniband. M_Keys are nowhere in sysfs.
+"""The ports of this host's RDMA devices in sysfs: P_Key tables by index, states, two counters. Source: Linux
+Documentation/ABI/stable/sysfs-class-infiniband. sysfs has no M_Keys.
 """
 
 from __future__ import annotations
@@ -23,9 +22,10 @@ CLASS: Final = "class/infiniband"
 LINK_LAYER: Final = "InfiniBand"
 ACTIVE: Final = 4
 COUNTERS: Final = ("port_xmit_constraint_errors", "port_rcv_constraint_errors")
-"""Counters of the PMA, 8 bits, that stop at 255. They count at switch ports; an HCA counts a bad P_Key elsewhere."""
+"""Counters of the PMA, 8 bits, that stop at 255. Switch ports count in them; an HCA counts a bad P_Key in another
+counter."""
 NO_PMA: Final = "N/A"
-"""What old kernels write where the port has no agent for performance management."""
+"""The text in a counter file of old kernels if the port has no agent for performance management."""
 
 _WORD16, _WORD32 = 0xFFFF, 0xFFFF_FFFF
 
@@ -33,8 +33,8 @@ _WORD16, _WORD32 = 0xFFFF, 0xFFFF_FFFF
 @dataclass(frozen=True, slots=True)
 class KernelPort:
     """One port. ``id``: its identity; a node GUID that was not read is 0, and an Ethernet port has no port GUID.
-    ``p_keys``: None for a table that could not be read. ``counters``: by the names of `COUNTERS`, None where the kernel
-    shows none. ``violations``: by verbs, not from sysfs.
+    ``p_keys``: None for a table that could not be read. ``counters``: by the names of `COUNTERS`, None if the kernel
+    shows none. ``violations``: read by verbs, not from sysfs.
     """
 
     device: str
@@ -66,12 +66,12 @@ class KernelPort:
 
     @property
     def capacity(self) -> int | None:
-        """How many entries the table has; None where it could not be read."""
+        """The number of entries of the table; None if it could not be read."""
         return None if self.p_keys is None else len(self.p_keys)
 
     @property
     def occupied(self) -> list[tuple[int, PKey]] | None:
-        """The entries with a valid P_Key, by index; None where the table could not be read."""
+        """The entries with a valid P_Key, by index; None if the table could not be read."""
         if self.p_keys is None:
             return None
         return [(index, key) for index, key in enumerate(self.p_keys) if key is not None and key.is_valid]
@@ -86,9 +86,8 @@ class KernelPort:
 
 
 def read_ports(sysfs: Sysfs, run: RunProgram | None = None) -> tuple[KernelPort, ...]:
-    """Return the ports of all devices, by name and number. What could not be read is in ``sysfs.troubles``.
-
-    *run*: how ibv_devinfo is run, which is asked for the violation counters; None: it is not.
+    """Return the ports of all devices, by name and number. Files that could not be read are in ``sysfs.troubles``.
+    *run*: runs ibv_devinfo, for the violation counters; None: these are not read.
     """
     found = []
     for device in sysfs.names(CLASS) or ():
@@ -128,7 +127,7 @@ def _port(sysfs: Sysfs, run: RunProgram | None, device: str, number: int) -> Ker
 
 
 def _guid_or_none(text: str) -> int | None:
-    """Return the GUID of a GID, None of one that has none yet (all zero, or a prefix alone). Raises ValueError."""
+    """Return the GUID of a GID, None if the GID has none yet (all zero, or a prefix alone). Raises ValueError."""
     return parse_guid(text) if text.strip("0:").removeprefix("fe8") else None
 
 
@@ -146,7 +145,7 @@ def _node_type(text: str) -> str:
 
 
 def _counter(text: str) -> int | None:
-    """Read a decimal counter, or what a kernel writes in its place. Raises ValueError."""
+    """Read a decimal counter; None for the text that a kernel writes in place of a counter. Raises ValueError."""
     if text.startswith(NO_PMA):
         return None
     if not text.isascii() or not text.isdigit() or len(text) > 20:
@@ -155,8 +154,7 @@ def _counter(text: str) -> int | None:
 
 
 def choose_port(ports: Iterable[KernelPort], device: str | None, number: int | None) -> KernelPort | None:
-    """Return the InfiniBand port that -C and -P mean: the first that is active, else the first; None if there is
-    none."""
+    """Return the InfiniBand port for -C and -P: the first that is active, else the first; None if there is none."""
     able = [port for port in chosen_ports(ports, device, number) if port.is_infiniband]
     return next((port for port in able if port.is_active), able[0] if able else None)
 

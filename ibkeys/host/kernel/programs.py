@@ -1,4 +1,5 @@
-"""Which entry of a P_Key table each program takes for a job, by its default and by the variable that sets it. Pure.
+"""The entry of a P_Key table that each program takes for a job, by its default and by the variable that sets it. The
+functions are pure.
 
 Source: the sources of UCX since openucx/ucx#5141 of 2020 (uct_ib_iface_init_pkey: the first full member, else the first
 limited one), Open MPI (btl_openib_component.c: 15 bits, 0 means index 0), MVAPICH2 (ibv_param.c: PKEY_MASK), GASNet
@@ -21,10 +22,10 @@ Takes = Literal["index", "value"]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program that chooses a P_Key by an environment variable. ``prefers_full``: it takes the first entry of a full
-    member, else the first of a limited one, by default of any partition; all others take index 0 by default, and by a
-    value its first entry. ``smallest``: the smallest value that the variable may have. ``index_0_in``: versions that
-    know no variable, and take index 0."""
+    """A program that chooses a P_Key by an environment variable. ``takes``: whether the variable has an index or a
+    P_Key. ``prefers_full``: it takes the first full entry, else the first limited one, by default of any partition; all
+    other programs take index 0 by default, and for a P_Key its first entry. ``smallest``: the smallest value that the
+    variable may have. ``index_0_in``: versions without the variable, which take index 0."""
 
     name: str
     variable: str
@@ -34,7 +35,7 @@ class Program:
     index_0_in: str | None = None
 
     def can_be_told(self, partition: int | None) -> bool:
-        """Whether the variable can name a partition (15 bits; None: what the program takes by default)."""
+        """Return whether the variable can name a partition (15 bits; None: the program's default)."""
         return partition is None or self.takes == "index" or partition >= self.smallest
 
 
@@ -51,8 +52,8 @@ PROGRAMS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class TableChoice:
-    """What a program takes of one table. ``index`` and ``p_key``: None where it finds nothing; ``reason`` then says
-    why. ``is_known``: False where an entry that could not be read decides."""
+    """The entry that a program takes of one table. ``index`` and ``p_key``: None if it finds none; ``reason`` then says
+    why. ``is_known``: False if the result depends on an entry that could not be read."""
 
     program: Program
     index: int | None
@@ -62,14 +63,15 @@ class TableChoice:
 
     @property
     def value(self) -> str | None:
-        """What the variable has to hold so that the program takes this entry."""
+        """The value of the variable with which the program takes this entry."""
         if self.index is None or self.p_key is None:
             return None
         return str(self.index) if self.program.takes == "index" else f"0x{self.p_key.partition:04x}"
 
 
 def choose(table: Table | None, partition: int | None = None) -> list[TableChoice]:
-    """Return what each of `PROGRAMS` takes of a *table*: by default, or for a job in *partition* (15 bits)."""
+    """Return the entry that each of `PROGRAMS` takes of a *table*: by default, or for a job in *partition* (15
+    bits)."""
     return [_choice(program, table, partition) for program in PROGRAMS]
 
 
@@ -94,8 +96,8 @@ def _at_index_0(program: Program, table: Table) -> TableChoice:
 
 
 def _searched(program: Program, table: Table, partition: int | None) -> TableChoice:
-    """Return the entry of a partition, or of any. A program that is given an index takes any entry, so it is given a
-    full member where there is one."""
+    """Return the entry of a partition, or of any. A program whose variable has an index takes any entry, so a full one
+    is chosen if there is one."""
     held = [
         (index, key)
         for index, key in enumerate(table)
@@ -117,8 +119,8 @@ def _searched(program: Program, table: Table, partition: int | None) -> TableCho
 
 @dataclass(frozen=True, slots=True)
 class JobScriptLine:
-    """A line of a job script. ``value``: None where no value fits all ports; ``reason`` then says why. ``choices``:
-    what the program takes, by port."""
+    """A line of a job script. ``value``: None if no value fits all ports; ``reason`` then says why. ``choices``: the
+    entry that the program takes, by port."""
 
     program: Program
     value: str | None
@@ -132,14 +134,15 @@ class JobScriptLine:
 
     @property
     def older(self) -> str | None:
-        """What older versions of the program do instead; None where they do the same."""
+        """The behaviour of older versions of the program, in words; None if it is the same."""
         if self.program.index_0_in is None or self.value in (None, "0"):
             return None
         return f"{self.program.index_0_in} take index 0, whatever is set"
 
 
 def settings(ports: Sequence[KernelPort], partition: int | None = None) -> list[JobScriptLine]:
-    """Return what a job script has to set for a job on all of *ports*, for each program. *partition*: as in `choose`.
+    """Return the settings of a job script for a job on all of *ports*, one for each program. *partition*: as in
+    `choose`.
 
     One value holds for all ports of a job, so it has to fit each of them.
     """

@@ -1,7 +1,6 @@
-"""Whether SELinux decides on this host who uses which P_Key and who sends SMPs.
-
-Source: Linux security/selinux (infiniband_pkey, infiniband_endport). Whether a given user may use a given
-P_Key depends on labels that only root can list (``semanage ibpkey -l``), so that is not said here.
+"""Whether SELinux on this host restricts the use of P_Keys and the sending of SMPs. Source: Linux security/selinux
+(infiniband_pkey, infiniband_endport). Whether a given user may use a given P_Key depends on labels that only root can
+list (``semanage ibpkey -l``), so this module does not determine it.
 """
 
 from __future__ import annotations
@@ -17,8 +16,9 @@ Mode = Literal["enforcing", "permissive", "off"]
 
 @dataclass(frozen=True, slots=True)
 class SelinuxPolicy:
-    """``mode``: "off" also where a container hides it; None: not readable. ``checks_p_keys``, ``checks_smps``: whether
-    the loaded policy knows the class infiniband_pkey, and infiniband_endport."""
+    """The SELinux policy of this host. ``mode``: "off" also if a container hides it; None: not readable.
+    ``checks_p_keys``, ``checks_smps``: whether the loaded policy has the classes infiniband_pkey and
+    infiniband_endport."""
 
     mode: Mode | None
     checks_p_keys: bool
@@ -26,12 +26,12 @@ class SelinuxPolicy:
 
     @property
     def decides(self) -> bool:
-        """Whether it can refuse a P_Key that the table has, or SMPs to who may open the umad device."""
+        """Whether it can refuse a P_Key that the table has, or SMPs of a user who may open the umad device."""
         return self.mode == "enforcing" and (self.checks_p_keys or self.checks_smps)
 
 
 def read_policy(sysfs: Sysfs) -> SelinuxPolicy:
-    """Return what selinuxfs shows to everybody."""
+    """Return the policy, from the files of selinuxfs that every user can read."""
     if not sysfs.names(FOLDER):
         return SelinuxPolicy("off", False, False)
     modes: dict[str | None, Mode] = {"1": "enforcing", "0": "permissive"}

@@ -1,4 +1,4 @@
-"""Reading a tree of /sys that may be anything: of this host, or a copy of another host's.
+"""Reading a tree of /sys that cannot be trusted: that of this host, or a copy of another host's.
 
 Each file is read up to one page, which is all that a kernel writes into one. Links are followed inside the tree only.
 What cannot be read or makes no sense is None, and noted once as a `SysfsTrouble`; nothing is raised.
@@ -55,17 +55,17 @@ class Sysfs:
         return self.root == SYSFS
 
     def text(self, path: str, required: bool = False) -> str | None:
-        """Return a file without white space at its ends. None: not there, which is noted if it is *required*, or not
-        readable."""
+        """Return the text of a file without white space at its ends. None if it does not exist, which is noted if it is
+        *required*, or cannot be read."""
         return self._read(path, lambda: read_inside(self.root, path, PAGE).decode("utf-8", "replace").strip(), required)
 
     def number(self, path: str, base: int, most: int, required: bool = False) -> int | None:
-        """Return the number in a file: decimal, or ``0x...`` for base 16. None also where it is none, or above
+        """Return the number in a file: decimal, or ``0x...`` for base 16. None also if it is not a number, or above
         *most*."""
         return self.parsed(path, lambda text: _number(text, base, most), required)
 
     def parsed(self, path: str, parse: Callable[[str], T], required: bool = False) -> T | None:
-        """Return what *parse* makes of a file. None also where that raises ValueError."""
+        """Return the result of *parse* for the text of a file. None also if *parse* raises ValueError."""
         text = self.text(path, required)
         if text is None:
             return None
@@ -87,7 +87,7 @@ class Sysfs:
         return sorted(names)
 
     def link(self, path: str) -> str | None:
-        """Return the last part of what a symbolic link names; None if there is no such link."""
+        """Return the last part of a symbolic link's target; None if there is no such link."""
         folder, _, name = path.rpartition("/")
         try:
             with opened(self.root, folder) as place:
@@ -96,8 +96,8 @@ class Sysfs:
             return None
 
     def _read(self, path: str, read: Callable[[], T], required: bool) -> T | None:
-        """Return what *read* returns; None where it raises OSError, or where more was read than a real /sys can have.
-        That is noted, but for a file that is not there and not *required*."""
+        """Return the result of *read*; None if it raises OSError, or if more was read than a real /sys can have. That
+        is noted, unless the file does not exist and is not *required*."""
         self.reads += 1
         if self.reads == MOST_READS + 1:
             error = f"more than {MOST_READS} files and directories: this and what comes after is not read"

@@ -1,4 +1,4 @@
-"""A P_Key table as sysfs has it: a directory with one file for each index."""
+"""A P_Key table in sysfs: a directory with one file for each index."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_INDEX: Final = 0xFFFE
 
 
 def read_table(sysfs: Sysfs, folder: str, required: bool = False) -> Table | None:
-    """Return the table in *folder*; None where it is not there or could not be read."""
+    """Return the table in *folder*; None if it does not exist or could not be read."""
     names = sysfs.names(folder, required)
     if names is None:
         return None

@@ -1,7 +1,8 @@
-"""The violation counters of a port that verbs show to every user, as ibv_devinfo prints them.
+"""The violation counters of a port that verbs show to every user, from the output of ibv_devinfo.
 
 Source: libibverbs verbs.h (bad_pkey_cntr and qkey_viol_cntr of ibv_query_port are PKeyViolations and QKeyViolations of
-PortInfo; the device flags BAD_PKEY_CNTR and BAD_QKEY_CNTR say who counts, and a zero of others proves nothing).
+PortInfo; the device flags BAD_PKEY_CNTR and BAD_QKEY_CNTR say which devices count; a zero of other devices proves
+nothing).
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ _FLAG_OF: Final = {"bad_pkey_cntr": "BAD_PKEY_CNTR", "qkey_viol_cntr": "BAD_QKEY
 
 @dataclass(frozen=True, slots=True)
 class Violations:
-    """PKeyViolations and QKeyViolations of a port; None where nobody counts them, or they could not be read."""
+    """PKeyViolations and QKeyViolations of a port; None if the device does not count them, or they could not be
+    read."""
 
     p_key: int | None
     q_key: int | None
@@ -37,7 +39,7 @@ def read_violations(run: RunProgram, device: str, port: int) -> Violations:
 
 
 def violations_in(text: str) -> Violations:
-    """Return the counters in what ``ibv_devinfo -v`` printed of one port; those that the device does not count are
+    """Return the counters in the output of ``ibv_devinfo -v`` for one port; those that the device does not count are
     None."""
     flags = set(_FLAG.findall(text))
     counts = {name: int(number, 16) for name, number in _COUNTED.findall(text) if _FLAG_OF[name] in flags}

@@ -1,4 +1,4 @@
-"""All that the kernel shows of this host's keys, read at once: `ibkeys host-show`."""
+"""All facts about this host's keys that the kernel shows, read at once: `ibkeys host-show`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ibkeys.host.run_program import RunProgram, run_program
 
 @dataclass(frozen=True, slots=True)
 class HostView:
-    """``troubles``: what could not be read."""
+    """The facts about this host's keys that the kernel shows. ``troubles``: the files that could not be read."""
 
     ports: tuple[KernelPort, ...]
     interfaces: tuple[Interface, ...]
@@ -22,8 +22,8 @@ class HostView:
 
 
 def read_host(sysfs: Sysfs, run: RunProgram = run_program) -> HostView:
-    """Read a tree of /sys, and where it is that of this host its violation counters by verbs too. Raises nothing.
-    *run*: how a program is run."""
+    """Read a tree of /sys, and, if it is that of this host, its violation counters by verbs too. Raises nothing. *run*:
+    runs a program and returns its output."""
     ports = read_ports(sysfs, run if sysfs.is_this_host else None)
     interfaces = read_interfaces(sysfs, interface_names(sysfs), ports)
     return HostView(ports, interfaces, read_policy(sysfs), tuple(sysfs.troubles))

@@ -1,4 +1,4 @@
-"""What the journal keeps of a file's bytes, and what a person may see of them."""
+"""The conversions of a file's bytes: for the journal, for the rollback, and for people."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Final
 from ibkeys.printable import clean
 
 LINES: Final = 60
-"""So many lines a difference has at most."""
+"""Most lines of a difference."""
 WIDTH: Final = 200
-"""So many characters each of them has at most."""
+"""Most characters of each line."""
 _COMPARED: Final = 2000
 
 
@@ -22,10 +22,9 @@ def _as_it_is(data: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class FileContents:
-    """How to treat the bytes of one kind of file. A file that may hold keys needs all three; another one none.
-
-    ``record``: the bytes as the journal keeps them, a reference in place of each key; ``restore``: the rollback;
-    ``mask``: the bytes as a person may see them, no key in them. ``keeps_bytes``: whether there is a way back.
+    """The conversions of the bytes of one kind of file. A file that may have keys needs all three; another file none.
+    ``record``: to the bytes in the journal, with a reference in place of each key; ``restore``: from the journal to the
+    file; ``mask``: to bytes for people, without keys. ``keeps_bytes``: whether the bytes can be restored.
     """
 
     record: Callable[[bytes], bytes] = _as_it_is
@@ -37,7 +36,7 @@ class FileContents:
 WITHOUT_KEYS: Final = FileContents()
 """A file that holds no key, such as partitions.conf."""
 NO_BYTES: Final = b"ibkeys: a file with keys, of which no bytes are kept\n"
-"""What the journal has in place of the bytes of a file that is nothing but keys."""
+"""The text in the journal in place of the bytes of a file that is nothing but keys."""
 
 
 def _no_bytes(data: bytes) -> bytes:
@@ -45,8 +44,8 @@ def _no_bytes(data: bytes) -> bytes:
 
 
 NOT_KEPT: Final = FileContents(_no_bytes, _no_bytes, _no_bytes, keeps_bytes=False)
-"""A file that is nothing but keys, such as guid2mkey: that it was replaced is in the journal, and no byte of it. It can
-never be restored from there."""
+"""A file that is nothing but keys, such as guid2mkey: the journal notes that it was replaced, but has none of its
+bytes. It can never be restored from there."""
 
 
 def difference(
@@ -55,8 +54,8 @@ def difference(
     contents: FileContents,
     titles: tuple[str, str] = ("what ibkeys wrote", "what is there"),
 ) -> str:
-    """Return a unified diff from what ibkeys wrote to what is there, without keys and of bounded length. *titles*: what
-    the two are called."""
+    """Return a unified diff from the bytes that ibkeys wrote to the present ones, without keys and of bounded length.
+    *titles*: the names of the two."""
     left, right = (_lines(data, contents) for data in (written, present))
     start = _same(left, right)
     end = _same(left[start:][::-1], right[start:][::-1])
@@ -90,6 +89,6 @@ def _lines(data: bytes | None, contents: FileContents) -> list[str]:
 
 
 def _same(left: Sequence[str], right: Sequence[str]) -> int:
-    """Return how many lines both begin with."""
+    """Return the number of equal lines at the beginning of both."""
     pairs = zip(left, right, strict=False)
     return next((number for number, (a, b) in enumerate(pairs) if a != b), min(len(left), len(right)))

@@ -1,4 +1,4 @@
-"""What stands in the way of replacing a file, found out without writing anything."""
+"""The reasons why a file cannot be replaced, found without writing anything."""
 
 from __future__ import annotations
 
@@ -28,10 +28,8 @@ _FIXED: Final = 0x10 | 0x20
 
 
 def hindrance(seen: SeenFile, rights: int | None = None) -> str | None:
-    """Return why a file that was examined cannot be replaced, None when nothing is known to stand in the way.
-
-    *rights*: the permission bits that the new one shall have, None for those of the old one. Raises FileError when its
-    folder cannot be read.
+    """Return the reason why a file that was examined cannot be replaced, None if no reason is known. *rights*: the
+    permission bits of the new file, None for those of the old one. Raises FileError if its folder cannot be read.
     """
     with opened_folder(seen.path) as folder:
         reason = next((reason for reason in _reasons(folder, seen, rights) if reason), None)
@@ -51,7 +49,8 @@ def _reasons(folder: int, seen: SeenFile, rights: int | None) -> Iterator[str | 
 
 
 def of_name(place: Path, more: int = 0) -> str | None:
-    """Return why no file of this name can be replaced. *more*: bytes by which the name beside it may be longer."""
+    """Return the reason why no file of this name can be replaced, or None. *more*: bytes by which the name of the new
+    file beside it may be longer."""
     try:
         place.as_posix().encode()
     except UnicodeEncodeError:
@@ -62,7 +61,8 @@ def of_name(place: Path, more: int = 0) -> str | None:
 
 
 def _of_mounts(folder: int, seen: SeenFile) -> str | None:
-    """A bind mount has the device of the file system below it: only the kernel's number of the mount tells it."""
+    """Return the reason if the file is a mount point itself. A bind mount has the device of the file system below it,
+    so only the kernel's number of the mount shows it."""
     if seen.found is None:
         return None
     try:
@@ -86,7 +86,7 @@ def _of_folder(folder: int, path: Path) -> str | None:
 
 
 def of_owner(seen: SeenFile, user: int, folder_mode: int, folder_owner: int) -> str | None:
-    """Return why *user* cannot replace a file of another user in its folder."""
+    """Return the reason why *user* cannot replace a file of another user in its folder, or None."""
     owner = None if seen.found is None else seen.found.metadata.uid
     if user in (0, owner):
         return None
@@ -96,7 +96,7 @@ def of_owner(seen: SeenFile, user: int, folder_mode: int, folder_owner: int) -> 
 
 
 def of_links(links: int) -> str | None:
-    """Return why a file with so many names cannot be replaced."""
+    """Return the reason why a file with several names cannot be replaced, or None."""
     return f"has {links} names (hard links), and the others would keep the former content" if links > 1 else None
 
 

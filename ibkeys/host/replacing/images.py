@@ -1,4 +1,5 @@
-"""The image of a file in the journal: made of what was seen, and its bytes again, with the keys that belong into it."""
+"""The image of a file in the journal: making it from the file that was read, and getting its bytes with their keys
+back."""
 
 from __future__ import annotations
 
@@ -11,9 +12,8 @@ from ibkeys.store.journal import FileImage
 
 
 def image_of(seen: SeenFile, data: bytes | None, contents: FileContents, host: str = "") -> FileImage:
-    """Return what the journal keeps of a file that *data* shall replace. *host*: where it is, "" for this one.
-
-    Raises FileError when *contents* could not make the same bytes again from what the journal would keep.
+    """Return the journal's image of a file that is to be replaced by *data*. *host*: its host, "" for this one. Raises
+    FileError if *contents* could not restore the same bytes from the image.
     """
     before, after = (_kept(each, seen.path, contents, host) for each in (seen.data, data))
     if seen.found is None:
@@ -24,8 +24,9 @@ def image_of(seen: SeenFile, data: bytes | None, contents: FileContents, host: s
 
 
 def known_bytes(image: FileImage, contents: FileContents) -> set[bytes]:
-    """Return all bytes that the file had, as far as the journal keeps them, and the key store their keys."""
-    # Whatever the caller says about the file: the reference is never to be written into it.
+    """Return the contents that the file had before and after, if the journal has the bytes and the key store their
+    keys."""
+    # This text in place of the bytes must never be written into the file, whatever *contents* the caller passes.
     if not contents.keeps_bytes or NO_BYTES in (image.before, image.after):
         return set()
     known = set()

@@ -1,4 +1,4 @@
-"""Looking at a file that may be replaced: where it really is, its bytes, and what must be kept of it."""
+"""Reading a file that may be replaced: its real path, its bytes, and the metadata that must be kept."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ibkeys.host.inside_root import MOST_LINKS, READ_WARILY
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What a file has beside its bytes. ``attributes``: all extended attributes, which ACL and SELinux label are too.
+    """The metadata of a file. ``attributes``: all extended attributes, including ACL and SELinux label.
 
     ``uid`` and ``gid`` None: those of the user who makes the file.
     """
@@ -31,7 +31,7 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """One regular file as it was read. Two that are equal are the same file, which nobody changed between them."""
+    """One regular file as it was read. Two equal values are the same file, unchanged between the two reads."""
 
     data: bytes = field(repr=False)
     metadata: Metadata = field(repr=False)
@@ -43,22 +43,21 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True)
 class SeenFile:
-    """What was found where a name leads. ``path``: the real place, links followed; ``found`` None: there is no file."""
+    """The file that a path leads to. ``path``: the real path, links followed; ``found``: None if there is no file."""
 
     path: Path
     found: FoundFile | None
 
     @property
     def data(self) -> bytes | None:
-        """The bytes of the file, None where there is none."""
+        """The bytes of the file, None if there is none."""
         return None if self.found is None else self.found.data
 
 
 def look(path: Path, limit: int = files.LIST) -> SeenFile:
-    """Return what is where *path* leads; a file may have *limit* bytes.
-
-    Raises FileChanged when the file is changed while it is read. Raises FileError for a link that leads nowhere, in
-    a circle, or that another user made; for what is not a regular file; and for what cannot be read.
+    """Return the file that *path* leads to; it may have *limit* bytes. Raises FileChanged if the file is changed while
+    it is read. Raises FileError for a link that leads nowhere, in a loop, or that another user made; for a file that is
+    not regular; and for one that cannot be read.
     """
     place = real_place(path)
     with opened_folder(place) as folder:
@@ -66,7 +65,7 @@ def look(path: Path, limit: int = files.LIST) -> SeenFile:
 
 
 def real_place(path: Path) -> Path:
-    """Return where *path* leads, all symbolic links followed; nothing needs to be there if *path* is not a link.
+    """Return the real path of *path*, all symbolic links followed; the file need not exist if *path* is not a link.
 
     Raises FileError as `look`.
     """
@@ -93,7 +92,8 @@ def real_place(path: Path) -> Path:
 
 @contextmanager
 def opened_folder(place: Path) -> Iterator[int]:
-    """Give a descriptor of the folder of *place*: names in it stay names in this very folder. Raises FileError."""
+    """Yield a descriptor of the folder of *place*: names looked up by it stay in this folder, even if the folder is
+    renamed. Raises FileError."""
     with files.told_as(FileError, f"{place.parent}: cannot be read"):
         folder = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     with closing_descriptor(folder):
@@ -101,7 +101,7 @@ def opened_folder(place: Path) -> Iterator[int]:
 
 
 def found_in(folder: int, place: Path, name: str, limit: int = files.LIST) -> FoundFile | None:
-    """Return the file called *name* in an open folder, None where there is none. *place* is for messages.
+    """Return the file called *name* in an open folder, None if there is none. *place* is for messages.
 
     Raises FileChanged, FileError as `look`; a symbolic link is not a regular file.
     """

@@ -1,4 +1,4 @@
-"""The mount that a file is on: its number, and whether it is the layer of a container, where changes do not last."""
+"""The mount of a file: its number, and whether it is the layer of a container, where changes do not last."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def is_in_layer(seen: SeenFile) -> bool:
 
 
 def mount_number(descriptor: int) -> str | None:
-    """Return the kernel's number of the mount that an open file is on, None where /proc does not tell."""
+    """Return the kernel's number of the mount of an open file, None if /proc does not show it."""
     text = or_none((PROC / "fdinfo" / str(descriptor)).read_text) or ""
     return next((line.split()[1] for line in text.splitlines() if line.startswith("mnt_id:")), None)
 

@@ -1,8 +1,8 @@
-"""The names of files that are written beside the one they shall replace.
+"""The names of files that are written beside the file that they will replace.
 
 A name shows the state of the file. An incomplete file has never replaced the other one, so it can be removed without
-reading it. A complete file is exchanged with the other one, so the file that has its name later may be somebody else's
-work.
+reading it. A complete file is exchanged with the other one, so the file with its name later may be the work of somebody
+else.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import secrets
 
 
 def new_name(name: str) -> str:
-    """Return a name beside *name* that nobody can have known."""
+    """Return a name beside *name* that nobody can have guessed."""
     return f".{name}.ibkeys-{os.getpid()}-{secrets.token_hex(8)}"
 
 

@@ -1,4 +1,4 @@
-"""A new file beside the one that it shall replace: complete, with the metadata of the old one, and on disk."""
+"""A new file beside the file that it will replace: complete, with the metadata of the old one, and on disk."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ibkeys.host.replacing.looked_up import Metadata, read_metadata
 from ibkeys.host.replacing.rights import ACL
 
 _OF_THE_CONTENT: Final = frozenset({"security.ima", "security.evm"})
-"""Sums over the former content: the kernel makes them again."""
+"""Attributes with checksums of the former content, which the kernel computes again."""
 
 
 class MetadataLost(OSError):
-    """The new file cannot have what the old one has: mode, owner, ACL or security label."""
+    """The new file cannot get the mode, owner, ACL or security label of the old one."""
 
 
 def create(folder: int, name: str) -> int:
     """Return a descriptor of a new, empty file of mode 0600 in an open folder, locked by this process. Raises OSError.
 
-    The lock tells a later run that the file is not a left-over: see `is_in_use`.
+    The lock shows a later run that the file is not a left-over: see `is_in_use`.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(name, flags, 0o600, dir_fd=folder)
@@ -34,7 +34,7 @@ def create(folder: int, name: str) -> int:
 def fill(descriptor: int, data: bytes, metadata: Metadata) -> None:
     """Write all of a new file, give it its metadata, and put it on disk. Raises MetadataLost, OSError.
 
-    ACL, label and all else that the kernel gives a meaning must be kept; an attribute of a user is kept where it can.
+    ACL, label and every other attribute that the kernel uses must be kept; a user attribute is kept if possible.
     """
     rest = memoryview(data)
     while rest:

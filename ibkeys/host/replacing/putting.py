@@ -1,13 +1,13 @@
 """Putting a new file in place of an old one, so that an edit of somebody else is never lost unread.
 
-The new file is complete and on disk beside the old one before it takes its place. Then both change places in one step.
-What came out is compared with what was seen before. Where it is something else, both change places again, and the
-caller is told. So a file that somebody else renamed into the place at the last moment is found, not lost.
+The new file is complete and on disk beside the old one first. Then both are exchanged in one step. The file that was
+there is compared with the one that was read before. If it differs, both are exchanged again, and an error is raised. So
+a file that somebody else renamed into place at the last moment is found, not lost.
 
-What remains: a program that opened the old file for writing is found only where the file system has leases. One that
-got the old file by its name just before the exchange, and opens it just after the comparison, is not found. A file
-system without exchange (NFS, some others) has only the comparison right before the rename: what is renamed into the
-place between these two calls is lost there.
+Remaining gaps: a program that opened the old file for writing is found only if the file system has leases. A program
+that looked up the old file just before the exchange, and opens it just after the comparison, is not found. On a file
+system without exchange (NFS, some others) there is only the comparison right before the rename: a file that somebody
+else renames into place between these two calls is lost.
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ from ibkeys.host.replacing.names import new_name, unfinished
 
 
 def put(seen: SeenFile, data: bytes | None, metadata: Metadata, limit: int = files.LIST) -> None:
-    """Let *data* with *metadata* take the place of what was *seen*; None: there shall be no file.
-
-    Raises FileChanged when the file is not what was seen; what somebody else wrote is in place then. Raises FileError
-    when something fails; its ``is_replaced`` tells which of both files is in place.
+    """Replace the file that was *seen* by *data* with *metadata*; None removes the file. Raises FileChanged if the file
+    is not as it was seen; the other's version is in place then. Raises FileError for other failures; its
+    ``is_replaced`` says which of both files is in place.
     """
     if data is not None:
         with staged(seen, data, metadata, limit) as ready:
@@ -44,9 +43,8 @@ def put(seen: SeenFile, data: bytes | None, metadata: Metadata, limit: int = fil
 
 @contextmanager
 def staged(seen: SeenFile, data: bytes, metadata: Metadata, limit: int = files.LIST) -> Iterator[Put]:
-    """Make the new file beside the old one, to take its place within the block, or never: then nothing is left of it.
-
-    Raises as `put`; of what fails before the block nothing is left either.
+    """Write the new file beside the old one, and yield it; it is put in place within the block, or removed at its end.
+    Raises as `put`; after an error before the block no new file is left either.
     """
     with opened_folder(seen.path) as folder:
         ready = Put(folder, seen, limit)
@@ -58,9 +56,8 @@ def staged(seen: SeenFile, data: bytes, metadata: Metadata, limit: int = files.L
 
 
 class Put:
-    """One replacement. ``beside``: the name that the new file has until it is in place, and the old one has then.
-
-    ``may_be_theirs``: whether what is beside may be the only copy of what somebody else wrote, so that it must stay.
+    """One replacement. ``beside``: the name of the new file until it is in place, and of the old one then.
+    ``may_be_theirs``: the file beside may be the only copy of somebody else's version, so it must stay.
     """
 
     def __init__(self, folder: int, seen: SeenFile, limit: int) -> None:
@@ -73,7 +70,7 @@ class Put:
         self.may_be_theirs = False
 
     def prepare(self, data: bytes, metadata: Metadata) -> None:
-        """Write the new file beside the old one, and look once more whether that is as it was seen. Raises FileError,
+        """Write the new file beside the old one, and check again that the old one is as it was seen. Raises FileError,
         FileChanged.
         """
         with self._told("replaced"):
@@ -84,14 +81,14 @@ class Put:
             self.refuse_changed()
 
     def take_place(self) -> None:
-        """Let the new file take the place of what was seen. Raises FileChanged, FileError as `put`."""
+        """Put the new file in place of the one that was seen. Raises FileChanged, FileError as `put`."""
         with self._told("replaced"):
             self.refuse_changed()
             self._take_place()
             os.fsync(self.folder)
 
     def clear(self) -> None:
-        """Leave nothing beside but what may be somebody else's."""
+        """Remove the files beside, except one that may be somebody else's version."""
         if self.descriptor is not None:
             os.close(self.descriptor)
         for name in (unfinished(self.beside), self.beside):
@@ -147,10 +144,9 @@ class Put:
         return self.may_be_theirs
 
     def _give_back(self) -> None:
-        """Let what came out of the place go back there, and raise FileChanged.
-
-        Somebody may have replaced the new file in the meantime. Then what they wrote comes out of the place now. It is
-        later than what went back, so it is put in place, and the earlier one stays beside it.
+        """Put the file that was replaced back in place, and raise FileChanged. Somebody may have replaced the new file
+        in the meantime. Then the second exchange takes out their version. It is later than the one that was put back,
+        so it is put in place, and the earlier one stays beside it.
         """
         self._exchange_back()
         self.is_replaced = False
@@ -210,12 +206,12 @@ class Put:
         )
 
     def refuse_changed(self) -> None:
-        """Raise FileChanged where the file is not what was seen."""
+        """Raise FileChanged if the file is not as it was seen."""
         if not self._is_as_seen(self.name):
             raise self._changed()
 
     def _came_out_as_seen(self) -> bool:
-        """Return whether what is beside the place now is what was seen; what cannot be read is not."""
+        """Return whether the file beside is the one that was seen; False if it cannot be read."""
         try:
             return self._is_as_seen(self.beside)
         except (FileError, OSError):
@@ -233,10 +229,10 @@ class Put:
 
 
 def _is_being_written(folder: int, name: str) -> bool:
-    """Return whether some process has a file open for writing, as far as the kernel tells it. Raises OSError.
-
-    A read lease is given only where nobody has. It is returned at once. The signal for somebody who opens the file in
-    this moment is one that is ignored unless a program wants it; the default one would end this process.
+    """Return whether some process has a file open for writing, if the kernel can tell. Raises OSError. The kernel gives
+    a read lease only if no process has the file open for writing. The lease is returned at once. If another process
+    opens the file at this moment, the signal is SIGURG, which is ignored by default; the default signal would end this
+    process.
     """
     with closing_descriptor(os.open(name, READ_WARILY, dir_fd=folder)) as descriptor:
         try:

@@ -1,6 +1,5 @@
-"""Renaming in ways that Python's os does not know: two files change places, or a name is taken only if it is free.
-
-Linux has renameat2 for both. Where C library, kernel or file system lack it, `exchange` says so.
+"""Renaming that Python's os does not have: exchanging two files, and taking a name only if it is free. Linux has
+renameat2 for both. If C library, kernel or file system lack it, `exchange` returns False.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ AT_FDCWD: Final = -100
 _NO_REPLACE: Final = 1
 EXCHANGE: Final = 2
 _LACKING: Final = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM})
-"""EPERM: filters of system calls answer so. Where renaming is forbidden too, what is tried next says it."""
+"""Errors that mean that the call is not available. EPERM: filters of system calls return it. If renaming is forbidden
+too, the next attempt raises the error."""
 
 
 def exchange(folder: int, one: str, other: str) -> bool:
-    """Let two files of an open folder change places in one step; False where that is not to be had.
-
-    Raises OSError: one of them is not there, or the file system refuses.
+    """Exchange two files of an open folder in one step; return False if that is not available. Raises OSError if one of
+    them does not exist, or the file system refuses.
     """
     try:
         renameat2(folder, one, other, EXCHANGE)
@@ -33,7 +32,7 @@ def exchange(folder: int, one: str, other: str) -> bool:
 
 
 def take_free_name(folder: int, old: str, new: str) -> None:
-    """Rename a file of an open folder to a name that nothing may have. Raises FileExistsError; OSError."""
+    """Rename a file of an open folder to a name that must be free. Raises FileExistsError; OSError."""
     try:
         renameat2(folder, old, new, _NO_REPLACE)
     except OSError as error:
@@ -45,7 +44,7 @@ def take_free_name(folder: int, old: str, new: str) -> None:
 
 
 def renameat2(folder: int, old: str, new: str, flags: int) -> None:
-    """The system call, both names in one folder (`AT_FDCWD`: that of this process). Raises OSError; ENOSYS where the C
+    """Call renameat2 with both names in one folder (`AT_FDCWD`: that of this process). Raises OSError; ENOSYS if the C
     library lacks it."""
     function = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if function is None:

@@ -30,10 +30,9 @@ from ibkeys.store.journal import FileEntry, FileImage, RunningOperation
 
 @dataclass(frozen=True, slots=True)
 class LeftOvers:
-    """What runs that were interrupted left beside their files, as it was found.
-
-    ``removed``: copies of what the journal has. ``foreign``: files with other bytes, which stay: what somebody else
-    wrote in the moment of the crash, and nobody may have read. A person must look at them.
+    """The left-overs of interrupted runs beside their files. ``removed``: copies whose bytes the journal has.
+    ``foreign``: files with other bytes, which stay: somebody else may have written them at the moment of the crash, and
+    no program may have read them. A person must examine them.
     """
 
     removed: tuple[Path, ...] = ()
@@ -50,17 +49,14 @@ def replace(
     rights: int | None = None,
     owner: int | None = None,
 ) -> FileEntry:
-    """Let *data* take the place of a file as it was *seen*, and return its entry in the journal; None removes the file.
-
-    What was seen is in the journal, synced, before anything is written. Owner, mode, ACL and label stay; *mode* and
-    *owner*, a user ID, are for a file that was not there: to another user than this one it belongs with the group of
-    its folder. *rights*: the permission bits of the new file, fewer than the old one has; they count for one that was
-    not there too. Until it is complete it has mode 0600. The entry stays ``pending``: the caller says whether what
-    follows from it was proven.
-
-    Raises FileChanged when the file is not what was seen: what somebody else wrote is in place. Raises FileError for
-    what hinders it, with nothing written, and when something fails: ``is_replaced`` tells which file is in place. The
-    entry is ``failed`` where the file was not replaced. Raises StoreError.
+    """Replace a file as it was *seen* by *data*, and return its entry in the journal; None removes the file. The former
+    bytes are in the journal, synced, before anything is written. Owner, mode, ACL and label stay; *mode* and *owner*, a
+    user ID, are for a file that did not exist: with another owner it gets the group of its folder. *rights*: the
+    permission bits of the new file, no more than those of the old one; they are used for a file that did not exist too.
+    Until it is complete it has mode 0600. The entry stays ``pending``: the caller notes whether the effect was proven.
+    Raises FileChanged if the file is not as it was seen: the other's version is in place. Raises FileError if the file
+    cannot be replaced, with nothing written, and for later failures: ``is_replaced`` says which file is in place. The
+    entry is ``failed`` if the file was not replaced. Raises StoreError.
     """
     metadata = metadata_for(seen, rights, mode, owner)
     refuse_hindered(seen, rights)
@@ -75,19 +71,20 @@ def replace(
 
 
 def note_failed(entry: FileEntry) -> None:
-    """Note that a file was not replaced, while something else has gone wrong."""
-    with suppress(StoreError):  # what went wrong first is what the user must hear
+    """Note in the journal that a file was not replaced, while another error is being raised."""
+    with suppress(StoreError):  # the user must see the first error
         entry.failed()
 
 
 def metadata_for(seen: SeenFile, rights: int | None, mode: int = 0o600, owner: int | None = None) -> Metadata:
-    """Return what the new file gets, as `replace` has it. Raises FileError where its folder cannot be examined."""
+    """Return the metadata of the new file, arguments as in `replace`. Raises FileError if its folder cannot be
+    examined."""
     metadata = _of_new(seen.path, mode, owner) if seen.found is None else seen.found.metadata
     return metadata if rights is None else dataclasses.replace(metadata, mode=rights)
 
 
 def _of_new(place: Path, mode: int, owner: int | None) -> Metadata:
-    """Return what a file gets that was not there. Raises FileError where its folder cannot be examined."""
+    """Return the metadata of a file that did not exist. Raises FileError if its folder cannot be examined."""
     if owner in (None, os.geteuid()):
         return Metadata(mode)
     with opened_folder(place) as folder:
@@ -97,20 +94,17 @@ def _of_new(place: Path, mode: int, owner: int | None) -> Metadata:
 def record(
     operation: RunningOperation, seen: SeenFile, data: bytes | None, contents: FileContents = WITHOUT_KEYS
 ) -> FileEntry:
-    """Put on disk what was *seen* of a file that *data* shall replace.
-
-    Raises FileError when *contents* could not make the same bytes again from what the journal would keep. Raises
-    StoreError, EncodeError.
+    """Record the *seen* file, which is to be replaced by *data*, in the journal, on disk; return the entry. Raises
+    FileError if *contents* could not restore the same bytes from the journal. Raises StoreError, EncodeError.
     """
     return operation.record_file(image_of(seen, data, contents))
 
 
 def clean_up(entries: Iterable[FileEntry], contents: FileContents = WITHOUT_KEYS) -> LeftOvers:
-    """Remove what runs that were interrupted left beside the files of *entries*.
-
-    Give all entries that the journal has for a file, so that each former content of it is known. One beside that is
-    not complete is removed, and one whose bytes the journal has. What belongs to a run that is still going on is left
-    out. Raises FileError when a folder cannot be read or a left-over not be removed.
+    """Remove the left-overs of interrupted runs beside the files of *entries*, and return them. Pass all entries of the
+    journal for a file, so that each former content of it is known. A left-over is removed if it is not complete, or if
+    the journal has its bytes. Files of a run that is still going on stay. Raises FileError if a folder cannot be read
+    or a left-over cannot be removed.
     """
     known: dict[Path, set[bytes]] = {}
     for entry in entries:
@@ -123,12 +117,12 @@ def clean_up(entries: Iterable[FileEntry], contents: FileContents = WITHOUT_KEYS
 
 
 def remove_unfinished(place: Path) -> None:
-    """Remove what runs that were interrupted left beside *place* before it was complete. Raises FileError."""
+    """Remove the incomplete files that interrupted runs left beside *place*. Raises FileError."""
     _clean_up_beside(place, ())
 
 
 def refuse_hindered(seen: SeenFile, rights: int | None) -> None:
-    """Raise FileError for what stands in the way of replacing a file, as far as it is known before."""
+    """Raise FileError if a file cannot be replaced, for reasons that can be found beforehand."""
     if (reason := hindrance(seen, rights)) is not None:
         raise FileError(reason)
 

@@ -1,4 +1,4 @@
-"""Taking rights away from a file or folder that is there. Nothing here ever gives any."""
+"""Removing rights from an existing file or folder. Nothing here ever adds rights."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from ibkeys.host.file_access import FileFact
 from ibkeys.host.replacing.looked_up import SeenFile, opened_folder, real_place
 
 ACL: Final = "system.posix_acl_access"
-"""The extended attribute that an ACL is."""
+"""The extended attribute with the ACL."""
 
 
 def why_not(seen: SeenFile, rights: int | None, has_acl: bool) -> str | None:
-    """Return why a new file with just these *rights* cannot take the place of what was *seen*, None if it can.
-
-    None and a file that was not there are no hindrance. With an ACL the bits of the group are its mask, so that they
-    do not say who may read the file.
+    """Return the reason why a new file with just these *rights* cannot replace the *seen* one, None if it can. *rights*
+    None, and a file that does not exist, are no reason. With an ACL the group's bits are its mask, so they do not say
+    who may read the file.
     """
     if rights is None or seen.found is None:
         return None
@@ -33,7 +32,7 @@ def why_not(seen: SeenFile, rights: int | None, has_acl: bool) -> str | None:
 
 
 def refuse_wider(at: str, seen: FileFact, mode: int) -> None:
-    """Raise FileError where *mode* would give rights that what was *seen* does not have. *at*: its name."""
+    """Raise FileError if *mode* would give rights that the *seen* file does not have. *at*: its name."""
     if wider := _wider(seen.mode, mode):
         raise FileError(f"{at}: {wider}")
 
@@ -41,9 +40,9 @@ def refuse_wider(at: str, seen: FileFact, mode: int) -> None:
 def set_mode(path: Path, seen: FileFact, mode: int) -> int:
     """Give the file or folder that *path* leads to fewer rights, and return its former mode.
 
-    It must be the very one that was *seen* (device and inode), with the same owner and mode. Its bytes may have
-    changed: a log grows. Raises FileChanged where it is not, FileError for more rights, for what is neither a regular
-    file nor a folder, and when it fails.
+    It must be the file that was *seen* (device and inode), with the same owner and mode. Its bytes may have changed: a
+    log grows. Raises FileChanged if it is not, FileError for more rights, for a file that is neither regular nor a
+    folder, and for other failures.
     """
     refuse_wider(str(path), seen, mode)
     place = real_place(path)
@@ -62,7 +61,7 @@ def set_mode(path: Path, seen: FileFact, mode: int) -> int:
 
 
 def changed(at: str) -> FileChanged:
-    """Return the error for what is not as it was seen."""
+    """Return the error for a file that is not as it was seen."""
     return FileChanged(
         f"{at}: is not the file that was examined, or somebody else changed its mode or owner; it is unchanged"
     )

@@ -1,6 +1,5 @@
-"""A new file that waits beside the old one: for changes of several files that have to be close together in time.
-
-All that takes long or may fail for lack of room or rights is done before; what is left is one rename.
+"""A new file that waits beside the old one, for changes of several files that have to be made at almost the same time.
+Everything that takes long or may fail for lack of space or rights is done before; only one rename is left.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from ibkeys.store.journal import FileEntry, RunningOperation
 
 class Staged:
     """A new file beside the old one, complete and on disk. ``entry``: its entry in the journal, ``pending``;
-    ``is_placed``: whether it may be in place; *take_place*: lets it take the place of what was seen."""
+    ``is_placed``: whether it may be in place; *take_place*: puts it in place."""
 
     def __init__(self, entry: FileEntry, take_place: Callable[[], None]) -> None:
         self.entry = entry
@@ -26,10 +25,9 @@ class Staged:
         self._take_place = take_place
 
     def put(self) -> None:
-        """Let it take the place of what was seen. Once.
-
-        Raises FileChanged when the file is not what was seen, FileError when it fails: ``is_replaced`` tells which file
-        is in place. Of another host raises HostNotReached too: it may be in place then.
+        """Put it in place of the file that was seen; called once. Raises FileChanged if the file is not as it was seen,
+        FileError for other failures: ``is_replaced`` says which file is in place. On another host raises HostNotReached
+        too: the new file may be in place then.
         """
         self.is_placed = True  # before it is so: a connection may be cut
         try:
@@ -48,8 +46,9 @@ def stage(
     contents: FileContents = WITHOUT_KEYS,
     rights: int | None = None,
 ) -> Iterator[Staged]:
-    """Prepare what `ibkeys.host.replacing.replace.replace` does in one go, with the same arguments and errors, and
-    yield what does the rest. What is not put in place when the block ends is gone, and its entry is ``failed``."""
+    """Prepare a replacement as `ibkeys.host.replacing.replace.replace` makes it, with the same arguments and errors,
+    and yield the new file, whose `put` does the rest. A file that was not put in place when the block ends is removed,
+    and its entry is ``failed``."""
     refuse_hindered(seen, rights)
     metadata = metadata_for(seen, rights)
     entry = record(operation, seen, data, contents)
