@@ -1,12 +1,11 @@
-"""A backup of key store and journal: both at one moment, in one file, and back.
+"""A backup of key store and journal: saving both at one moment into one file, and restoring them. The file is a line
+that names its format, a line of JSON with the sizes and the SHA-256, and then both databases as SQLite has them. A key
+that is sealed in the key store is sealed in the backup.
 
-The file is a line that says what it is, a line of JSON with the sizes and the SHA-256, and then both databases as
-SQLite has them. A key that is sealed in the key store is sealed in the backup.
-
-Nothing that has keys or operations which the new content lacks is replaced without consent: neither the stores by a
-backup, nor a backup by the stores of a host that lost its own. What is replaced with consent is kept beside it. The key
-store is replaced before the journal: if that is cut off, the journal refers to keys by names (`row_names`), so it
-leads to no other key, and the same command finishes it.
+A file with keys or operations that the new content lacks is not replaced without consent: neither the stores by a
+backup, nor a backup by the stores of a host that lost its own. A file that is replaced with consent is kept beside the
+new one. The key store is replaced before the journal. If that is cut off, the journal cannot lead to a wrong key,
+because it refers to keys by names (`row_names`), and the same command finishes it.
 """
 
 from __future__ import annotations
@@ -43,15 +42,15 @@ RowSet = frozenset[tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What stores have. ``keys`` and ``operations``: what identifies each; ``state``: a digest without key material
-    that differs after each change of a key or an operation."""
+    """The contents of stores. ``keys`` and ``operations``: the identity of each; ``state``: a digest without key
+    material that differs after each change of a key or an operation."""
 
     keys: RowSet = frozenset()
     operations: RowSet = frozenset()
     state: str = ""
 
     def lacks(self, other: Held) -> str:
-        """Return in words how many keys and operations of *other* are not in this; "" for none."""
+        """Return, in words, the numbers of keys and operations of *other* that are missing here; "" for none."""
         missing = (len(other.keys - self.keys), "key"), (len(other.operations - self.operations), "operation")
         return " and ".join(counted(count, what) for count, what in missing if count)
 
@@ -69,7 +68,7 @@ class LastBackup:
 
 @dataclass(frozen=True, slots=True)
 class BackupResult:
-    """What was saved or restored. ``kept``: copies of what was replaced although it had more."""
+    """The result of saving or restoring. ``kept``: copies of files that were replaced although they had more."""
 
     made: str
     keys: int
@@ -80,8 +79,8 @@ class BackupResult:
 def back_up(paths: StorePaths, file: Path, overridden: bool = False, clock: UtcClock = utc_now) -> BackupResult:
     """Write key store and journal into one *file* of mode 0600, synced.
 
-    Raises Refused where *file* is a backup with keys or operations that the stores lack, unless *overridden*;
-    StoreError, StoreLocked.
+    Raises Refused if *file* is a backup with keys or operations that the stores lack, unless *overridden*; StoreError,
+    StoreLocked.
     """
     with exclusive(*_two(paths), command="keystore"):
         images = [_image(path, schema) for path, schema in zip(_two(paths), _SCHEMAS, strict=True)]
@@ -112,8 +111,8 @@ def back_up(paths: StorePaths, file: Path, overridden: bool = False, clock: UtcC
 def restore(paths: StorePaths, file: Path, overridden: bool = False, clock: UtcClock = utc_now) -> BackupResult:
     """Put key store and journal of the backup *file* in place.
 
-    Raises Refused, with nothing changed, where the present ones have keys or operations that the backup lacks or
-    cannot be read, unless *overridden*; StoreError, StoreLocked.
+    Raises Refused, with nothing changed, if the present ones have keys or operations that the backup lacks, or cannot
+    be read, unless *overridden*; StoreError, StoreLocked.
     """
     with exclusive(*_two(paths), command="keystore"), named_errors(file, _WHAT):
         made, images = _read(file)
@@ -130,7 +129,7 @@ def restore(paths: StorePaths, file: Path, overridden: bool = False, clock: UtcC
 
 
 def last_backup(paths: StorePaths) -> tuple[LastBackup | None, bool]:
-    """Return the record of the last backup, None for none, and whether nothing that it holds was changed since.
+    """Return the record of the last backup, None for none, and whether keys and operations are unchanged since.
 
     Raises StoreError.
     """
@@ -162,7 +161,7 @@ def _open(path: Path | None, schema: Schema) -> closing[Database]:
 
 
 def _held_by(paths: StorePaths) -> Held:
-    """Return what the stores have now; one that is not there has nothing."""
+    """Return the present contents of the stores; a store that does not exist is empty."""
     with ExitStack() as stack:
         pairs = zip(_two(paths), _SCHEMAS, strict=True)
         return _held(*[stack.enter_context(_open(path, schema)) for path, schema in pairs])
@@ -182,7 +181,8 @@ def _held(keystore: Database, journal: Database) -> Held:
 
 
 def _held_in(images: tuple[bytes | None, ...], file: Path) -> Held:
-    """Return the contents of a backup. A missing database is empty. Raises StoreError for one that is not of ibkeys."""
+    """Return the contents of a backup. A missing database is empty. Raises StoreError for a database that is not of
+    ibkeys."""
     with ExitStack() as stack:
         pairs = zip(images, _SCHEMAS, strict=True)
         opened = [stack.enter_context(closing(Database(None, schema, image=image))) for image, schema in pairs]
@@ -193,7 +193,7 @@ def _held_in(images: tuple[bytes | None, ...], file: Path) -> Held:
 
 
 def _read(file: Path) -> tuple[str, tuple[bytes | None, ...]]:
-    """Return when a backup was made, and its two databases. Raises StoreError, OSError."""
+    """Return the time at which a backup was made, and its two databases. Raises StoreError, OSError."""
     check_own(file, _WHAT)
     data = files.read_bytes(file, 2 * files.STATE + files.SETTINGS)
     if not data.startswith(_MAGIC):
@@ -216,7 +216,8 @@ def _read(file: Path) -> tuple[str, tuple[bytes | None, ...]]:
 
 
 def _lost_by(paths: StorePaths, saved: Held) -> str:
-    """Return what would be lost if the stores were replaced by what is *saved*; "" for nothing."""
+    """Return, in words, the keys and operations that would be lost if the stores were replaced by the *saved* ones; ""
+    for none."""
     try:
         lost = saved.lacks(_held_by(paths))
     except StoreError as error:
@@ -248,7 +249,7 @@ def _keep(path: Path, now: str) -> Path:
 
 
 def _free(path: Path) -> Path:
-    """Return *path*, or with a number behind it where something has that name: what was kept is never overwritten."""
+    """Return *path*, with a number appended if a file has that name: a kept copy is never overwritten."""
     names = chain([path], (path.with_name(f"{path.name}-{number}") for number in count(2)))
     return next(name for name in names if not os.path.lexists(name))
 

@@ -18,7 +18,7 @@ _TIME: Final = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its type in Python, whether it may be NULL, and what else holds of its values."""
+    """One column: its type in Python, whether it may be NULL, and a further condition for its values."""
 
     kind: type[Any]
     null: bool
@@ -32,45 +32,44 @@ class Column:
 
 
 def number(most: int = (1 << 63) - 1, null: bool = False) -> Column:
-    """A number from 0 to *most*."""
+    """Return a column for a number from 0 to *most*."""
     return Column(int, null, lambda value: 0 <= value <= most)
 
 
 def text(words: Iterable[str] | None = None, null: bool = False) -> Column:
-    """A text; with *words* one of these."""
+    """Return a column for a text; with *words* one of these."""
     known = None if words is None else frozenset(words)
     return Column(str, null, lambda value: known is None or value in known)
 
 
 def blob(*sizes: int, null: bool = False) -> Column:
-    """Bytes; with *sizes* so many of them."""
+    """Return a column for bytes, with *sizes* of one of these lengths."""
     return Column(bytes, null, lambda value: not sizes or len(value) in sizes)
 
 
 def guid(null: bool = False) -> Column:
-    """A GUID as ``0x`` and 16 digits."""
+    """Return a column for a GUID as ``0x`` and 16 digits."""
     return Column(str, null, _GUID.fullmatch)
 
 
 def row_name(null: bool = False) -> Column:
-    """The random name of a row, or of a journal: 32 hexadecimal digits."""
+    """Return a column for the random name of a row, or of a journal: 32 hexadecimal digits."""
     return Column(str, null, _ROW_NAME.fullmatch)
 
 
 def row_reference(null: bool = False) -> Column:
-    """The name of a row of another file, or its number, which earlier versions wrote."""
+    """Return a column for the name of a row of another file, or its number, which earlier versions wrote."""
     return Column(str, null, _REFERENCE.fullmatch)
 
 
 def time(null: bool = False) -> Column:
-    """A time as ISO 8601 in UTC, to the second."""
+    """Return a column for a time as ISO 8601 in UTC, to the second."""
     return Column(str, null, _TIME.fullmatch)
 
 
 def first_wrong(names: Sequence[str], rows: Sequence[Sequence[Any]], columns: Mapping[str, Column]) -> str | None:
-    """Return the name of a column in which one of *rows* holds what it may not; None when there is none.
-
-    Columns that *columns* does not name hold anything.
+    """Return the name of a column in which one of *rows* has an invalid value; None if there is none. Columns that
+    *columns* does not name may have any value.
     """
     known = [(at, name, columns[name]) for at, name in enumerate(names) if name in columns]
     for at, name, column in known:

@@ -1,4 +1,5 @@
-"""Journal operations that were interrupted or failed: which there are, and closing those that a later one completed."""
+"""Journal operations that were interrupted or failed: listing them, and closing those that a later operation
+completed."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ def cut_off(journal: Journal, commands: Collection[str]) -> list[OperationRecord
 
 
 def is_any_cut_off(path: Path | None, commands: Collection[str]) -> bool:
-    """Whether the journal *path* has an open or failed operation of *commands*; none is made for this. Raises
-    StoreError."""
+    """Return whether the journal *path* has an open or failed operation of *commands*; a missing journal is not
+    created. Raises StoreError."""
     with Journal.read(path) as journal:
         return bool(cut_off(journal, commands))
 
@@ -33,10 +34,10 @@ def close_cut_off(
 ) -> list[int]:
     """Set *state* on every open or failed operation of *commands* that a later operation completed, and return them.
 
-    *since*: only those that began then or later, in the journal's form of a time; *but*: that later one; *files*: only
-    those that wrote some of these, by host and path, and no others; *ports*: the same for ports, by the GUID of the
-    node and the number, and *is_in_force* says of each of its Sets whether its values are. A run of M_Keys ends by
-    itself, and is left out. Raises StoreError.
+    *since*: only operations that began at that time or later, in the journal's form of a time; *but*: the later
+    operation itself; *files*: only operations that wrote some of these files, by host and path, and no others; *ports*:
+    the same for ports, by the GUID of the node and the number, and *is_in_force* returns whether the values of a Set
+    are in force. Runs of M_Keys are left out, because their own code ends them. Raises StoreError.
     """
     closed, runs = [], Runs(journal).operations()
     for record in cut_off(journal, commands):

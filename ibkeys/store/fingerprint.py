@@ -19,8 +19,8 @@ _WHAT = "secret of fingerprints"
 def load_fingerprints(path: Path | None, create: bool = True) -> Fingerprints | None:
     """Return the fingerprints made with the secret in *path*; for None, with a secret that is discarded after this run.
 
-    A missing file is made with *create*, else the answer is None. Raises StoreError: the file cannot be read or made,
-    others may read it, or it holds something else.
+    A missing file is made with *create*, else the result is None. Raises StoreError if the file cannot be read or made,
+    if others may read it, or if it is not such a secret.
     """
     if path is None:
         return Fingerprints.generate()

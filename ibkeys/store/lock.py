@@ -30,7 +30,7 @@ def exclusive(*paths: Path | None, command: str = "ibkeys") -> Iterator[None]:
 
     Does not wait: raises StoreLocked naming the process and the command that hold it, StoreError when a lock file
     cannot be made. The kernel releases the lock when the process ends, however it ends. *command* is a command's name;
-    never pass arguments, they may hold a key.
+    never pass arguments, because they may have a key.
     """
     files = {_lock_of(path) for path in paths if path is not None}
     with ExitStack() as stack:
@@ -41,7 +41,7 @@ def exclusive(*paths: Path | None, command: str = "ibkeys") -> Iterator[None]:
 
 
 def holder_of(*paths: Path | None) -> str:
-    """Return who holds the lock of one of *paths*, as ``mkey-rotate, pid 4711``; "" if nobody does.
+    """Return the holder of the lock of one of *paths*, as ``mkey-rotate, pid 4711``; "" if there is none.
 
     For code that only reads. It never blocks a command that wants the lock: the lock is tested only if the file names a
     holder, which `exclusive` removes on release. An unreadable file counts as not held.

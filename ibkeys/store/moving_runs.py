@@ -1,7 +1,7 @@
 """Moving the run of M_Keys that an earlier version kept in the key store to the journal.
 
-The journal is written first, then the run leaves the key store: killed in between, the next command does the second
-part. The keys stay where they are.
+The journal is written first, then the run is removed from the key store. If the command is killed in between, the next
+command does the second part. The keys stay in the key store.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _SETTINGS: Final = ("former", "wanted")
 
 
 def move_run_between(keystore: Path | None, journal: Path | None, dry_run: bool) -> None:
-    """As `move_run`, where there is a run to move; else no file is made or changed. Raises StoreError, StoreLocked, and
-    UsageError where there is one and nothing may be written."""
+    """Move a run as `move_run` does, if there is one to move; else no file is created or changed. Raises StoreError,
+    StoreLocked, and UsageError if there is one and nothing may be written (*dry_run*)."""
     with KeyStore(keystore, create=False, upgrade=False) as store:
         if not has_run_to_move(store):
             return
@@ -40,12 +40,12 @@ def move_run_between(keystore: Path | None, journal: Path | None, dry_run: bool)
 
 
 def has_run_to_move(store: KeyStore) -> bool:
-    """Whether *store* has the last run of an earlier version. Raises StoreError."""
+    """Return whether *store* has the last run of an earlier version. Raises StoreError."""
     return bool(store.database.query("SELECT 1 FROM run_to_move"))
 
 
 def move_run(store: KeyStore, journal: Journal) -> None:
-    """Move the last run of an earlier version from *store* to *journal*; no-op where there is none. Raises
+    """Move the last run of an earlier version from *store* to *journal*; do nothing if there is none. Raises
     StoreError."""
     for (text,) in store.database.query("SELECT document FROM run_to_move", of="run_to_move"):
         try:
@@ -72,7 +72,7 @@ def move_run(store: KeyStore, journal: Journal) -> None:
 
 
 def _operation_of(journal: Journal, kept: Mapping[str, Any]) -> int:
-    """Return the operation of the run, a new one where this journal does not have it."""
+    """Return the operation of the run, a new one if this journal does not have it."""
     moved = Runs(journal).operations()
     found = [
         each
@@ -90,8 +90,8 @@ def _operation_of(journal: Journal, kept: Mapping[str, Any]) -> int:
 
 
 def _known(found: list[OperationRecord], kept: Mapping[str, Any], identity: str) -> OperationRecord | None:
-    """Return the operation of a run among *found*. Where the run does not name it, it is the newest one, if the command
-    is the same."""
+    """Return the operation of a run among *found*. If the run does not name it, it is the newest one, provided that the
+    command is the same. None if there is none."""
     if kept["operation"] is None:
         return found[-1] if found and found[-1].command == kept["command"] else None
     is_here = kept["journal"] == identity

@@ -41,7 +41,7 @@ V = TypeVar("V")
 
 @dataclass(slots=True)
 class KeyFiles:
-    """What the files say.
+    """The contents of the files.
 
     ``m_keys`` and ``lids`` (base and top LID) go by port GUID; ``neighbors`` leads from (port GUID, port) to the other
     end's (a switch's GUID is that of port 0). ``warnings`` are lines for the user, without any key.
@@ -54,10 +54,8 @@ class KeyFiles:
 
 
 def read_key_files(directory: Path, names: Sequence[str] = KEY_FILES, others: Iterable[str] = ()) -> KeyFiles:
-    """Read the files *names* of *directory*, each of which may be missing; not all of them, unless one of *others* is
-    there.
-
-    Records that OpenSM would drop, or whose value makes no sense, are left out and named in the warnings. Raises
+    """Read the files *names* of *directory*. Each of them may be missing, but not all, unless one of *others* is there.
+    Records that OpenSM would drop, or whose value is invalid, are left out and named in the warnings. Raises
     FileFormatError (a line that is not a record; no file at all) and StoreError (a file that cannot be read).
     """
     files = KeyFiles()
@@ -79,7 +77,7 @@ def read_key_files(directory: Path, names: Sequence[str] = KEY_FILES, others: It
 
 
 def parse_m_keys(data: bytes, name: str) -> dict[int, MKey]:
-    """Return what the bytes of a guid2mkey say, by port GUID. *name*: of the file, for errors.
+    """Return the M_Keys in the bytes of a guid2mkey, by port GUID. *name*: that of the file, for errors.
 
     Records that OpenSM would drop are left out. Raises FileFormatError for a line that is not a record.
     """
@@ -89,8 +87,8 @@ def parse_m_keys(data: bytes, name: str) -> dict[int, MKey]:
 
 
 def write_key_file(path: Path, data: bytes) -> None:
-    """Write a file of mode 0600, synced, and put it in place of an old one at once. The directory is made, of mode
-    0700, where it is missing. Raises StoreError."""
+    """Write a file of mode 0600, synced, and rename it into place atomically. A missing directory is created with mode
+    0700. Raises StoreError."""
     with named_errors(path, "key file"):
         replace_private_file(path, data)
 
@@ -98,9 +96,8 @@ def write_key_file(path: Path, data: bytes) -> None:
 def write_key_files(
     directory: Path, files: KeyFiles, names: Sequence[str], write: Callable[[Path, bytes], None] = write_key_file
 ) -> None:
-    """Write the files *names* as OpenSM itself does, each by *write*, which raises what it does.
-
-    Keys come last: with the new links and the old keys OpenSM knows no less than before.
+    """Write the files *names* as OpenSM itself does, each by *write*. Raises the errors of *write*. Keys come last:
+    with the new links and the old keys OpenSM reaches no fewer ports than before.
     """
     lids = files.lids
     texts = {
@@ -167,16 +164,15 @@ def _records(data: bytes, path: str) -> Iterator[tuple[int, bytes, bytes, bytes]
 
 
 def read_if_there(path: Path) -> bytes | None:
-    """Return what is in a file with keys, None where there is none. Raises StoreError for one that cannot be read."""
+    """Return the bytes of a file with keys, None if it does not exist. Raises StoreError if it cannot be read."""
     with named_errors(path, "key file"), suppress(FileNotFoundError):
         return read_bytes(path, LIST)
     return None
 
 
 def numbered_lines(data: bytes, name: str) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a file with keys, each with its number. *name*: of the file, for errors.
-
-    Raises FileFormatError for a line that is longer than what OpenSM reads.
+    """Yield the lines of a file with keys, each with its number. *name*: that of the file, for errors. Raises
+    FileFormatError for a line that is longer than OpenSM's buffer.
     """
     for number, line in enumerate(data.split(b"\n"), 1):
         if len(line) >= _MAX_LINE:
@@ -186,7 +182,7 @@ def numbered_lines(data: bytes, name: str) -> Iterator[tuple[int, bytes]]:
 
 def c_number(text: bytes, bits: int) -> int | None:
     """Return the number that C's strtoull reads with base 0 (``0x`` hexadecimal, a leading 0 octal, else decimal), None
-    where *text* is none of *bits* bits."""
+    if *text* is not a number of at most *bits* bits."""
     if not _NUMBER.fullmatch(text):
         return None
     base = 16 if text[:2] in (b"0x", b"0X") else 8 if text[:1] == b"0" else 10

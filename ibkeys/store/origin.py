@@ -1,4 +1,4 @@
-"""Who made a change, on which host, with which options and overrides: stored in the journal for each start."""
+"""The origin of a change: user, host, options and overrides, stored in the journal for each start."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Final
 
 LOGIN_UID: Final = Path("/proc/self/loginuid")
-"""Who logged in, whatever sudo and su made of it since. Source: Linux, proc(5)."""
+"""The file with the user ID of the login, which sudo and su do not change. Source: Linux, proc(5)."""
 _UNSET: Final = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a change comes from. ``overrides``: interlocks by name; ``options``: as on the command line, without keys
-    and other secrets."""
+    """The origin of a change. ``overrides``: interlocks by name; ``options``: as on the command line, without keys and
+    other secrets."""
 
     user: str
     host: str
@@ -26,14 +26,14 @@ class Origin:
 
 
 def this_process(overrides: Iterable[str] = (), options: Iterable[str] = ()) -> Origin:
-    """Return the origin of what this process does."""
+    """Return the origin of the changes of this process."""
     return Origin(user_name(), os.uname().nodename, tuple(sorted(overrides)), tuple(options))
 
 
 def user_name(
     uid: Callable[[], int] = os.geteuid, login_uid: Path = LOGIN_UID, name_of: Callable[[int], str] | None = None
 ) -> str:
-    """Return the name of the user that this process runs as, and, where it is another, of the one who logged in:
+    """Return the name of the user that this process runs as, and, if it differs, the name of the user who logged in:
     ``root (login alice)``."""
     name_of = name_of or _name_of
     own = uid()

@@ -18,8 +18,8 @@ FINGERPRINT_NAME: Final = "fingerprint.secret"
 
 @dataclass(frozen=True, slots=True)
 class StorePaths:
-    """The files of one run; None is a store in memory, gone when the run ends. *passphrase* opens the key store where
-    that is encrypted."""
+    """The files of one run; None is a store in memory, gone when the run ends. *passphrase* opens the key store if it
+    is encrypted."""
 
     keystore: Path | None
     journal: Path | None
@@ -30,7 +30,7 @@ class StorePaths:
 def default_directory(environ: Mapping[str, str] | None = None, root: bool | None = None) -> Path:
     """Return ``/var/lib/ibkeys`` for root, else ``ibkeys`` in the user's XDG state directory.
 
-    A relative XDG_STATE_HOME is ignored, as the XDG base directory specification asks.
+    A relative XDG_STATE_HOME is ignored, as the XDG base directory specification requires.
     """
     environ = os.environ if environ is None else environ
     if os.geteuid() == 0 if root is None else root:
@@ -39,7 +39,7 @@ def default_directory(environ: Mapping[str, str] | None = None, root: bool | Non
 
 
 def cache_directory(environ: Mapping[str, str] | None = None) -> Path:
-    """Return ``ibkeys`` in the user's XDG cache directory, of root too: what is there can be lost."""
+    """Return ``ibkeys`` in the user's XDG cache directory, also for root: its files may be lost without harm."""
     return _in_home(os.environ if environ is None else environ, "XDG_CACHE_HOME", ".cache")
 
 
@@ -62,8 +62,8 @@ def store_paths(
     """Return the files of a run.
 
     *simulated*: the run is on a simulated subnet, which never touches the user's own stores: its files lie beside its
-    *state* file, as ``STATE.keys``, ``STATE.journal`` and ``STATE.fingerprint``, or in memory. *keystore* and *journal*
-    are the user's own choice, if any.
+    *state* file, as ``STATE.keys``, ``STATE.journal`` and ``STATE.fingerprint``, or in memory. *keystore* and
+    *journal*: the paths that the user gave, if any.
     """
     if simulated:
         own = StorePaths(_beside(state, ".keys"), _beside(state, ".journal"), _beside(state, ".fingerprint"))

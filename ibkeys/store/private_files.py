@@ -1,4 +1,4 @@
-"""Files and directories that are this user's alone: how they are made, replaced, and the errors if that fails."""
+"""Files and directories that only this user may read: making and replacing them, and the errors if that fails."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILE_MODE: Final = 0o600
 
 
 def os_error(path: Path | None, what: str, error: OSError | ValueError) -> StoreError:
-    """Return the StoreError for a failed system call on *path*; a ValueError is a name that no file can have."""
+    """Return the StoreError for a failed system call on *path*; a ValueError means a path that no file can have."""
     if not isinstance(error, OSError):
         return StoreError(f"{path}: {what}: {error}")
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -40,13 +40,14 @@ def named_errors(path: Path, what: str) -> Iterator[None]:
 
 
 def is_there(path: Path, what: str) -> bool:
-    """Return whether a file is there. Raises StoreError where that cannot be seen, as in another user's folder."""
+    """Return whether a file exists. Raises StoreError if that cannot be determined, for example in another user's
+    folder."""
     with named_errors(path, what):
         return path.exists()
 
 
 def create_private_file(path: Path) -> None:
-    """Make an empty file of mode 0600, and its directories of mode 0700 where they are missing, all synced.
+    """Make an empty file of mode 0600, and missing directories of mode 0700, all synced.
 
     A file that somebody else made in the meantime is left as it is. Raises OSError.
     """
@@ -62,8 +63,8 @@ def create_private_file(path: Path) -> None:
 
 def replace_private_file(path: Path, data: bytes) -> None:
     """Write a file of mode 0600 and put it in place of *path* atomically, all synced: a crash leaves the old file or
-    the new one. Directories are made as `create_private_file` makes them. Raises OSError, also for a *path* that is
-    there and is not a regular file.
+    the new one. Directories are made as `create_private_file` makes them. Raises OSError, also for a *path* that exists
+    and is not a regular file.
     """
     make_directory(path.parent)
     check_output(path)

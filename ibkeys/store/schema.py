@@ -14,16 +14,14 @@ if TYPE_CHECKING:
     import sqlite3
 
 Objects = frozenset[tuple[str, str, str, str]]
-"""Type, name, table and SQL, without its blanks, of what a database defines."""
+"""Type, name, table and SQL (without blanks) of everything that a database defines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What a kind of database looks like.
-
-    ``what`` names it in messages; ``application_id`` marks its files. ``steps`` are the migrations: step n holds the
-    statements that lead from version n to n + 1, so a new file runs them all. Steps that were released never change.
-    ``columns``: of each table, what a column may hold.
+    """The schema of one kind of database. ``what`` names it in messages; ``application_id`` marks its files. ``steps``
+    are the migrations: step n holds the statements that lead from version n to n + 1, so a new file runs them all.
+    Steps that were released never change. ``columns``: by table, the allowed values of its columns.
     """
 
     what: str
@@ -33,12 +31,12 @@ class Schema:
 
     @property
     def version(self) -> int:
-        """The version that this program knows, kept in ``PRAGMA user_version``."""
+        """The newest version, which is stored in ``PRAGMA user_version``."""
         return len(self.steps)
 
 
 def objects_of(connection: sqlite3.Connection) -> Objects:
-    """Return type, name, table and SQL of all that a database defines, except for what SQLite makes by itself."""
+    """Return type, name, table and SQL of everything that a database defines, except for SQLite's own objects."""
     rows = connection.execute(
         "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!'"
     )
@@ -47,7 +45,7 @@ def objects_of(connection: sqlite3.Connection) -> Objects:
 
 @lru_cache(maxsize=8)
 def objects_after(steps: tuple[tuple[str, ...], ...]) -> Objects:
-    """Return what a database defines after *steps*."""
+    """Return the objects that a database defines after *steps*."""
     import sqlite3
 
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:

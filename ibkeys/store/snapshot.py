@@ -1,9 +1,9 @@
-"""The schema of a snapshot file: one SQLite database with all that one sweep read of a fabric's keys.
+"""The schema of a snapshot file: one SQLite database with everything that one sweep read of a fabric's keys.
 
-Raw attributes are BLOBs of 64 bytes (a P_Key table 2 bytes for each entry, GUIDs 8 for each), with all keys
-zeroed unless the snapshot was taken with its keys; the columns beside them are decoded, for people who query the file.
-GUIDs and P_Keys are text as the commands print them. A value that was not read is NULL, and its ``*_reading`` column
-says why. The file's format is its ``PRAGMA user_version``; **ibkeys-snapshot**(1) describes it.
+Raw attributes are BLOBs of 64 bytes (a P_Key table 2 bytes for each entry, GUIDs 8 for each), with all keys zeroed
+unless the snapshot was taken with its keys; the columns beside them are decoded, for people who query the file. GUIDs
+and P_Keys are text as the commands print them. A value that was not read is NULL, and its ``*_reading`` column says
+why. The file's format is its ``PRAGMA user_version``; **ibkeys-snapshot**(1) describes it.
 """
 
 from __future__ import annotations
@@ -138,12 +138,12 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Table → its columns, and constraints in capitals."""
 _SINCE_2: Final = ("sa_answers", "sa_ports")
-"""Tables that files of version 1 do not have: they are read as if nobody had asked the SA."""
+"""Tables that files of version 1 do not have: they are read as if the SA had not been asked."""
 _SINCE_3: Final = ("class_keys", "imported_files", "imported_values", "virtual_ports")
-"""Tables that files before version 3 do not have: a sweep made them all, and nobody asked for keys of other classes or
-for virtual ports."""
+"""Tables that files before version 3 do not have: those files were all made by a sweep, without keys of other classes
+and virtual ports."""
 _SINCE_4: Final = {"unread": ("common TEXT",), "class_keys": ("not_asked TEXT",)}
-"""Columns that files before version 4 do not have: what a reason has in common, and which kind of reason it is."""
+"""Columns that files before version 4 do not have: the common part of a reason, and its kind."""
 _CONSTRAINTS: Final = ("UNIQUE", "PRIMARY")
 
 _VIEWS: Final = (
@@ -198,10 +198,10 @@ _APPLICATION_ID: Final = slice(68, 72)  # of the database header (sqlite.org/fil
 
 
 def check_place(path: Path) -> Path:
-    """Return where a snapshot called *path* is put: where a link of the user's own leads to, else *path* itself.
-
-    Raises StoreError when none can be put there: it is something else, or the directory cannot be written. Only a
-    snapshot or an empty file is replaced, so that a mistyped name never destroys a configuration or a device.
+    """Return the file to write for a snapshot called *path*: the target of a link of the user's own, else *path*
+    itself. Raises StoreError if none can be written there: another file exists there, or the directory cannot be
+    written. Only a snapshot or an empty file is replaced, so that a mistyped name never destroys a configuration or a
+    device.
     """
     try:
         place = files.check_output(path, follow=True)
@@ -230,7 +230,7 @@ def write_snapshot(path: Path, contents: Mapping[str, Iterable[SqlRow]]) -> None
 
     Readers of *path* see the old file or the complete new one, even if this process is killed: the new file is written
     next to it, synced, and renamed. A symbolic link of the user's own stays, and the file that it leads to is replaced.
-    Raises StoreError, also as `check_place` does.
+    Raises StoreError, also that of `check_place`.
     """
     place = check_place(path)
     with closing(Database(None, SCHEMA)) as database:
@@ -259,7 +259,7 @@ def _replace(path: Path, place: Path, database: Database) -> None:
 
 
 def _remove_leftovers(path: Path) -> None:
-    """Remove what runs that were killed left beside *path*; a run that still goes on keeps its own."""
+    """Remove the files that killed runs left beside *path*; those of a running process stay."""
     for left in path.parent.glob(f".{escape(path.name)}.*.unfinished*"):  # SQLite may leave its -journal too
         pid = left.name.split(".")[-2]
         if pid.isdigit() and not Path(f"/proc/{pid}").exists():
@@ -273,8 +273,8 @@ def _sync(path: Path) -> None:
 
 
 def read_snapshot(path: Path) -> dict[str, Sequence[SqlRow]]:
-    """Return the rows of every table of a snapshot file but ``p_keys``, which says again what ``ports`` has; in the
-    order they were written. Never changes the file.
+    """Return the rows of every table of a snapshot file, in the order they were written, without ``p_keys``, whose
+    values are in ``ports`` too. Never changes the file.
 
     Raises StoreError: no such file, no snapshot, one of a newer schema, a damaged one.
     """

@@ -39,10 +39,10 @@ UtcClock = Callable[[], datetime]
 
 BUSY_SECONDS: Final = 10.0
 _OPS_AT_ONCE: Final = 1_000_000
-"""Instructions of SQLite's virtual machine between two looks at how many there were: a few milliseconds."""
+"""Instructions of SQLite's virtual machine between two checks of their number: a few milliseconds."""
 _OPS_OF_ANY_FILE: Final = 20_000_000
 _OPS_OF_A_BYTE: Final = 4
-"""What one query may take, by the size of the file: twenty times what reading all of it takes."""
+"""Limit of one query, by the size of the file: twenty times the instructions for reading all of it."""
 
 
 def utc_now() -> datetime:
@@ -53,12 +53,12 @@ def utc_now() -> datetime:
 class Database:
     """An open database of one `Schema`; ``path`` None is a database in memory.
 
-    With ``create=False`` a file that is not there is no error and is not made: the database is then an empty one in
-    memory, which is what a command that only reads wants. With ``upgrade=False`` a file of an earlier schema is read
-    through a copy in memory and stays as it is: the reader may not be allowed to write. ``is_copy`` says so, and the
-    copy cannot be written. ``read_only`` is for files that are handed on: others may read them, and nothing changes
-    them; of an earlier schema they are read in the same way. *image*: what `image` returned, to be read in memory.
-    Every failure is a StoreError of one line.
+    With ``create=False`` a missing file is no error and is not created: the database is then an empty one in memory, as
+    a command that only reads needs it. With ``upgrade=False`` a file of an earlier schema is read through a copy in
+    memory and stays as it is, because the reader may not be allowed to write. ``is_copy`` is then True, and the copy
+    cannot be written. ``read_only`` is for files that are passed on: others may read them, and they are never changed;
+    an earlier schema is read in the same way. *image*: the result of `image`, to be read in memory. Every failure is a
+    StoreError of one line.
 
     Synchronization: use in the thread that made it.
     """
@@ -120,8 +120,8 @@ class Database:
             self._connection = None
 
     def query(self, sql: str, parameters: Sequence[Any] = (), of: str = "") -> list[tuple[Any, ...]]:
-        """Return all rows of a SELECT. *of*: the tables, with blanks between, whose columns its values are held
-        against; the columns go by their names."""
+        """Return all rows of a SELECT. *of*: the tables, separated by blanks, by whose columns the values are checked;
+        columns are found by their names."""
         with self._plain_errors(), self._bounded():
             cursor = self._open_connection().execute(sql, parameters)
             rows = cursor.fetchall()
@@ -133,7 +133,7 @@ class Database:
         return rows
 
     def damage(self, why: str) -> StoreError:
-        """Return the error for a file whose content cannot be."""
+        """Return the error for a file with impossible content."""
         return StoreError(f"{self.path or 'memory'}: {_DAMAGED.format(what=self._what, error=why)}")
 
     def copy_to(self, path: Path, name: Path) -> None:
@@ -143,22 +143,21 @@ class Database:
             self._open_connection().execute("VACUUM INTO CAST(? AS TEXT)", (os.fsencode(path),))
 
     def image(self) -> bytes:
-        """Return the whole database as the bytes of its file, without what is in free space."""
+        """Return the whole database as the bytes of its file, without old data in free space."""
         with self._plain_errors(), closing(connect(None, False)) as copy:
             self._open_connection().backup(copy)
             copy.execute("VACUUM")
             return copy.serialize()
 
     def rewrite(self) -> None:
-        """Write the whole file again, so that nothing of what was changed or removed stays in free space."""
+        """Write the whole file again, so that no changed or removed data stay in free space."""
         with self._plain_errors():
             self._open_connection().execute("VACUUM")
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Yield the connection inside one write transaction: all of it is on disk afterwards, or nothing of it.
-
-        One inside another joins it, and is on disk when the outer one ends.
+        """Yield the connection inside one write transaction: all of it is on disk afterwards, or nothing of it. A
+        transaction inside another joins it, and is on disk when the outer one ends.
         """
         with self._plain_errors():
             connection = self._open_connection()
@@ -176,12 +175,12 @@ class Database:
                 raise
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> sqlite3.Cursor:
-        """Make one change, in a transaction as `transaction` has it, and return its cursor."""
+        """Execute one change in a transaction (see `transaction`), and return its cursor."""
         with self.transaction() as connection:
             return connection.execute(sql, parameters)
 
     def execute_all(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Make a change with the parameters of each row, in one transaction."""
+        """Execute a change with the parameters of each row, in one transaction."""
         with self.transaction() as connection:
             connection.executemany(sql, rows)
 
@@ -192,7 +191,7 @@ class Database:
         return cursor.lastrowid or 0
 
     def insert_all(self, table: str, columns: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Insert many rows, of which each has the values of *columns*, which have commas between."""
+        """Insert rows with the values of *columns*, a list separated by commas."""
         marks = ", ".join("?" * len(columns.split(",")))
         self.execute_all(f"INSERT INTO {table} ({columns}) VALUES ({marks})", rows)
 
@@ -207,7 +206,8 @@ class Database:
         return self._connection
 
     def _check_kind(self) -> None:
-        """Refuse what is not a database of this schema, or holds anything but the tables of its version."""
+        """Raise StoreError for a database that does not have this schema, or has other objects than those of its
+        version."""
         connection, schema = self._open_connection(), self._schema
         joins = connection.in_transaction
         if not joins:
@@ -251,7 +251,7 @@ class Database:
         self.is_copy = True
 
     def _refuse_damage(self) -> None:
-        """Refuse a file for reading alone that is of no version, or not whole."""
+        """Raise StoreError for a read-only file that has no version, or is damaged."""
         connection = self._open_connection()
         if connection.execute("PRAGMA application_id").fetchall() != [(self._schema.application_id,)]:
             raise StoreError(f"{self.path}: is not an ibkeys {self._what}; name another file")
@@ -265,7 +265,7 @@ class Database:
 
     @contextmanager
     def _bounded(self) -> Iterator[None]:
-        """Bound the work of this block by what reading the whole file may cost."""
+        """Limit the work of this block by the size of the file."""
         before = self._ops_left
         try:
             if self.path is not None and self.path.exists():
@@ -275,7 +275,7 @@ class Database:
             self._ops_left = before
 
     def _is_too_long(self) -> bool:
-        if self._ops_left is None:  # what this program writes ends by itself
+        if self._ops_left is None:  # queries without a limit are this program's own writes
             return False
         self._ops_left -= _OPS_AT_ONCE
         return self._ops_left < 0
@@ -303,11 +303,10 @@ class Database:
 
 
 class Store(Closing):
-    """What journal and key store have in common: a file of one `Schema`, closed once, and a clock.
-
-    ``path`` None keeps it in memory. ``create=False``: a file that is not there reads as an empty store.
-    ``upgrade=False``: one of an earlier version is read as it is, and cannot be written. ``database``
-    is for others that keep their rows in the same file: `ibkeys.store.journal.runs.Runs`.
+    """The common base of journal and key store: a file of one `Schema`, closed once, and a clock. ``path`` None keeps
+    it in memory. ``create=False``: a missing file reads as an empty store. ``upgrade=False``: a file of an earlier
+    version is read as it is, and cannot be written. ``database`` is for other classes that have their rows in the same
+    file: `ibkeys.store.journal.runs.Runs`.
     """
 
     schema: ClassVar[Schema]
@@ -324,7 +323,7 @@ class Store(Closing):
         return self.database.path
 
     def now(self) -> str:
-        """Return the time, as it is kept in the file: `timestamp`."""
+        """Return the present time in the form of the file: `timestamp`."""
         return timestamp(self._clock)
 
     @contextmanager
@@ -382,10 +381,10 @@ def timestamp(clock: UtcClock) -> str:
 
 
 def guid_text(guid: int) -> str:
-    """Return a GUID as it is kept in a database: ``0x`` and 16 digits (SQLite's integers are signed)."""
+    """Return a GUID in the form of a database: ``0x`` and 16 digits (SQLite's integers are signed)."""
     return f"0x{guid:016x}"
 
 
 def guid_number(text: str) -> int:
-    """Return the GUID that `guid_text` made *text* of."""
+    """Return the GUID from the *text* that `guid_text` made."""
     return int(text, 16)

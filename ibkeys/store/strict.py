@@ -1,9 +1,10 @@
 """Whether only the user (and root) can change a store: the rules of ssh's StrictModes.
 
-The file belongs to the user or to root and has one name. Every directory on the way to it, links included, belongs to
-the user or to root, and nobody else may write there: who may rename a directory, or put SQLite's ``-journal`` beside
-the file, decides what the store says. In a sticky directory, such as /tmp, others cannot rename what is not theirs, so
-it may stand further up; but not right above the file. Under sudo the files of whoever ran it count as the user's own.
+The file belongs to the user or to root and has one name. Every directory of its path, links included, belongs to the
+user or to root, and no other user may write there: a user who may rename a directory, or put SQLite's ``-journal``
+beside the file, decides the contents of the store. In a sticky directory, such as /tmp, others cannot rename files that
+are not theirs, so it may be further up in the path, but not directly above the file. Under sudo the files of the user
+who ran it count as the user's own.
 """
 
 from __future__ import annotations
@@ -19,13 +20,12 @@ from ibkeys.files import refuse_strange_file, trusted_users
 
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _MOST_LINKS: Final = 40
-"""As many as the kernel follows."""
+"""Most symbolic links that are followed, as in the kernel."""
 
 
 def check_own(path: Path, what: str) -> None:
-    """Raise StoreError unless nobody but the user, and root, can change the file *path* or put another in its place.
-
-    A file that is not there yet counts by its directories. *what* names it in the message. Raises OSError.
+    """Raise StoreError if a user other than this one and root can change the file *path* or put another in its place.
+    For a missing file only its directories are checked. *what* names it in the message. Raises OSError.
     """
     check_folders(path, what)
     try:
@@ -70,8 +70,8 @@ def check_folders(path: Path, what: str) -> None:
 
 
 def _steps(path: Path) -> tuple[list[tuple[str, os.stat_result]], str | None]:
-    """Return each directory that the kernel looks a name up in on its way to *path*, and each link that it follows, as
-    far as they are there; and the file's own directory, None if that is not there yet.
+    """Return each directory in which the kernel looks a name of *path* up, and each link that it follows, if they
+    exist; and the file's own directory, None if that does not exist yet.
     """
     place = "/"
     words = [*reversed(os.path.join(os.getcwd(), path).split("/"))]
@@ -106,15 +106,16 @@ def _steps(path: Path) -> tuple[list[tuple[str, os.stat_result]], str | None]:
 
 
 def _others_write(status: os.stat_result, users: frozenset[int]) -> bool:
-    """Whether others than *users* may write in a directory. A group that has no other member is no others."""
+    """Return whether others than *users* may write in a directory. A group without other members does not count."""
     if status.st_mode & stat.S_IWOTH:
         return True
     return bool(status.st_mode & stat.S_IWGRP) and not is_private_group(status.st_gid, users)
 
 
 def is_private_group(gid: int, users: frozenset[int]) -> bool:
-    """Whether nobody but *users* is in the group, as where each user has one of his own name (as Debian's sshd asks). A
-    group that no user is in is for programs that give it to anyone who runs them.
+    """Return whether the group has no members but *users*, as if each user has a group of his own name (Debian's sshd
+    has the same rule). False for a group without members, because it is for programs that give it to anyone who runs
+    them.
     """
     import grp
     import pwd

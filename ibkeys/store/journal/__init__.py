@@ -1,4 +1,4 @@
-"""The journal: it stores what a changing command will overwrite, synced to disk before the Set is sent.
+"""The journal: it stores the values that a changing command will overwrite, synced to disk before the Set is sent.
 
 It has two kinds of image: whole 64-byte attributes, without their M_Keys (those of PortInfo are zeroed, and
 ``key_name`` names a row of the key store instead), and files.

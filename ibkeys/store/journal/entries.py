@@ -1,4 +1,5 @@
-"""The journal's images: what a Set or a new file overwrites, on disk before that is sent or replaced."""
+"""The journal's images: the values that a Set or a new file overwrites, on disk before the Set is sent or the file
+replaced."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ AnyImage = TypeVar("AnyImage", bound=Image | FileImage)
 class Recorded(ABC, Generic[AnyImage]):
     """One image in the journal, with the outcome of its change.
 
-    ``table``, ``columns``: where the journal keeps images of this kind.
+    ``table``, ``columns``: the table and the columns of images of this kind.
     """
 
     table: ClassVar[str]
@@ -75,26 +76,26 @@ class Recorded(ABC, Generic[AnyImage]):
             entry.status = status
 
     def done(self) -> None:
-        """Note that a fresh read verified the Set, or what follows from the new file. Raises StoreError."""
+        """Note that a fresh read verified the Set, or the effect of the new file. Raises StoreError."""
         self.set_status(self.database, [self], "done")
 
     def failed(self) -> None:
-        """Note that it was refused, or could not be verified. Raises StoreError."""
+        """Note that the Set or the new file was refused, or could not be verified. Raises StoreError."""
         self.set_status(self.database, [self], "failed")
 
     @staticmethod
     @abstractmethod
     def _values(image: AnyImage) -> tuple[object, ...]:
-        """Return the values of the columns."""
+        """Return the values of *image* for the columns."""
 
     @staticmethod
     @abstractmethod
     def _image(values: Sequence[Any]) -> AnyImage:
-        """Return the image that `_values` made *values* of."""
+        """Return the image from the *values* that `_values` made."""
 
 
 class JournalEntry(Recorded[Image]):
-    """One attribute in the journal: an `Image` and what happened to its Set."""
+    """One attribute in the journal: an `Image` and the outcome of its Set."""
 
     table = "entries"
     columns = (
@@ -119,7 +120,7 @@ class JournalEntry(Recorded[Image]):
 
 
 class FileEntry(Recorded[FileImage]):
-    """One file in the journal: a `FileImage` and the outcome for it."""
+    """One file in the journal: a `FileImage` and the outcome of its replacement."""
 
     table = "files"
     columns = "host, path, before, after, mode, uid, gid, attributes"

@@ -33,18 +33,17 @@ UNDO: Final = "undo"
 
 @dataclass(eq=False, repr=False)
 class RunningOperation:
-    """A changing command while it runs; made by `Journal.operation`, `Journal.begin`,
-    `Journal.reopen`, `Journal.undo_of` or `Journal.rollback_of`.
+    """A changing command while it runs; made by `Journal.operation`, `Journal.begin`, `Journal.reopen`,
+    `Journal.undo_of` or `Journal.rollback_of`.
 
     ``id`` is None until the first record: a command that had nothing to change leaves no trace. At the end of the
-    ``with`` block the operation is ``done``, or ``failed`` when an entry is not done or an exception came through. An
+    ``with`` block the operation is ``done``, or ``failed`` if an entry is not done or an exception was raised. An
     interrupt (KeyboardInterrupt, SystemExit) leaves it ``open``, as a crash does: it may be resumed or undone.
 
-    ``resumable``: an exception, too, leaves it ``open``. ``kept``: what the journal keeps of it from its first record
-    on, None for nothing. ``journal``: the one that it belongs to. ``first``: the number of the next entry when it was
-    begun or opened again. ``outcome``: the state that it ends with when nothing was raised, in place of ``done`` or
-    ``failed``. ``keeps_state``: its state in the journal is left as it is at the end. ``undoes``: the operation that it
-    undoes, if any.
+    ``resumable``: an exception leaves it ``open`` too. ``kept``: its options in the journal from its first record on,
+    None for none. ``journal``: its journal. ``first``: the number of the next entry when it was begun or reopened.
+    ``outcome``: the state at its end if nothing was raised, in place of ``done`` or ``failed``. ``keeps_state``: its
+    state in the journal is not changed at the end. ``undoes``: the operation that it undoes, if any.
     """
 
     journal: Journal
@@ -68,8 +67,9 @@ class RunningOperation:
         failed: Sequence[JournalEntry] = (),
         also: Callable[[], None] = lambda: None,
     ) -> list[JournalEntry]:
-        """Put many images on disk, and the outcome for earlier Sets, with one sync; the Sets of *images* may be sent
-        when this returns. *also*: writes to the journal what belongs to the same moment.
+        """Put images on disk, and the outcome of earlier Sets, with one sync, and return the entries; the Sets of
+        *images* may be sent when this returns. *also*: writes further entries in the same transaction. Raises
+        StoreError.
         """
         images = list(images)
         entries: list[JournalEntry] = []
@@ -89,7 +89,8 @@ class RunningOperation:
         return entries
 
     def record_file(self, image: FileImage) -> FileEntry:
-        """Put what a file holds on disk; it may be replaced when this returns. Raises StoreError."""
+        """Put the image of a file on disk, and return its entry; the file may be replaced when this returns. Raises
+        StoreError."""
         with self.journal.in_one_transaction():
             operation = self.id
             if operation is None:
@@ -100,7 +101,8 @@ class RunningOperation:
         return entry
 
     def put_on_disk(self) -> int:
-        """Return its id: it is on disk when this returns, and may be resumed whatever ends it. Raises StoreError."""
+        """Return its id: the operation is on disk when this returns, and can be resumed however it ends. Raises
+        StoreError."""
         if self.id is None:
             with self.journal.in_one_transaction():
                 operation = self._begin()
@@ -109,14 +111,14 @@ class RunningOperation:
         return self.id
 
     def begin_step(self, name: str) -> None:
-        """Put a step on disk as begun; of an operation without a record yet, together with its first one. Raises
+        """Put a step on disk as begun; if the operation has no record yet, together with its first one. Raises
         StoreError."""
         self._step = name
         if self.id is not None:
             self.journal.begin_step(self.id, name)
 
     def end_step(self, status: EntryStatus) -> None:
-        """Note how the step ended that was begun last. Raises StoreError."""
+        """Note the end of the step that was begun last. Raises StoreError."""
         self._step = ""
         if self.id is not None:
             self.journal.end_step(self.id, status)
@@ -159,7 +161,8 @@ class Journal(Store):
 
     @classmethod
     def read(cls, path: Path | None) -> Self:
-        """Open a journal to be read: it is neither made nor changed, and one of an earlier version stays as it is."""
+        """Open a journal for reading: it is neither created nor changed, and a journal of an earlier version stays as
+        it is."""
         return cls(path, create=False, upgrade=False)
 
     @property
@@ -179,15 +182,15 @@ class Journal(Store):
     ) -> RunningOperation:
         """Return a new operation, to be used in a ``with`` statement. *command* is a name without arguments.
 
-        *origin*: who makes it; by default this process, with nothing overridden. *kept*: what it is resumed with, JSON
-        without a key; None for one that is not resumed.
+        *origin*: the user, host, overrides and options; by default this process, with nothing overridden. *kept*: the
+        data with which it is resumed, JSON without a key; None for an operation that cannot be resumed.
         """
         return RunningOperation(self, command, origin or this_process(), resumable=kept is not None, kept=kept)
 
     def begin(self, command: str, document: str, options: str, origin: Origin | None = None) -> RunningOperation:
         """Return a new operation that follows a plan, to be used in a ``with`` statement; it may be resumed.
 
-        It is on disk with *document* and *options*, the texts of its plan, when this returns. They hold no key.
+        It is on disk with *document* and *options*, the texts of its plan, when this returns. They have no key.
         """
         origin = origin or this_process()
         with self.in_one_transaction():
@@ -203,7 +206,7 @@ class Journal(Store):
             self._set_running(operation)
 
     def keep_options(self, operation: int, options: str, document: str | None = None) -> None:
-        """Keep the texts of what *operation* was begun with, and of its plan where it follows one."""
+        """Store the options with which *operation* was begun, and the text of its plan if it follows one."""
         self.database.execute(
             "INSERT OR REPLACE INTO plans (operation, document, options) VALUES (?, ?, ?)",
             (operation, document, options),
@@ -215,7 +218,7 @@ class Journal(Store):
     def reopen(self, operation: int, origin: Origin | None = None, stage: Stage = "running") -> RunningOperation:
         """Return an earlier operation, open again, to be used in a ``with`` statement: further entries follow its own.
 
-        *stage*: how far it is now; nothing of an operation that neither follows a plan nor had to be confirmed. Raises
+        *stage*: its new stage; not used for an operation that neither follows a plan nor had to be confirmed. Raises
         StoreError for an unknown id.
         """
         origin = origin or this_process()
@@ -225,9 +228,9 @@ class Journal(Store):
         return opened
 
     def rollback_of(self, operation: int, origin: Origin | None = None) -> RunningOperation:
-        """Return an operation that nobody confirmed, to be used in a ``with`` statement: what its rollback writes are
-        further entries of it. That is no start of it: whoever guards it goes on to do so. Raises StoreError for an
-        unknown id.
+        """Return an operation that nobody confirmed, to be used in a ``with`` statement: the rollback adds entries to
+        it. It does not count as a new start, so the guard process goes on guarding it. Raises StoreError for an unknown
+        id.
         """
         return self._open_again(operation, origin or this_process(), "going-back")
 
@@ -241,9 +244,10 @@ class Journal(Store):
     def undo_of(self, operation: int, origin: Origin | None = None, stage: Stage = "going-back") -> RunningOperation:
         """Return a separate operation that undoes *operation*, to be used in a ``with`` statement.
 
-        An interrupted undo of it is resumed, else a new one begins; it is on disk when this returns, and nobody
-        can confirm *operation* any more: it is at *stage*. When it is ``done``, *operation* is ``undone``; where
-        *operation* was an undo itself, what that gave back is in effect again. Raises StoreError for an unknown id.
+        An interrupted undo of it is resumed, else a new one begins; it is on disk when this returns, and *operation*
+        can no longer be confirmed: it is at *stage*. When the undo is ``done``, *operation* is ``undone``; if
+        *operation* was an undo itself, the operation that it had undone is in effect again. Raises StoreError for an
+        unknown id.
         """
         origin = origin or this_process()
         self._require(operation)
@@ -264,46 +268,47 @@ class Journal(Store):
         return RunningOperation(self, command, origin, operation, first, resumable=True, undoes=undoes)
 
     def relatives(self, operation: int) -> list[int]:
-        """Return the operations that undo *operation*, that it undoes, and so on: all that may have written over what
-        it wrote, or put it back. In the order in which they began."""
+        """Return the operations that undo *operation*, that it undoes, and so on: all that may have overwritten its
+        values or restored them, in the order in which they began."""
         return relatives_of(self.database, operation)
 
     def plan_of(self, operation: int) -> PlanRecord | None:
-        """Return the plan that an operation follows, None when it follows none."""
+        """Return the plan that an operation follows, None if it follows none."""
         query = "SELECT document, options FROM plans WHERE operation = ? AND document IS NOT NULL"
         rows = self.database.query(query, (operation,), of="plans")
         return PlanRecord(*rows[0]) if rows else None
 
     def options_of(self, operation: int) -> dict[str, Any]:
-        """Return what an operation was begun with; nothing of one of which the journal kept nothing."""
+        """Return the options with which an operation was begun; {} if the journal has none."""
         rows = self.database.query("SELECT options FROM plans WHERE operation = ?", (operation,), of="plans")
         return options_in(rows[0][0]) if rows else {}
 
     def kept(self, operation: int, name: str) -> frozenset[str]:
-        """Return the texts that an operation was begun with as *name*; none where it has no list of that name."""
+        """Return the list of texts called *name* in the options of an operation; empty if it has no such list."""
         kept = self.options_of(operation).get(name)
         return frozenset(map(str, kept)) if isinstance(kept, list) else frozenset()
 
     def add_options(self, operation: int, added: Mapping[str, Any]) -> None:
-        """Add to what an operation with a plan was begun with. *added*: JSON, no key in it."""
+        """Add to the options of an operation with a plan. *added*: JSON, without any key."""
         plan = self.plan_of(operation)
         if plan is not None:
             options = {**json.loads(plan.options), **added}
             self.database.execute("UPDATE plans SET options = ? WHERE operation = ?", (json.dumps(options), operation))
 
     def _overrule(self, operation: int, stage: Stage) -> None:
-        """Set the stage of an operation that has one, whatever it was: who resumes it or undoes it may do so at any
-        stage. Whoever confirms it, or would go back by itself, compares, and finds that it is too late."""
+        """Set the stage of an operation that has one, whatever it was: it may be resumed or undone at any stage. A
+        confirmation or an automatic rollback compares the stage, and finds that it is too late."""
         self.database.execute("UPDATE operations SET stage = ? WHERE id = ? AND stage IS NOT NULL", (stage, operation))
 
     def move_stage(self, operation: int, old: Stage, new: Stage) -> bool:
-        """Change the stage from *old* to *new*; False when it was another. Of several processes one succeeds."""
+        """Change the stage from *old* to *new*; return False if it was another. Of several processes one succeeds."""
         sql = "UPDATE operations SET stage = ? WHERE id = ? AND stage = ?"
         return self.database.execute(sql, (new, operation, old)).rowcount == 1
 
     def leave_stage(self, operation: int, old: Stage | None, new: Stage) -> None:
-        """As `move_stage`, where nobody else should have changed it; no-op for an operation without a stage. Raises
-        StoreError where somebody has, and then nothing of the same transaction was written."""
+        """Change the stage as `move_stage` does, if no other process should have changed it; does nothing for an
+        operation without a stage. Raises StoreError if another process has changed it, and then the whole transaction
+        is rolled back."""
         if old is not None and not self.move_stage(operation, old, new):
             stage = self.find(operation).stage
             if stage is not None:
@@ -326,12 +331,12 @@ class Journal(Store):
         return JournalEntry.all_of(self.database, operation)
 
     def key_names(self) -> set[str]:
-        """Return the names of all keys that an operation set, or was about to set."""
+        """Return the names of all keys that operations set, or were about to set."""
         query = "SELECT key_name FROM entries UNION SELECT key_name FROM run_ports"
         return {name for (name,) in self.database.query(query)}
 
     def nodes(self) -> dict[int, tuple[str, str]]:
-        """Return NodeDescription and node type by port GUID, as the last operation that knew a name recorded them."""
+        """Return NodeDescription and node type by port GUID, as the last operation with a name recorded them."""
         # With max() SQLite takes the other columns from the row that has the greatest value.
         rows = self.database.query(
             "SELECT port_guid, node_desc, node_type FROM (SELECT port_guid, node_desc, node_type, max(operation) "
@@ -341,8 +346,7 @@ class Journal(Store):
         return {guid_number(guid): (name, node_type) for guid, name, node_type in rows}
 
     def port_guids(self, operation: int) -> set[int]:
-        """Return the port GUIDs of the ports that an operation was at; of each port of a switch that is the one of port
-        0."""
+        """Return the port GUIDs of the ports that an operation wrote; for each port of a switch that of port 0."""
         query = "SELECT DISTINCT port_guid FROM entries WHERE operation = ?"
         return {guid_number(guid) for (guid,) in self.database.query(query, (operation,), of="entries")}
 
@@ -361,7 +365,7 @@ class Journal(Store):
         return JournalEntry.record(self.database, operation, first, images)
 
     def record_file(self, operation: int, image: FileImage) -> FileEntry:
-        """Put what a file holds on disk as a pending entry of *operation*. Raises StoreError."""
+        """Put the image of a file on disk as a pending entry of *operation*. Raises StoreError."""
         with self.in_one_transaction():
             number = FileEntry.next_number(self.database, operation)
             return FileEntry.record(self.database, operation, number, [image])[0]
@@ -372,22 +376,22 @@ class Journal(Store):
         self.database.insert("steps", operation=operation, number=number, name=name, begun=self.now(), status="pending")
 
     def end_step(self, operation: int, status: EntryStatus) -> None:
-        """Note how the step of *operation* ended that was begun last."""
+        """Note the end of the step of *operation* that was begun last."""
         last = "(SELECT max(number) FROM steps WHERE operation = ?)"
         sql = f"UPDATE steps SET status = ? WHERE operation = ? AND number = {last}"
         self.database.execute(sql, (status, operation, operation))
 
     def steps(self, operation: int) -> list[StepRecord]:
-        """Return the steps of an operation in the order they were begun: none where an earlier version made it, or
-        where it is single Sets."""
+        """Return the steps of an operation in the order they were begun: none if an earlier version made it, or if it
+        consists of single Sets."""
         query = "SELECT name, begun, status FROM steps WHERE operation = ? ORDER BY number"
         return [StepRecord(*row) for row in self.database.query(query, (operation,), of="steps")]
 
     def set_state(self, operation: int, state: OperationState) -> None:
         """Set an operation's state; every state but ``open`` also gives it a finishing time.
 
-        An undo that is ``done`` also changes the state, but no time, of what it undid. An operation that is ``done``
-        after all ends an undo of it that was interrupted.
+        An undo that is ``done`` also changes the state, but no time, of the operation that it undid. An operation that
+        becomes ``done`` ends an interrupted undo of it.
         """
         self._require(operation)
         finished = None if state == "open" else self.now()
@@ -400,7 +404,7 @@ class Journal(Store):
                 take_back(self.database, operation)
 
     def end_undos(self, operation: int) -> None:
-        """Note that an undo of *operation* that was interrupted is not resumed any more."""
+        """Note that an interrupted undo of *operation* is not resumed any more."""
         self.database.execute(
             "UPDATE operations SET state = 'undone' WHERE undoes = ? AND state IN ('open', 'failed')", (operation,)
         )
@@ -419,7 +423,7 @@ class Journal(Store):
         return operation
 
     def add_earlier(self, command: str, started: str, state: OperationState) -> int:
-        """Put an operation of an earlier version on disk, of which is not known who began it, and return its id."""
+        """Put an operation of an earlier version, whose user is not known, on disk, and return its id."""
         finished = None if state == "open" else started
         return self.database.insert("operations", command=command, state=state, started=started, finished=finished)
 

@@ -1,4 +1,4 @@
-"""The journal as a list: what each operation was, how often it was started, and which belong together."""
+"""The journal as a list: each operation, its starts, and the operations that undo it or that it undoes."""
 
 from __future__ import annotations
 
@@ -92,13 +92,14 @@ def _steps_under_way(database: Database) -> dict[int, str]:
 
 
 def _waiting_ports(database: Database) -> dict[int, int]:
-    """Return how many ports of each run of M_Keys still have to get their key."""
+    """Return, by operation, the number of ports of each run of M_Keys that still have to get their key."""
     rows = database.query("SELECT operation, count(*) FROM run_ports WHERE state = 'waiting' GROUP BY operation")
     return dict(rows)
 
 
 def _methods(database: Database) -> dict[int, str]:
-    """Return by which method each apply and each run of M_Keys was made: an early version knew only the direct one."""
+    """Return, by operation, the method of each apply and each run of M_Keys: an early version had only the direct
+    one."""
     plans = database.query("SELECT operation, options FROM plans WHERE document IS NOT NULL", of="plans")
     runs = database.query("SELECT operation, via IS NULL FROM runs", of="runs")
     methods = {operation: str(options_in(options).get("carrier", "direct")) for operation, options in plans}

@@ -1,4 +1,4 @@
-"""Value types for what the journal stores about an operation and each Set."""
+"""Value types of the journal's data about an operation and each Set."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from ibkeys.store.origin import Origin
 OperationState = Literal["open", "done", "undone", "failed"]
 EntryStatus = Literal["pending", "done", "failed"]
 Stage = Literal["running", "ended", "unconfirmed", "confirmed", "going-back", "gone-back", "refused"]
-"""How far an operation is that follows a plan or has to be confirmed. ``ended``: it needed no confirmation;
+"""The stage of an operation that follows a plan or has to be confirmed. ``ended``: it needed no confirmation;
 ``unconfirmed``: it awaits one; ``gone-back``: nobody confirmed it, and the level of M_Keys that it raised was lowered;
-``refused``: nobody confirmed it, and its rollback was refused, because somebody else has changed what it wrote."""
+``refused``: nobody confirmed it, and its rollback was refused, because somebody else has changed values that it wrote.
+"""
 Rollback = Literal["unfinished", "refused"]
 
 
 ATTRIBUTE_SIZE: Final = 64
 ATTRIBUTES: Final = frozenset({"P_KeyTable", "PortInfo"})
-"""What commands write today. A new one needs a look at whether it can hold a key."""
+"""The attributes that commands write today. Before a new one is added, check whether it can have a key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Image:
     """One attribute of one port before and after a Set.
 
     ``before`` and ``after`` are the 64 bytes as read and as sent, M_Key zeroed; ``key_name`` names the key store's row
-    of the new M_Key, None when the Set does not change it. ``port`` and ``lid`` as every JSON document has them.
+    of the new M_Key, None when the Set does not change it. ``port`` and ``lid``: as in every JSON document.
 
     Raises EncodeError for blobs of another length, an attribute that no command writes, and a PortInfo with its M_Key.
     """
@@ -64,11 +65,11 @@ class FileImage:
     """One file before and after it was replaced: the other kind of image, for changes that a subnet manager makes. A
     partition of UFM is kept as one too: UFM's URL in place of the host, and its members in place of bytes.
 
-    ``path``: absolute, links followed; ``host``: where it is, "" for this host. ``before`` and ``after`` are its bytes,
-    None if there is no file; no key may be in them: whoever records a file with keys puts a reference to the key store
-    in each key's place. ``mode``, ``uid``, ``gid`` and ``attributes`` (extended ones, as ACL and label, by name) are
-    those of the former file, None if there was none. With a mode, and without bytes before and after, it is a file or
-    folder that was not replaced, but closed to all but its owner.
+    ``path``: absolute, links followed; ``host``: its host, "" for this one. ``before`` and ``after`` are its bytes,
+    None if there is no file; they may have no key: the caller replaces each key by a reference to the key store.
+    ``mode``, ``uid``, ``gid`` and ``attributes`` (extended ones, as ACL and label, by name) are those of the former
+    file, None if there was none. With a mode, and without bytes before and after, it is a file or folder that was not
+    replaced, but closed to all but its owner.
 
     Raises EncodeError for a path that is not absolute.
     """
@@ -88,7 +89,7 @@ class FileImage:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Host and path, by which a file is known."""
+        """Host and path, which identify a file."""
         return self.host, self.path
 
     @property
@@ -100,8 +101,8 @@ class FileImage:
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """One step of an operation. ``begun``: when; ``status``: ``pending`` until its outcome is known, also where it was
-    interrupted."""
+    """One step of an operation. ``begun``: the time of its beginning; ``status``: ``pending`` until its outcome is
+    known, also if it was interrupted."""
 
     name: str
     begun: str
@@ -110,7 +111,7 @@ class StepRecord:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """One start of an operation: when it began, or was resumed, and by whom."""
+    """One start of an operation: the time at which it began or was resumed, and its origin."""
 
     started: str
     origin: Origin
@@ -124,16 +125,16 @@ KEY_COMMANDS: Final = ("mkey-deploy", "mkey-rotate", "mkey-remove")
 class OperationRecord:
     """One line of ``ibkeys journal``. ``finished`` is None while it is ``open``; ``ports`` counts distinct ports.
 
-    ``unproven`` counts the Sets and files whose effect was not proven, or was disproved. ``stage``: how far an
-    operation is that follows a plan or has to be confirmed, None of any other. ``undoes``: the operation that this one
-    gave back, None if it is no undo. ``undone_by``: the one that gave this one back; None also for one that an earlier
-    version undid. ``being_undone``: an undo of it was begun and is not finished. ``is_of_plan``: it follows a plan, or
-    undoes an operation that does, and so on; ``is_of_keys``: the same of a run of M_Keys. ``undid``: the command of
-    what an undo undoes, and of an undo of that, and so on; None of an operation that is no undo. ``starts``: empty for
-    what an earlier version did. ``step``: the one that it was in when it was interrupted, None between two steps and of
-    an operation that makes none. ``waiting``: of a run of M_Keys the ports that it has yet to change, also where it is
-    held after the first. ``method``: by which an apply or a run of M_Keys was made, or what is undone: ``direct``,
-    ``opensm`` or ``ufm``; None of other commands.
+    ``unproven`` counts the Sets and files whose effect was not proven, or was disproved. ``stage``: the stage of an
+    operation that follows a plan or has to be confirmed, None for any other. ``undoes``: the operation that this one
+    undid, None if it is no undo. ``undone_by``: the operation that undid this one; None also if an earlier version
+    undid it. ``being_undone``: an undo of it was begun and is not finished. ``is_of_plan``: it follows a plan, or
+    undoes an operation that does, and so on; ``is_of_keys``: the same for a run of M_Keys. ``undid``: for an undo, the
+    command of the operation that it undoes, or of the first operation in a chain of undos; None for an operation that
+    is no undo. ``starts``: empty for operations of an earlier version. ``step``: the step in which it was interrupted,
+    None between two steps and for an operation without steps. ``waiting``: the number of ports that a run of M_Keys has
+    yet to change, also if it is held after its first ports. ``method``: the method of an apply, a run of M_Keys, or the
+    operation that is undone: ``direct``, ``opensm`` or ``ufm``; None for other commands.
     """
 
     id: int
@@ -162,12 +163,12 @@ class OperationRecord:
 
     @property
     def began(self) -> str:
-        """The command that began it, or of an undo what it undoes, and so on."""
+        """The command that began it; for an undo that of the operation that it undoes, and so on."""
         return self.undid or self.command
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether it, or its undo, was interrupted, so that only a part of it was written; or its rollback was
+        """Whether it, or its undo, was interrupted, so that only a part of it was written, or its rollback was
         refused."""
         return self.state == "open" or self.is_half_undone or self.is_refused
 
@@ -178,7 +179,7 @@ class OperationRecord:
 
     @property
     def rollback(self) -> Rollback | None:
-        """How far the rollback is of an operation that nobody confirmed; None where it is not rolled back by itself."""
+        """The state of the automatic rollback of an operation that nobody confirmed; None if there is none."""
         if self.is_refused:
             return "refused"
         return "unfinished" if self.is_going_back and not self.being_undone else None
@@ -195,26 +196,26 @@ class OperationRecord:
 
     @property
     def goes_back(self) -> bool:
-        """Whether it is rolled back unless somebody confirms it, also because its process may have been killed; asked
-        of an operation that has to be confirmed."""
+        """Whether it is rolled back unless somebody confirms it, also because its process may have been killed; only
+        meaningful for an operation that has to be confirmed."""
         return self.stage in ("running", "unconfirmed", "going-back") and self.state != "undone"
 
 
 @dataclass(frozen=True, slots=True)
 class PlanRecord:
-    """The plan of an operation, as `Journal.begin` took it."""
+    """The plan of an operation: the texts that `Journal.begin` stored."""
 
     document: str
     options: str
 
     @property
     def kept(self) -> dict[str, Any]:
-        """What it was begun with; nothing where that is damaged: whoever needs more of it says so."""
+        """The options with which it was begun; {} if they are damaged: code that needs them reports that."""
         return options_in(self.options)
 
 
 def options_in(text: str) -> dict[str, Any]:
-    """Return what an operation was begun with, from its JSON text; nothing where that is damaged."""
+    """Return the options with which an operation was begun, from their JSON text; {} if that is damaged."""
     try:
         kept = jsonfile.loads(text.encode("utf-8", "surrogatepass"))
     except FileFormatError:

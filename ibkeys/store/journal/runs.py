@@ -1,7 +1,7 @@
-"""Runs of mkey-deploy, mkey-rotate and mkey-remove: what their operations need to be finished or undone.
+"""Runs of mkey-deploy, mkey-rotate and mkey-remove: the data with which their operations are finished or undone.
 
-A run is its options and its ports in the order of change. For each port the journal has the outcome so far, and the
-names of its new and its former key in the key store; the keys themselves are only there.
+A run is its options and its ports in the order of change. For each port the journal has the result so far, and the
+names of its new and its former key in the key store; only the key store has the keys themselves.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RunPortState = Literal["waiting", "sent", "done", "skipped", "failed", "undone"]
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What the user asked for.
+    """The user's options of a run.
 
     ``same``: one key for all ports. ``protect`` (0 to 3) and ``lease`` (seconds): None leaves each port its own.
     ``at_once``: most ports in change. ``first``: only so many ports until the run is continued, None for all.
@@ -42,8 +42,8 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class MKeyRun:
-    """One run. ``operation``: how the journal lists it. ``via``: of a run through a subnet manager what it needs to go
-    on, without a key; None of one by own Sets."""
+    """One run. ``operation``: its record in the journal. ``via``: for a run through a subnet manager, the data with
+    which it is resumed, without a key; None for a run by Sets of ibkeys."""
 
     operation: OperationRecord
     options: RunOptions
@@ -61,7 +61,7 @@ class MKeyRun:
 
     @property
     def started(self) -> str:
-        """When it began, as the journal keeps a time."""
+        """The time at which it began, in the journal's form."""
         return self.operation.started
 
     @property
@@ -71,13 +71,13 @@ class MKeyRun:
 
     @property
     def is_open(self) -> bool:
-        """Whether ports of it wait, or it, or its undo, was interrupted."""
+        """Whether ports of it wait, or it or its undo was interrupted."""
         return self.operation.state == "open" or self.operation.is_half_undone
 
     @property
     def removes_keys(self) -> bool:
-        """Whether it is open, and lets a subnet manager give every port M_Key 0: a removal that goes forth, or
-        a deployment that goes back."""
+        """Whether it is open, and lets a subnet manager give every port M_Key 0: a removal, or a deployment that is
+        rolled back."""
         removes = "mkey-deploy" if self.via is not None and self.via.get("goes_back") else REMOVAL
         return self.is_open and self.via is not None and self.command == removes
 
@@ -94,11 +94,11 @@ class RunPort:
     ``waiting``: nothing was sent to it. ``sent``: its new key is on disk, and the port may have it: a Set was sent, or
     the key may be in OpenSM's options file. Through OpenSM a port that failed stays ``sent``, with the reason.
     ``done``: a Get proved the new key. ``failed``: it has its old key, or its new one with another level or lease.
-    ``skipped``: the run leaves it alone. ``undone``: a Get proved that it was rolled back.
+    ``skipped``: the run does not change it. ``undone``: a Get proved that it was rolled back.
 
     ``key_name`` and ``old_name``: its new and its former key in the key store, None if there is none (yet);
-    ``old_name`` None means M_Key 0 where ``old_protect_bits`` is known, else that it is not known what it had.
-    ``old_protect_bits`` and ``old_lease_period`` as before.
+    ``old_name`` None means M_Key 0 if ``old_protect_bits`` is known, else that its former key is not known.
+    ``old_protect_bits`` and ``old_lease_period``: the values from before the run.
     """
 
     sequence: int
@@ -120,7 +120,7 @@ class RunPort:
 
 @dataclass(frozen=True, slots=True)
 class NewRunPort:
-    """A port as a run begins: the run leaves it alone when ``skipped`` says why."""
+    """A port at the beginning of a run. ``skipped``: the reason why the run does not change it, "" if it does."""
 
     node_guid: int
     port_guid: int
@@ -130,8 +130,8 @@ class NewRunPort:
 
 @dataclass(frozen=True, slots=True)
 class PortKeys:
-    """What the port at *sequence* of a run had before it, ``old``, and how the key store calls its keys: ``key_name``
-    None leaves the name of the new one as it is, ``old_name`` None is M_Key 0."""
+    """The former setting of a port of a run (``old``), and the names of its keys in the key store. ``sequence``: its
+    place in the run; ``key_name``: None leaves the name of the new key as it is; ``old_name``: None is M_Key 0."""
 
     sequence: int
     key_name: str | None
@@ -140,7 +140,7 @@ class PortKeys:
 
 
 class Runs:
-    """The runs in an open journal. All methods raise StoreError; what they did is on disk when they return, or when
+    """The runs in an open journal. All methods raise StoreError; their changes are on disk when they return, or when
     the journal's `Journal.in_one_transaction` ends."""
 
     def __init__(self, journal: Journal) -> None:
@@ -165,7 +165,7 @@ class Runs:
         self.put(operation, options, found, via)
 
     def put(self, operation: int, options: RunOptions, ports: Sequence[RunPort], via: Mapping[str, Any] | None) -> None:
-        """As `begin`, for a run of an earlier version. *ports* have their outcomes already."""
+        """Store a run as `begin` does, for a run of an earlier version whose *ports* have their results already."""
         bounds = options.at_once, options.first, options.max_failures
         kept = None if via is None else json.dumps(via)
         with self._journal.in_one_transaction():
@@ -176,18 +176,19 @@ class Runs:
             )
 
     def last(self, here: Collection[int] = ()) -> MKeyRun | None:
-        """Return the newest run, or None when there was never one. *here*: port GUIDs, of which it has one."""
+        """Return the newest run, None if there is none. *here*: only runs with one of these port GUIDs."""
         query = "SELECT operation FROM runs JOIN operations ON operation = id ORDER BY started DESC, id DESC"
         numbers = (number for (number,) in self._database.query(query, of="runs"))
         return next((self.find(each) for each in numbers if not here or not self.guids(each).isdisjoint(here)), None)
 
     def is_last(self, operation: int) -> bool:
-        """Whether *operation* is a run, and none began on its subnet after it: none that has a port in common."""
+        """Return whether *operation* is a run, and no other began on its subnet after it: no run with a port in
+        common."""
         last = self.last(self.guids(operation))
         return last is not None and last.id == operation
 
     def find(self, operation: int) -> MKeyRun | None:
-        """Return the run that *operation* is, None for one that is no run."""
+        """Return *operation* as a run, None if it is no run."""
         rows = self._database.query(f"SELECT {_RUN_COLUMNS} FROM runs WHERE operation = ?", (operation,), of="runs")
         for _, same, *rest, via in rows:
             return MKeyRun(self._journal.find(operation), RunOptions(bool(same), *rest), self._via(via))
@@ -225,7 +226,7 @@ class Runs:
         return [RunPort(sequence, guid_number(node), guid_number(guid), *rest) for sequence, node, guid, *rest in rows]
 
     def note_keys(self, run: int, keys: Iterable[PortKeys]) -> None:
-        """Note the names of the new and the former key of ports, and what level and lease they had before."""
+        """Store the names of the new and the former key of ports, and their former level and lease."""
         self._database.execute_all(
             "UPDATE run_ports SET key_name = coalesce(?, key_name), old_name = ?, old_protect_bits = ?, "
             "old_lease_period = ? WHERE operation = ? AND sequence = ?",
@@ -233,14 +234,14 @@ class Runs:
         )
 
     def mark(self, run: int, sequence: int, state: RunPortState, reason: str = "") -> None:
-        """Note the outcome for a port."""
+        """Store the result of a port."""
         self._database.execute(
             "UPDATE run_ports SET state = ?, reason = ? WHERE operation = ? AND sequence = ?",
             (state, reason, run, sequence),
         )
 
     def set_bounds(self, run: int, options: RunOptions) -> None:
-        """Note that a run goes on with other bounds than before: how many ports at once, and when it stops."""
+        """Store the new bounds with which a run goes on: ports at once, and when it stops."""
         self._database.execute(
             "UPDATE runs SET at_once = ?, first = ?, max_failures = ? WHERE operation = ?",
             (options.at_once, options.first, options.max_failures, run),
@@ -248,7 +249,7 @@ class Runs:
 
 
 def shared_key_name(ports: Iterable[RunPort]) -> str | None:
-    """Return the name of the one key of a run with ``same``; None when no port of it was begun."""
+    """Return the name of the one key of a run with ``same``; None if no port of it was begun."""
     return next((port.key_name for port in ports if port.key_name is not None), None)
 
 

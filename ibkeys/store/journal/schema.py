@@ -178,7 +178,7 @@ JOURNAL_SCHEMA: Final = Schema(
             "DROP TABLE entries_before",
         ),
         (
-            # By it a lock on an OpenSM's host is known as one of this journal's commands.
+            # Identifies a lock on an OpenSM's host as one of this journal's commands.
             "CREATE TABLE identities (identity TEXT NOT NULL)",
             "INSERT INTO identities VALUES (lower(hex(randomblob(16))))",
         ),

@@ -1,4 +1,4 @@
-"""How the end of an undo changes the state of the operation that it undid, and of an operation that the latter had
+"""The states after the end of an undo: of the operation that it undid, and of an operation that the latter had
 undone."""
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
 
 def take_back(database: Database, undo: int) -> None:
-    """Let what *undo* undid be ``undone``, what that one undid be in effect again, and so on."""
+    """Make the operation that *undo* undid ``undone``, put an operation that the latter had undone in effect again, and
+    so on."""
     undone = True
     operation = _undoes(database, undo)
     while operation is not None:

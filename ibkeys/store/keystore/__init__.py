@@ -1,1 +1,1 @@
-"""The key store: M_Keys, the runs that change them, and the links that say where each port is."""
+"""The key store: M_Keys, and the links that prove the place of each port."""

@@ -1,4 +1,4 @@
-"""Keys of other management classes in the key store: what a subnet manager's files had. None is ever removed.
+"""Keys of other management classes in the key store, from a subnet manager's files. None is ever removed.
 
 The newest key of a port and class is the one that counts. They are sealed as M_Keys are.
 """
@@ -18,7 +18,7 @@ _NEWEST: Final = "SELECT key_class, port_guid, class_key FROM class_keys ORDER B
 
 class ClassKeyStore:
     """The keys of classes in an open key store. All methods raise StoreError, and StoreSealed for a store that is not
-    opened; what they did is on disk when they return, or when the store's `KeyStore.in_one_transaction` ends.
+    opened; their changes are on disk when they return, or when the store's `KeyStore.in_one_transaction` ends.
     """
 
     def __init__(self, store: KeyStore) -> None:
@@ -26,9 +26,8 @@ class ClassKeyStore:
         self._database = store.database
 
     def put_all_imported(self, name: ClassName, keys: Mapping[int, ClassKey], note: str = "") -> int:
-        """Store the keys of one class, by port GUID, and return how many of them are new.
-
-        One that is not the newest key of its port becomes that, also where it was known before.
+        """Store the keys of one class, by port GUID, and return the number of new ones. A key that is not the newest
+        one of its port becomes that, also if it was stored before.
         """
         known = self.all_keys().get(name, {})
         new = {guid: key for guid, key in keys.items() if known.get(guid) != key}
@@ -42,7 +41,7 @@ class ClassKeyStore:
         return len(new)
 
     def all_keys(self) -> dict[ClassName, dict[int, ClassKey]]:
-        """Return the newest key of each port, by class and port GUID. The keys mask themselves."""
+        """Return the newest key of each port, by class and port GUID. The keys are masked when they are printed."""
         rows: list[tuple[Any, ...]] = self._database.query(_NEWEST, of="class_keys")
         found: dict[ClassName, dict[int, ClassKey]] = {}
         for name, owner, blob in rows:
@@ -50,11 +49,11 @@ class ClassKeyStore:
         return found
 
     def count(self) -> dict[str, int]:
-        """Return how many ports have a key of each class; no passphrase is needed."""
+        """Return the number of ports with a key of each class; no passphrase is needed."""
         rows = self._database.query("SELECT key_class, COUNT(DISTINCT port_guid) FROM class_keys GROUP BY key_class")
         return {str(name): int(ports) for name, ports in rows}
 
 
 def _owner(name: str, port_guid: str) -> str:
-    """Return whose key it is, as it is sealed with the key."""
+    """Return the owner of a key in the form that is sealed with the key."""
     return f"{name} {port_guid}"

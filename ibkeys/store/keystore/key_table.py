@@ -15,9 +15,9 @@ KeyState = Literal["current", "pending", "former", "imported"]
 
 @dataclass(frozen=True, slots=True)
 class KeyTable:
-    """One table of ``store``. ``what``: the name of a row in messages. ``owner``: the column for the owner of a key. An
-    owner has at most one ``current`` and one ``pending`` key, besides the rows named in ``others``, which stay as they
-    are. All methods raise StoreError.
+    """One table of ``store``. ``what``: the name of a row in messages. ``owner``: the column with the owner of a key.
+    An owner has at most one ``current`` and one ``pending`` key, apart from the rows named in ``others``, which are not
+    changed. All methods raise StoreError.
     """
 
     store: Store
@@ -38,7 +38,7 @@ class KeyTable:
         return rows[0]
 
     def insert(self, **values: object) -> int:
-        """Insert a row of now, with a name of its own, and return its number."""
+        """Insert a row with the present time and a name of its own, and return its number."""
         return self.store.database.insert(self.name, **values, since=self.store.now(), name=secrets.token_hex(16))
 
     # --- states ------------------------------------------------------------------------------------------------------
@@ -70,9 +70,8 @@ class KeyTable:
     # --- names: see `ibkeys.store.keystore.row_names` -----------------------------------------------------------------
 
     def ref_of(self, name: str) -> int:
-        """Return the number of the row that a journal calls *name*: its name, or a number of an earlier version.
-
-        Raises KeyGone where this key store never had that row.
+        """Return the number of the row with this *name* in a journal: its name, or a number of an earlier version.
+        Raises KeyGone if this key store never had that row.
         """
         if len(name) == 32:
             rows = self.select("id", "WHERE name = ?", name)

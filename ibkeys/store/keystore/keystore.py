@@ -2,7 +2,7 @@
 
 For each port there is at most one ``current`` key (a Get proved it), at most one ``pending`` (on disk before the Set
 that installs it), and any number of ``former`` and ``imported`` ones. Keys cross this interface as `MKey` only. With a
-passphrase every key in the file is sealed (`ibkeys.store.keystore.sealing`); what holds no key can be read without it.
+passphrase every key in the file is sealed (`ibkeys.store.keystore.sealing`); data without keys can be read without it.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from ibkeys.store.sqlite import guid_number, guid_text, timestamp
 TRY_ORDER: Final[tuple[KeyState, ...]] = ("current", "pending", "imported", "former")
 """The order in which keys are tried on a port."""
 ImportResult = Literal["new", "known", "changed", "older"]
-"""What an imported key was: ``new``: the first of its port; ``known``: it is the one that is tried first, or pending;
-``changed``: it is tried first from now on; ``older``: the current one was proven later, and stays first."""
+"""How an imported key compared with the store. ``new``: the first of its port; ``known``: the key that is tried first
+already, or a pending one; ``changed``: it is tried first from now on; ``older``: the current key was proven later, and
+stays first."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRow:
     """One row of the key store without its key.
 
-    ``ref`` is its number, for `KeyStore.promote`. ``node_guid`` and ``port`` are None when only the
-    port GUID is known (imported keys), ProtectBits and lease when they were not set by this tool. ``since``: when the
-    row came into its state. ``replaces``: the row of the key that this one was to replace.
+    ``ref`` is its number, for `KeyStore.promote`. ``node_guid`` and ``port`` are None when only the port GUID is known
+    (imported keys), ProtectBits and lease when they were not set by this tool. ``since``: the time at which the row got
+    its state. ``replaces``: the row of the key that this one was to replace.
     """
 
     ref: int
@@ -52,7 +53,7 @@ class KeyRow:
 
 @dataclass(frozen=True, slots=True)
 class StoredKey(KeyRow):
-    """One row of the key store with its key, which masks itself."""
+    """One row of the key store with its key, which is masked when it is printed."""
 
     m_key: MKey
 
@@ -63,8 +64,8 @@ AnyRow = TypeVar("AnyRow", bound=KeyRow)
 class KeyStore(SealedStore):
     """The key store file; ``path`` None keeps it in memory. ``create=False``: a missing file reads as an empty store.
 
-    All methods raise StoreError, and everything they did is on disk when they return; those that take or return a key
-    raise StoreSealed where the store is encrypted and *passphrase* does not open it. ``port_guid`` is that of the port
+    All methods raise StoreError, and their changes are on disk when they return; methods that take or return a key
+    raise StoreSealed if the store is encrypted and *passphrase* does not open it. ``port_guid`` is that of the port
     whose M_Key it is: port 0 on a switch. Synchronization: use in the thread that made it.
     """
 
@@ -83,8 +84,8 @@ class KeyStore(SealedStore):
     def put_pending(self, node_guid: int, port_guid: int, port: int, new: KeySetting, old: KeySetting | None) -> int:
         """Store the key that is about to be set, and return its ``ref``. The Set may be sent when this returns.
 
-        *old* is what the port has now, None if unknown; its key becomes the current key if it is not already. A pending
-        key of an earlier, unfinished Set becomes a former key, because the port may have it.
+        *old*: the present setting of the port, None if unknown; its key becomes the current key if it is not already. A
+        pending key of an earlier, unfinished Set becomes a former key, because the port may have it.
         """
         owner = guid_text(port_guid)
         with self.in_one_transaction():
@@ -125,7 +126,7 @@ class KeyStore(SealedStore):
     def put_imported(
         self, port_guid: int, key: MKey, *, node_guid: int | None = None, port: int | None = None, note: str = ""
     ) -> int:
-        """Store a key that comes from elsewhere and return its ``ref``.
+        """Store a key from another source, and return its ``ref``.
 
         A key that the port has in any state is not stored twice.
         """
@@ -144,15 +145,15 @@ class KeyStore(SealedStore):
         return self.get(self.ref_of(name))
 
     def ref_of(self, name: str) -> int:
-        """Return the ``ref`` of the row that the journal calls *name*. Raises KeyGone as `named` does."""
+        """Return the ``ref`` of the row with this *name* in the journal. Raises KeyGone as `named` does."""
         return self._of_ports.ref_of(name)
 
     def name_of(self, ref: int) -> str:
-        """Return what the journal calls one row. Raises StoreError when there is none."""
+        """Return the name of one row, for the journal. Raises StoreError if there is no such row."""
         return self._of_ports.name_of(ref)
 
     def has_names(self, names: Collection[str], of_subnet: Collection[str]) -> bool:
-        """Whether there are rows with all these *names*, and keys of the whole subnet with those *of_subnet*."""
+        """Return whether there are rows with all these *names*, and subnet-wide keys with the names *of_subnet*."""
         return all(
             set(wanted) <= set(table.names().values())
             for table, wanted in ((self._of_ports, names), (self._of_subnet, of_subnet))
@@ -172,8 +173,8 @@ class KeyStore(SealedStore):
         return {guid_number(owner) for (owner,) in rows}
 
     def in_change(self) -> dict[int, Sequence[MKey]]:
-        """Return the keys that a port may have while a change of its key is unfinished, by port GUID; where a key was
-        imported since, that one alone."""
+        """Return, by port GUID, the keys that a port may have while a change of its key is unfinished; only the
+        imported key, if one was imported since."""
         unfinished = f"WHERE port_guid IN (SELECT port_guid FROM keys WHERE state = 'pending') {_ALL}"
         found: dict[int, Sequence[MKey]] = {}
         for guid, rows in _by_port(map(self._stored, self._of_ports.select(_COLUMNS, unfinished))).items():
@@ -182,7 +183,8 @@ class KeyStore(SealedStore):
         return found
 
     def pending_names(self) -> dict[int, set[str]]:
-        """Return by port GUID what journals call the pending key of a port that has a current one too."""
+        """Return, by port GUID, the names (and the number of early versions) that journals may have for the pending key
+        of a port that has a current one too."""
         names = self._of_ports.names()
         return {
             guid: {names[row.ref], str(row.ref)}
@@ -193,9 +195,8 @@ class KeyStore(SealedStore):
         }
 
     def levels(self) -> dict[int, int]:
-        """Return the highest M_KeyProtectBits that a port can have, by port GUID: of its current and pending key.
-
-        A port with a key of which no level is known is left out.
+        """Return the highest M_KeyProtectBits that a port can have, by port GUID: by its current, pending and imported
+        keys. A port with such a key without a known level is left out.
         """
         found: dict[int, int | None] = {}
         possible = "WHERE state IN ('current', 'pending', 'imported')"
@@ -206,7 +207,7 @@ class KeyStore(SealedStore):
         return {guid: level for guid, level in found.items() if level is not None}
 
     def current_of(self, port_guid: int) -> StoredKey | None:
-        """Return the current key of one port, or None when it has none."""
+        """Return the current key of one port, or None if it has none."""
         rows = self._of_ports.select(_COLUMNS, "WHERE port_guid = ? AND state = 'current'", guid_text(port_guid))
         return self._stored(rows[0]) if rows else None
 
@@ -224,10 +225,10 @@ class KeyStore(SealedStore):
         return [KeyRow(*_fields(row[:-1])) for row in self._of_ports.select(_COLUMNS, _ALL)]
 
     def put_all_imported(self, keys: Mapping[int, MKey], written: datetime, note: str = "") -> dict[int, ImportResult]:
-        """Store keys from elsewhere, by port GUID, and return what each was. One transaction: all or nothing.
-
-        *written* is when they were written down. A current key that was proven before that becomes a former one, and
-        the imported key is tried first; a later one stays the current key. No key is stored twice, and none is lost.
+        """Store keys from another source, by port GUID, and return the result for each. One transaction: all or
+        nothing. *written*: the time at which the source was written. A current key that was proven before that becomes
+        a former one, and the imported key is tried first; a current key that was proven later stays current. No key is
+        stored twice, and none is lost.
         """
         when = timestamp(lambda: written)
         with self.in_one_transaction():
@@ -251,16 +252,15 @@ class KeyStore(SealedStore):
         return self._key(self._of_subnet.row("m_key", ref)[0], OF_THE_SUBNET)
 
     def subnet_key_name(self, ref: int) -> str:
-        """Return what the journal calls one key of the whole subnet. Raises StoreError when there is none."""
+        """Return the name of one subnet-wide key, for the journal. Raises StoreError if there is no such key."""
         return self._of_subnet.name_of(ref)
 
     def subnet_key_named(self, name: str) -> MKey:
-        """Return the key of the whole subnet that the journal calls *name*. Raises KeyGone where this key store never
-        had it."""
+        """Return the subnet-wide key with this *name* in the journal. Raises KeyGone if this key store never had it."""
         return self.subnet_key(self._of_subnet.ref_of(name))
 
     def subnet_key_names(self) -> dict[MKey, str]:
-        """Return what the journal calls each key of the whole subnet."""
+        """Return the name of each subnet-wide key, for the journal."""
         names = self._of_subnet.names()
         return {key: names[ref] for key, ref in self.subnet_key_refs().items()}
 
@@ -343,7 +343,7 @@ _ALL: Final = "ORDER BY port_guid, id"
 
 
 def _fields(row: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the fields of a `KeyRow` from its columns, those of `_COLUMNS` but for the key."""
+    """Return the fields of a `KeyRow` from its columns, those of `_COLUMNS` without the key."""
     ref, node_guid, port_guid, *rest = row
     return ref, None if node_guid is None else guid_number(node_guid), guid_number(port_guid), *rest
 
@@ -356,7 +356,7 @@ def _by_port(rows: Iterable[AnyRow]) -> dict[int, list[AnyRow]]:
 
 
 def is_encrypted(path: Path) -> bool:
-    """Return whether a passphrase opens the key store in *path*; False where there is none. Raises StoreError."""
+    """Return whether the key store in *path* is encrypted; False if there is no such file. Raises StoreError."""
     with KeyStore(path, create=False, upgrade=False) as store:
         return store.is_encrypted
 
@@ -371,7 +371,8 @@ def _in_try_order(rows: Iterable[StoredKey]) -> list[MKey]:
 
 
 def _imported_after_pending(rows: Sequence[AnyRow]) -> AnyRow | None:
-    """Return the key that was imported after a change was interrupted: it says what the port has. None if none was."""
+    """Return the key that was imported after a change was interrupted: it is taken as the port's key. None if there is
+    none."""
     if any(row.state == "current" for row in rows):
         return None
     pending = next((row for row in rows if row.state == "pending"), None)

@@ -1,4 +1,4 @@
-"""The key store's topology: links and LIDs that were seen, so that a key is sent only where its port is.
+"""The key store's topology: links and LIDs that a sweep found, so that a key is sent only to the place of its port.
 
 The end of a link is written as in OpenSM's ``neighbors``: the GUID of the switch, or of the port of a CA or router, and
 the port number.
@@ -34,10 +34,9 @@ class TopologyStore(Store):
         seen: datetime | None = None,
         link_downed: Mapping[tuple[int, int], int] = MappingProxyType({}),
     ) -> None:
-        """Store links that were seen, each once; what was known of their ends before is replaced.
-
-        With *seen*, the time at which others saw them, a link is left out when one of its ends was seen later.
-        *link_downed*: LinkDownedCounter of an end, by (GUID, port), where it was read when the link was proven.
+        """Store links that were found, each once; former links of their ends are replaced. *seen*: the time at which
+        another source found them; a link is left out if one of its ends was found later. *link_downed*:
+        LinkDownedCounter of an end, by (GUID, port), if it was read when the link was proven.
         """
         links = list(links)
         when = self._time(seen)
@@ -59,7 +58,8 @@ class TopologyStore(Store):
         return {(guid_number(node), port): (guid_number(peer), peer_port) for node, port, peer, peer_port in rows}
 
     def link_downed(self) -> dict[tuple[int, int], int]:
-        """Return LinkDownedCounter by (GUID, port) when the link of that port was proven, where it was kept."""
+        """Return, by (GUID, port), the LinkDownedCounter from when the link of that port was proven, if it was
+        stored."""
         query = "SELECT node_guid, port, link_downed FROM links WHERE link_downed IS NOT NULL"
         rows = self.database.query(query, of="links")
         return {(guid_number(node), port): counter for node, port, counter in rows}
@@ -81,7 +81,7 @@ class TopologyStore(Store):
         """Store base and top LID of ports by port GUID. A LID belongs to one port, so it is removed from the port that
         had it before.
 
-        With *seen*, the time at which others saw them, a port is left out that was seen later than that.
+        *seen*: the time at which another source found them; a port that was found later than that is left out.
         """
         when = self._time(seen)
         with self.database.transaction() as connection:
@@ -96,12 +96,13 @@ class TopologyStore(Store):
                 connection.execute("INSERT OR REPLACE INTO lids VALUES (?, ?, ?, ?)", (*where, base, top, when))
 
     def lids(self) -> dict[int, tuple[int, int]]:
-        """Return base and top LID by port GUID, as they were last seen."""
+        """Return base and top LID by port GUID, as they were last found."""
         rows = self.database.query("SELECT port_guid, base_lid, top_lid FROM lids", of="lids")
         return {guid_number(guid): (base, top) for guid, base, top in rows}
 
     def topology_seen(self) -> tuple[str, str] | None:
-        """Return when the oldest and the newest link was seen, as ISO 8601 in UTC; None when no link is known."""
+        """Return the times at which the oldest and the newest link were found, as ISO 8601 in UTC; None if no link is
+        known."""
         [(oldest, newest)] = self.database.query("SELECT min(seen), max(seen) FROM links")
         for each in (oldest, newest):
             if not _SEEN.takes(each):

@@ -1,10 +1,9 @@
-"""Names of rows of the key store, which the journal refers to: random, so that one of another store names no key here.
-
-A row's number is good within one file only: after a key store was lost, a new one counts from 1 again, and an entry of
-the journal would get another key. So a row has a name of 128 random bits. Journals of earlier versions refer to
-numbers; those are found only where the row had no name when this file was upgraded. Where another file of an earlier
-version took the place of theirs, such a number leads to another key: what it leads to is only compared with what a file
-or port has, and never written, so nothing is taken for ibkeys' own then.
+"""Names of rows of the key store, to which the journal refers: random, so that a name from another store is no name
+here. A row's number is valid within one file only: after a key store was lost, a new one counts from 1 again, and an
+entry of the journal would get another key. So a row has a name of 128 random bits. Journals of earlier versions refer
+to numbers; those are found only if the row had no name when this file was upgraded. If another file of an earlier
+version replaced the right one, such a number leads to another key. That key is only compared with the keys of a file or
+port, and never written, so no value is wrongly taken as set by ibkeys.
 """
 
 from __future__ import annotations

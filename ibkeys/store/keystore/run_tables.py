@@ -39,7 +39,8 @@ RUN_TABLES: Final = (
 """One migration step."""
 
 RUN_VIA: Final = ("ALTER TABLE runs ADD COLUMN via TEXT",)
-"""Another step: of a run through a subnet manager what it needs to go on, as JSON without a key; NULL of the others."""
+"""Another step: the data with which a run through a subnet manager is resumed, as JSON without a key; NULL for other
+runs."""
 
 RUN_OPERATION: Final = (
     "ALTER TABLE runs ADD COLUMN journal TEXT",
@@ -47,7 +48,7 @@ RUN_OPERATION: Final = (
     """UPDATE runs SET journal = json_extract(via, '$.awaited.journal'),
         operation = json_extract(via, '$.awaited.operation') WHERE json_valid(via)""",
 )
-"""Another step: the operation of a run, and the identity of the journal that has it; NULL where there is none."""
+"""Another step: the operation of a run, and the identity of its journal; NULL if there is none."""
 
 RUN_TO_MOVE: Final = (
     "CREATE TABLE run_to_move (document TEXT NOT NULL)",
@@ -65,6 +66,7 @@ RUN_TO_MOVE: Final = (
     "DROP TABLE run_ports",
     "DROP TABLE runs",
 )
-"""Another step: the last run, which alone goes on or back, as JSON for the journal: `ibkeys.store.moving_runs`."""
+"""Another step: the last run, the only one that can be resumed or undone, as JSON for the journal:
+`ibkeys.store.moving_runs`."""
 
 RUN_COLUMNS: Final[dict[str, dict[str, Column]]] = {"run_to_move": {"document": text()}}

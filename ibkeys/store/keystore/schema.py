@@ -14,7 +14,7 @@ from ibkeys.store.keystore.sm_key_tables import SEVERAL_SUBNETS, SM_KEY_COLUMNS,
 from ibkeys.store.sqlite import Schema
 
 _CLEAR_AND_SEALED: Final = (8, 36)
-"""Bytes of a key."""
+"""Bytes of a key in plain text, and of a sealed one."""
 _KEY_COLUMNS: Final[dict[str, dict[str, Column]]] = {
     "keys": {
         "id": number(),
@@ -58,7 +58,8 @@ _KEY_COLUMNS: Final[dict[str, dict[str, Column]]] = {
 
 
 def _keys_of(sizes: str) -> str:
-    """Return the SQL that makes the table of M_Keys. *sizes*: how many bytes a key has, in SQL."""
+    """Return the SQL that makes the table of M_Keys. *sizes*: the condition for the number of bytes of a key, in
+    SQL."""
     return f"""CREATE TABLE keys (
                 id INTEGER PRIMARY KEY AUTOINCREMENT,
                 node_guid TEXT,
@@ -134,7 +135,7 @@ KEYSTORE_SCHEMA: Final = Schema(
         (
             # LinkDownedCounter of (node_guid, port) when the link was proven; NULL if it was not read.
             "ALTER TABLE links ADD COLUMN link_downed INTEGER",
-            # Ports of which the user said that they are gone or moved, and not to be waited for.
+            # Ports that the user has declared gone or moved, so that they are not waited for.
             "CREATE TABLE settled (port_guid TEXT PRIMARY KEY, since TEXT NOT NULL) WITHOUT ROWID",
         ),
         SM_KEY_TABLES,

@@ -23,13 +23,14 @@ from ibkeys.store.sqlite import UtcClock, utc_now
 Key = TypeVar("Key", bound=Secret64)
 
 OF_THE_SUBNET: Final = "the subnet"
-"""Whose the keys of the table ``subnet_keys`` are."""
+"""The owner of the keys in the table ``subnet_keys``."""
 _PROOF: Final = MKey(0)
 _KEY_BYTES: Final = 8
 
 
 class _Keys(NamedTuple):
-    """Where a table has its keys: ``owner``: in SQL, whose key a row's is; it is sealed with the key."""
+    """The column of a table with its keys. ``owner``: the owner of a row's key, in SQL; it is authenticated with the
+    key."""
 
     table: str
     column: str
@@ -46,7 +47,7 @@ KEY_TABLES: Final = (
 
 
 class SealedStore(TopologyStore):
-    """A store whose keys are sealed where it has a passphrase. Those who take or return a key raise StoreSealed where
+    """A store whose keys are sealed if it has a passphrase. Methods that take or return a key raise StoreSealed if
     *passphrase* does not open it."""
 
     def __init__(
@@ -67,7 +68,8 @@ class SealedStore(TopologyStore):
         return bool(self.database.query("SELECT 1 FROM encryption"))
 
     def encrypt(self, passphrase: Passphrase, cost: Cost | None = None) -> None:
-        """Seal all keys with *passphrase*, and every key that comes later; an encrypted store gets a new passphrase.
+        """Seal all keys, and every key that is stored later, with *passphrase*; an encrypted store gets a new
+        passphrase.
 
         Afterwards the file is written again, so that no key is left in its free space.
         """
@@ -121,7 +123,7 @@ class SealedStore(TopologyStore):
         return seal
 
     def opened(self, blob: bytes, owner: str, kind: type[Key]) -> Key:
-        """Return the key that a row holds for *owner*."""
+        """Return the key of a row from its bytes; *owner*: its owner. Raises StoreSealed, StoreError."""
         seal = self._seal
         if seal is not None:
             return seal.open(blob, owner, kind)
@@ -133,7 +135,7 @@ class SealedStore(TopologyStore):
         return self.opened(blob, owner, MKey)
 
     def stored_form(self, key: Secret64, owner: str) -> bytes:
-        """Return what a row holds of *key*, which is *owner*'s."""
+        """Return the bytes to store for *key* of *owner*, sealed if the store is encrypted."""
         return _sealed(self._seal, key, owner)
 
 

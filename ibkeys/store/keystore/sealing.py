@@ -1,7 +1,7 @@
 """Encryption of the keys in a key store by a passphrase: scrypt makes the secret, AES-256-GCM seals each key.
 
-Only the keys are sealed: which ports have one, since when and at which level stays readable, and so does the store's
-topology. What is sealed for one port is not taken for another's: whose key it is is authenticated with it.
+Only the keys are sealed: the ports that have one, its time and level stay readable, and so does the store's topology. A
+key that is sealed for one port cannot be used for another: its owner is authenticated with it.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from ibkeys.lazily import how_to_install
 Key = TypeVar("Key", bound=Secret64)
 
 SEALED_BYTES: Final = 36
-"""Of a sealed key: nonce 12, key 8, tag 16."""
+"""Bytes of a sealed key: nonce 12, key 8, tag 16."""
 SALT_BYTES: Final = 16
 _NONCE_BYTES: Final = 12
 _KEY_BYTES: Final = 32
 _MOST_MEMORY: Final = 1 << 30
-"""Bytes. A damaged store must not make scrypt use all memory."""
+"""Most bytes of memory for scrypt: a damaged store must not make it use all memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of one guess of the passphrase (RFC 7914): scrypt takes ``128 * n * r`` bytes."""
+    """The cost of one guess of the passphrase (RFC 7914): scrypt uses ``128 * n * r`` bytes of memory."""
 
     n: int = 1 << 17
     r: int = 8
@@ -36,13 +36,14 @@ class Cost:
 
     @property
     def memory(self) -> int:
-        """Bytes that scrypt takes."""
+        """Bytes of memory that scrypt uses."""
         return 128 * self.n * self.r
 
 
 @final
 class Passphrase:
-    """A passphrase that is asked for when it is first needed, and then once. It masks itself as `MKey` does."""
+    """A passphrase that the user is asked for once, when it is first needed. It is masked when it is printed, like
+    `MKey`."""
 
     __slots__ = ("__ask", "__secrets", "__text")
 
@@ -52,7 +53,8 @@ class Passphrase:
         self.__secrets: dict[tuple[bytes, Cost], bytes] = {}
 
     def secret(self, salt: bytes, cost: Cost) -> bytes:
-        """Return the 32 bytes that scrypt makes of it. Raises StoreSealed when there is none, or no library."""
+        """Return the 32 bytes that scrypt derives from the passphrase. Raises StoreSealed if there is no passphrase, or
+        no library."""
         known = self.__secrets.get((salt, cost))
         if known is None:
             if self.__text is None:
@@ -80,7 +82,7 @@ class Seal:
         self.__cipher = AESGCM(secret)
 
     def seal(self, key: Secret64, owner: str) -> bytes:
-        """Return the sealed *key*; *owner* is whose it is, and must be the same when it is opened."""
+        """Return the sealed *key*; *owner*: its owner, which must be the same when it is opened."""
         nonce = os.urandom(_NONCE_BYTES)
         return nonce + self.__cipher.encrypt(nonce, key.reveal().to_bytes(8), owner.encode())
 

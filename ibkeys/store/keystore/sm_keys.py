@@ -1,8 +1,8 @@
-"""Keys of subnet managers in the key store: what an opensm.conf has as sm_key and sa_key. None is ever removed.
+"""Keys of subnet managers in the key store: the values of sm_key and sa_key in an opensm.conf. None is ever removed.
 
 For each kind and each subnet there is at most one ``current`` key (proven to be in force on all hosts), at most one
-``pending`` (on disk before any file has it), and any number of ``former`` and ``imported`` ones. Only the journal knows
-which subnet a key is of, by its name. They are sealed as M_Keys are.
+``pending`` (on disk before any file has it), and any number of ``former`` and ``imported`` ones. Only the journal has
+the subnet of a key, by its name. The keys are sealed as M_Keys are.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ for it alone: a cc_key, a former m_key, a key in a comment (`ibkeys.managers.ope
 
 @dataclass(frozen=True, slots=True)
 class SmKeyRow:
-    """One row without its key. ``ref`` is its number, for `SmKeys.promote` and the journal; ``since``: when it came
-    into its state."""
+    """One row without its key. ``ref`` is its number, for `SmKeys.promote` and the journal; ``since``: the time at
+    which it got its state."""
 
     ref: int
     kind: SmKeyKind
@@ -34,17 +34,16 @@ class SmKeyRow:
 
 @dataclass(frozen=True, slots=True)
 class StoredSmKey(SmKeyRow):
-    """One row with its key, which masks itself."""
+    """One row with its key, which is masked when it is printed."""
 
     sm_key: SMKey
 
 
 class SmKeys:
-    """The keys of subnet managers in an open key store, but for the *others*, those of other subnets by their names:
-    they are neither listed nor changed.
-
-    All methods raise StoreError, and StoreSealed if they take or return a key of a store that is not opened; what they
-    did is on disk when they return, or when the store's `KeyStore.in_one_transaction` ends.
+    """The keys of subnet managers in an open key store, without the *others*: the names of keys of other subnets, which
+    are neither listed nor changed. All methods raise StoreError, and StoreSealed if they take or return a key of a
+    store that is not opened; their changes are on disk when they return, or when the store's
+    `KeyStore.in_one_transaction` ends.
     """
 
     def __init__(self, store: KeyStore, others: Collection[str] = ()) -> None:
@@ -52,9 +51,8 @@ class SmKeys:
         self._table = KeyTable(store, "sm_keys", "SM_Key", owner="kind", others=others)
 
     def put_pending(self, kind: SmKeyKind, key: SMKey, note: str = "") -> int:
-        """Store a key that files are to get, and return its ``ref``. They may have it when this returns.
-
-        A pending key of an earlier, unfinished change becomes a former one: some file may have it.
+        """Store a key that files are about to get, and return its ``ref``. The files may get it when this returns. A
+        pending key of an earlier, unfinished change becomes a former one, because a file may have it.
         """
         with self._store.in_one_transaction():
             self._table.give_up(kind, "pending", "its change was never confirmed")
@@ -65,13 +63,13 @@ class SmKeys:
         self._table.promote(ref)
 
     def abandon(self, ref: int, note: str = "abandoned") -> None:
-        """Give up a key that no file has any more, as far as is known. It stays as a former key."""
+        """Give up a key that no known file has any more. It stays as a former key."""
         with self._store.in_one_transaction():
             self._table.row("*", ref)
             self._table.set_state(ref, "former", note)
 
     def put_imported(self, kind: SmKeyKind, key: SMKey, note: str = "") -> int:
-        """Store a key that was found in a file, and return its ``ref``. One that is known is not stored twice."""
+        """Store a key that was found in a file, and return its ``ref``. A known key is not stored twice."""
         with self._store.in_one_transaction():
             for row in self.rows():
                 if (row.kind, row.sm_key) == (kind, key):
@@ -87,11 +85,11 @@ class SmKeys:
         return self.get(self._table.ref_of(name))
 
     def names(self) -> dict[int, str]:
-        """Return what the journal calls each row, by its ``ref``."""
+        """Return the name of each row, for the journal, by its ``ref``."""
         return self._table.names()
 
     def rows(self) -> list[StoredSmKey]:
-        """Return all rows as they were stored. The keys in them mask themselves."""
+        """Return all rows in the order they were stored. The keys in them are masked when they are printed."""
         return [self._stored(row) for row in self._listed()]
 
     def outline(self) -> list[SmKeyRow]:
