@@ -1,4 +1,4 @@
-"""The report of the subnet managers as a JSON document. Of keys it has states only."""
+"""The report of the subnet managers as a JSON document. Of a key it has only the state: zero, default or set."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ibkeys.managers.subnet_managers import Manager
 
 
 def to_json(report: SmReport, dangers: Iterable[FoundDanger]) -> dict[str, Any]:
-    """Return the document without its schema. None: not known, or not read."""
+    """Return the document without its schema. A value that is not known, or was not read, is None."""
     by_guid = {each.port_guid: each for each in report.instances() if each.port_guid is not None}
     managers = report.managers
     return {
@@ -26,7 +26,8 @@ def to_json(report: SmReport, dangers: Iterable[FoundDanger]) -> dict[str, Any]:
 
 
 def time_text(seconds: float | None) -> str | None:
-    """Return a time as ``2026-11-22T06:15:14Z``; None if it is not known, or is none: a host may say what it likes."""
+    """Return a time as ``2026-11-22T06:15:14Z``; None if it is not known or is no valid time, since another host may
+    answer anything."""
     try:
         return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError, OSError):
@@ -34,7 +35,7 @@ def time_text(seconds: float | None) -> str | None:
 
 
 def guid_text(guid: int | None) -> str | None:
-    """Return a GUID as the contract has it."""
+    """Return a GUID as the JSON documents spell it."""
     return None if guid is None else f"0x{guid:016x}"
 
 

@@ -1,8 +1,7 @@
-"""What of this host guards the subnet's keys or gives them away: key files, configurations, devices, a kernel switch.
-
-Facts only; `ibkeys doctor` and the audit's rules about the host judge them. Nothing is changed, and no key leaves this
-module: whether one is set, whether it is a well-known one, and whether it equals another is all that can be asked.
-What cannot be read is None, never a pass.
+"""The facts of this host that protect the subnet's keys or disclose them: key files, configurations, devices, a kernel
+switch. Facts only; `ibkeys doctor` and the audit's rules about the host judge them. Nothing is changed, and no key
+leaves this module: it only tells whether a key is set, is a well-known one, or equals another. A fact that cannot be
+read is None, never a pass.
 """
 
 from __future__ import annotations
@@ -40,10 +39,11 @@ _RDMA: Final = ("rdma", "system", "show")
 
 @dataclass(frozen=True, slots=True)
 class KeyFile:
-    """A file that may hold keys: ``guid2mkey``, one with keys of a class, ``opensm.conf``, ``ibdiag.conf`` or
-    ``key store``.
+    """A file that may hold keys: ``guid2mkey``, one with keys of a class, ``opensm.conf``, ``ibdiag.conf`` or ``key
+    store``.
 
-    ``holds_key``: whether one is in it (a key 0 is none, nor is OpenSM's default sm_key); None: it could not be read.
+    ``holds_key``: whether it has a key (neither a key 0 nor OpenSM's default sm_key counts); None: it could not be
+    read.
     """
 
     kind: str
@@ -62,14 +62,14 @@ class Device:
 
     @property
     def others_can_open(self) -> bool:
-        """Whether everybody may open it for reading and writing; a group may be meant to."""
+        """Whether everybody may open it for reading and writing; access for a group may be intended."""
         return self.mode & (stat.S_IROTH | stat.S_IWOTH) == stat.S_IROTH | stat.S_IWOTH
 
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """All of it. ``privileged_qkey``: whether users may use controlled Q_Keys; None where the kernel or iproute2 does
-    not tell. ``devices`` is empty where there are none."""
+    """All facts of one host. ``privileged_qkey``: whether users may use controlled Q_Keys; None if the kernel or
+    iproute2 does not show it. ``devices`` is empty where there are none."""
 
     key_files: tuple[KeyFile, ...]
     opensm_configs: tuple[OpensmConfig, ...]
@@ -90,10 +90,11 @@ def host_facts(
     run: RunProgram | None = None,
     socket: str | None = None,
 ) -> HostFacts:
-    """Read this host. Paths that are not there are left out; nothing is raised.
+    """Return the facts of this host. Paths that do not exist are left out; nothing is raised.
 
-    *security_keys*: directories with ``guid2mkey``, besides *opensm_cache* and those of a running OpenSM. *socket*: of
-    the simulator whose subnet is meant, "" for a real subnet: OpenSMs of others are left out; None counts all.
+    *security_keys*: directories with ``guid2mkey``, besides *opensm_cache* and those of a running OpenSM. *socket*:
+    that of the simulator whose subnet is meant, "" for a real subnet: OpenSMs of other subnets are left out; None takes
+    all.
     """
     found = opensm_processes(proc, opensm_cache, devices)
     processes = [process for process in found if socket is None or is_of_subnet(process, socket)]
@@ -135,9 +136,8 @@ def read_devices(folder: Path = DEVICES) -> list[Device]:
 
 
 def read_privileged_qkey(run: RunProgram) -> bool | None:
-    """Return whether ``rdma system show`` says ``privileged-qkey on``: any user may then use Q_Keys with bit 31 set.
-
-    None without the program, the netlink socket, or a kernel and iproute2 that know the switch (Linux 6.7).
+    """Return whether ``rdma system show`` has ``privileged-qkey on``: any user may then use Q_Keys with bit 31 set.
+    None without the program, the netlink socket, or a kernel and iproute2 with this switch (Linux 6.7).
     """
     text = run(_RDMA)
     match = re.search(r'privileged[-_]qkey"?[\s:]+"?(on|off)\b', text or "")

@@ -13,7 +13,7 @@ from ibkeys.mad.const import CapabilityMask
 
 SYSFS: Final = Path("/sys/class/infiniband")
 _WORDS: Final = 4
-"""Words of 16 bits in a port GUID, which is the second half of the first GID."""
+"""The number of 16-bit words in a port GUID, which is the second half of the first GID."""
 
 
 @dataclass(frozen=True, slots=True)

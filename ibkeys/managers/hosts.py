@@ -15,7 +15,8 @@ from ibkeys.managers.report import HostReport, look_at_host, not_reached
 
 @dataclass(frozen=True, slots=True)
 class SmHost:
-    """One host. ``ssh``: how it is reached; None for this one. ``named``: what the user says about the OpenSM there."""
+    """One host. ``ssh``: how it is reached; None for this one. ``named``: the unit and files that the user named
+    there."""
 
     ssh: SshHost | None = None
     named: Named = NOTHING_NAMED
@@ -27,7 +28,8 @@ class SmHost:
 
 
 def look_at_hosts(hosts: Iterable[SmHost], socket: str = "") -> list[HostReport]:
-    """Return what OpenSMs run on *hosts*, one host after the other. *socket*: of the simulator whose subnet is meant.
+    """Return the OpenSMs that run on *hosts*, examined one host after the other. *socket*: that of the simulator whose
+    subnet is meant.
 
     Raises nothing: a host that cannot be reached is in its report, with the reason.
     """

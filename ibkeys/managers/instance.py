@@ -1,7 +1,7 @@
 """One running OpenSM with its effective files and options, as far as they can be read on its host.
 
-Nothing is guessed: what cannot be read is not known, and says why. No key is in what this module returns but as an
-`MKey`, which masks itself.
+Nothing is guessed: a value that cannot be read is unknown and has the reason. A key is returned only as an `MKey`,
+which is masked when it is printed.
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ from ibkeys.store.opensm import MKEY_FILE
 
 Role = Literal["options", "policy", "log", "output", "dumps", "cache", "keys"]
 Lack = Literal["absent", "unnamed", "no-file", "unread"]
-"""Why there is no fact of a file: it is not there, OpenSM has none, it is none (a terminal), or nobody knows."""
+"""Why there are no facts of a file: it does not exist, OpenSM has none, it is no file (a terminal), or it could not be
+read."""
 DUMP_FILE: Final = "opensm-subnet.lst"
 """OpenSM writes it in its dump directory at the end of a heavy sweep without errors."""
 _DESCRIPTOR: Final = re.compile(
     r"/dev/(std(in|out|err)|fd)(/|$)|/proc/(self|thread-self)(/|$)|/proc/[0-9]+(/task/[0-9]+)?/fd(/|$)"
 )
-"""Names that mean a descriptor of the process that uses them."""
+"""Names of a file descriptor of the process that uses them."""
 _DEVICES: Final = Path("/dev")
-"""A log that is thrown away goes to /dev/null, which is not a file that anybody could read it in, or close."""
+"""The folder of devices. A discarded log goes to /dev/null, which is no file that anybody could read or close."""
 _SHARED_MEMORY: Final = Path("/dev/shm")
-"""The folder in /dev for files of everybody."""
+"""The folder in /dev for files of all users."""
 _NO_FILE: Final = frozenset({"stdout", "stderr", "-", "syslog"})
 
 
@@ -48,10 +49,11 @@ _NO_FILE: Final = frozenset({"stdout", "stderr", "-", "syslog"})
 class InstanceFile:
     """A file or directory of an OpenSM.
 
-    ``path``: as that OpenSM names it, absolute; None if it has none, or where that is not known. ``place``: where it is
-    reached from outside. ``source``: what says so. ``is_certain``: whether nothing speaks against it; ``doubt``: what
-    does, "" for an options file that changed. ``fact``: mode, owner and times; None with the reason in ``problem``, and
-    ``lack`` for its kind. ``digest``: SHA-256 of its bytes, of a policy only.
+    ``path``: its absolute name in the file system of that OpenSM; None if it has none, or it is not known. ``place``:
+    its name in the file system of this process. ``source``: the option, file or default that the name is from.
+    ``is_certain``: whether there is no reason to doubt it; ``doubt``: that reason, "" for an options file that changed.
+    ``fact``: mode, owner and times; None with the reason in ``problem``, and ``lack`` for its kind. ``digest``: SHA-256
+    of its bytes, of a policy only.
     """
 
     role: Role
@@ -68,7 +70,7 @@ class InstanceFile:
 
     @property
     def is_there(self) -> bool | None:
-        """Whether it is there; None if that cannot be determined."""
+        """Whether the file exists; None if that cannot be determined."""
         if self.fact is not None:
             return True
         return False if self.lack == "absent" else None
@@ -79,20 +81,20 @@ HOSTS_OWN: Final = "assumed to be the host's own; run as root to be certain"
 BUILD: Final = "which options file is the default was decided when this OpenSM was built: name it (-F) to be certain"
 NO_PROGRAM: Final = "its program could not be examined: only its name is opensm"
 CHECK_FIRST: Final = "check the policy (`ibkeys policy-check`)"
-"""What comes before every signal to OpenSM: one heavy sweep reads policy and options."""
+"""The advice before every signal to OpenSM: one heavy sweep reads policy and options."""
 HOW_TO_MEND: Final = (
     "correct it, or put the former file back, before anything starts a heavy sweep; `ibkeys policy-check FILE` names "
     "every mistake"
 )
-"""What to do about a policy that OpenSM would refuse: any heavy sweep reads it, also one that a trap starts."""
+"""The advice for a policy that OpenSM would refuse: any heavy sweep reads it, also one that a trap starts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One running OpenSM. ``host``: the name of its host, "" for this one. ``options_file``: what its options file says
-    now. ``policy``: what its policy says now, None if it cannot be read. ``last_sweep``: when its last heavy sweep
-    without errors ended, None if that is not known. ``port_guid``, ``state``: its port and its SMInfo state, filled in
-    by `ibkeys.managers.report`.
+    """One running OpenSM. ``host``: the name of its host, "" for this one. ``options_file``: the present contents of
+    its options file. ``policy``: the present contents of its policy, None if it cannot be read. ``last_sweep``: when
+    its last heavy sweep without errors ended, None if that is not known. ``port_guid``, ``state``: its port and its
+    SMInfo state, filled in by `ibkeys.managers.report`.
     """
 
     host: str
@@ -114,14 +116,16 @@ class Instance:
 
     @property
     def faulty_policy(self) -> str:
-        """The first error of its policy, with file, line and column, and what OpenSM would do with such a file; "" for
-        one that OpenSM takes, or that is not known. Nobody should be told to let OpenSM read it."""
+        """The first error of its policy, with file, line and column, and how OpenSM would treat such a file.
+
+        It is "" for a policy that OpenSM accepts, or that is not known. Advise nobody to let OpenSM read a faulty one.
+        """
         if self.policy is None or self.policy.accepted:
             return ""
         return f"{min(self.policy.errors).located(str(self.files['policy'].path))}; {self.policy.verdict}"
 
     def unknowns(self) -> Iterator[str]:
-        """Yield what should have been read of it and was not, each in words."""
+        """Yield the files and facts that should have been read of this OpenSM and were not, each in words."""
         if not self.process.program_known:
             yield NO_PROGRAM
         for file in self.files.values():
@@ -131,7 +135,8 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What ``sm.toml`` says about a host: the unit whose OpenSM is meant, and files that are not to be searched for."""
+    """The settings of a host in ``sm.toml``: the unit whose OpenSM is meant, and files that are not to be searched
+    for."""
 
     unit: str | None = None
     options: Path | None = None
@@ -140,7 +145,7 @@ class Named:
 
 @dataclass(slots=True)
 class _Look:
-    """How one process' files are examined."""
+    """The examination of the files of one process."""
 
     host: HostFiles
     process: OpensmProcess
@@ -149,11 +154,11 @@ class _Look:
 
     @property
     def as_root(self) -> str:
-        """How a user sees more: to be root here helps nothing on another host."""
+        """The advice for reading more files. On another host it does not help to be root here."""
         return "--sudo, or root@HOST" if self.host.name else "run as root"
 
     def file(self, role: Role, text: str | None, source: OptionSource, certain: bool) -> InstanceFile:
-        """Return a file by the name that the process has for it. Raises HostNotReached."""
+        """Return a file by the name that the process uses for it. Raises HostNotReached."""
         if not text:
             return InstanceFile(role, None, None, source, certain, problem="none is named", lack="unnamed")
         if role == "log" and text in _NO_FILE:
@@ -174,7 +179,7 @@ class _Look:
         )
 
     def at(self, role: Role, path: Path, place: Path, source: OptionSource, certain: bool) -> InstanceFile:
-        """Return a file that is at *place* to anyone who looks. Raises HostNotReached."""
+        """Return a file that is at *place* in the file system of this process. Raises HostNotReached."""
         process = self.process
         file = InstanceFile(role, path, place, source, certain)
         if process.view == "unknown":
@@ -215,8 +220,9 @@ NOTHING_NAMED: Final = Named()
 def describe(
     process: OpensmProcess, host: HostFiles, named: Named = NOTHING_NAMED, shares_dumps: bool = False
 ) -> Instance:
-    """Return what can be seen of one OpenSM. *host*: where it runs. *shares_dumps*: another OpenSM writes into its dump
-    directory too, so that nothing there tells of its own sweeps. Raises HostNotReached.
+    """Return one OpenSM with the facts that can be read of it. *host*: the host that it runs on. *shares_dumps*:
+    another OpenSM writes into its dump directory too, so nothing there tells when its own sweeps ended. Raises
+    HostNotReached.
 
     Source: opensm main.c, osm_subnet.c.
     """
@@ -241,8 +247,11 @@ def describe(
 
 
 def _parsed(look: _Look, file: InstanceFile) -> Policy:
-    """Return a policy. Its problems show none of its text, for a process may name any file, unless the user named it,
-    or looks as the very user that the process runs as: that of root's OpenSM is shown to root."""
+    """Return a policy. Its problems show none of its text, because a process may name any file as its policy.
+
+    The text is shown if the user named the file, or if this process runs as the same user as that OpenSM: the text of
+    root's OpenSM is shown to root.
+    """
     policy = parse_policy(look.contents["policy"], str(file.path))
     owner = or_none(look.host.stat, look.process.folder)
     if file.source == "sm.toml" or (owner is not None and owner.uid == look.host.own_user()):
@@ -311,7 +320,7 @@ def _cache_file(look: _Look, role: Role, name: str = "") -> InstanceFile:
 
 
 def _output(look: _Look) -> InstanceFile:
-    """Where standard output goes: keys are printed there."""
+    """Return the file that standard output goes to, since keys are printed there."""
     output = look.process.output
     if output is None:
         return InstanceFile("output", None, None, "not known", False, problem=f"cannot be read; {look.as_root}")
@@ -325,7 +334,7 @@ def _is_device(path: Path) -> bool:
 
 
 def _last_sweep(look: _Look, dumps: InstanceFile) -> float | None:
-    """Return when the last heavy sweep without errors ended, if that was in the life of this process."""
+    """Return when the last heavy sweep without errors ended, if this process was running then."""
     if dumps.place is None:
         return None
     fact, started = or_none(look.host.stat, dumps.place / DUMP_FILE), look.process.started

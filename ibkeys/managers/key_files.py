@@ -1,8 +1,8 @@
-"""The key store and OpenSM's files: what OpenSM knows comes in, what OpenSM needs to start with goes out.
+"""Importing OpenSM's key files into the key store, and exporting the files that OpenSM needs at its start.
 
 OpenSM reads its files only when it starts, and writes them after each sweep in which something changed. Stock OpenSM
-has one key for the whole subnet, its option ``m_key``: with the files it reaches ports that have keys of their own, and
-then sets its own on all of them.
+has one key for the whole subnet, its option ``m_key``: with the files it reaches ports that have other keys, and then
+sets its own key on all of them.
 """
 
 from __future__ import annotations
@@ -36,11 +36,10 @@ from ibkeys.topology.model import Topology
 
 @dataclass(slots=True)
 class Imported:
-    """What was taken from OpenSM's files.
-
-    ``results``: what the key of each port was, by port GUID. ``one_key_for_changed``: all keys that the store had
-    otherwise are one and the same in the files, as a subnet manager leaves them that has set its own. ``links`` and
-    ``lids``: how many were in the files. ``class_keys``: of how many ports, by class. ``warnings``: lines for the user.
+    """The result of an import of OpenSM's files. ``results``: by port GUID, how its key compared with the store.
+    ``one_key_for_changed``: all keys that differed from the store are the same key in the files, as after a subnet
+    manager has set its own. ``links`` and ``lids``: the numbers of links and LIDs in the files. ``class_keys``: the
+    number of ports, by class. ``warnings``: lines for the user.
     """
 
     results: dict[int, ImportResult] = field(default_factory=dict)
@@ -57,7 +56,8 @@ class Imported:
 
 @dataclass(slots=True)
 class Exported:
-    """What was written: how many keys and links, how many LIDs (None: that file was not written); notes."""
+    """The result of an export: the numbers of keys, links and LIDs that were written (None: that file was not written);
+    notes."""
 
     keys: int
     links: int
@@ -66,7 +66,8 @@ class Exported:
 
 
 def import_key_files(store: KeyStore, directory: Path) -> Imported:
-    """Put what OpenSM's files in *directory* say into the key store. No key that is in the store is lost by it.
+    """Put the keys, links and LIDs of OpenSM's files in *directory* into the key store, and return the result. No key
+    of the store is lost.
 
     Raises FileFormatError, StoreError.
     """
@@ -90,9 +91,8 @@ def import_key_files(store: KeyStore, directory: Path) -> Imported:
 
 
 def import_opensm_config(store: KeyStore, path: Path) -> bool:
-    """Put the ``m_key`` of an opensm.conf into the key store: the key of every port that has none of its own.
-
-    Returns whether there is one. Raises FileFormatError when the file cannot be read, or its m_key is not a number.
+    """Put the ``m_key`` of an opensm.conf into the key store, as the key of every port that has none of its own. Return
+    whether there is one. Raises FileFormatError when the file cannot be read, or its m_key is not a number.
     """
     config = read_given_config(path)
     if "m_key" in config.mistakes:
@@ -109,11 +109,10 @@ def export_key_files(
     processes: Iterable[OpensmProcess] = (),
     write: Callable[[Path, bytes], None] = write_key_file,
 ) -> Exported:
-    """Write guid2mkey and neighbors from the key store, and of *found*, a sweep made just now, links and LIDs.
-
-    *write*: puts each file in its place. Raises what that does; Refused when a running OpenSM (*processes*) has its
-    files there: it would write over them after its next sweep, and never read them; and when a guid2mkey there has keys
-    that are not in the store. Raises StoreError, FileFormatError.
+    """Write guid2mkey and neighbors from the key store, with the links and LIDs of *found*, a sweep made just now.
+    *write*: writes each file. Raises its errors; Refused if a running OpenSM (*processes*) has its files there, which
+    would overwrite them after its next sweep and never read them, or if a guid2mkey there has keys that are not in the
+    store. Raises StoreError, FileFormatError.
     """
     refuse_to_overwrite(store, directory, processes)
     known = store.all_keys()
@@ -142,8 +141,8 @@ def export_key_files(
 
 
 def refuse_to_overwrite(store: KeyStore, directory: Path, processes: Iterable[OpensmProcess] = ()) -> None:
-    """Raise Refused for a directory in which `export_key_files` would write nothing; it says why. Raises StoreError,
-    FileFormatError too."""
+    """Raise Refused, with the reason, for a directory in which `export_key_files` would write nothing. Raises
+    StoreError, FileFormatError too."""
     for process in processes:
         if is_same_file(directory, process.cache):
             raise Refused(
@@ -155,9 +154,8 @@ def refuse_to_overwrite(store: KeyStore, directory: Path, processes: Iterable[Op
 
 
 def import_links(store: KeyStore, directory: Path) -> None:
-    """Put the links of the ``neighbors`` in *directory* into the key store, except for those that it knows from later.
-
-    Nothing happens where there is no such file. Raises FileFormatError, StoreError.
+    """Put the links of the ``neighbors`` file in *directory* into the key store, except for links of which the store
+    has newer ones. Does nothing if there is no such file. Raises FileFormatError, StoreError.
     """
     path = directory / NEIGHBORS_FILE
     if path.exists():
@@ -170,8 +168,8 @@ def _store_links(store: KeyStore, files: KeyFiles, path: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class KeyFileGaps:
-    """How far a guid2mkey and the key store are out of step, as port GUIDs: ``missing`` in the file; ``stale``: the
-    store proved its key after the file was written; ``newer``: the file was written after that."""
+    """The differences between a guid2mkey and the key store, as port GUIDs. ``missing``: not in the file; ``stale``:
+    the store's key was proven after the file was written; ``newer``: the file was written after that."""
 
     missing: tuple[int, ...]
     stale: tuple[int, ...]

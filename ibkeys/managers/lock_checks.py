@@ -23,7 +23,7 @@ _ADVICE: Final = (
 
 
 def check_locks(host: HostReport) -> Iterator[ProbeResult]:
-    """Yield a check for each lock on this host: who works through OpenSM, or was cut off in it."""
+    """Yield a check for each lock on this host, with the run that holds it or that was interrupted while it held it."""
     places = {path for each in host.instances for path in Running(each, THIS, None).lock_places()}
     for path in sorted(places):
         file = lock_file(path)

@@ -1,6 +1,6 @@
-"""Whether another program manages a file of OpenSM and would overwrite what ibkeys writes.
+"""A check whether another program manages a file of OpenSM and would overwrite the changes of ibkeys.
 
-Only marks that such programs leave themselves are taken for a sign.
+Only marks that such programs leave themselves are used.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 _HEAD: Final = 4096
-"""Bytes at the beginning of a file in which a mark is looked for."""
+"""The number of bytes at the beginning of a file that are searched for a mark."""
 _UFM: Final = "UFM, whose own interface is the way to change it"
 _PLACES: Final[tuple[tuple[str, str], ...]] = (
     ("/opt/ufm/", _UFM),
@@ -19,7 +19,7 @@ _PLACES: Final[tuple[tuple[str, str], ...]] = (
     ("/var/lib/rancher/", "Kubernetes"),
     ("/nix/store/", "Nix"),
 )
-"""Folder, and who owns what is in it."""
+"""Folders, each with the program that manages the files in it."""
 _MARKS: Final[tuple[tuple[str, str], ...]] = (
     (r"ansible[ _]managed|managed by ansible", "Ansible"),
     (r"managed by puppet|puppet managed", "Puppet"),
@@ -30,11 +30,11 @@ _MARKS: Final[tuple[tuple[str, str], ...]] = (
     (r"managed by ([A-Za-z][\w .-]{0,40})", ""),
     (r"(?:automatically|auto-?) ?generated|do not edit", "another program, as its first lines say"),
 )
-"""Pattern in a comment, and who wrote it; "" for the name that the pattern caught."""
+"""Patterns in a comment, each with the program that wrote it; "" for the name that the pattern matched."""
 
 
 def manager_of(path: Path, data: bytes | None) -> str | None:
-    """Return which program manages the file at *path*, in words; None if nothing says that one does."""
+    """Return the program that manages the file at *path*, in words; None if there is no sign of one."""
     for folder, owner in _PLACES:
         if str(path).startswith(folder):
             return owner

@@ -28,8 +28,8 @@ _BY_HAND: Final = "name the policy file"
 
 @dataclass(frozen=True, slots=True)
 class MasterPolicy:
-    """The policy of one OpenSM. ``allow_both_pkeys``, ``part_enforce``: its options as far as they can be seen, None if
-    they are not known. ``notes``: what its user should know, also of what is not certain.
+    """The policy of one OpenSM. ``allow_both_pkeys``, ``part_enforce``: its options as far as they can be read, None if
+    they are not known. ``notes``: notes for the user, among others on values that are not certain.
     """
 
     policy: Policy
@@ -41,8 +41,8 @@ class MasterPolicy:
 def policy_of_master(fabric: LiveFabric, named: Named = NOTHING_NAMED, host: HostFiles = THIS_HOST) -> MasterPolicy:
     """Return the policy of the OpenSM on this host that is master of *fabric*.
 
-    Raises UsageError if none of this host's is, or which one cannot be determined, and FileFormatError for a policy
-    that cannot be read or that OpenSM would refuse.
+    Raises UsageError if no OpenSM of this host is the master, or which one is cannot be determined, and FileFormatError
+    for a policy that cannot be read or that OpenSM would refuse.
     """
     if fabric.is_simulated:
         raise UsageError(f"a simulated subnet has no OpenSM on this host: {_BY_HAND}")
@@ -64,8 +64,10 @@ def policy_of_master(fabric: LiveFabric, named: Named = NOTHING_NAMED, host: Hos
 def policy_of_only_one(
     named: Named = NOTHING_NAMED, host: HostFiles = THIS_HOST, require_accepted: bool = True
 ) -> MasterPolicy:
-    """Return the policy of the only OpenSM of this host; no fabric is asked. *require_accepted* False: it may be one
-    that OpenSM would refuse. Raises as `policy_of_master`."""
+    """Return the policy of the only OpenSM of this host, without asking a fabric.
+
+    *require_accepted* False: it may be a policy that OpenSM would refuse. Raises as `policy_of_master`.
+    """
     report, left_out = _look(host, named)
     if len(report.instances) > 1:
         raise UsageError(f"several OpenSMs run on this host ({_in_words(report)}): {_BY_HAND}")
@@ -73,7 +75,8 @@ def policy_of_only_one(
 
 
 def _look(host: HostFiles, named: Named) -> tuple[HostReport, tuple[Instance, ...]]:
-    """Return the OpenSMs of the host, and what is only called opensm beside one that is seen to be it."""
+    """Return the report of the host, and its OpenSMs; processes with only the name opensm are left out if a real one is
+    found."""
     report = look_at_host(host, named, own_socket())
     if not report.instances:
         sure = "" if host.own_user() == 0 else " (run as root to be certain)"

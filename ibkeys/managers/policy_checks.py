@@ -1,4 +1,4 @@
-"""What is wrong with the policies of a host's OpenSMs, for ``doctor``: those that OpenSM would refuse come first."""
+"""Checks of the policies of a host's OpenSMs for ``doctor``: those that OpenSM would refuse come first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ NAME: Final = "OpenSM policy"
 
 
 def policy_in_words(instance: Instance) -> str:
-    """Return which policy an OpenSM has: the file, how many partitions, and its SHA-256; or why that is not known."""
+    """Return a text about the policy of an OpenSM: the file, how many partitions, and its SHA-256; or why that is not
+    known."""
     file = instance.files["policy"]
     if instance.faulty_policy:
         return instance.faulty_policy
@@ -28,7 +29,7 @@ def policy_in_words(instance: Instance) -> str:
 
 
 def check_policy(instance: Instance) -> ProbeResult:
-    """Return a check for the policy of an OpenSM: which file it is, and whether OpenSM would take it."""
+    """Return a check for the policy of an OpenSM: its file, and whether OpenSM would accept it."""
     text = f"{instance.name}: {policy_in_words(instance)}"
     if instance.faulty_policy:
         return ProbeResult(NAME, False, text, HOW_TO_MEND)

@@ -1,9 +1,10 @@
-"""Whether a running OpenSM has read the current version of a file: judged by times, because OpenSM does not say.
+"""Judging whether a running OpenSM has read the current version of a file. It is judged by times, because OpenSM does
+not report it.
 
 OpenSM reads its options file and its policy when it starts and again in every heavy sweep. At the end of a heavy sweep
-without errors it writes opensm-subnet.lst. A sweep with errors reads too and leaves no such trace, and a standby reads
-its options on SIGHUP. So a file that changed since the start can seldom be said to be in force.
-Source: opensm osm_state_mgr.c (do_sweep), osm_dump.c.
+without errors it writes opensm-subnet.lst. A sweep with errors reads too but does not write that file, and a standby
+reads its options on SIGHUP. So a file that changed since the start is seldom known to be in force. Source: opensm
+osm_state_mgr.c (do_sweep), osm_dump.c.
 """
 
 from __future__ import annotations
@@ -26,14 +27,17 @@ WORDS: Final[dict[FileReading, str]] = {
     "not-judged": "",
 }
 CHANGED: Final = frozenset({"may-have-been-read", "not-read", "changed", "unknown", "absent"})
-"""What is in force may be something else than what the file says now."""
+"""Results by which the values in force may differ from the present file."""
 MARGIN: Final = 0.1
-"""Seconds by which the times of processes and files may differ on one host."""
+"""The seconds by which the times of processes and files may differ on one host."""
 
 
 def judge(fact: FileFact | None, started: float | None, exact: float, last_sweep: float | None) -> FileReading:
-    """Say whether the file *fact* was read as it is now by a process that *started* then, known within *exact* seconds,
-    and whose last heavy sweep without errors ended at *last_sweep*. Times are seconds since 1970."""
+    """Judge whether a process has read the file *fact* as it is now.
+
+    *started*: when the process started, known within *exact* seconds; *last_sweep*: when its last heavy sweep without
+    errors ended. Times are seconds since 1970.
+    """
     if fact is None:
         return "absent"
     if started is None or fact.changed is None or fact.written is None:
@@ -50,7 +54,7 @@ def judge(fact: FileFact | None, started: float | None, exact: float, last_sweep
 
 
 def judge_absent(directory: FileFact | None, started: float | None, exact: float) -> FileReading:
-    """Say whether a file that is not there was there at the start, by the last change of its *directory*."""
+    """Judge whether a file that does not exist existed at the start, by the last change of its *directory*."""
     if directory is None or directory.written is None or directory.changed is None or started is None:
         return "absent"
     changed = max(directory.written, directory.changed)  # mtime alone can be set back, as by a restored backup

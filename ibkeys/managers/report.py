@@ -1,7 +1,7 @@
 """The report on subnet managers: those of the fabric, and the OpenSMs on the hosts that were inspected.
 
-Which OpenSM is which of the fabric's managers follows from its port: the one that it was told to use, else the only
-port of its host with an IsSM bit where it is the only OpenSM there. Where neither tells, it is not known.
+Which OpenSM is which of the fabric's managers follows from its port: the one in its options, else the only port of its
+host with an IsSM bit if it is the only OpenSM there. If neither applies, it is not known.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ibkeys.managers.opensm.process import OpensmProcess, opensm_processes
 from ibkeys.managers.subnet_managers import Manager
 
 _ASKED_FOR: Final = (1 << 64) - 1
-"""The option guid of an OpenSM that asked at its terminal which port to use."""
+"""The value of the option guid with which an OpenSM asks at its terminal which port to use."""
 
 
 MOST_OPENSMS: Final = 64
-"""So many run on another host at most; each costs about fifty questions."""
+"""The most OpenSMs that are examined on another host; each needs about fifty questions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +51,21 @@ class SmReport:
 
     @property
     def masters(self) -> tuple[Manager, ...]:
-        """The managers that say they are master."""
+        """The managers whose SMInfo has the state master."""
         return tuple(each for each in self.managers or () if each.is_master)
 
     def master_instance(self) -> Instance | None:
-        """Return the OpenSM that is the one master; None if there is none, or which one it is is not known."""
+        """Return the OpenSM that is the one master; None if there is no single master, or its OpenSM is not known."""
         guids = {each.guid for each in self.masters}
         found = [each for each in self.instances() if each.port_guid in guids]
         return found[0] if len(guids) == len(found) == 1 else None
 
 
 def look_at_host(host: HostFiles, named: Named = NOTHING_NAMED, socket: str = "") -> HostReport:
-    """Return the OpenSMs of one host and its ports. *socket*: of the simulator whose subnet is meant, "" for none.
+    """Return the OpenSMs of one host and its ports. *socket*: that of the simulator whose subnet is meant, "" for none.
 
-    Another host raises nothing: one that does not answer, or answers what cannot be, is in the report with the reason.
+    An error of another host is not raised: if it does not answer, or answers something invalid, the report has the
+    reason.
     """
     try:
         found = opensm_processes(opensm_host.PROC, opensm_host.OPENSM_CACHE, host=host)
@@ -89,7 +90,8 @@ def look_at_host(host: HostFiles, named: Named = NOTHING_NAMED, socket: str = ""
 
 
 def not_reached(error: HostNotReached) -> HostReport:
-    """Return the report of a host that does not answer. The error names the host again, which the report does not."""
+    """Return the report of a host that does not answer. The error repeats the host's name, which the report leaves
+    out."""
     return HostReport(error.host, error=error.why)
 
 
@@ -101,15 +103,15 @@ def join(
     managers: Sequence[Manager] | None, hosts: Sequence[HostReport], own_guids: Collection[int] = (), error: str = ""
 ) -> SmReport:
     """Return the report of fabric and hosts together. *own_guids*: port GUIDs of this host, besides those that its
-    kernel tells."""
+    kernel shows."""
     states = {each.guid: each.state for each in managers or ()}
     joined = [with_ports(host, states, own_guids if not host.name else ()) for host in hosts]
     return SmReport(tuple(managers) if managers is not None else None, tuple(joined), error)
 
 
 def with_ports(host: HostReport, states: Mapping[int, str | None], own_guids: Collection[int] = ()) -> HostReport:
-    """Return the report of a host with the port of each OpenSM, where that follows. *states*: port GUID → SMInfo state
-    of each manager of the fabric. *own_guids*: port GUIDs of the host, besides those that its kernel tells."""
+    """Return the report of a host with the port of each OpenSM, where it can be concluded. *states*: port GUID → SMInfo
+    state of each manager of the fabric. *own_guids*: port GUIDs of the host, besides those that its kernel shows."""
     told = {each.process.pid: _told_port(each) for each in host.instances}
     own = {*own_guids, *(port.guid for port in host.ports)}
     candidates = {port.guid for port in host.ports if port.is_sm}
@@ -129,14 +131,14 @@ def with_ports(host: HostReport, states: Mapping[int, str | None], own_guids: Co
 
 
 def _told_port(instance: Instance) -> int | None:
-    """Return the port that an OpenSM was told to use, where that is certain."""
+    """Return the port that is set in the options of an OpenSM, if that is certain."""
     setting = instance.options.setting("guid")
     guid = setting.value if setting.is_certain else None
     return guid if isinstance(guid, int) and guid not in (0, _ASKED_FOR) else None
 
 
 def shared_files(host: HostReport) -> Iterator[tuple[Instance, Instance, tuple[InstanceFile, ...]]]:
-    """Yield each two OpenSMs of a host that use the same files, with these as the first one has them."""
+    """Yield each pair of OpenSMs of a host that use the same files, with these files as the first one has them."""
     for at, one in enumerate(host.instances):
         for other in host.instances[at + 1 :]:
             same = tuple(

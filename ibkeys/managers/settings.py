@@ -1,16 +1,12 @@
-"""``sm.toml``: which hosts have a subnet manager, and what cannot be found by looking.
+"""``sm.toml``: the hosts with a subnet manager, and files that cannot be found automatically.
 
-    ssh_config = "/etc/ibkeys/ssh_config"        # all of it is optional
+ssh_config = "/etc/ibkeys/ssh_config"        # all of it is optional
 
-    [here]                                       # this host
-    unit = "opensm@0x0002c903000a1011"           # only this unit's OpenSM
-    options = "/srv/osm/opensm.conf"             # where it cannot be found, such as in a container
-    policy = "/srv/osm/partitions.conf"
+[here]                                       # this host unit = "opensm@0x0002c903000a1011"           # only this unit's
+OpenSM options = "/srv/osm/opensm.conf"             # where it cannot be found, such as in a container policy =
+"/srv/osm/partitions.conf"
 
-    [[host]]                                     # another one, reached by ssh
-    name = "root@sm2"
-    sudo = true
-    unit = "opensm"
+[[host]]                                     # another one, reached by ssh name = "root@sm2" sudo = true unit = "opensm"
 
 The file decides to which hosts one connects, so it has to be one's own or root's, and nobody else may write it. The
 same goes for the ssh_config that it names, which may run commands.
@@ -39,17 +35,18 @@ _TOP: Final[dict[str, type]] = {"ssh_config": str, "here": dict, "host": list}
 
 @dataclass(frozen=True, slots=True)
 class SmSettings:
-    """What the file says. ``here``: of this host. ``hosts``: the others."""
+    """The contents of ``sm.toml``. ``here``: the settings of this host. ``hosts``: the other hosts."""
 
     here: Named = NOTHING_NAMED
     hosts: tuple[SmHost, ...] = ()
     ssh_config: str | None = None
 
     def chosen(self, names: Sequence[str], sudo: bool, ssh_config: str | None) -> list[SmHost]:
-        """Return this host, and the others: those of the command line (*names*) where it names any, else those of the
-        file. What the file says about a host holds in both cases; *sudo* and *ssh_config* of the command line win.
+        """Return this host, and the others: those of the command line (*names*) if it names any, else those of the
+        file. The file's settings of a host apply in both cases; *sudo* and *ssh_config* of the command line override
+        them.
 
-        Raises UsageError for a name that is none.
+        Raises UsageError for an invalid name.
         """
         known = {host.name: host for host in self.hosts}
         config = ssh_config if ssh_config is not None else self.ssh_config
@@ -62,8 +59,8 @@ class SmSettings:
 
 
 def settings_or_default(path: str | Path | None) -> SmSettings:
-    """Return what the ``sm.toml`` at *path* says; None: the system's, nothing where that is not there. Raises
-    FileFormatError, StoreError."""
+    """Return the settings in the ``sm.toml`` at *path*; None: those of the system's file, none if that does not exist.
+    Raises FileFormatError, StoreError."""
     if path is None and not DEFAULT_SETTINGS.exists():
         return SmSettings()
     return read_settings(DEFAULT_SETTINGS if path is None else Path(path))
@@ -86,7 +83,8 @@ def read_settings(path: Path) -> SmSettings:
 
 
 def _ssh_config(name: str | None) -> str | None:
-    """ssh checks nothing of a file that -F names, and such a file may name commands to run."""
+    """Return the path of an ssh_config after checking that no other user can write it: ssh does not check a file that
+    -F names, and such a file may name commands to run."""
     if name is not None:
         if not Path(name).is_absolute():
             raise UsageError("ssh_config must be an absolute path")
@@ -116,7 +114,7 @@ def _named(where: str, entry: Any) -> Named:
 
 
 def _check(where: str, entry: Any, kinds: Mapping[str, type]) -> None:
-    """Raise UsageError unless *entry* has nothing but names of *kinds*, each with a value of its kind."""
+    """Raise UsageError unless *entry* has only names of *kinds*, each with a value of its kind."""
     if not isinstance(entry, dict):
         raise UsageError(f"{where} is not a table")
     for name, value in entry.items():

@@ -30,9 +30,9 @@ from ibkeys.managers.subnet_managers import Manager
 from ibkeys.printable import named
 
 KEPT_HOSTS: Final = "sm_hosts"
-"""Under this name the journal keeps the hosts of an operation."""
+"""The name under which the journal keeps the hosts of an operation."""
 MASTER: Final = "master"
-"""What `Refused.interlock` is where there is no one master to go through; nothing overrides that."""
+"""The `Refused.interlock` if there is no single master to change the fabric through; nothing overrides it."""
 _LOCKED: Final[tuple[Role, ...]] = ("options", "policy")
 _WORDS: Final[Mapping[Role, str]] = {
     "options": "the options file",
@@ -48,7 +48,7 @@ _NO_PROGRAM: Final = "it cannot be verified that it is an OpenSM; run as root"
 
 @dataclass(frozen=True, slots=True)
 class ReachedHost:
-    """A host with OpenSMs: what the user said about it, and the way to change it."""
+    """A host with OpenSMs: the user's settings of it, and the machine through which it is changed."""
 
     host: SmHost
     machine: Machine
@@ -56,24 +56,24 @@ class ReachedHost:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """An OpenSM that runs, its host, and the SM of the fabric that it is; None if that is not known."""
+    """A running OpenSM, its host, and the SM of the fabric that it is; None if that is not known."""
 
     instance: Instance
     machine: Machine
     manager: Manager | None
 
     def read_user(self) -> int:
-        """Return the user ID that it runs as. Raises Refused (``stale``) if it runs no more, HostNotReached."""
+        """Return the user ID that the OpenSM runs as. Raises Refused (``stale``) if it has ended, HostNotReached."""
         try:
             return self.machine.files.stat(self.instance.process.folder).uid
         except OSError:
             raise stale(f"{self.instance.name} no longer runs, or was restarted") from None
 
     def place_of(self, role: Role, fact: FileFact | None = None) -> tuple[Path, Path]:
-        """Return a file as its host names it, and as this OpenSM sees it. *fact*: what it is now, where that was asked
-        again since this OpenSM was examined.
+        """Return the path of a file on its host, and its path as this OpenSM reaches it. *fact*: the present facts of
+        the file, if they were read again since this OpenSM was examined.
 
-        Raises UsageError if it is not known which file that is, FileError if the OpenSM sees another file of that name
+        Raises UsageError if it is not known which file that is, FileError if the OpenSM has another file at that path
         than its host.
         """
         file = self.instance.files[role]
@@ -94,7 +94,8 @@ class Running:
                 yield self.place_of(role)[0]
 
     def settings(self, names: Iterable[str], what_for: str) -> tuple[dict[str, EffectiveOption], list[str]]:
-        """Return these options, and notes on what may not be in force. *what_for*: what depends on them, in words.
+        """Return these options, and notes on what may not be in force. *what_for*: the step that depends on them, in
+        words.
 
         Raises UsageError if one is not known.
         """
@@ -117,20 +118,20 @@ class Running:
         return settings, notes
 
     def verify_process(self, advice: str = "") -> None:
-        """Check that the process is still running. *advice*: what to do if it died. Raises Refused (``stale``),
+        """Check that the process is still running. *advice*: the advice if it has ended. Raises Refused (``stale``),
         HostNotReached."""
         if not self.machine.is_running(self.instance.process):
             what = f"{self.instance.name} no longer runs, or was restarted"
             raise stale(f"{what}; {advice}" if advice else what)
 
     def verify_options(self) -> None:
-        """Check that the options file has not changed. Raises Refused (``stale``), HostNotReached."""
+        """Check that the options file has not changed since it was read. Raises Refused (``stale``), HostNotReached."""
         file = self.instance.files["options"]
         if file.place is not None and _state(file.fact) != _state(or_none(self.machine.files.stat, file.place)):
             raise stale(f"{file.path}, the options file of {self.instance.name}, was changed in the meantime")
 
     def _is_the_hosts_own(self, path: Path, fact: FileFact | None) -> bool:
-        """Whether *fact* is of the file that its host has by this name: a service may have mounts of its own."""
+        """Return whether *fact* is of the file at this path on its host: a service may have mounts of its own."""
         if fact is None:
             return False
         of_host = or_none(self.machine.files.stat, path)
@@ -138,19 +139,20 @@ class Running:
 
 
 def reach(enter: Callable[[AbstractContextManager[Machine]], Machine], hosts: Iterable[SmHost]) -> list[ReachedHost]:
-    """Open *hosts*; *enter* closes them again, as an ExitStack does. Raises HostNotReached."""
+    """Open the *hosts*. *enter* keeps each open until its block ends, as `ExitStack.enter_context` does. Raises
+    HostNotReached."""
     return [ReachedHost(host, enter(open_machine(host))) for host in hosts]
 
 
 def to_json(reached: Iterable[ReachedHost]) -> list[dict[str, Any]]:
-    """Return the other hosts as the journal keeps them, so that what goes on later reaches them too."""
+    """Return the other hosts as the journal keeps them, so that a later resume or rollback reaches them too."""
     hosts = [each.host.ssh for each in reached if each.host.ssh is not None]
     return [{"name": each.name, "sudo": each.sudo, "ssh_config": each.config} for each in hosts]
 
 
 def hosts_in(kept: Mapping[str, Any]) -> list[SmHost]:
-    """Return the hosts that the journal kept. Raises UsageError for what is not a host, StoreError for what is not a
-    list.
+    """Return the hosts that the journal kept. Raises UsageError for an entry that is not a host, StoreError for
+    anything but a list.
     """
     try:
         return [
@@ -166,10 +168,10 @@ def hosts_in(kept: Mapping[str, Any]) -> list[SmHost]:
 
 @dataclass(frozen=True, slots=True)
 class FoundSms:
-    """What was seen: all managers and hosts, and in ``sms`` every SM of the fabric that is or may become master, each
-    with its OpenSM; None if that is on no host that was examined. A master is the last one.
+    """All managers and hosts that were found, and in ``sms`` every SM of the fabric that is or may become master.
 
-    A port whose IsSM bit is set and whose SMInfo was not answered may become master too.
+    Each of ``sms`` has its OpenSM, or None if that is on no host that was examined. A master is the last one. A port
+    whose IsSM bit is set and whose SMInfo was not answered may become master too.
     """
 
     report: SmReport
@@ -182,7 +184,7 @@ class FoundSms:
 
     @property
     def master(self) -> Running:
-        """Its OpenSM."""
+        """The OpenSM of the one master."""
         running = self.sms[-1][1]
         assert running is not None  # else it was not found
         return running
@@ -193,7 +195,7 @@ class FoundSms:
         return [running for _, running in self.sms if running is not None]
 
     def others(self) -> Sequence[tuple[Manager, Running | None]]:
-        """Return all but the master."""
+        """Return all SMs but the master, each with its OpenSM."""
         return self.sms[:-1]
 
 
@@ -202,8 +204,8 @@ def find_sms(
 ) -> FoundSms:
     """Return the *managers* of the fabric with the OpenSMs of the hosts *reached*.
 
-    *own_guid*: the port GUID of the port that was swept from. Unless there may be *several_masters*, or none, raises as
-    `master_in`.
+    *own_guid*: the GUID of the port that the sweep started from. Unless *several_masters*, which permits several or
+    none, it raises as `master_in`.
     """
     looked = [look_at_host(each.machine.files, each.host.named, own_socket()) for each in reached]
     report = join(managers, looked, [own_guid])
@@ -223,8 +225,8 @@ def find_sms(
 def master_in(report: SmReport) -> tuple[Manager, Instance]:
     """Return the one master that a report has, and its OpenSM.
 
-    Raises Refused if there is no master or more than one, or its OpenSM is not seen; UsageError if its program is not
-    known, HostNotReached if a host did not answer that it may run on.
+    Raises Refused if there is no master or more than one, or its OpenSM was not found; UsageError if its program is not
+    known, HostNotReached if a host on which it may run did not answer.
     """
     manager = _the_master(report)
     instance = report.master_instance()
@@ -236,7 +238,7 @@ def master_in(report: SmReport) -> tuple[Manager, Instance]:
 
 
 def verify_master(fabric: LiveFabric, manager: Manager, lids: Sequence[int]) -> None:
-    """Ask whether an SM is still the one master. *lids*: where ports say that the master is. Raises Refused
+    """Check that an SM is still the one master. *lids*: the LIDs that ports have as that of the master. Raises Refused
     (``stale``)."""
     found = find_subnet_manager(fabric, lids)
     if found.presence != "active" or found.port_guid != manager.guid:
@@ -252,7 +254,8 @@ def stale(what: str) -> Refused:
 
 
 def stale_for_good(what: str, details: str = "", is_overtaken: bool = False) -> Refused:
-    """Return the refusal by an interlock ``stale`` that nothing overrides. *what*: what has changed, in words."""
+    """Return the refusal by an interlock ``stale`` that nothing overrides. *what*: the thing that has changed, in
+    words."""
     message = f"refused by interlock stale, which cannot be overridden: {what}"
     return Refused(message, "stale", details, is_overtaken)
 
@@ -277,7 +280,7 @@ def _the_master(report: SmReport) -> Manager:
 
 
 def _not_seen(report: SmReport, manager: Manager) -> IbkeysError:
-    """Return the error for a master that none of the OpenSMs is seen to be; it may be on a host that did not answer."""
+    """Return the error for a master that is none of the OpenSMs found; it may be on a host that did not answer."""
     doubles = [each.name for each in report.instances() if each.port_guid == manager.guid]
     if len(doubles) > 1:
         return Refused(
@@ -300,5 +303,5 @@ def _not_seen(report: SmReport, manager: Manager) -> IbkeysError:
 
 
 def _state(fact: FileFact | None) -> tuple[object, ...]:
-    """Return the facts of a file that change when somebody writes it; none of one that cannot be seen."""
+    """Return the facts of a file that change when somebody writes it; none for a file that cannot be read."""
     return () if fact is None else (fact.identity, fact.size, fact.written, fact.changed, fact.mode, fact.uid)

@@ -9,8 +9,8 @@ from ibkeys.managers.instance import Instance
 
 
 def command_to_start(instance: Instance, more: Sequence[str] = ()) -> str:
-    """Return the command line that starts this OpenSM again, and *more* words of it. A key that was given there is not
-    in it: whoever types it has to put it in."""
+    """Return the command line that starts this OpenSM again, with *more* words. A key that was given there is left out,
+    so the user has to add it."""
     process = instance.process
     where = [f"cd {shlex.quote(str(process.cwd))} &&"] if process.cwd is not None and str(process.cwd) != "/" else []
     variables = [f"{name}={shlex.quote(value)}" for name, value in (process.environment or {}).items()]

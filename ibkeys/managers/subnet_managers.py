@@ -1,4 +1,4 @@
-"""The subnet managers of a fabric: every port whose IsSM bit is set, with what its SMInfo says."""
+"""The subnet managers of a fabric: every port whose IsSM bit is set, with its SMInfo."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ibkeys.topology.subnet_manager import sm_state_name
 
 @dataclass(frozen=True, slots=True)
 class Manager:
-    """A subnet manager. ``guid``: that of its port. The GUID that its SMInfo says does not count: an SM that names
-    there the GUID of another one would pass for that one. ``state``: its SMState in words; None if its port has the
-    IsSM bit and SMInfo was not answered, as ``priority`` and ``act_count`` then.
+    """A subnet manager. ``guid``: that of its port, not the GUID in its SMInfo, since an SM could put there the GUID of
+    another. ``state``: its SMState in words; None if its port has the IsSM bit and SMInfo was not answered; then
+    ``priority`` and ``act_count`` are None too.
     """
 
     port: Port
@@ -26,7 +26,7 @@ class Manager:
 
     @property
     def is_master(self) -> bool:
-        """Whether it says that it is the master."""
+        """Whether its SMInfo has the state master."""
         return self.state == sm_state_name(SMState.MASTER)
 
 

@@ -17,7 +17,8 @@ MUST_AGREE: Final = (
     *("sm_key", "sa_key", "m_key", "m_key_protection_level", "m_key_lease_period", "m_key_lookup", "subnet_prefix"),
     *("part_enforce", "allow_both_pkeys", "keep_pkey_indexes"),
 )
-"""Options that a standby needs as the master has them: at a takeover its own count."""
+"""Options that a standby must have with the same values as the master: after a takeover the standby's own values apply.
+"""
 
 
 def _masters(report: SmReport) -> Iterator[FoundDanger]:
@@ -100,7 +101,7 @@ def _standbys(report: SmReport) -> Iterator[FoundDanger]:
 
 
 def _differing(master: Instance, other: Instance) -> Iterator[str]:
-    """Yield what is known of both and differs."""
+    """Yield the policy and the options that are known of both OpenSMs and differ, in words."""
     mine, theirs = (each.files["policy"] for each in (master, other))
     if mine.digest != theirs.digest and not any(map(_is_unread, (mine, theirs))):
         yield "its policy"
@@ -111,7 +112,8 @@ def _differing(master: Instance, other: Instance) -> Iterator[str]:
 
 
 def _not_compared(master: Instance, other: Instance) -> Iterator[str]:
-    """Yield what cannot be compared, and whose cannot be read."""
+    """Yield the policy and the options that cannot be compared, with the names of the OpenSMs of which they cannot be
+    read."""
     unread = [each.name for each in (master, other) if _is_unread(each.files["policy"])]
     if unread:
         yield f"the policy of {' and of '.join(unread)}"

@@ -11,8 +11,8 @@ from ibkeys.managers.opensm.effective_options import EffectiveOption
 
 @dataclass(frozen=True, slots=True)
 class Danger:
-    """One row. ``find``: yields what was seen, once for each time the danger is there. ``means``: what follows from it.
-    ``remedy``: what to do."""
+    """One row of a table of dangers. ``find``: yields a text about each time that the danger is present at an OpenSM.
+    ``means``: the consequence. ``remedy``: the advice."""
 
     name: str
     find: Callable[[Instance], Iterable[str]]
@@ -22,7 +22,8 @@ class Danger:
 
 @dataclass(frozen=True, slots=True)
 class FoundDanger:
-    """A danger that is there. ``subject``: whose it is, in words; ``host`` and ``pid`` where it is of one OpenSM."""
+    """A danger that is present. ``subject``: the OpenSM or port that it concerns, in words, or "the fabric"; ``host``
+    and ``pid`` where it concerns one OpenSM."""
 
     danger: str
     subject: str
@@ -44,5 +45,6 @@ def doubt(setting: EffectiveOption) -> str:
 
 
 def holds_keys(instance: Instance, *names: str) -> bool:
-    """Whether one of the options *names*, by default of all that are keys of the subnet, is set and not the default."""
+    """Return whether one of the options *names* is set and not the default; without names, one of the keys of the
+    subnet."""
     return any(instance.options.setting(name).shown == "set" for name in names or ("m_key", "sm_key", "sa_key"))

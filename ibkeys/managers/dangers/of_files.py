@@ -1,4 +1,5 @@
-"""Dangers of the files of one OpenSM: who can read or write them, keys that show, changes that wait to be read.
+"""Dangers of the files of one OpenSM: their readers and writers, keys that are printed, changes that OpenSM has not
+read yet.
 
 Source: opensm osm_subnet.c, osm_prtn_config.c, osm_db_files.c.
 """
@@ -37,7 +38,8 @@ def _open_umask(instance: Instance) -> Iterator[str]:
 
 
 def _keys_in_output(instance: Instance) -> Iterator[str]:
-    """Keys of the options file are printed when it is read, each that is not the default."""
+    """Yield a text if OpenSM prints keys of its options file when it reads it: it prints each that is not the
+    default."""
     file = instance.options_file
     names = [name for name in ("m_key", "sm_key", "sa_key") if file is not None and name in file.values]
     names = [name for name in names if instance.options.setting(name).shown == "set"]
@@ -86,7 +88,8 @@ def _policy_faulty(instance: Instance) -> Iterator[str]:
 
 
 def _fit_to_read(instance: Instance) -> Iterator[InstanceFile]:
-    """Yield the files that OpenSM may be told to read: one heavy sweep reads both, so none beside a faulty policy."""
+    """Yield the files that OpenSM may be signalled to read. One heavy sweep reads both, so there are none beside a
+    faulty policy."""
     if not instance.faulty_policy:
         yield from (instance.files["options"], instance.files["policy"])
 

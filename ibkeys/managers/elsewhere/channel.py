@@ -19,7 +19,7 @@ _MOST_SAID: Final = 1 << 16
 
 
 class ChannelBroken(Exception):
-    """The program ended, was silent for too long, or said more than an answer can have. ``str()`` says which."""
+    """The program ended, did not answer in time, or sent more than an answer may have. ``str()`` says which."""
 
 
 class Channel(Closing):
@@ -58,7 +58,7 @@ class Channel(Closing):
             self._selector.register(stream, selectors.EVENT_READ)
 
     def send(self, data: bytes, seconds: float) -> None:
-        """Write all of *data* within *seconds*. Raises ChannelBroken if the program has gone, or does not read."""
+        """Write all of *data* within *seconds*. Raises ChannelBroken if the program has ended, or does not read."""
         assert self.process.stdin is not None
         deadline = self._clock() + seconds
         view = memoryview(data)
@@ -74,7 +74,8 @@ class Channel(Closing):
             raise ChannelBroken("it ended") from None
 
     def lines(self, seconds: float, most_bytes: int, most_lines: int, is_last: Callable[[bytes], bool]) -> list[bytes]:
-        """Return the lines up to one that *is_last*, with that, within *seconds*. Raises ChannelBroken."""
+        """Return the lines up to and including the first for which *is_last* is true, within *seconds*. Raises
+        ChannelBroken."""
         deadline = self._clock() + seconds
         found: list[bytes] = []
         size = searched = 0
@@ -96,13 +97,13 @@ class Channel(Closing):
             self._rest += self._more(deadline - self._clock())
 
     def is_ahead(self) -> bool:
-        """Whether the program has said something that nobody has read, as far as it has come. Raises ChannelBroken."""
+        """Return whether output of the program has arrived that was not read yet. Raises ChannelBroken."""
         if not self._rest:
             self._rest += self._more(0)
         return bool(self._rest)
 
     def _more(self, seconds: float) -> bytes:
-        """Return what comes next on standard output; what comes on standard error is kept."""
+        """Return the next bytes of standard output, and keep those of standard error for `last_words`."""
         for key, _ in self._selector.select(max(seconds, 0)):
             data = os.read(key.fd, _CHUNK)
             if key.fileobj is self.process.stderr:
@@ -116,7 +117,7 @@ class Channel(Closing):
         return b""
 
     def last_words(self, seconds: float = 1.0) -> str:
-        """Return the last line that the program said on standard error, waiting up to *seconds* for its end."""
+        """Return the last line that the program wrote to standard error, waiting up to *seconds* for its end."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(seconds)
         assert self.process.stderr is not None

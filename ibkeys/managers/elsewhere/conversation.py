@@ -26,7 +26,7 @@ ANSWER_SECONDS: Final = 20.0
 MOST_LINES: Final = 1 << 16
 LONGEST_PATH: Final = 4096
 _BANNER: Final = 1 << 16
-"""Bytes that a login shell may say before the program does."""
+"""The most bytes that a login shell may print before the program does."""
 _MOST_WORDS: Final = 300
 _LAST_SECOND: Final = 250_000_000_000
 """In the year 9892. Python has no times after the year 9999."""
@@ -46,7 +46,8 @@ class Conversation(Closing):
         ready: bytes,
         open_channel: OpenChannel = Channel,
     ) -> None:
-        """Reach the host by *command*, which starts a shell there that runs *program*; *ready* is what that says first.
+        """Reach the host by *command*, which starts a shell there that runs *program*; *ready*: the first line that the
+        program prints.
 
         Raises HostNotReached.
         """
@@ -109,7 +110,7 @@ class Conversation(Closing):
         return stat.S_IMODE(self.kind_and_mode(text))
 
     def kind_and_mode(self, text: str) -> int:
-        """Return a mode in hex, with what kind of file it is."""
+        """Return a mode in hex, the permission bits together with the kind of file."""
         mode = self.number(text, 16)
         if mode > _LAST_MODE:
             self.end("its answer is invalid (a mode)")
@@ -131,7 +132,7 @@ class Conversation(Closing):
 
 
 def path_in_question(path: os.PathLike[str]) -> bytes:
-    """Return a path as it stands at the end of a question. Raises OSError for one that cannot stand there."""
+    """Return a path as it is written at the end of a question. Raises OSError for one that cannot be written there."""
     text = os.fsencode(path)
     if not text.startswith(b"/") or b"\n" in text or b"\0" in text or len(text) > LONGEST_PATH:
         raise OSError(errno.EINVAL, "a name that cannot be asked for")

@@ -1,7 +1,7 @@
 """Another host's files, read by a small shell program there: `HostFiles` through ssh. Nothing has to be installed.
 
 The program (`host_reader.sh`) goes over standard input, and then one question at a time. Contents come back over the
-same pipe: also an options file with keys in it, which nobody but this process sees. An invalid answer ends the
+same pipe, also those of an options file with keys in it, which no other process can read. An invalid answer ends the
 conversation.
 """
 
@@ -27,7 +27,7 @@ MOST_PROCESSES: Final = 4096
 _BYTES_IN_LINE: Final = 16
 """Bytes of a file in a line of its contents."""
 MOST_BYTES: Final = files.LIST
-"""Of one file: a policy of another host may be that long."""
+"""The most bytes of one file, so also the most that a policy of another host may have."""
 _REASONS: Final = {
     b"! absent": (errno.ENOENT, "No such file or directory"),
     b"! denied": (errno.EACCES, "Permission denied"),
@@ -66,7 +66,7 @@ class RemoteFiles(Conversation):
         return data
 
     def stat(self, path: Path) -> FileFact:
-        """Return what can be learned about a file from outside."""
+        """Return the facts of a file that can be read without opening it."""
         first, *above = self._ask("status", path) or [""]
         match first.split(" ", 8):
             case [mode, uid, gid, size, device, inode, written, changed, times]:
@@ -116,13 +116,13 @@ class RemoteFiles(Conversation):
         self.end("its answer is invalid (time)")
 
     def own_user(self) -> int:
-        """Return the user ID that reads there."""
+        """Return the user ID that the program on that host reads files with."""
         return self.number("".join(self._ask_for_sure("user", Path("/"))))
 
     # --- asking ------------------------------------------------------------------------------------------------------
 
     def _ask(self, question: str, path: Path, limit: int = 0, most_bytes: int = files.SETTINGS) -> list[str]:
-        """Return the lines of an answer. Raises OSError for what the host says it cannot read."""
+        """Return the lines of an answer. Raises OSError for a file that the host answers it cannot read."""
         text = path_in_question(path)
         most_lines = MOST_LINES + limit // _BYTES_IN_LINE
         lines, last = self.ask(b"%s %d %s" % (question.encode(), limit, text), most_bytes, most_lines)
@@ -133,7 +133,7 @@ class RemoteFiles(Conversation):
         return lines
 
     def _ask_for_sure(self, question: str, path: Path) -> list[str]:
-        """Return the lines of an answer that every host can give."""
+        """Return the lines of the answer to a question that every host can answer."""
         try:
             return self._ask(question, path)
         except OSError as error:

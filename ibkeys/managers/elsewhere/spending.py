@@ -14,13 +14,13 @@ from ibkeys import files
 
 HOST_SECONDS: Final = 300.0
 HOST_BYTES: Final = 256 * files.MIB
-"""Most time and most bytes for the answers of one host, one after the other."""
+"""The most bytes of the answers of one host together. `HOST_SECONDS` is the most time for them."""
 _BYTES_BACK: Final = HOST_BYTES / HOST_SECONDS
 """Bytes that the budget regains in each second without a question."""
 
 
 class Spending:
-    """What was spent on one host. *now*: seconds of a clock that only goes forward."""
+    """The time and bytes spent on one host. *now*: seconds of a clock that only goes forward."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -28,7 +28,8 @@ class Spending:
         self._since = now()
 
     def seconds_left(self) -> float:
-        """Return how long the next answer may take, none where that is 0 or less. Ask right before the question."""
+        """Return how many seconds the next answer may take; 0 or less: none are left. Call this right before the
+        question."""
         now = self._now()
         pause, self._since = now - self._since, now
         self._seconds = max(0.0, self._seconds - pause)
@@ -36,7 +37,7 @@ class Spending:
         return HOST_SECONDS - self._seconds
 
     def said_too_much(self) -> bool:
-        """Return whether the host said more bytes than it may."""
+        """Return whether the host sent more bytes than it may."""
         return self._bytes > HOST_BYTES
 
     def answered(self, size: int) -> None:

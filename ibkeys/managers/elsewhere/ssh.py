@@ -1,8 +1,8 @@
-"""The command that reaches another host: the OpenSSH client, as careful as it can be told to be.
+"""The command that reaches another host: the OpenSSH client with its strictest options.
 
 Nobody is asked for a password, the host has to be known already, and nothing of this host is lent to the other one: no
-agent, no display, no forwarded port, no terminal. Options on the command line override the user's ssh_config, so
-no file can loosen it (`SETTINGS`). The program goes over standard input, so nothing of it is in the argument list over
+agent, no display, no forwarded port, no terminal. Options on the command line override the user's ssh_config, so no
+file can loosen it (`SETTINGS`). The program goes over standard input, so nothing of it is in the argument list over
 there.
 """
 
@@ -51,14 +51,15 @@ SETTINGS: Final[tuple[tuple[str, str, str], ...]] = (
     ("ServerAliveInterval", "5", "a host that goes away is noticed"),
     ("ServerAliveCountMax", "2", "a host that goes away is noticed"),
 )
-"""Each option of ssh that ssh_config could set otherwise, its value, and why. The first value that ssh sees counts."""
+"""Each option of ssh that ssh_config could set otherwise, its value, and the reason. ssh uses the first value that it
+reads."""
 _SHELL: Final = "/bin/sh -s"
 _HOST: Final = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*@)?[A-Za-z0-9_:\[][A-Za-z0-9_.:\]-]*")
-"""USER@HOST, HOST, an address. Nothing that a shell, or ssh's own %-words, would take for more than a name."""
+"""USER@HOST, HOST, or an address. No character that a shell, or ssh's own % tokens, would treat as more than a name."""
 _PASSED_ON: Final = re.compile(
     r"HOME|USER|LOGNAME|SHELL|PATH|TMPDIR|LANG|LC_.*|SSH_AUTH_SOCK|SSH_AGENT_PID|KRB5CCNAME|KRB5_CONFIG"
 )
-"""Variables that ssh gets: those that it needs itself. SendEnv of ssh_config, which no option takes back, can send no
+"""Variables that ssh gets: those that it needs itself. SendEnv of ssh_config, which no option revokes, can send no
 other to the host; and without a display nobody is asked for a password."""
 
 
@@ -73,7 +74,7 @@ class SshHost:
     config: str | None = None
 
     def __post_init__(self) -> None:
-        """Raises UsageError for a name that is none, or that ssh would take for an option."""
+        """Check the name. Raises UsageError for one that is no host name, or that ssh would take for an option."""
         if ":" in self.name.rpartition("@")[0]:
             raise UsageError("a host name must not hold a password: write USER@HOST, and give the user an ssh key")
         if not _HOST.fullmatch(self.name):

@@ -1,4 +1,5 @@
-"""Files of OpenSMs as the journal knows them: what the wire has shown, what was interrupted, and what that left."""
+"""Files of OpenSMs as the journal knows them: changes that ports have proven, changes that were interrupted, and the
+temporary files that these left."""
 
 from __future__ import annotations
 
@@ -15,19 +16,20 @@ from ibkeys.store.keystore.keystore import KeyStore
 
 
 def is_proven(conf: OpensmFile, journal: Journal, store: KeyStore) -> bool:
-    """Return whether the last change of a file that the *journal* has is done, and left the file as it is now: OpenSM
-    has read it, whatever its times say.
+    """Return whether OpenSM has read a file as it is now, by the last change of the file in the *journal*, whatever its
+    times.
 
-    A change of an options file is done when the wire has shown it. *store*: has the keys that the journal refers to. A
-    key that it does not have, since it was lost or replaced, proves nothing. Raises FileFormatError, StoreError.
+    That change must be done and must have left the file as it is now. A change of an options file is done when ports
+    have shown the new values. *store*: has the keys that the journal refers to. A key that is not in it, because it was
+    lost or replaced, proves nothing. Raises FileFormatError, StoreError.
     """
     last = [entry for entry in journal.all_files() if entry.image.key == conf.key][-1:]
     return any(entry.status == "done" and _left_it_so(entry, conf, store) for entry in last)
 
 
 def is_as_left(conf: OpensmFile, journal: Journal, store: KeyStore) -> bool:
-    """Return whether ibkeys wrote a file as it is now: the last change of it that the *journal* has, or the last of an
-    operation that has not ended. OpenSM may not have read it. *store* as `is_proven` has it, and raises as that.
+    """Return whether ibkeys wrote a file as it is now: by the last change of it in the *journal*, or by the last of an
+    operation that has not ended. OpenSM may not have read it. *store*, and the errors: as for `is_proven`.
     """
     changes = [entry for entry in journal.all_files() if entry.image.key == conf.key]
     not_ended = {record.id for record in journal.list_operations() if record.state in ("open", "failed")}
@@ -56,9 +58,10 @@ def clean_up(
     contents: FileContents = WITHOUT_KEYS,
     counts: Callable[[FileImage], bool] = lambda image: False,
 ) -> Iterator[tuple[str, LeftOvers | FileError]]:
-    """Remove what lies beside *files*, and beside other ones on the same hosts that the journal has and that *counts*.
+    """Remove the temporary files beside *files*, and beside other files on the same hosts that are in the journal and
+    for which *counts* is true.
 
-    Yields what stays on each host, or what hindered it. Raises HostNotReached, StoreError.
+    Yields what stays on each host, or the error that prevented the removal. Raises HostNotReached, StoreError.
     """
     places = {file.key for file in files}
     entries = [entry for entry in journal.all_files() if counts(entry.image) or entry.image.key in places]
@@ -70,10 +73,10 @@ def clean_up(
 
 
 def remove_left_overs(journal: Journal, files: Sequence[OpensmFile], store: KeyStore) -> Iterator[str]:
-    """Remove what lies beside options files, and beside the key files that standbys were given on the same hosts.
+    """Remove the temporary files beside options files, and beside the key files that standbys got on the same hosts.
 
-    Yields what stays: files with bytes that the journal does not know, and complete copies of key files, of which it
-    keeps no bytes. Raises HostNotReached, StoreError.
+    Yields what stays: files with bytes that the journal does not know, and complete copies of key files, whose bytes it
+    does not keep. Raises HostNotReached, StoreError.
     """
     for name, left in clean_up(journal, files, key_references(store), _is_key_file):
         if isinstance(left, FileError):

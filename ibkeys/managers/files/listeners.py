@@ -1,7 +1,7 @@
-"""Who can read the keys that an OpenSM prints when it gets new ones, and removing that access.
+"""The users who can read the keys that an OpenSM prints when it gets new ones, and removing that access.
 
 OpenSM prints each changed value of its options file in plain text, to its standard output and to syslog, and under
-``--daemon`` to its log. Source: opensm osm_subnet.c (opts_parse); a running OpenSM, observed.
+``--daemon`` to its log. Source: opensm osm_subnet.c (opts_parse); observed of a running OpenSM.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _HEARD_BY: Final = (
     *("/var/log/journal", "/run/log/journal", "/var/log/syslog", "/var/log/messages"),
     *("/var/log/daemon.log", "/var/log/user.log"),
 )
-"""Where syslog goes on the distributions that have OpenSM: files, and the folders of systemd's journal."""
+"""The files that syslog writes on the distributions that have OpenSM, and the folders of systemd's journal."""
 
 
 def shown_in(running: Running) -> Iterator[str]:
-    """Yield, in words, where others than root can read what this OpenSM prints when it reads a changed key; not its
-    log, which is closed before (`close`). Raises HostNotReached."""
+    """Yield, in words, each place where others than root can read the text that this OpenSM prints when it reads a
+    changed key. Its log is left out: it is closed before (`close`). Raises HostNotReached."""
     instance, host = running.instance, running.machine.files
     output = instance.files["output"]
     if output.fact is not None and output.fact.others_can_read:
@@ -41,10 +41,10 @@ def shown_in(running: Running) -> Iterator[str]:
 
 
 def close(machine: Machine, path: Path, user: int = 0) -> bool:
-    """Take the rights of others away from a file or folder, and return whether they had any that are gone now.
+    """Remove the rights of others on a file or folder, and return whether they had any that are removed now.
 
-    *user*: the user ID of its OpenSM. What belongs to somebody else stays as it is: that OpenSM could not use it any
-    more. A log shows keys too: the sa_key when somebody asks with a wrong one, the sm_key of another SM. Raises
+    *user*: the user ID of its OpenSM. A file of another owner stays as it is, because that OpenSM could not use it any
+    more. A log contains keys too: the sa_key when a client asks with a wrong one, the sm_key of another SM. Raises
     FileError, FileChanged, HostNotReached.
     """
     try:
@@ -58,15 +58,15 @@ def close(machine: Machine, path: Path, user: int = 0) -> bool:
 
 
 def is_usable_alone(fact: FileFact, user: int) -> bool:
-    """Whether an OpenSM of this user ID can still use a file or folder on which only its owner has rights."""
+    """Return whether an OpenSM of this user ID can still use a file or folder on which only its owner has rights."""
     return user in (0, fact.uid)
 
 
 def hindrance_to_closing(folder: Path, fact: FileFact | None, user: int) -> str:
-    """Return why the folder of the key files cannot be closed to others, "" if nothing hinders it.
+    """Return why the folder of the key files cannot be closed to others, "" if nothing prevents it.
 
-    *user*: the user ID of its OpenSM. A folder like /tmp is used by other programs, and who writes to it can put key
-    files of their own there.
+    *user*: the user ID of its OpenSM. A folder like /tmp is used by other programs, and any user who can write to it
+    can put key files of their own there.
     """
     if fact is None or fact.is_private:
         return ""

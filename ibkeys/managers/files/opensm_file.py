@@ -1,4 +1,4 @@
-"""A file of OpenSM on some host as last seen, an options file or a policy, and replacing it."""
+"""A file of OpenSM on a host as it was last read, an options file or a policy, and replacing it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from ibkeys.store.journal import FileEntry, RunningOperation
 
 
 class NotSeenByOpensm(FileError):
-    """A file was replaced, and an OpenSM that runs does not see the new one; its former contents are restored."""
+    """A file was replaced, but a running OpenSM does not have the new file in its file system; the former contents are
+    restored."""
 
 
 FileKey = tuple[str, str]
@@ -28,8 +29,9 @@ FileKey = tuple[str, str]
 
 @dataclass(slots=True)
 class OpensmFile:
-    """One file. ``path``: as its host has it; ``seen``: as it was last seen; ``holds_keys``: only its owner may read
-    it, and the OpenSM whose user ID is ``user``; ``opensms``: those that run and read it, which see it at ``places``.
+    """One file. ``path``: its name on its host; ``seen``: its state when it was last read; ``holds_keys``: only its
+    owner may read it, and the OpenSM whose user ID is ``user``; ``opensms``: the running ones that read it, at
+    ``places`` in their own file systems.
     """
 
     machine: Machine
@@ -42,51 +44,53 @@ class OpensmFile:
 
     @classmethod
     def at(cls, machine: Machine, path: Path, user: int | None = None) -> Self:
-        """Look at a file of which no OpenSM has to be seen. *user*: the user ID of the one that reads it, where it
+        """Read a file that no running OpenSM has to have. *user*: the user ID of the OpenSM that reads it, where it
         holds keys. Raises FileError, FileChanged, HostNotReached."""
         return cls(machine, path, machine.look(path), user is not None, user or 0)
 
     @classmethod
     def of(cls, running: Running, role: Role, holds_keys: bool) -> Self:
-        """Look at a file that an OpenSM reads. Raises what `Running.place_of` and `Running.read_user` raise,
+        """Read a file that an OpenSM reads. Raises the errors of `Running.place_of` and `Running.read_user`, and
         FileChanged."""
         path, place = running.place_of(role)
         user = running.read_user() if holds_keys else 0
         return cls(running.machine, path, running.machine.look(path), holds_keys, user, [running], [place])
 
     def require(self) -> Self:
-        """Return it. Raises FileError if it is not there any more."""
+        """Return the file itself. Raises FileError if it does not exist any more."""
         if self.seen.data is None:
             raise FileError(f"{self.path}: no longer exists")
         return self
 
     @property
     def name(self) -> str:
-        """The real file, with its host."""
+        """The path of the real file, with its host."""
         return f"{self.seen.path} on {self.machine.name}" if self.machine.name else str(self.seen.path)
 
     @property
     def key(self) -> FileKey:
-        """Host and real path: what the journal knows it by."""
+        """Host and real path: the key of the file in the journal."""
         return self.machine.name, str(self.seen.path)
 
     @property
     def data(self) -> bytes:
-        """Its contents; none where there is no file."""
+        """The contents of the file; empty where there is no file."""
         return self.seen.data or b""
 
     # --- its rights ---------------------------------------------------------------------------------------------------
 
     @property
     def is_open(self) -> bool:
-        """Whether users other than its owner may read or write it."""
+        """Whether users other than the owner of the file may read or write it."""
         return self.seen.found is not None and bool(self.seen.found.metadata.mode & (stat.S_IRWXG | stat.S_IRWXO))
 
     @property
     def rights(self) -> int | None:
-        """The permission bits that it gets when it holds keys: the owner's, as far as its OpenSM can still read it.
-        None: as they are, for it holds no keys, they are so already, or what else lets that OpenSM read the file is not
-        known."""
+        """The permission bits that a file with keys gets: the owner's, if its OpenSM can still read it then.
+
+        None: the bits stay as they are. The file holds no keys, or has these bits already, or it is not known by which
+        rights its OpenSM reads it.
+        """
         if not self.holds_keys or self.seen.found is None or not self.is_open:
             return None
         metadata = self.seen.found.metadata
@@ -112,9 +116,9 @@ class OpensmFile:
         """Replace the file by *new*, or remove it for None. Return None if it holds *new* already: two OpenSMs of one
         host may share one options file, and two hosts one folder.
 
-        *contents*: what the journal keeps of it. Raises FileChanged if somebody else changed it, NotSeenByOpensm if an
-        OpenSM does not see the new file, FileFormatError for a key that the journal could not restore, and FileError,
-        HostNotReached, StoreError.
+        *contents*: which bytes of it the journal keeps. Raises FileChanged if another program changed it,
+        NotSeenByOpensm if an OpenSM does not have the new file in its file system, FileFormatError for a key that the
+        journal could not restore, and FileError, HostNotReached, StoreError.
         """
         former = self.seen
         if former.data == new:
@@ -134,20 +138,20 @@ class OpensmFile:
     def restore(
         self, operation: RunningOperation, former: bytes | None, entry: FileEntry, contents: FileContents = WITHOUT_KEYS
     ) -> None:
-        """Put the *former* contents back, and note that the change of *entry* failed. Raises as `put`."""
+        """Restore the *former* contents, and record that the change of *entry* failed. Raises as `put`."""
         self.machine.replace(operation, self.seen, former, contents=contents).failed()
         entry.failed()
         self.seen = self.machine.look(self.path)
 
     def look_at(self, new: bytes | None) -> None:
-        """Look at it after it was replaced by *new*. Raises FileChanged if it holds something else."""
+        """Read the file after it was replaced by *new*. Raises FileChanged if it holds something else."""
         self.seen = self.machine.look(self.path)
         if self.seen.data != new:
             raise FileChanged(f"{self.name}: somebody else changed it right after ibkeys did")
 
     def not_seeing(self, new: bytes | None) -> Iterable[str]:
-        """Yield, in words, each OpenSM that does not see it as *new*: its mounts may hold on to the old file. Nothing
-        is asked about a file that was removed."""
+        """Yield, in words, each OpenSM that does not read the file as *new*: its mounts may still have the old file.
+        For a file that was removed no OpenSM is checked."""
         for running, place in zip(self.opensms, self.places, strict=True):
             if new is None or place == self.path:
                 continue
@@ -168,14 +172,18 @@ class OpensmFile:
             raise FileFormatError(error.fault, self.name) from None
 
     def verify(self, otherwise: str) -> None:
-        """Raise FileChanged if somebody else changed it. *otherwise*: words for what was not done because of that."""
+        """Raise FileChanged if another program changed the file. *otherwise*: the step that was not done because of
+        that, in words."""
         if self.machine.look(self.path) != self.seen:
             raise FileChanged(f"{self.name}: somebody else changed it in the meantime; {otherwise}")
 
 
 def merged(files: Iterable[OpensmFile]) -> list[OpensmFile]:
-    """Return each file once, with all OpenSMs that read it, in the order in which each was last: that of the master
-    stays the last one. Only its owner may read it afterwards if all of these can still do so."""
+    """Return each file once, with all OpenSMs that read it.
+
+    The order is that in which each occurs last, so that the master's file stays the last one. A file is closed to all
+    but its owner only if all of these OpenSMs can still read it then.
+    """
     found: dict[FileKey, OpensmFile] = {}
     for file in files:
         known = found.pop(file.key, None)

@@ -1,7 +1,7 @@
-"""OpenSMs whose options files are to be changed while they run: which file, whether it is read, whether it can be
-replaced; and SMs that are on no host that was reached, which stop every such change.
+"""OpenSMs whose options files are to be changed while they run: the file, whether OpenSM reads it, and whether it can
+be replaced; and SMs that are on no host that was reached, which prevent every such change.
 
-Source: opensm osm_subnet.c (osm_subn_parse_conf_file, osm_subn_rescan_conf_files); facts of a running OpenSM, observed.
+Source: opensm osm_subnet.c (osm_subn_parse_conf_file, osm_subn_rescan_conf_files); observed of a running OpenSM.
 """
 
 from __future__ import annotations
@@ -20,16 +20,15 @@ from ibkeys.managers.subnet_managers import Manager
 from ibkeys.printable import named
 
 REFUSAL: Final = "opensm-keys"
-"""What `Refused.interlock` is where OpenSMs as they run would lose ports, or each other, by new keys; nothing overrides
-that."""
+"""The `Refused.interlock` for OpenSMs that would lose ports, or each other, by new keys; nothing overrides it."""
 
 
 def options_file(running: Running, interlock: str) -> tuple[OpensmFile, list[str]]:
     """Return the options file of an OpenSM that is to be changed, and notes on what is not certain.
 
-    Raises Refused (*interlock*) for a file that is not there, and where its policy is one that it would refuse: the
-    signal makes it read that too; Refused (``file``, ``signal``) where the file cannot be replaced or the OpenSM not be
-    signalled; UsageError if it is not known which file that is, FileError if it is not to be reached, and
+    Raises Refused (*interlock*) if the file does not exist, and if OpenSM would refuse its policy, which it reads at
+    the same signal; Refused (``file``, ``signal``) if the file cannot be replaced or the OpenSM cannot be signalled;
+    UsageError if it is not known which file the OpenSM reads, FileError if that file cannot be reached, and
     HostNotReached.
     """
     instance, machine = running.instance, running.machine
@@ -53,9 +52,11 @@ def options_file(running: Running, interlock: str) -> tuple[OpensmFile, list[str
 
 
 def _refuse_faulty_policy(instance: Instance, interlock: str) -> None:
-    """Raise Refused if the signal to read the options file would open the fabric: it makes OpenSM read its policy too.
-    A faulty policy that it has read already is in force as it is, and read again that changes nothing.
-    Source: opensm osm_state_mgr.c (do_sweep), osm_prtn.c.
+    """Raise Refused if the signal to read the options file would open the fabric, because OpenSM reads its policy at it
+    too.
+
+    A faulty policy that OpenSM has read already is in force, and reading it again changes nothing. Source: opensm
+    osm_state_mgr.c (do_sweep), osm_prtn.c.
     """
     if instance.faulty_policy and instance.files["policy"].reading in ("not-read", "changed"):
         raise Refused(
@@ -68,8 +69,8 @@ def _refuse_faulty_policy(instance: Instance, interlock: str) -> None:
 def refuse_strangers(
     managers: Iterable[tuple[Manager, Running | None]], hosts: Iterable[HostReport], would: str
 ) -> None:
-    """Raise Refused (`REFUSAL`) for an SM of the fabric that is on no host that was reached. *would*: what it would
-    do, in words."""
+    """Raise Refused (`REFUSAL`) for an SM of the fabric that is on no host that was reached. *would*: the harm that it
+    would do, in words."""
     managers, hosts = list(managers), list(hosts)
     _refuse_doubles(managers, hosts)
     untold = [each.name for host in hosts for each in host.instances if each.port_guid is None]
@@ -84,7 +85,8 @@ def refuse_strangers(
 
 
 def notes_on_idle_hosts(hosts: Iterable[HostReport]) -> list[str]:
-    """Return a note for each host that the user named and where no OpenSM was seen: nothing there gets the new keys."""
+    """Return a note for each host that the user named and where no OpenSM was found: no OpenSM there gets the new
+    keys."""
     return [
         f"host {host.name}: {host.error or 'no OpenSM runs there'}: no file there is changed; before you start one, "
         "give it the lines with keys of the master's options file, and its guid2mkey and neighbors"
@@ -94,7 +96,7 @@ def notes_on_idle_hosts(hosts: Iterable[HostReport]) -> list[str]:
 
 
 def _refuse_doubles(managers: Iterable[tuple[Manager, Running | None]], hosts: Iterable[HostReport]) -> None:
-    """Raise Refused if two OpenSMs that were seen have the port of one SM: one of the two would get the keys, and it
+    """Raise Refused if two OpenSMs that were found have the port of one SM: one of the two would get the keys, and it
     may be the wrong one.
     """
     seen = [instance for host in hosts for instance in host.instances]
@@ -109,13 +111,14 @@ def _refuse_doubles(managers: Iterable[tuple[Manager, Running | None]], hosts: I
 
 
 def _stranger(manager: Manager, untold: Sequence[str]) -> str:
-    """Say that an SM was not found. *untold*: the OpenSMs that were found and do not show their port."""
+    """Return the text that an SM was not found. *untold*: the OpenSMs that were found and whose port is not known."""
     state = manager.state or "IsSM is set, SMInfo not answered"
     return f"the SM at {manager.port} ({state}): {where_it_may_be(untold)}"
 
 
 def where_it_may_be(untold: Sequence[str]) -> str:
-    """Say why the OpenSM of an SM was not found. *untold*: the OpenSMs that were found and do not show their port."""
+    """Return the likely reason why the OpenSM of an SM was not found. *untold*: the OpenSMs that were found and whose
+    port is not known."""
     if untold:
         return f"it may be {named(untold)}, which does not show its port: set guid in its options and restart it"
     return "it is not on any host that was examined"

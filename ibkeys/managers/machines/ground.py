@@ -1,7 +1,7 @@
-"""Whether a file on another host can be replaced, checked without writing anything.
+"""A check whether a file on another host can be replaced, made without writing anything.
 
-As `ibkeys.host.replacing.hindrances` for this host; what cannot be checked there does not count, and shows when the
-replacement fails.
+It is as `ibkeys.host.replacing.hindrances` for this host. A condition that cannot be checked there is ignored, and the
+replacement fails if it is not met.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ibkeys.managers.machines.writer import HostWriter
 
 @dataclass(frozen=True, slots=True)
 class FolderFacts:
-    """What the host says about the folder of a file, and of the file. ``mount``, ``own_mount``: the kernel's numbers,
-    "" if they cannot be determined. ``system``: its line of mountinfo behind the number. ``flags``: what lsattr shows.
-    ``has_acl``: whether the file has one beside its mode.
+    """The facts of the folder of a file, and of the file, as the host answered. ``mount``, ``own_mount``: the kernel's
+    numbers, "" if they cannot be determined. ``system``: its line of mountinfo after the number. ``flags``: as lsattr
+    prints them. ``has_acl``: whether the file has an ACL beside its mode.
     """
 
     mode: int
@@ -40,8 +40,7 @@ class FolderFacts:
 
 
 def read_folder_facts(writer: HostWriter, path: Path) -> FolderFacts:
-    """Return what the host says about *path* and its folder. Raises WriterRefused, FileError,
-    HostNotReached."""
+    """Return the facts of *path* and its folder. Raises WriterRefused, FileError, HostNotReached."""
     said: dict[str, str] = {}
     for line in writer.ask("ground", path=path):
         word, _, rest = line.partition(" ")
@@ -61,7 +60,7 @@ def read_folder_facts(writer: HostWriter, path: Path) -> FolderFacts:
 
 
 def hindrance_of(seen: SeenFile, ground: FolderFacts, user: int) -> str | None:
-    """Return why *user* cannot replace the file that was *seen* in this folder, None for no known reason."""
+    """Return why *user* cannot replace the file *seen* in this folder, None if no reason is known."""
     if seen.found is not None and _is_mount_point(seen.found.device, ground):
         return MOUNT_POINT
     options, _, kind = ground.system.partition(" - ")
@@ -86,7 +85,7 @@ def _is_mount_point(device: int, ground: FolderFacts) -> bool:
 
 
 def _words(fields: str, number: int) -> list[str]:
-    """Return the words between commas of one field."""
+    """Return the words of one field, which are separated by commas."""
     found = fields.split(" ")
     return found[number].split(",") if len(found) > number else []
 

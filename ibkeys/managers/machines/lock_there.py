@@ -1,6 +1,6 @@
 """The lock beside a file of an OpenSM of another host: the program there holds it, as `ibkeys.host.host_lock` here.
 
-It is free when the connection ends, however that ends; the file goes only when it is released.
+The lock is free when the connection ends, for whatever reason; the file is removed only when it is released.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ class LockThere:
     writer: HostWriter
 
     def release(self) -> None:
-        """Remove the file, if it is still the one that is held, and free the lock. Raises FileError, HostNotReached."""
+        """Remove the lock file, if it is still the file that this process locked, and free the lock. Raises FileError,
+        HostNotReached."""
         try:
             self.writer.ask("drop_lock", path=self.path)
         except WriterRefused as refusal:
@@ -34,7 +35,7 @@ class LockThere:
 def take_lock(
     name: str, writer: HostWriter, path: Path, text: bytes, stale: bytes | None
 ) -> LockThere | FoundLock | None:
-    """As `ibkeys.host.host_lock.take_lock`, on the host *name*. Raises FileError, HostNotReached."""
+    """Take a lock as `ibkeys.host.host_lock.take_lock` does, on the host *name*. Raises FileError, HostNotReached."""
     data = base64.b64encode(text)
     for tries_left in reversed(range(TRIES)):
         words = str(len(data)), secrets.token_hex(8), sum_of(stale)

@@ -1,4 +1,4 @@
-"""Looking at a file of another host that may be replaced: where it really is, its bytes, and what must be kept of it.
+"""Reading a file of another host that may be replaced: its real path, its bytes, and the properties that must be kept.
 
 As `ibkeys.host.replacing.looked_up` for this host.
 """
@@ -26,7 +26,7 @@ _TIME: Final = re.compile(r"[^.]*\.(\d{9})_\+0000")
 
 @dataclass(frozen=True, slots=True)
 class _Status:
-    """The file at a name itself; links are not followed. ``kind``: its mode with what kind of file it is."""
+    """The file at a name itself; links are not followed. ``kind``: its mode, with the bits for the kind of file."""
 
     kind: int
     uid: int
@@ -39,7 +39,8 @@ class _Status:
 
 
 class LookingThere:
-    """Looks by two programs on another host: ``files`` gives bytes, ``writer`` all that it compares later."""
+    """Reads a file through two programs on another host: ``files`` gives the bytes, ``writer`` the facts that it
+    compares later."""
 
     def __init__(self, files: RemoteFiles, writer: HostWriter) -> None:
         self.name = files.name
@@ -47,7 +48,7 @@ class LookingThere:
         self.writer = writer
 
     def look(self, path: Path) -> SeenFile:
-        """Return what is where *path* leads. Raises FileError, FileChanged, HostNotReached."""
+        """Return the file that *path* leads to. Raises FileError, FileChanged, HostNotReached."""
         place, status = self._place(path)
         if status is None:
             return SeenFile(place, None)
@@ -62,11 +63,12 @@ class LookingThere:
         return SeenFile(place, found)
 
     def real_place(self, path: Path) -> Path:
-        """Return where *path* leads, links followed. Raises FileError, FileChanged, HostNotReached."""
+        """Return the path that *path* leads to, links followed. Raises FileError, FileChanged, HostNotReached."""
         return self._place(path)[0]
 
     def _place(self, path: Path) -> tuple[Path, _Status | None]:
-        """Return where *path* leads, links followed, and what is there; not for what is in another root directory."""
+        """Return the path that *path* leads to, links followed, and the file there; raises FileError for a path in
+        another root directory."""
         if not path.is_absolute():
             raise FileError(f"{self._at(path)}: is a relative path, which is not possible on another host")
         place, status = self._followed(path)
@@ -99,7 +101,7 @@ class LookingThere:
         raise FileError(f"{self._at(path)}: a loop of symbolic links, or more than {MOST_LINKS} of them")
 
     def users(self) -> list[int]:
-        """Return the user who works there, and who ran sudo for that."""
+        """Return the user ID of the program there, and that of the user who ran sudo for it."""
         try:
             words = self.writer.one("users").split(" ")
         except WriterRefused:
@@ -135,7 +137,7 @@ class LookingThere:
 
 
 def marks(seen: SeenFile) -> str:
-    """Return the marks of a file as the program makes them: see ``marks`` there."""
+    """Return the marks of a file as the program on the host makes them: see ``marks`` there."""
     found = seen.found
     if found is None:
         return NOTHING

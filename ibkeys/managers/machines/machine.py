@@ -1,10 +1,10 @@
-"""The hosts of OpenSMs on which files may be replaced, and OpenSMs be told to read them, stopped and started.
+"""The hosts of OpenSMs on which files may be replaced, and OpenSMs may be signalled, stopped and started.
 
 `open_machine` (`ibkeys.managers.machines.opening`) opens this host or another one. Reading goes through ``files``,
 which change nothing. Both kinds have the same methods, which `ThisHost` describes; paths are those of that host.
 
-Every method of another host raises HostNotReached when that does not answer. After it nobody knows whether what was
-asked for has happened: look again through a new connection.
+Every method of another host raises HostNotReached if that host does not answer. Whether the change was made is then
+unknown: check through a new connection.
 """
 
 from __future__ import annotations

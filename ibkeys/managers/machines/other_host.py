@@ -56,7 +56,7 @@ class OtherHost(LookingThere, ProcessesThere):
     # --- hindrances ---------------------------------------------------------------------------------------------------
 
     def hindrance(self, seen: SeenFile, rights: int | None = None) -> str | None:
-        """Return why a file cannot be replaced, None when nothing is known to stand in the way.
+        """Return why a file cannot be replaced, None if no reason is known.
 
         Raises FileError, HostNotReached.
         """
@@ -89,10 +89,10 @@ class OtherHost(LookingThere, ProcessesThere):
         rights: int | None = None,
         owner: int | None = None,
     ) -> FileEntry:
-        """Let *data* take the place of a file as it was *seen*; None removes it.
+        """Replace a file as it was *seen* by *data*, or remove it for None.
 
-        Raises FileChanged, FileError, StoreError, EncodeError, and HostNotReached: the entry is ``pending`` then where
-        the file may have been replaced, and ``failed`` where it was not.
+        Raises FileChanged, FileError, StoreError, EncodeError, and HostNotReached: then the entry is ``pending`` if the
+        file may have been replaced, and ``failed`` if it was not.
         """
         entry = self._record(operation, seen, data, contents, rights)
         may_be_done = False
@@ -122,7 +122,8 @@ class OtherHost(LookingThere, ProcessesThere):
         contents: FileContents,
         rights: int | None,
     ) -> FileEntry:
-        """Put what was seen into the journal, unless something hinders what *data* is for. Raises FileError."""
+        """Record the file as it was read in the journal, unless something prevents the replacement by *data*. Raises
+        FileError."""
         if data is not None and len(data) > files.LIST:
             raise FileError(
                 f"{self._at(seen.path)}: more than {files.LIST // files.MIB} MiB, the limit for such a file"
@@ -141,7 +142,7 @@ class OtherHost(LookingThere, ProcessesThere):
         contents: FileContents = WITHOUT_KEYS,
         rights: int | None = None,
     ) -> Iterator[Staged]:
-        """Prepare what `replace` does, and yield what does the rest. Raises as `replace`."""
+        """Prepare a replacement as `replace` makes it, and yield the object that finishes it. Raises as `replace`."""
         if self._is_staging:
             raise FileError(
                 f"{self._at(seen.path)}: only one file of that host can wait to be replaced at a time; it is unchanged"
@@ -171,7 +172,7 @@ class OtherHost(LookingThere, ProcessesThere):
         return seen.mode
 
     def clean_up(self, entries: Iterable[FileEntry], contents: FileContents = WITHOUT_KEYS) -> LeftOvers:
-        """Remove what runs that were interrupted left beside the files of this host. Raises FileError,
+        """Remove the temporary files that interrupted runs left beside the files of this host. Raises FileError,
         HostNotReached."""
         known: dict[Path, set[str]] = {}
         for entry in entries:
@@ -201,11 +202,11 @@ class OtherHost(LookingThere, ProcessesThere):
     # --- OpenSM -------------------------------------------------------------------------------------------------------
 
     def is_running(self, process: OpensmProcess) -> bool:
-        """Return whether this very process runs. Raises HostNotReached."""
+        """Return whether exactly this process is running. Raises HostNotReached."""
         return is_running(self.files, process)
 
     def guard(self, seconds: float) -> RemoteGuard:
-        """Return a guard on that host that rolls back when nobody confirms."""
+        """Return a guard on that host, which rolls back a change that nobody confirms."""
         return RemoteGuard(self.name, self.writer, seconds, self.words)
 
     def confirm_guard(self, token: str) -> bool:
@@ -214,9 +215,9 @@ class OtherHost(LookingThere, ProcessesThere):
 
 
 def _given(seen: SeenFile, mode: int, is_wanted: bool, owner: int | None) -> str:
-    """Return the mode that the new file gets, and who owns one that was not there, as the program reads them.
+    """Return the mode of the new file, and the owner of one that did not exist, as the program reads them.
 
-    *is_wanted*: the mode is not that of the old file.
+    *is_wanted*: the mode was asked for and is not that of the old file.
     """
     if seen.found is not None:
         return f"{mode:o}" if is_wanted else NOTHING

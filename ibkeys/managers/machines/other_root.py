@@ -1,4 +1,5 @@
-"""Files of a process with a root directory or mounts of its own, which others name by way of its link /proc/PID/root.
+"""Files of a process with a root directory or mounts of its own, which other processes name through its link
+/proc/PID/root.
 
 Looked up part by part such a name may lead to a file of the host itself: with other mounts, /proc/PID/root still reads
 like a link to /. So a file is replaced by that name only where both are the same: the file, and the folder in which the
@@ -20,7 +21,8 @@ _INSIDE: Final = re.compile(r"/+proc/.*", re.DOTALL)
 
 
 def refuse_other_root(files: HostFiles, path: Path, place: Path) -> None:
-    """Raise FileError if *place*, to which *path* leads, is not the file that *path* means, and HostNotReached."""
+    """Raise FileError if *place*, which *path* leads to, is not the file that *path* names. Raises HostNotReached
+    too."""
     if not _INSIDE.match(str(path)):
         return
     for meant, found in ((path.parent, place.parent), (path, place)):

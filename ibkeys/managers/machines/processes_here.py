@@ -1,4 +1,5 @@
-"""The OpenSM processes of this host. Signals go to the very process that was seen, never to one that reuses its ID."""
+"""The OpenSM processes of this host. Signals go to exactly the process that was examined, never to one that reuses its
+ID."""
 
 from __future__ import annotations
 
@@ -18,14 +19,17 @@ from ibkeys.managers.opensm.process import OpensmProcess, started_at
 
 @dataclass(frozen=True, slots=True)
 class ProcessesHere:
-    """What may be said to an OpenSM of this host. ``tools``: the environment of systemctl; ``proc``: where processes
-    show. Every method raises HostRefused for a process that is not the one that was seen."""
+    """The control of the OpenSMs of this host. ``tools``: the environment of systemctl; ``proc``: the folder of
+    processes.
+
+    Every method raises HostRefused for a process that is not the one that was examined.
+    """
 
     tools: Mapping[str, str]
     proc: Path = Path("/proc")
 
     def may_signal(self, process: OpensmProcess) -> str | None:
-        """Return why this user may not tell *process* to read its files, None if it may. Nothing is sent."""
+        """Return why this user may not signal *process* to read its files, None if the user may. Nothing is sent."""
         try:
             with self._held(process) as descriptor:
                 signal.pidfd_send_signal(descriptor, 0)
@@ -34,10 +38,10 @@ class ProcessesHere:
         return None
 
     def signal(self, process: OpensmProcess) -> None:
-        """Send SIGHUP to this very process: its ID and the moment it started must be those that were seen.
+        """Send SIGHUP to exactly this process: its ID and the moment it started must be those that were read.
 
-        Where it is the main process of its systemd unit, systemd sends it; where systemd does not, it is sent all the
-        same. Raises HostRefused when it runs no more, when the moment is not known, or when this user may not.
+        If it is the main process of its systemd unit, systemd sends it; if systemd fails, this process sends it. Raises
+        HostRefused if the process has ended, if the moment is not known, or if this user may not signal it.
         """
         with self._held(process) as descriptor:
             unit = unit_of(process, self.tools)
@@ -48,10 +52,10 @@ class ProcessesHere:
             signal.pidfd_send_signal(descriptor, signal.SIGHUP)
 
     def stop(self, process: OpensmProcess) -> None:
-        """Begin to end this very process, by systemd where it is the main process of its unit, else by SIGTERM.
+        """Begin to stop exactly this process, by systemd if it is the main process of its unit, else by SIGTERM.
 
-        It may run on for a while, or not end at all: ask `is_running`. Raises HostRefused as `signal`, and with what
-        systemctl said where that refused; nothing was sent then: systemd might start it again.
+        It may run on for a while, or not end at all: call `is_running`. Raises HostRefused as `signal`, and with
+        systemctl's message if that refused; then nothing was sent, because systemd might start the process again.
         """
         with self._held(process) as descriptor:
             unit = unit_of(process, self.tools)
@@ -63,7 +67,7 @@ class ProcessesHere:
     def can_start(self, process: OpensmProcess) -> bool:
         """Return whether it is the main process of ``process.unit``, so that `start_unit` would start it again.
 
-        Ask before it is stopped. Raises HostRefused when it is not the process any more that was seen.
+        Call this before the process is stopped. Raises HostRefused if it is no longer the process that was examined.
         """
         with self._held(process):
             return unit_of(process, self.tools) is not None
@@ -71,8 +75,8 @@ class ProcessesHere:
     def start_unit(self, unit: str) -> None:
         """Start a service of systemd; one that is active stays as it is.
 
-        Whether its process works shows later. Raises HostRefused, with what systemctl said, and for what is not a name
-        of a service.
+        Whether its process works can be checked only later. Raises HostRefused with systemctl's message, and for a text
+        that is not the name of a service.
         """
         if not is_unit(unit):
             raise HostRefused(f"{unit!r} is not a valid name of a service", "")
@@ -80,7 +84,7 @@ class ProcessesHere:
 
     @contextmanager
     def _held(self, process: OpensmProcess) -> Iterator[int]:
-        """Yield a pidfd of this very process. Raises HostRefused when another process has its ID now."""
+        """Yield a pidfd of exactly this process. Raises HostRefused if another process has its ID now."""
         if process.ticks is None:
             raise HostRefused(
                 f"process {process.pid}: its start time is not known, so it may be a different process now", ""

@@ -9,8 +9,10 @@ from ibkeys.managers.opensm.process import OpensmProcess
 
 
 class ProcessesThere:
-    """What may be said to an OpenSM of the host ``name``. Every method raises HostNotReached, and HostRefused for a
-    process that is not the one that was seen."""
+    """The control of the OpenSMs of the host ``name``.
+
+    Every method raises HostNotReached, and HostRefused for a process that is not the one that was examined.
+    """
 
     name: str
     writer: HostWriter
@@ -24,19 +26,20 @@ class ProcessesThere:
         return None
 
     def signal(self, process: OpensmProcess) -> None:
-        """Send SIGHUP. Where systemd does not, it is sent all the same."""
+        """Send SIGHUP. If systemd does not send it, the program there does."""
         self._tell("hup", process)
 
     def stop(self, process: OpensmProcess) -> None:
-        """Let systemd stop it, or send SIGTERM. Where systemd refuses, nothing is sent: it might start it again."""
+        """Let systemd stop the process, or send SIGTERM. If systemd refuses, nothing is sent: it might start the
+        process again."""
         self._tell("stop", process)
 
     def can_start(self, process: OpensmProcess) -> bool:
-        """Return whether it is the main process of its unit."""
+        """Return whether the process is the main process of its unit."""
         return bool(self._tell("has_unit", process))
 
     def start_unit(self, unit: str) -> None:
-        """Start a unit."""
+        """Start a unit of systemd on the host."""
         if not is_unit(unit):
             raise HostRefused(f"{self.name}: {unit!r} is not a valid name of a service", self.name)
         try:
@@ -45,7 +48,7 @@ class ProcessesThere:
             raise HostRefused(f"{self.name}: {no.reason or f'systemctl start {unit}: {no.kind}'}", self.name) from None
 
     def words(self, process: OpensmProcess) -> tuple[str, str, str]:
-        """Return the words that mean this process: ID, start, unit."""
+        """Return the words that identify this process to the program there: ID, start, unit."""
         if process.ticks is None:
             raise HostRefused(
                 f"{self.name}: process {process.pid}: its start time is not known, so it may be a different process "

@@ -1,8 +1,8 @@
 """A guard process on another host that rolls back by itself: it needs neither the connection nor the fabric.
 
-It has a directory of its own (mode 0700, below /tmp of that host) with the former bytes, the sums of the texts that it
-may take back, and the program that it runs. The directory's name is its token. Of "confirmed" and "rolling back"
-exactly one happens: both make the same symbolic link in there.
+It has a directory of its own (mode 0700, below /tmp of that host) with the former bytes, the checksums of the texts
+that it may replace by them, and the program that it runs. The directory's name is its token. Of "confirmed" and
+"rolling back" exactly one happens: both make the same symbolic link in that directory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from ibkeys.managers.machines.writer import HostWriter, WriterRefused, sum_of
 from ibkeys.managers.opensm.process import OpensmProcess
 
 QUIET_SECONDS: Final = 900
-"""After so many seconds without a keep-alive the guard treats the connection as cut. The program has the same number.
+"""After so many seconds without a keep-alive the guard treats the connection as cut. The program on the host has the
+same number.
 """
 _TOKEN: Final = re.compile(r"ibkeys-guard-[A-Za-z0-9]{8,64}")
 
@@ -30,15 +31,15 @@ class RemoteGuard:
     """A process on another host that restores a policy file when nobody confirms the new one. It needs no connection.
 
     The order: `began` once, before anything is written; `written` with each text, before that text is written;
-    `waiting` when all is done; then `confirm`, or `over` after rolling back. Without that end the
-    guard restores the former file ``_seconds`` after `waiting`. Without `waiting` these seconds count from the end of
-    the connection, or from when the guard had no sign of life for too long: nobody may notice that a network is dead.
+    `waiting` when all is written; then `confirm`, or `over` after rolling back. If neither follows, the guard restores
+    the former file ``_seconds`` after `waiting`. Without `waiting` these seconds count from the end of the connection,
+    or from when the guard had no keep-alive for too long, because a dead network may go unnoticed.
 
-    It restores only what `written` named: bytes of somebody else stay, and former bytes stay too. Then it tells
-    OpenSM, and removes its directory. Every method raises HostNotReached.
+    It replaces only texts that `written` named: bytes of another program stay, and former bytes stay too. Then it
+    signals OpenSM, and removes its directory. Every method raises HostNotReached.
 
-    ``token``: by which another process of ibkeys reaches it (`Machine.confirm_guard`), "" before `began`; ``pid``: its
-    process there, 0 before that. ``_named``: gives the words that mean a process.
+    ``token``: the name by which another process of ibkeys reaches the guard (`Machine.confirm_guard`), "" before
+    `began`; ``pid``: its process ID there, 0 before `began`. ``_named``: returns the words that identify a process.
     """
 
     _host: str
@@ -49,7 +50,8 @@ class RemoteGuard:
     pid: int = 0
 
     def began(self, seen: SeenFile, process: OpensmProcess) -> str:
-        """Start it, and return its token. *seen*: what it restores; *process*: whom it tells.
+        """Start the guard, and return its token. *seen*: the file that it restores; *process*: the OpenSM that it
+        signals.
 
         Raises HostRefused if it cannot be started there.
         """
@@ -72,24 +74,29 @@ class RemoteGuard:
         return token
 
     def written(self, data: bytes) -> None:
-        """Tell it a text that is about to be written: it may take the place of that. Raises HostRefused."""
+        """Name a text that is about to be written, which the guard may replace by the former one. Raises
+        HostRefused."""
         self._say("note", sum_of(data))
 
     def alive(self) -> None:
-        """Send it a keep-alive, at least every `QUIET_SECONDS` before `waiting`. Everything else that is asked of the
-        same host is one too, but not what is read through ``files``."""
+        """Send a keep-alive, at least every `QUIET_SECONDS` before `waiting`.
+
+        Every other question to the same host is one too, but not those that go through ``files``.
+        """
         self._say("alive")
 
     def waiting(self) -> None:
-        """All is written: let the seconds run from now. Raises HostRefused when it is not there any more."""
+        """Start the time within which the change must be confirmed. Raises HostRefused if the guard has gone."""
         self._say("waiting")
 
     def over(self) -> bool:
-        """End it: everything was restored by this process. False when it is rolling back already, or has."""
+        """End the guard after this process restored everything. Return False if it is rolling back already, or has done
+        so."""
         return bool(self.token) and confirm_guard(self._host, self._writer, self.token)
 
     def confirm(self) -> bool:
-        """End it: what was written stays. False when it is rolling back already, or has: then it was too late."""
+        """End the guard and keep the change. Return False if it is rolling back already, or has done so: then it was
+        too late."""
         return self.over()
 
     def _say(self, question: str, *words: str) -> None:
@@ -103,7 +110,8 @@ class RemoteGuard:
 
 
 def confirm_guard(host: str, writer: HostWriter, token: str) -> bool:
-    """End a guard; False when it is rolling back already, or is there no more. Raises HostRefused, HostNotReached."""
+    """End a guard and keep the change; return False if it is rolling back already, or has gone. Raises HostRefused,
+    HostNotReached."""
     if not _TOKEN.fullmatch(token):
         raise HostRefused(f"{host}: {token!r} is not a guard", host)
     try:

@@ -16,8 +16,8 @@ from ibkeys.store.journal import FileEntry
 
 
 class StagedThere(Staged):
-    """A file of the host *name*. ``answers``: whether the host has answered what it was asked last: after a cut the
-    program there clears up by itself."""
+    """A new file on the host *name*. ``answers``: whether the host answered the last question; after a cut connection
+    the program there cleans up by itself."""
 
     def __init__(self, name: str, writer: HostWriter, entry: FileEntry, seen: SeenFile) -> None:
         super().__init__(entry, self._place)
@@ -25,7 +25,8 @@ class StagedThere(Staged):
         self._name, self._writer, self._seen = name, writer, seen
 
     def prepare(self, data: bytes, rights: int | None) -> None:
-        """Send it, and let it get what the old file has. Raises FileChanged, FileError, HostNotReached."""
+        """Send the file, and let the program give it owner, mode, ACL and label of the old one. Raises FileChanged,
+        FileError, HostNotReached."""
         path, seen = self._seen.path, self._seen
         given = NOTHING if rights is None else f"{rights:o}"
         with self._told():
@@ -38,7 +39,7 @@ class StagedThere(Staged):
             self._writer.ask("place", marks(self._seen), sum_of(self._seen.data), path=self._seen.path)
 
     def clear(self) -> None:
-        """Leave nothing of it beside; what is not in place has failed."""
+        """Remove the new file if it is not in place, and set its entry to failed then."""
         if self.is_placed:
             return
         note_failed(self.entry)
@@ -58,7 +59,8 @@ class StagedThere(Staged):
 
 
 def not_replaced(host: str, entry: FileEntry, no: WriterRefused, what: str) -> FileError:
-    """Return the error for a file of *host* that was not *what*, or may not last; in the first case it has failed."""
+    """Return the error for a file of *host* that was not *what* ("replaced", for example), or may not survive a crash;
+    in the first case its entry is set to failed."""
     path = f"{host}: {entry.image.path}"
     if no.kind == "unsynced":
         holds = "the change was made, but a crash of that host may still undo it"

@@ -1,4 +1,4 @@
-"""The systemd of this host, for OpenSMs that are its services. It is asked through systemctl, which must not prompt for
+"""The systemd of this host, for OpenSMs that are its services. It is used through systemctl, which must not prompt for
 input.
 
 Source: systemctl(1).
@@ -21,12 +21,13 @@ _MOST_WORDS: Final = 300
 
 
 def is_unit(name: str | None) -> bool:
-    """Return whether *name* can be that of a service: nothing that systemctl would take for an option or a pattern."""
+    """Return whether *name* can be that of a service, and cannot be mistaken by systemctl for an option or a
+    pattern."""
     return name is not None and _UNIT.fullmatch(name) is not None
 
 
 def unit_of(process: OpensmProcess, tools: Mapping[str, str]) -> str | None:
-    """Return the unit whose main process this is. None if there is no such unit, or systemd does not tell. *tools*: the
+    """Return the unit whose main process this is; None if there is none, or systemd does not answer. *tools*: the
     environment of systemctl."""
     if process.unit is None or not is_unit(process.unit):
         return None
@@ -38,7 +39,8 @@ def unit_of(process: OpensmProcess, tools: Mapping[str, str]) -> str | None:
 
 
 def systemctl(tools: Mapping[str, str], verb: str, *options: str, unit: str) -> str:
-    """Return what systemctl says about a unit. Raises HostRefused if it says no, does not end, or is not there."""
+    """Return the output of systemctl about a unit. Raises HostRefused if it fails, does not end, or is not
+    installed."""
     asked = f"systemctl {verb} {unit}"
     try:
         done = subprocess.run(

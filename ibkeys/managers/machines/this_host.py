@@ -41,9 +41,9 @@ class ThisHost(ProcessesHere):
         return THIS_HOST
 
     def look(self, path: Path) -> SeenFile:
-        """Return what is where *path* leads, symbolic links followed.
+        """Return the file that *path* leads to, symbolic links followed.
 
-        Extended attributes of another host's file are not in it; they are kept all the same. Raises FileError,
+        Extended attributes of a file of another host are not part of it; they are kept all the same. Raises FileError,
         FileChanged as `ibkeys.host.replacing.looked_up.look`.
         """
         seen = look(path)
@@ -51,15 +51,15 @@ class ThisHost(ProcessesHere):
         return seen
 
     def hindrance(self, seen: SeenFile, rights: int | None = None) -> str | None:
-        """Return why a file that was examined cannot be replaced, None when nothing is known to stand in the way.
+        """Return why a file that was examined cannot be replaced, None if no reason is known.
 
-        *rights*: as for `replace`. Nothing is written. Raises FileError when its folder cannot be read.
+        *rights*: as for `replace`. Nothing is written. Raises FileError if its folder cannot be read.
         """
         return hindrance(seen, rights)
 
     def is_in_layer(self, seen: SeenFile) -> bool:
-        """Return whether a file that was examined is in the layer of a container: what is written there is lost when
-        the container is created again. Raises FileError when its folder cannot be read.
+        """Return whether a file that was examined is in the layer of a container: a change there is lost when the
+        container is created again. Raises FileError when its folder cannot be read.
         """
         return is_in_layer(seen)
 
@@ -74,17 +74,18 @@ class ThisHost(ProcessesHere):
         rights: int | None = None,
         owner: int | None = None,
     ) -> FileEntry:
-        """Let *data* take the place of a file as it was *seen*, and return its entry in the journal; None removes it.
+        """Replace a file as it was *seen* by *data*, or remove it for None, and return its entry in the journal.
 
-        What was seen is in the journal, synced, before anything is written, with the host's name; *contents* says what
-        of a file with keys. Owner, mode, ACL and label stay; *mode* and *owner*, a user ID, are for a file that was not
-        there: to another user than the one who works there it belongs with the group of its folder. *rights*: the
-        permission bits that the new file has instead, there or not; more than the old one has, or a file with an ACL,
-        are refused. Until the new file has its owner its mode is 0600. The entry stays ``pending``: the caller says
-        whether what follows from it was proven; it is ``failed`` where the file was not replaced.
+        Before anything is written the file as it was read is in the journal, synced, with the host's name; *contents*:
+        which bytes of a file with keys the journal keeps. Owner, mode, ACL and label stay; *mode* and *owner*, a user
+        ID, are for a file that did not exist: if the owner is not the user of the program there, the file gets the
+        group of its folder. *rights*: the permission bits that the new file gets instead, whether there was one or not;
+        more than the old file has, or a file with an ACL, are refused. Until the new file has its owner its mode is
+        0600. The entry stays ``pending``: the caller records whether the effect of the change was proven; it is
+        ``failed`` if the file was not replaced.
 
-        Raises FileChanged when the file is not what was seen; FileError for what hinders it, and when something fails:
-        ``is_replaced`` tells which file is in place. Raises StoreError, EncodeError.
+        Raises FileChanged if the file is not as it was read; FileError for a reason that prevents the replacement, and
+        if a step fails: ``is_replaced`` tells which file is in place. Raises StoreError, EncodeError.
         """
         return replacing.replace(operation, seen, data, mode=mode, contents=contents, rights=rights, owner=owner)
 
@@ -97,10 +98,11 @@ class ThisHost(ProcessesHere):
         contents: FileContents = WITHOUT_KEYS,
         rights: int | None = None,
     ) -> AbstractContextManager[Staged]:
-        """Prepare what `replace` does with a file that is there, as far as it can be done beside it, and return what
-        does the rest within the block. What is not put in place when the block ends is gone, and its entry ``failed``.
+        """Prepare the replacement of a file that exists, as far as possible without touching it, and return the object
+        that finishes it within the block. A new file that is not put in place when the block ends is removed, and its
+        entry is ``failed``.
 
-        On another host only one file at a time. Raises as `replace`.
+        On another host only one file at a time can be prepared. Raises as `replace`.
         """
         return stage(operation, seen, data, contents=contents, rights=rights)
 
@@ -116,37 +118,41 @@ class ThisHost(ProcessesHere):
         return set_mode(place, seen, mode)
 
     def clean_up(self, entries: Iterable[FileEntry], contents: FileContents = WITHOUT_KEYS) -> LeftOvers:
-        """Remove what runs that were interrupted left beside the files of *entries*; those of other hosts are left out.
+        """Remove the temporary files that interrupted runs left beside the files of *entries*; those of other hosts are
+        left out.
 
-        All of them are files with these *contents*. Of one whose bytes the journal does not keep only what was not
-        complete is removed. Raises FileError when a folder cannot be read or a left-over not be removed.
+        All of them are files with these *contents*. Beside a file whose bytes the journal does not keep, only
+        incomplete copies are removed. Raises FileError if a folder cannot be read or a temporary file cannot be
+        removed.
         """
         return replacing.clean_up((entry for entry in entries if not entry.image.host), contents)
 
     def take_lock(self, path: Path, text: bytes, stale: bytes | None = None) -> LockHere | FoundLock | None:
-        """Take the lock beside the file *path*, with *text* in it, a line of `LockHolder`; return one that somebody
-        else has instead. The kernel frees it when this process ends, or the connection; the file is stale then.
+        """Take the lock beside the file *path*, with *text* in it, a line of `LockHolder`; return the lock that another
+        run has instead. The kernel frees it when this process or the connection ends; the lock file is stale then.
 
-        *stale*: the text of a stale one that may be taken over. None where there is no such folder, or this user may
-        make no file in it. Raises FileError for what is not a regular file, and when something fails.
+        *stale*: the text of a stale lock that may be taken over. None if there is no such folder, or this user may
+        create no file in it. Raises FileError for anything but a regular file, and if a step fails.
         """
         return take_lock(path, text, stale)
 
     def guard(self, seconds: float) -> RemoteGuard | None:
-        """Return a guard on another host, not started yet, that rolls back when nobody confirms; None: who rolls back
-        on this host is `ibkeys.change.confirming.guardian`."""
+        """Return a guard on another host, not started yet, which rolls back a change that nobody confirms.
+
+        None on this host: `ibkeys.change.confirming.guardian` rolls back here.
+        """
         return None
 
     def confirm_guard(self, token: str) -> bool:
         """Stop the guard with this token, which another process may have started. The change stays.
 
-        False if it is rolling back, has rolled back, or was stopped before: there is none on this host. Raises
-        HostRefused if it belongs to another user.
+        Return False if it is rolling back, has rolled back, or was stopped before, or on this host, which has none.
+        Raises HostRefused if the guard belongs to another user.
         """
         return False
 
     def is_running(self, process: OpensmProcess) -> bool:
-        """Return whether this very process runs. One that is dead and was not heard by its parent does not."""
+        """Return whether exactly this process is running. A dead process that its parent has not waited for is not."""
         return is_running(self.files, process)
 
 

@@ -1,6 +1,7 @@
-"""The program on another host that changes files there, as seen from here: a question, and what may be the answer.
+"""The program on another host that changes files there, as this process uses it: one question and its answer at a time.
 
-No question says what it needs in the words of a shell: numbers, sums and names that this side makes up, and one path.
+No question needs the quoting of a shell: it consists of numbers, checksums and names that this process makes, and one
+path.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from ibkeys.printable import clean
 
 READY: Final = b"ibkeys-host-writer-1"
 CHUNK: Final = 48 << 10
-"""Bytes of a file that go with one question."""
+"""The number of bytes of a file that are sent with one question."""
 NOTHING: Final = "-"
-"""A word that is not needed, and the sum and the marks of a file that is not there."""
+"""The word for a value that is not needed, and the checksum and the marks of a file that does not exist."""
 _MOST_REASON: Final = 300
 _LAST: Final = re.compile(r"! (changed|unsynced|refused|failed|gone)(?: (.*))?", re.DOTALL)
 _WORD: Final = re.compile(r"[A-Za-z0-9:_.@\\+=-]+")
@@ -39,25 +40,27 @@ def program() -> str:
 
 @dataclass(frozen=True, slots=True)
 class WriterRefused(Exception):
-    """The host says no. ``kind``: changed, unsynced, refused, failed or gone. ``reason``: in words, "" without any."""
+    """The host refused, or a step failed there. ``kind``: changed, unsynced, refused, failed or gone. ``reason``: in
+    words, "" without any."""
 
     kind: str
     reason: str
 
 
 def sum_of(data: bytes | None) -> str:
-    """Return the sum by which the program knows a file; None: that there is none."""
+    """Return the checksum by which the program identifies a file's contents; None: there is no file."""
     return NOTHING if data is None else hashlib.sha256(data).hexdigest()
 
 
 class HostWriter:
-    """Asks the program. Every method raises HostNotReached."""
+    """The connection to the program. Every method raises HostNotReached."""
 
     def __init__(self, conversation: Conversation) -> None:
         self.conversation = conversation
 
     def ask(self, question: str, *words: str, path: Path = Path("/"), more: bytes = b"") -> list[str]:
-        """Return the lines of an answer. Raises WriterRefused; FileError for a path that cannot be asked for."""
+        """Return the lines of an answer. Raises WriterRefused; FileError for a path that cannot be written in a
+        question."""
         with told_as(FileError, str(path)):
             text = path_in_question(path)
         four = [*words, *[NOTHING] * (4 - len(words))]
@@ -73,27 +76,27 @@ class HostWriter:
         raise WriterRefused(found[1], clean((found[2] or "").strip())[:_MOST_REASON])
 
     def one(self, question: str, *words: str, path: Path = Path("/")) -> str:
-        """Return an answer that is one line. Raises WriterRefused, FileError."""
+        """Return the single line of an answer. Raises WriterRefused, FileError."""
         lines = self.ask(question, *words, path=path)
         if len(lines) != 1:
             self.conversation.end(f"its answer is invalid ({question})")
         return lines[0]
 
     def name(self, question: str, path: Path) -> Path:
-        """Return an answer that is a name. Raises WriterRefused, FileError."""
+        """Return the path in an answer. Raises WriterRefused, FileError."""
         data = self.conversation.hex(self.ask(question, path=path))
         if not data or b"\0" in data:
             self.conversation.end(f"its answer is invalid ({question})")
         return Path(os.fsdecode(data))
 
     def send(self, question: str, data: bytes, *words: str, path: Path = Path("/")) -> None:
-        """Send all of *data* with as many questions as that needs. Raises WriterRefused, FileError."""
+        """Send all of *data* in as many questions as needed. Raises WriterRefused, FileError."""
         for part in chunks(data):
             text = base64.b64encode(part)
             self.ask(question, str(len(text)), *words, path=path, more=text)
 
 
 def chunks(data: bytes) -> Iterator[bytes]:
-    """Yield the parts of *data*; of no data one part, which makes an empty file."""
+    """Yield *data* in parts; empty data yields one empty part, which makes an empty file."""
     for start in range(0, max(len(data), 1), CHUNK):
         yield data[start : start + CHUNK]

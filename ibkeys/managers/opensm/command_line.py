@@ -1,14 +1,10 @@
-"""OpenSM's command line, in all spellings that OpenSM takes.
+"""OpenSM's command line, in all spellings that OpenSM accepts. It is read by getopt_long_only: a long name has one dash
+or two, may be shortened as long as it is unique, and its value follows ``=`` or is the next word. A name of one letter
+has one dash, and its value may follow without a space; letters without a value may be combined. A word with one dash is
+tried as a long name first. ``--`` ends the options. Of several equal options the last counts.
 
-It is read by getopt_long_only: a long name takes one dash or two, may be cut short as long as it stays clear which one
-is meant, and its value stands behind ``=`` or is the next word. A name of one letter takes one dash, and its value may
-be glued to it; letters without a value may stand together. A word behind one dash is tried as a long name first. ``--``
-ends the options. Of several the last counts.
-
-Source: opensm main.c (main, its table long_option), as it is in Debian's opensm 3.3.23, and glibc's getopt. What -v
-does to log_flags is left out.
-
-Two options hold keys. No message and no text of this module shows one.
+Source: opensm main.c (main, its table long_option), as in Debian's opensm 3.3.23, and glibc's getopt. The effect of -v
+on log_flags is left out. Two options have keys as values. No message and no text of this module shows a key.
 """
 
 from __future__ import annotations
@@ -24,8 +20,8 @@ from ibkeys.managers.opensm.options_file import CONSOLES, corrected
 
 
 class Argument(NamedTuple):
-    """One row: the long name, its letter or "", whether it takes a value, the option of the options file that it sets
-    or "", and the value that it sets where it takes none."""
+    """One row of the table: the long name, its letter or "", whether it takes a value, the option of the options file
+    that it sets or "", and the value that it sets if it takes none."""
 
     name: str
     letter: str
@@ -115,17 +111,18 @@ ARGUMENTS: Final = tuple(_argument(line) for line in _ROWS.strip().split("\n"))
 _LONG: Final = {each.name: each for each in ARGUMENTS}
 _SHORT: Final = {each.letter: each for each in reversed(ARGUMENTS) if each.letter}  # of two with one letter the first
 _HEX: Final = frozenset({"guid", "sm_key", "cc_key", "subnet_prefix"})
-"""Options whose number is taken as hex, with or without 0x. All others are C numbers: 0x is hex, a leading 0 octal."""
+"""Options whose number is read as hexadecimal, with or without 0x. All others are C numbers: 0x is hex, a leading 0
+octal."""
 
 
 _NOT_SHOWN: Final = "(a key, not shown)"
 _MISTYPED_KEY: Final = re.compile(r"(?i)(key[a-z_]*[=:\s]+)(0x[0-9a-f]+|[0-9a-f]{5,})")
-"""A key in the value of another option: OpenSM takes -m_key=0x1 for -m with the value _key=0x1."""
+"""A key in the value of another option: OpenSM reads -m_key=0x1 as -m with the value _key=0x1."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenArgument:
-    """One argument that was given. ``value``: as written; None where it takes none, or where it is a key."""
+    """One argument that was given. ``value``: as written; None if the argument takes none, or if it is a key."""
 
     argument: Argument
     value: str | None
@@ -138,11 +135,10 @@ class GivenArgument:
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """What an OpenSM was started with.
-
-    ``given``: its arguments in their order. ``options``: what they set, by the option's name in the options file.
-    ``not_understood``: words that this table does not know or that lack their value. OpenSM 3.3.23 would have ended at
-    the first of them, so one that runs is of another version, and what follows from the rest is uncertain.
+    """The command line of an OpenSM. ``given``: its arguments in order. ``options``: the values that they set, by the
+    option's name in the options file. ``not_understood``: number of words that this table does not have or that lack
+    their value. OpenSM 3.3.23 would have ended at the first of them, so a running OpenSM with such words has another
+    version, and the other values are uncertain.
     """
 
     given: tuple[GivenArgument, ...] = ()
@@ -150,18 +146,18 @@ class CommandLine:
     not_understood: int = 0
 
     def last(self, name: str) -> str | None:
-        """Return the value of the last argument *name* (its long name), None where it was not given."""
+        """Return the value of the last argument *name* (its long name), None if it was not given."""
         values = [each.value for each in self.given if each.argument.name == name]
         return values[-1] if values else None
 
     def option(self, name: str) -> OptionValue:
-        """Return what the command line sets the option *name* to. None where it does not set it."""
+        """Return the value that the command line gives the option *name*; None if it does not set it."""
         return self.options.get(name)
 
 
 def read_command_line(words: Sequence[str], in_order: bool = False) -> CommandLine:
-    """Return what the words after the program's name mean. *in_order*: the environment has POSIXLY_CORRECT, so that the
-    first word that is not an option ends them."""
+    """Return the arguments and options in the words after the program's name. *in_order*: the environment has
+    POSIXLY_CORRECT, so the first word that is not an option ends the options."""
     _, _, words = _scan(words, in_order)  # OpenSM looks for the options file first; getopt sorts the words meanwhile
     found, errors, _ = _scan(words, in_order)
     given = [(each, _MISTYPED_KEY.sub(rf"\1{_NOT_SHOWN}", value) if value else value) for each, value in found]
@@ -178,8 +174,8 @@ _Found = list[tuple[Argument, str | None]]
 
 
 def _scan(words: Sequence[str], in_order: bool) -> tuple[_Found, int, list[str]]:
-    """Return the arguments with their values, how many words are in error, and the words as getopt leaves them: options
-    with their values first, the others behind."""
+    """Return the arguments with their values, the number of wrong words, and the words in the order in which getopt
+    leaves them: options with their values first, the others behind."""
     given: _Found = []
     errors = 0
     options: list[str] = []
@@ -200,7 +196,7 @@ def _scan(words: Sequence[str], in_order: bool) -> tuple[_Found, int, list[str]]
 
 
 def _take(word: str, queue: list[str], given: _Found) -> int:
-    """Take one word of options, and from *queue* the value that belongs to it; return how many errors it has."""
+    """Read one word of options, and from *queue* its value; return the number of errors in it."""
     found = _long(word)
     if found is None:
         return _letters(word[1:], queue, given)
@@ -216,8 +212,8 @@ def _take(word: str, queue: list[str], given: _Found) -> int:
 
 
 def _long(word: str) -> tuple[Argument | None, str | None] | None:
-    """Return the long argument that *word* is, with its value if that is in it; (None, …) for a word that is in error;
-    None for a word of letters."""
+    """Return the long argument of *word*, with its value if *word* has one; (None, …) for a wrong word; None for a word
+    of letters."""
     dashes = 2 if word.startswith("--") else 1
     if dashes == 1 and len(word) == 2 and word[1] in _SHORT:
         return None
@@ -234,7 +230,7 @@ def _long(word: str) -> tuple[Argument | None, str | None] | None:
 
 
 def _letters(letters: str, queue: list[str], given: _Found) -> int:
-    """Take a word of letters; return how many errors it has."""
+    """Read a word of letters; return the number of errors in it."""
     errors = 0
     while letters:
         letter, letters = letters[0], letters[1:]
@@ -274,7 +270,7 @@ def _set(argument: Argument, text: str | None) -> dict[str, OptionValue]:
 
 
 _WHEN_ZERO: Final = {"guid": (1 << 64) - 1, "maxsmps": 0x7FFF_FFFF}
-"""What 0 means: OpenSM asks for the port at its terminal; no limit."""
+"""Argument → the value that 0 stands for: OpenSM asks for the port at its terminal; no limit."""
 
 
 def _is_key(argument: Argument) -> bool:
@@ -285,7 +281,7 @@ _LEADING: Final = re.compile(r"[ \t\r\n\v\f]*([+-]?)(?:0[xX]([0-9a-fA-F]+)|([0-9
 
 
 def _leading_number(text: str, base: int) -> int:
-    """Return the number at the start of *text* as C's strtoull has it; 0 where there is none."""
+    """Return the number at the start of *text* as C's strtoull reads it; 0 if there is none."""
     match = _LEADING.match(text)
     if match is None:
         return 0

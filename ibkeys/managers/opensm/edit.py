@@ -16,17 +16,17 @@ from ibkeys.managers.opensm.option_table import OPTIONS, OptionValue
 from ibkeys.managers.opensm.options_file import assignments, read_options
 
 NewValue = MKey | SMKey | int | bool | str
-"""What an option may get: a number, a flag (written as TRUE or FALSE), a text, or a key."""
+"""The value of an option: a number, a flag (written as TRUE or FALSE), a text, or a key."""
 _FOLLOWS: Final = {"no_partition_enforcement": "part_enforce"}
-"""Options that decide what another one is read as."""
+"""Option → the other option whose value it decides."""
 
 
 def with_options(data: bytes, values: Mapping[str, NewValue]) -> bytes:
-    """Return the options file *data* with *values*, by option, each said by a line; a line that says so already stays.
+    """Return the options file *data* with *values*, by option, each on a line; a line that has the value already stays.
 
     The value of an option's last line is replaced; an option without a line gets one at the end. Every other byte
-    stays. The result is read as OpenSM would read it: raises FileFormatError where an option would then have another
-    value than asked for, one of *values* or any other, or where OpenSM knows no such option.
+    stays. The result is read as OpenSM would read it: raises FileFormatError if an option, one of *values* or any
+    other, would then have another value than it should, or if OpenSM has no such option.
     """
     before = read_options(data).values
     after = data

@@ -1,7 +1,7 @@
 """The options in effect in a running OpenSM, each with its source and whether that is certain.
 
-The command line wins over the options file, and that over the defaults. A running OpenSM takes a value of the file over
-only when it differs from the file's last one, so a value of the command line holds until the file's value changes.
+The command line wins over the options file, and that over the defaults. A running OpenSM adopts a value of the file
+only if it differs from the last one it read there, so a value of the command line holds until the file's value changes.
 Source: opensm main.c, osm_subnet.c (osm_subn_rescan_conf_files).
 """
 
@@ -24,13 +24,13 @@ SHOWN: Final = (
     *("partition_config_file", "part_enforce", "allow_both_pkeys", "keep_pkey_indexes"),
     *("sweep_interval", "sweep_on_trap", "ignore_other_sm", "console", "daemon", "log_file", "dump_files_dir"),
 )
-"""Options that are shown though nobody set them; of all others only those that somebody set."""
+"""Options that are shown even if nobody set them; of all others only those that were set are shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class EffectiveOption:
-    """One option. ``value``: None is not a text, or not known where ``source`` says so. ``is_certain``: whether nothing
-    that could be seen speaks against this value being in force.
+    """One option. ``value``: None means no text, or not known where ``source`` is "not known". ``is_certain``: whether
+    nothing that was read gives a reason to doubt that this value is in force.
     """
 
     name: str
@@ -45,8 +45,8 @@ class EffectiveOption:
 
     @property
     def shown(self) -> int | bool | str | None:
-        """The value as it may be shown: a GUID in hex; of a key only ``zero``, ``default`` or ``set``, of what a plugin
-        is told only ``set``."""
+        """The value as it may be shown: a GUID in hex; of a key only ``zero``, ``default`` or ``set``, of the arguments
+        of a plugin only ``set``."""
         if isinstance(self.value, MKey):
             return state_of_key(self.name, self.value)
         if self.name == "event_plugin_options" and self.value:
@@ -55,12 +55,12 @@ class EffectiveOption:
 
 
 def as_written(value: object) -> str:
-    """Return a value as an options file spells it: a flag in capitals."""
+    """Return a value as an options file spells it: a flag as TRUE or FALSE."""
     return str(value).upper() if isinstance(value, bool) else str(value)
 
 
 def state_of_key(name: str, key: MKey) -> str:
-    """Return ``zero``, ``default`` or ``set``, which is all that is told of a key."""
+    """Return ``zero``, ``default`` or ``set``: nothing more of a key is shown."""
     if key.is_zero:
         return "zero"
     return "default" if key == OPTIONS[name].default else "set"
@@ -68,9 +68,9 @@ def state_of_key(name: str, key: MKey) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EffectiveOptions:
-    """What is known of one process. ``file``: what the options file says now; None if it cannot be read.
-    ``is_changed``: the file may say something else than what was read. ``tmp_dir``: OSM_TMP_DIR, "" without it, None if
-    the environment cannot be read.
+    """The options of one process as far as they are known. ``file``: the present options file; None if it cannot be
+    read. ``is_changed``: the file may have changed since OpenSM read it. ``tmp_dir``: OSM_TMP_DIR, "" if it is not set,
+    None if the environment cannot be read.
     """
 
     command: CommandLine
@@ -79,7 +79,7 @@ class EffectiveOptions:
     tmp_dir: str | None
 
     def setting(self, name: str) -> EffectiveOption:
-        """Return one option."""
+        """Return the option of this name."""
         option = OPTIONS[name]
         all_understood = not self.command.not_understood
         in_file = self.file is not None and name in self.file.values

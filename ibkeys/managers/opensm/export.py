@@ -1,7 +1,6 @@
-"""What an opensm.conf has to say of the keys in the key store: checked, and written.
-
-One ``m_key`` can say one key. Where the ports have keys of their own nothing can be written: stock OpenSM reaches them
-with the key files, and then gives all of them its own.
+"""The lines of an opensm.conf for the keys in the key store: checking and writing them. An ``m_key`` is one key. If the
+ports have different keys nothing can be written: stock OpenSM reaches them with the key files, and then gives all of
+them its own key.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from ibkeys.store.keystore.keystore import KeyStore
 
 @dataclass(slots=True)
 class CheckedConf:
-    """An opensm.conf beside the key store. ``problems``: what an OpenSM that starts with it would do to the keys, in
-    words. ``was_written``: whether this run changed it."""
+    """An opensm.conf compared with the key store. ``problems``: the changes that an OpenSM that starts with it would
+    make to the keys, in words. ``was_written``: whether this run changed it."""
 
     path: Path
     problems: list[str] = field(default_factory=list)
@@ -27,10 +26,9 @@ class CheckedConf:
 
 
 def lines_of(store: KeyStore, protect: int | None = None, lease: int | None = None) -> KeyLines | None:
-    """Return what an opensm.conf has to say to keep the keys of *store*; None where the ports have different ones.
-
-    *protect* (0 to 3) and *lease* (seconds) are the user's word; without it they are those that all ports were given
-    with their keys, None in the answer where that is not one value. Raises UsageError when there is no key.
+    """Return the lines of an opensm.conf that keep the keys of *store*; None if the ports have different keys.
+    *protect* (0 to 3) and *lease* (seconds): the user's values; by default those that all ports got with their keys,
+    None in the result if these differ. Raises UsageError when there is no key.
     """
     first = {guid: keys[0] for guid, keys in store.all_keys().items()}  # the key of each port that is tried first
     rows = [row for row in store.rows() if row.state != "former" and row.m_key == first[row.port_guid]]
@@ -55,7 +53,8 @@ def check_conf(store: KeyStore, path: Path, protect: int | None = None, lease: i
 
 
 def check_found(store: KeyStore, but: Path | None = None) -> list[CheckedConf]:
-    """Compare each opensm.conf that is found on this host with the key store; one that cannot be read says so."""
+    """Compare each opensm.conf that is found on this host with the key store, and return those with problems; a file
+    that cannot be read is one of them."""
     checked = []
     for path in configs_here():
         if but is not None and path.resolve() == but.resolve():
@@ -72,10 +71,9 @@ def check_found(store: KeyStore, but: Path | None = None) -> list[CheckedConf]:
 
 
 def lines_to_write(store: KeyStore, path: Path, protect: int | None = None, lease: int | None = None) -> KeyLines:
-    """Return what `write_conf` would write into *path*; nothing is written.
-
-    Raises Refused when a running OpenSM reads *path* (to write it would be to apply it), and when the ports have
-    separate keys; UsageError if level or lease is given nowhere; FileFormatError, StoreError.
+    """Return the lines that `write_conf` would write into *path*; nothing is written. Raises Refused if a running
+    OpenSM reads *path* (writing would apply the lines), or if the ports have different keys; UsageError if level or
+    lease is not known; FileFormatError, StoreError.
     """
     for process in readers_of(path):
         raise Refused(
@@ -106,6 +104,6 @@ def lines_to_write(store: KeyStore, path: Path, protect: int | None = None, leas
 
 
 def write_conf(path: Path, wanted: KeyLines) -> CheckedConf:
-    """Write the lines into *path*, and look at what it has now. Raises FileFormatError, StoreError."""
+    """Write the lines into *path*, and compare the file with them again. Raises FileFormatError, StoreError."""
     was_written = write_lines(path, wanted)
     return CheckedConf(path, problems(read_conf(path), wanted), was_written)

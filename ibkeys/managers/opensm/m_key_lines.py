@@ -31,8 +31,8 @@ LEASE: Final = "m_key_lease_period"
 
 @dataclass(frozen=True, slots=True)
 class KeyLines:
-    """What an opensm.conf has to say so that OpenSM keeps the keys of a fabric. ``protect`` (0 to 3) and ``lease``
-    (seconds): None where that is not known, and any value will do."""
+    """The lines that an opensm.conf must have so that OpenSM keeps the keys of a fabric. ``protect`` (0 to 3) and
+    ``lease`` (seconds): None if not known; then any value is accepted."""
 
     m_key: MKey
     protect: int | None = None
@@ -40,8 +40,8 @@ class KeyLines:
 
 
 def read_conf(path: Path) -> bytes:
-    """Return the bytes of an opensm.conf. Raises FileFormatError for what is not there, is not a regular file, or is
-    too long, and StoreError where it cannot be read."""
+    """Return the bytes of an opensm.conf. Raises FileFormatError for a file that does not exist, is not a regular file,
+    or is too long, and StoreError if it cannot be read."""
     try:
         return files.read_bytes(path, files.SETTINGS)
     except FileNotFoundError as error:
@@ -53,14 +53,13 @@ def read_conf(path: Path) -> bytes:
 
 
 def has_key_for_each_port(data: bytes) -> bool:
-    """Whether *data* has the option of a vendor's SM that gives each port a key of its own."""
+    """Return whether *data* has the option of a vendor's SM that gives each port a key of its own."""
     return re.search(rb"^[ \t]*m_key_per_port[ \t]+TRUE\b", data, re.MULTILINE) is not None
 
 
 def problems(data: bytes, wanted: KeyLines | None) -> list[str]:
-    """Return what an OpenSM that starts with *data* would do to the ports' keys, each in words; none when it keeps all.
-
-    *wanted* None: the ports have keys of their own, which no ``m_key`` can say.
+    """Return, in words, the changes that an OpenSM that starts with *data* would make to the ports' keys; none if it
+    keeps all. *wanted* None: the ports have different keys, which no ``m_key`` can express.
     """
     found = read_options(data).values
     key = found.get(M_KEY, NO_MKEY)
@@ -83,8 +82,7 @@ def problems(data: bytes, wanted: KeyLines | None) -> list[str]:
 
 
 def with_lines(data: bytes, wanted: KeyLines) -> bytes:
-    """Return *data* with the lines that *wanted* asks for. Every other byte stays, and so do lines that already have
-    the value.
+    """Return *data* with the lines of *wanted*. Every other byte stays, and so do lines that already have the value.
 
     Raises FileFormatError as `with_options` does.
     """
@@ -93,12 +91,11 @@ def with_lines(data: bytes, wanted: KeyLines) -> bytes:
 
 
 def write_lines(path: Path, wanted: KeyLines) -> bool:
-    """Put the lines into the opensm.conf *path*; return whether that changed it. A file that is not there is made.
-
-    The new file is beside the old one until it is whole and on disk, then takes its place at once; owner and mode stay,
-    but for the rights of group and others, for it holds a key now. A symbolic link, and a file with a second name, are
-    refused: the other name would go on without the lines.
-    Raises FileFormatError (also for what is not a regular file), StoreError.
+    """Write the lines into the opensm.conf *path*; return whether that changed it. A missing file is created. The new
+    file is written beside the old one, synced, and renamed into place; owner and mode stay, but group and others lose
+    their rights, because it has a key now. A symbolic link, and a file with a second name, are refused: the other name
+    would keep the old lines. Raises FileFormatError (also for a file that is not regular), StoreError. Raises
+    FileFormatError (also for what is not a regular file), StoreError.
     """
     before, after, status = _before_and_after(path, wanted)
     try:
@@ -116,7 +113,7 @@ def write_lines(path: Path, wanted: KeyLines) -> bool:
 
 
 def check_lines(path: Path, wanted: KeyLines) -> None:
-    """Raise what `write_lines` would raise because of the file as it is. Nothing is written."""
+    """Raise the error that `write_lines` would raise for the present file. Nothing is written."""
     _before_and_after(path, wanted)
 
 

@@ -1,7 +1,5 @@
-"""OpenSM on this host, as far as this subnet goes: which configurations it would start with, how often it sweeps, where
-its keys are.
-
-Processes and files are examined when somebody asks, and only then; nothing is changed.
+"""OpenSM on this host, for the subnet of this process: the configurations that it would start with, its sweep interval,
+and its key files. Processes and files are examined when a function is called, and only then; nothing is changed.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ def own_socket() -> str:
 def running_here() -> list[OpensmProcess]:
     """Return the OpenSM processes of this host, except for those on another simulated subnet than this process.
 
-    libumad2sim talks to the server that IBSIM_SOCKNAME names; on a real subnet nobody has that variable.
+    libumad2sim talks to the server that IBSIM_SOCKNAME names; on a real subnet that variable is not set.
     """
     own = own_socket()
     found = opensm_processes(opensm_host.PROC, opensm_host.OPENSM_CACHE)
@@ -40,13 +38,14 @@ def running_here() -> list[OpensmProcess]:
 
 
 def is_of_subnet(process: OpensmProcess, socket: str) -> bool:
-    """Whether an OpenSM may serve the subnet of the simulator *socket*, "" for a real one. One whose environment cannot
-    be read may well do so."""
+    """Return whether an OpenSM may serve the subnet of the simulator *socket*, "" for a real one; True if its
+    environment cannot be read."""
     return process.environment is None or process.environment.get(_SOCKET, "") == socket
 
 
 def configs_here() -> list[Path]:
-    """Return the opensm.conf files of this host: those of the running OpenSMs, and where distributions keep it."""
+    """Return the opensm.conf files of this host: those of the running OpenSMs, and those at the places of
+    distributions."""
     paths = [process.config for process in running_here() if process.config is not None]
     return _once([*paths, *opensm_host.OPENSM_CONFIGS])
 
@@ -54,7 +53,7 @@ def configs_here() -> list[Path]:
 def readers_of(path: Path) -> list[OpensmProcess]:
     """Return the running OpenSMs that read *path* as their configuration: each heavy sweep reads it again.
 
-    One that names no file reads that of its distribution.
+    An OpenSM whose command line names no file reads that of its distribution.
     """
     return [process for process in running_here() if any(is_same_file(path, each) for each in _configs_of(process))]
 
@@ -64,9 +63,9 @@ def _configs_of(process: OpensmProcess) -> Sequence[Path]:
 
 
 def known_sweep_interval(fabric: LiveFabric, manager: SubnetManager) -> int | None:
-    """Return OpenSM's sweep interval in seconds where it can be known: the master runs on this host's port, and the
-    command line or the options file of the only OpenSM here says it, or a distribution's options file where none is
-    seen to run. None otherwise."""
+    """Return OpenSM's sweep interval in seconds, if it can be known: the master runs on this host's port, and the
+    command line or options file of the only OpenSM here has it, or a distribution's options file if no OpenSM is found
+    to run. None otherwise."""
     if fabric.is_simulated or not manager.may_be_master or manager.lid != fabric.local().base_lid:
         return None
     running = running_here()
@@ -83,8 +82,8 @@ def known_sweep_interval(fabric: LiveFabric, manager: SubnetManager) -> int | No
 
 
 def describe_locked_out(security_keys: Path | None) -> list[str]:
-    """Return what this host knows that may open ports which do not answer: one line for each OpenSM that runs here, or
-    else for the key files that one left. *security_keys*: the directory that was used already."""
+    """Return advice on key files of this host that may open ports which do not answer: one line for each OpenSM that
+    runs here, or else for the key files that an OpenSM left. *security_keys*: the directory that was used already."""
     lines = []
     named: list[Path] = []
     for process in running_here():
@@ -103,7 +102,7 @@ def describe_locked_out(security_keys: Path | None) -> list[str]:
 
 
 def has_m_keys(path: Path) -> bool | None:
-    """Whether a guid2mkey gives a port a key; one that does not opens none. None: not there, or it cannot be read."""
+    """Return whether a guid2mkey has a key of any port; None if it does not exist or cannot be read."""
     try:
         keys = read_key_files(path.parent, (MKEY_FILE,)).m_keys
     except IbkeysError:

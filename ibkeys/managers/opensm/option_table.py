@@ -1,12 +1,12 @@
 """Every option that OpenSM's options file may set: its kind, its default, and when a changed value counts.
 
-    name, kind, when, default
+name, kind, when, default
 
 Kinds: ``u8`` to ``u64`` and ``i32`` are numbers of so many bits, ``flag`` is TRUE or anything else, ``key`` is a number
-of 64 bits that is a secret, ``text`` is text (default ``-``: none), and ``other`` is not looked into here. ``sweep``: a
-running OpenSM takes a changed value over at its next heavy sweep. ``start``: only a restart takes it over.
+of 64 bits that is a secret, ``text`` is text (default ``-``: none), and ``other`` is not parsed here. ``sweep``: a
+running OpenSM applies a changed value at its next heavy sweep. ``start``: only a restart applies it.
 
-Source: opensm osm_subnet.c (opt_tbl) as it is in Debian's opensm 3.3.23, and what ``opensm -c`` writes.
+Source: opensm osm_subnet.c (opt_tbl) as in Debian's opensm 3.3.23, and the output of ``opensm -c``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ibkeys.keys.mkey import MKey
 
 OptionKind = Literal["u8", "u16", "u32", "u64", "i32", "flag", "key", "text", "other"]
 OptionValue = int | bool | str | MKey | None
-"""Of a number, a flag, a text or a key; None: no text, or a kind that is not looked into."""
+"""The value of a number, a flag, a text or a key; None: no text, or a kind that is not parsed."""
 
 BITS: Final[dict[str, int]] = {"u8": 8, "u16": 16, "u32": 32, "u64": 64, "i32": 32, "key": 64}
 

@@ -1,11 +1,10 @@
 """The options file of OpenSM, its opensm.conf, read as OpenSM reads it.
 
-A line is a name, blanks and a value. ``#`` begins a comment anywhere, and quotes around a value are left out. Of
-several good lines for one option the last counts. A value that is not a number of its width changes nothing. A flag is
-true for the exact word TRUE and false for every other word. Source: opensm osm_subnet.c (osm_subn_parse_conf_file,
-clean_val, osm_subn_verify_config), and what opensm 3.3.23 makes of such files.
-
-No key is in any message of this module, and no other value that was not understood: it may be a key in a wrong place.
+A line is a name, blanks and a value. ``#`` begins a comment anywhere, and quotes around a value are removed. Of several
+valid lines for one option the last counts. A line whose value is not a number of the option's width changes nothing. A
+flag is true for the exact word TRUE and false for every other word. Source: opensm osm_subnet.c
+(osm_subn_parse_conf_file, clean_val, osm_subn_verify_config), and the behaviour of opensm 3.3.23 with such files. No
+message of this module has a key, or a value that could not be parsed: it may be a key in a wrong place.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ from ibkeys.managers.opensm.option_table import BITS, OPTIONS, OptionKind, Optio
 from ibkeys.store.opensm import c_number
 
 MAX_LINE: Final = 1022
-"""Bytes that OpenSM reads at once: what a longer line has behind them is a line of its own to it."""
+"""Most bytes that OpenSM reads at once: it takes the rest of a longer line as a line of its own."""
 _ASSIGNMENT: Final = re.compile(rb"[ \t]*([^ \t]+)(?:[ \t](.*))?", re.DOTALL)
 _NAME: Final = re.compile(rb"(?=.*_)[a-z][a-z0-9]*(_[a-z0-9]+)*|(?![a-f]+\Z)[a-z]{2,16}")
-"""How the name of an option looks; digits without an underscore may be a key."""
+"""Text that looks like the name of an option; digits without an underscore may be a key."""
 _SPACE: Final = b" \t\r\n\v\f"
 _NUMBER: Final = re.compile(rb"[ \t\r\n\v\f]*([+-]?)([0-9].*)", re.DOTALL)
 
 Complaint = Literal["unknown", "no-number", "not-true", "replaced", "no-newline"]
-"""What is wrong with a line: OpenSM knows no such option; its value is not a number of its width, so the line changes
-nothing; a flag has a word that was probably meant as true and is false; OpenSM puts another value in place of this
-one; the file ends without a newline, so its last line may be half written."""
+"""A fault in a line: OpenSM has no such option; the value is not a number of the option's width, so the line changes
+nothing; a flag has a word that was probably meant as true and is false; OpenSM replaces the value by another; the file
+ends without a newline, so its last line may be half written."""
 
 
 class OptionLine(NamedTuple):
-    """One line that sets something: the option's name, its value as written, where in the file the value begins, and
+    """One line that sets an option: the option's name, its value as written, the offset of the value in the file, and
     the number of the line from 1."""
 
     name: bytes
@@ -45,7 +44,7 @@ class OptionLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Something wrong with one line; ``option`` is empty where the line names none that OpenSM knows."""
+    """A fault in one line; ``option`` is empty if the line names no option of OpenSM."""
 
     line: int
     option: str
@@ -54,21 +53,21 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class OptionsFile:
-    """What an options file says: the value of each option that a good line sets, the number of that line, and what is
-    wrong with the file. Keys are values that mask themselves. ``unknown``: the options that OpenSM does not have, by
-    name; one that may be a value in a wrong place by the number of its line."""
+    """The contents of an options file. ``values``: the value of each option that a valid line sets; ``remarks``: the
+    faults of the file. Keys are masked when they are printed. ``unknown``: the options that OpenSM does not have, by
+    name, or by the number of the line if the name may be a value in a wrong place."""
 
     values: Mapping[str, OptionValue] = field(default_factory=dict)
     remarks: tuple[Remark, ...] = ()
     unknown: tuple[str, ...] = ()
 
     def value(self, name: str) -> OptionValue:
-        """Return the value that an OpenSM that starts with this file has for *name*: the file's, else the default."""
+        """Return the value of *name* in an OpenSM that starts with this file: the file's, else the default."""
         return self.values[name] if name in self.values else OPTIONS[name].default
 
 
 def read_options(data: bytes) -> OptionsFile:
-    """Return what OpenSM takes from the options file *data*. Any bytes are a file."""
+    """Return the options that OpenSM reads from the options file *data*. Any bytes are accepted."""
     values: dict[str, OptionValue] = {}
     lines: dict[str, int] = {}
     remarks: list[Remark] = []
@@ -103,7 +102,7 @@ def read_options(data: bytes) -> OptionsFile:
 
 
 def corrected(name: str, value: OptionValue) -> OptionValue:
-    """Return what OpenSM puts in place of *value* of the option *name*: the same unless it is out of range."""
+    """Return the value that OpenSM uses for *value* of the option *name*: the same unless it is out of range."""
     return _REPLACED[name](value) if name in _REPLACED else value
 
 
@@ -132,7 +131,8 @@ def unquoted(text: bytes) -> bytes:
 
 
 def number_of(text: bytes, bits: int) -> int | None:
-    """Return the number that C's strtoull makes of the whole of *text*, None where it has not *bits* bits."""
+    """Return the number that C's strtoull reads from the whole of *text*, None if it is none or does not fit into
+    *bits* bits."""
     match = _NUMBER.fullmatch(text)
     value = c_number(match[2], 64) if match is not None and len(match[2]) <= 64 else None
     if match is None or value is None:
@@ -145,12 +145,13 @@ def number_of(text: bytes, bits: int) -> int | None:
 
 _MEANT_AS_TRUE: Final = frozenset({b"true", b"yes", b"on", b"1", b"t", b"y", b"enable", b"enabled"})
 CONSOLES: Final = frozenset({"off", "local", "loopback", "socket"})
-"""Socket only where OpenSM was built with it, which cannot be seen from outside; else it means off."""
+"""The values of ``console``. ``socket`` works only if OpenSM was built with it, which cannot be determined from
+outside; else it means off."""
 _ENFORCEMENTS: Final = frozenset({"both", "in", "out", "off"})
 
 
 def _read(kind: OptionKind, text: bytes) -> OptionValue:
-    """Return the value of an option of this kind, None where *text* is none."""
+    """Return the value of an option of this kind, None if *text* is not a valid one."""
     if kind == "flag":
         return text == b"TRUE"
     if kind == "text":
@@ -179,4 +180,4 @@ _REPLACED: Final[dict[str, Callable[[OptionValue], OptionValue]]] = {
     "console": _one_of(CONSOLES, "off"),
     "part_enforce": _one_of(_ENFORCEMENTS, "both"),
 }
-"""What osm_subn_verify_config makes of a value that cannot be."""
+"""Option → the replacement of an invalid value by osm_subn_verify_config."""

@@ -1,6 +1,5 @@
-"""OpenSM on this host: its configuration as far as keys go, and its running processes. Facts; nothing is changed.
-
-No key leaves this module but as an `MKey`, which masks itself.
+"""OpenSM on this host: the parts of its configuration that concern keys, and its running processes. Facts; nothing is
+changed. A key leaves this module only as an `MKey`, which is masked when it is printed.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from ibkeys.managers.opensm.m_key_lines import has_key_for_each_port
 from ibkeys.managers.opensm.options_file import OptionsFile, read_options
 
 OPENSM_CONFIGS: Final = (Path("/etc/opensm/opensm.conf"), Path("/etc/rdma/opensm.conf"))
-"""Where distributions keep OpenSM's configuration; a running one may say otherwise (``-F``)."""
+"""The places of OpenSM's configuration in distributions; a running OpenSM may use another file (``-F``)."""
 OPENSM_CACHE: Final = Path("/var/cache/opensm")
-"""OpenSM's own directory where its OSM_CACHE_DIR does not name another."""
+"""OpenSM's cache directory if its OSM_CACHE_DIR does not name another."""
 PROGRAM: Final = "opensm"
 PROC: Final = Path("/proc")
 DEVICES: Final = Path("/dev/infiniband")
 _NOBODY: Final = -1
-"""Whose something is that is not there any more."""
+"""The user ID of a file that does not exist any more."""
 ALL_ONES: Final = MKey(0xFFFF_FFFF_FFFF_FFFF)
 DEFAULT_SM_KEY: Final = MKey(1)
 """OpenSM's default of sm_key and sa_key."""
@@ -38,7 +37,7 @@ DEFAULT_SM_KEY: Final = MKey(1)
 
 @dataclass(frozen=True, slots=True)
 class OpensmConfig:
-    """The options of an opensm.conf that have to do with keys; defaults where the file does not name them.
+    """The options of an opensm.conf that concern keys; the defaults for options that the file does not set.
 
     ``m_key_set``, ``m_key_all_ones``: whether m_key is other than 0, and 0xffffffffffffffff literally, which a vendor's
     SM takes for a random key and stock OpenSM for a key. Levels and times as written. ``sm_key_default``,
@@ -65,29 +64,29 @@ class OpensmConfig:
 
     @property
     def m_key(self) -> MKey:
-        """The m_key, which masks itself."""
+        """The m_key, which is masked when it is printed."""
         return self._keys[0]
 
     def is_sm_or_sa_key(self, key: MKey) -> bool:
-        """Whether *key* equals the sm_key or the sa_key."""
+        """Return whether *key* equals the sm_key or the sa_key."""
         return not key.is_zero and key in self._keys[1:]
 
 
 View = Literal["host", "own", "unknown"]
-"""Whether a process has the root directory and the mounts of its host, or its own, or neither can be told."""
+"""Whether a process has the root directory and the mounts of its host, or its own ones, or this cannot be determined.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class OpensmProcess:
-    """A running OpenSM. ``cache``: its directory of key files as this process sees it; ``cache_known`` is False where
-    that is only the default, because its environment cannot be read. ``config``: what ``-F`` names.
-
-    ``command``: its command line. ``environment``: those of `ENVIRONMENT` that it has; None where they cannot be read.
-    ``folder``: where /proc shows it. ``cwd``: its working directory; None where that cannot be read. ``started``: when,
-    in seconds since 1970, within ``exact`` seconds. ``view``: where its paths count. ``program_known``: what it runs is
-    seen to be OpenSM, not just called so. ``unit``: its systemd unit. ``umask``: of the files that it makes.
-    ``output``: where its standard output goes, as /proc names it. None where the host does not say. ``ticks``: when it
-    started, in ticks since that host booted: with ``pid`` it names this process and no other.
+    """A running OpenSM. ``cache``: its directory of key files, as a path for this process; ``cache_known`` is False if
+    that is only the default, because its environment cannot be read. ``config``: the file that ``-F`` names.
+    ``command``: its command line. ``environment``: those variables of `ENVIRONMENT` that it has; None if they cannot be
+    read. ``folder``: its folder in /proc. ``cwd``: its working directory; None if that cannot be read. ``started``: its
+    start time in seconds since 1970, within ``exact`` seconds. ``view``: whose root directory its paths refer to.
+    ``program_known``: its executable is OpenSM, not only its name. ``unit``: its systemd unit. ``umask``: its umask.
+    ``output``: the target of its standard output, as /proc names it. None if the host does not show it. ``ticks``: its
+    start time in ticks since that host booted; together with ``pid`` it identifies the process.
     """
 
     pid: int
@@ -109,11 +108,11 @@ class OpensmProcess:
 
 
 ENVIRONMENT: Final[tuple[str, ...]] = ("OSM_CACHE_DIR", "OSM_TMP_DIR", "POSIXLY_CORRECT", "IBSIM_SOCKNAME")
-"""What of an environment tells where an OpenSM has its files and its fabric; all else is nobody's business."""
+"""The environment variables that decide where an OpenSM has its files and its fabric; no other variable is kept."""
 
 
 def read_opensm_config(path: Path) -> OpensmConfig | None:
-    """Return the options of an opensm.conf as OpenSM takes them; None when it is not there or cannot be read."""
+    """Return the options of an opensm.conf as OpenSM reads them; None if it does not exist or cannot be read."""
     try:  # a process may have named it, so nothing that this one inherited is read
         return opensm_config(THIS_HOST.stat(path), THIS_HOST.read(path, files.SETTINGS))
     except OSError:
@@ -121,8 +120,8 @@ def read_opensm_config(path: Path) -> OpensmConfig | None:
 
 
 def read_given_config(path: Path) -> OpensmConfig:
-    """As `read_opensm_config`, of a file that the user of this process named: it may be a pipe that was inherited.
-    Raises FileFormatError where it cannot be read."""
+    """Return the options of an opensm.conf that the user of this process named: it may be a pipe that was inherited.
+    Raises FileFormatError if it cannot be read."""
     try:
         data, status = files.read_with_status(path, files.SETTINGS)
     except OSError:
@@ -131,7 +130,7 @@ def read_given_config(path: Path) -> OpensmConfig:
 
 
 def opensm_config(file: FileFact, data: bytes) -> OpensmConfig:
-    """Return what the options file *data* says about keys."""
+    """Return the options of the options file *data* that concern keys."""
     options = read_options(data)
     m_key, sm_key, sa_key = (_key(options, name) for name in _KEY_OPTIONS)
     mistakes = (remark.option for remark in options.remarks if remark.complaint == "no-number")
@@ -170,10 +169,9 @@ def _number(options: OptionsFile, name: str) -> int:
 def opensm_processes(
     proc: Path = PROC, default_cache: Path = OPENSM_CACHE, devices: Path = DEVICES, host: HostFiles = THIS_HOST
 ) -> list[OpensmProcess]:
-    """Return the OpenSM processes that /proc shows, also those in containers (their paths by /proc/PID/root).
-
-    Only those of root, of an owner of a umad device in *devices*, and one's own: anybody may call a program opensm, and
-    would so decide what is read and reported.
+    """Return the OpenSM processes in /proc, also those in containers (their paths by /proc/PID/root). Only those of
+    root, of an owner of a umad device in *devices*, and of this user count: any user may call a program opensm, and
+    could so decide which files are read and reported.
     """
     umads = (name for name in (or_none(host.names, devices) or ()) if name.startswith("umad"))
     users = {0, host.own_user()}.union(*(_owner(host, devices / name) for name in umads)) - {_NOBODY}
@@ -226,7 +224,8 @@ def _process(host: HostFiles, folder: Path, words: list[str], status: str, defau
 
 
 def view_of(host: HostFiles, process: Path) -> View:
-    """Say whether a process has another root directory or other mounts than its host. *process*: where /proc shows it.
+    """Return whether a process has another root directory or other mounts than its host. *process*: its folder in
+    /proc.
 
     Two namespaces may have one device and inode as their root, and other file systems below it.
     """
@@ -240,8 +239,8 @@ def view_of(host: HostFiles, process: Path) -> View:
 
 
 def as_seen(host: HostFiles, process: Path, view: View, path: str) -> Path:
-    """Return a path of another process as one reaches it from outside: another working directory, another root
-    directory. Where its *view* is unknown, its files are taken for those of its host."""
+    """Return a path of another process as a path for this process, which has another working directory and maybe
+    another root directory. If its *view* is unknown, its files are assumed to be those of its host."""
     if not os.path.isabs(path):
         path = os.path.join(_cwd(host, process) or "", path)
     return process / "root" / path.lstrip("/") if view == "own" and os.path.isabs(path) else Path(path)
@@ -251,7 +250,8 @@ def as_seen(host: HostFiles, process: Path, view: View, path: str) -> Path:
 
 
 def started_at(stat: str) -> int | None:
-    """Return when a process started, in ticks since its host booted, from its /proc/PID/stat. None: not such a text.
+    """Return the start time of a process, in ticks since its host booted, from its /proc/PID/stat. None if the text has
+    another form.
 
     Source: proc(5), field 22.
     """
@@ -263,10 +263,9 @@ def started_at(stat: str) -> int | None:
 
 
 def is_running(host: HostFiles, process: OpensmProcess) -> bool:
-    """Return whether *process* runs, which its ID and start time identify: one that has died and was not heard by its
-    parent is no OpenSM any more.
-
-    One whose start is not known does not count. Raises HostNotReached. Source: proc(5), fields 3 and 22 of stat.
+    """Return whether *process* still runs, identified by its ID and start time. A process that has died and waits for
+    its parent (zombie) does not run, nor does one whose start time is not known. Raises HostNotReached. Source:
+    proc(5), fields 3 and 22 of stat.
     """
     stat = _text(host, process.folder / "stat")
     state = stat.rpartition(")")[2].split()[:1]
@@ -274,7 +273,7 @@ def is_running(host: HostFiles, process: OpensmProcess) -> bool:
 
 
 def _start(host: HostFiles, ticks: int | None) -> tuple[float | None, float]:
-    """Return when a process started, in seconds since 1970, and how exact that is."""
+    """Return the start time of a process, in seconds since 1970, and its precision in seconds."""
     try:
         clock = host.clock()
     except (OSError, IndexError, ValueError):
@@ -283,25 +282,25 @@ def _start(host: HostFiles, ticks: int | None) -> tuple[float | None, float]:
 
 
 _START_FIELD: Final = 22 - 3
-"""Field 22 of /proc/PID/stat, counted from the one behind the program's name in parentheses."""
+"""Position of field 22 of /proc/PID/stat, counted from the first field after the program's name in parentheses."""
 
 
 def _users_in(status: str) -> set[int]:
-    """Return the real, the effective and the saved user ID. A program that runs as root for whoever starts it (setuid)
-    has also the starter's."""
+    """Return the real, the effective and the saved user ID. A setuid program that runs as root also has the user ID of
+    its starter."""
     line = re.search(r"^Uid:((?:\s+[0-9]+)+)$", status, re.MULTILINE)
     return {int(word) for word in (line[1].split() if line else ())}
 
 
 def _owner(host: HostFiles, path: Path) -> set[int]:
-    """Of a process the effective user, also of one that cannot be traced."""
+    """Return the owner of a file as a set; for a folder in /proc the effective user of the process."""
     fact = or_none(host.stat, path)
     return {_NOBODY if fact is None else fact.uid}
 
 
 def _cwd(host: HostFiles, process: Path) -> Path | None:
-    """Return the working directory as the process itself names it. Behind chroot, /proc shows it as the host names it.
-    None where it cannot be read, or where it is outside of the root directory of the process."""
+    """Return the working directory as a path inside the root directory of the process. After chroot, /proc shows it as
+    a path of the host. None if it cannot be read, or is outside the root directory of the process."""
     found, root = or_none(host.link, process / "cwd"), or_none(host.link, process / "root")
     if found is None:
         return None

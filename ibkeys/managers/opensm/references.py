@@ -37,9 +37,9 @@ _KINDS: Final[dict[bytes, ReferenceKind]] = {
 _NO_KEY: Final[dict[ReferenceKind, int]] = {"m_key": 0, "sm_key": 1, "sa_key": 1, "other": 0}
 """The highest value that is not a key."""
 _LONG: Final = 1 << 16
-"""From here on a number on a line that OpenSM does not read may be a key."""
+"""Least value that counts as a possible key on a line that OpenSM does not read."""
 _VERY_LONG: Final = 1 << 32
-"""From here on a number in a comment is not shown, whatever the comment says."""
+"""Least value of a number in any comment that is not shown."""
 _NAME: Final = re.compile(rb"(?<![0-9A-Za-z_])(m_key|sm_key|sa_key|cc_key)(?![0-9A-Za-z_])", re.IGNORECASE)
 _NUMBER: Final = re.compile(rb"(?<![0-9A-Za-z_])[+-]?(?:0[xX][0-9a-fA-F]+|[0-9]+)(?![0-9A-Za-z_])")
 _REFERENCE: Final = re.compile(
@@ -50,7 +50,7 @@ _FOUND: Final = "found in an opensm.conf"
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A number that is a key: where it stands, sign included."""
+    """A number that is a key, with its place in the file, sign included."""
 
     start: int
     end: int
@@ -59,11 +59,10 @@ class _Place:
 
 
 def key_references(store: KeyStore) -> FileContents:
-    """Return how the journal keeps options files of OpenSM, with *store* for their keys.
-
-    ``record`` puts keys that the store does not have into it first. It raises FileFormatError where the rollback would
-    not give the same bytes. ``restore`` raises FileFormatError for a reference that says nothing, and KeyGone for a
-    key that *store* does not have. Both raise StoreError and StoreSealed. ``mask`` needs no key store.
+    """Return the conversions between options files of OpenSM and their form in the journal, with *store* for the keys.
+    ``record`` first puts keys that the store does not have into it. It raises FileFormatError if restoring would not
+    give the same bytes. ``restore`` raises FileFormatError for an invalid reference, and KeyGone for a key that *store*
+    does not have. Both raise StoreError and StoreSealed. ``mask`` needs no key store.
     """
     return FileContents(
         record=lambda data: _recorded(data, store), restore=lambda data: _restored(data, store), mask=without_keys
@@ -71,7 +70,7 @@ def key_references(store: KeyStore) -> FileContents:
 
 
 def without_keys(data: bytes) -> bytes:
-    """Return *data* as a person may see it: no key, and no long number of a comment."""
+    """Return *data* for people to read: without keys, and without long numbers in comments."""
     places = {each.start: each.end for each in _with_the_same(data, _keys(data))}
     numbers = [each for each in _behind_names(data) if _magnitude(each[0]) >= _LONG]
     for comment in re.finditer(rb"#[^\n]*", data):
@@ -116,7 +115,7 @@ def _restored(data: bytes, store: KeyStore) -> bytes:
 
 
 def _escaped(data: bytes) -> bytes:
-    """Return *data* so that nothing in it is taken for a reference."""
+    """Return *data* with an escape before every text that looks like a reference."""
     return _REFERENCE.sub(lambda found: b"@" + found[0], data)
 
 
@@ -124,7 +123,7 @@ def _escaped(data: bytes) -> bytes:
 
 
 def _keys(data: bytes) -> list[_Place]:
-    """Return the keys that lines say, to OpenSM or only to people."""
+    """Return the keys in lines that OpenSM reads, and in lines that only people read."""
     read = list(_read_by_opensm(data))
     starts = {each.start for each in read}
     found = [each for each in read if each.value > _NO_KEY[each.kind]]
@@ -162,7 +161,7 @@ def _behind_names(data: bytes) -> Iterator[re.Match[bytes]]:
 
 
 def _with_the_same(data: bytes, places: list[_Place], known: dict[int, ReferenceKind] | None = None) -> list[_Place]:
-    """Return *places* and every other place of the same keys, or of those *known*, in the order of the file."""
+    """Return *places* and all other places of the same keys, or of *known* keys, in the order of the file."""
     kinds = {**(known or {}), **{each.value: each.kind for each in places}}
     taken = {each.start for each in places}
     more = []
@@ -209,7 +208,7 @@ class _Refs:
         return self._rows[place.kind, place.value]
 
     def value(self, kind: str, name: str) -> int:
-        """Return the key of a row. Raises KeyGone, StoreError, and FileFormatError where the row is of another kind."""
+        """Return the key of a row. Raises KeyGone, StoreError, and FileFormatError if the row is of another kind."""
         if kind == "m_key":
             return self._store.subnet_key_named(name).reveal()
         row = self._sm_keys.named(name)
@@ -222,7 +221,7 @@ class _Refs:
 
 
 def _value(written: bytes) -> int | None:
-    """Return what C makes of a number, or of a decimal one with zeros before it; None past 64 bits."""
+    """Return the value of a number as C reads it, or of a decimal one with leading zeros; None past 64 bits."""
     value = number_of(written, 64)
     if value is None and written.isdigit() and len(written) <= 64:
         value = int(written)
@@ -238,8 +237,8 @@ _FORMS: Final[dict[str, Callable[[int], str]]] = {"d": str, "o": "{:o}".format, 
 
 
 def _spelling(written: bytes) -> str:
-    """Return how a number is written: sign, base, number of digits, and for hexadecimal ones which are capitals: ``u``
-    all, ``l`` none, else ``m`` and 1 or 0 for each letter; ``U`` in front of that for ``0X``."""
+    """Return the spelling of a number: sign, base, number of digits, and the capital letters of a hexadecimal one:
+    ``u`` all, ``l`` none, else ``m`` and 1 or 0 for each letter; ``U`` in front of that for ``0X``."""
     text = written.decode("ascii")
     sign = text[:1] if text[:1] in "+-" else ""
     digits = text[len(sign) :]
@@ -256,7 +255,7 @@ _SPELLING: Final = re.compile(r"([+-]?)([dox])([0-9]+)(U?)(u|l|m[01]+|)")
 
 
 def _written(value: int, spelling: str) -> bytes:
-    """Return *value* spelled so. Raises FileFormatError where *spelling* says nothing."""
+    """Return *value* in this *spelling*. Raises FileFormatError if *spelling* is invalid."""
     found = _SPELLING.fullmatch(spelling)
     if found is None:
         raise FileFormatError("the journal's copy of an opensm.conf has a reference with an invalid spelling")
