@@ -1,8 +1,8 @@
-"""Audit rules over a snapshot: what is wrong with a fabric's keys, what could not be read, and the remedies.
+"""Audit rules over a snapshot: mistakes in the keys of a fabric, data that could not be read, and remedies.
 
 For scripts: `run` makes the `Report` of an open fabric or a snapshot; `select` chooses rules of the `CATALOGUE`; a
-`Rule` of one's own is a function from `AuditInput` to `RuleVerdict`, whose id is the letters of a group (`GROUPS`) and
-a number from 900: ibkeys has none there. The names are loaded when first used.
+`Rule` of your own is a function from `AuditInput` to `RuleVerdict`, whose id is the letters of a group (`GROUPS`) and a
+number from 900: ibkeys uses no numbers from 900. The names are loaded when first used.
 """
 
 from __future__ import annotations

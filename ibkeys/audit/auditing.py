@@ -1,4 +1,4 @@
-"""One audit for scripts: of an open fabric or a snapshot, against a policy, baseline or waivers."""
+"""The audit for scripts: of an open fabric or a snapshot, against a policy, baseline or waivers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Audited(Protocol):
-    """What is audited: an open fabric or a snapshot (`ibkeys.Source`)."""
+    """The source of an audit: an open fabric or a snapshot (`ibkeys.Source`)."""
 
     def take_snapshot(self) -> Snapshot:
         """Return all that a snapshot holds, read in one sweep."""
@@ -40,14 +40,15 @@ def run(
     waivers: Waivers | str | Path | None = None,
     thresholds: Thresholds | None = None,
 ) -> Report:
-    """Read *source* once, run *rules* over it, and return the report. What could not be read is unknown, never passed.
+    """Read *source* once, run *rules* over it, and return the report. Data that could not be read is unknown, never
+    passed.
 
-    *policy*: the partitions.conf that P_Key tables are compared with. *baseline*: an earlier snapshot, as `ibkeys.load`
-    gives it: counters and indexes are compared. *waivers*: findings that are accepted. *thresholds*: where rules draw
-    their lines. The key store of an open fabric is examined; files of this host are not, so the rules that need them
-    are unknown.
+    *policy*: the partitions.conf that P_Key tables are compared with. *baseline*: an earlier snapshot from
+    `ibkeys.load`, with which counters and indexes are compared. *waivers*: findings that are accepted. *thresholds*:
+    the limits that rules compare with. The key store of an open fabric is examined; files of this host are not, so the
+    rules that need them are unknown.
 
-    Raises what `Source.take_snapshot` raises, FileFormatError (policy, waivers), StoreError, StoreSealed.
+    Raises the errors of `Source.take_snapshot`, FileFormatError (policy, waivers), StoreError, StoreSealed.
     """
     if isinstance(policy, str | Path):
         policy = read_policy(policy)

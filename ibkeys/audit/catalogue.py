@@ -55,9 +55,9 @@ def rule_named(text: str) -> Rule:
 
 
 def select(check: Iterable[str] = (), groups: Iterable[str] = (), skip: Iterable[str] = ()) -> tuple[Rule, ...]:
-    """Return the rules to run: those of *check* and *groups*, all when neither names one, without those of *skip*.
+    """Return the rules to run: those of *check* and *groups*, or all when both are empty, without those of *skip*.
 
-    Raises UsageError for a name that is not a rule's or group's, and when nothing is left.
+    Raises UsageError for a name that is neither a rule nor a group, and when no rule is left.
     """
     wanted = {rule_named(text) for text in check}
     for text in groups:

@@ -1,4 +1,4 @@
-"""The audit: run rules over one input, apply waivers, make the report."""
+"""The audit: runs rules over one input, applies waivers, makes the report."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ from ibkeys.topology.port_id import LookedAt
 
 @dataclass(frozen=True, slots=True)
 class FabricPart:
-    """A part of a fabric: ``keeps`` says for which ports findings count, ``is_about`` which ports it is about (where
-    they were not read, it may not be known which of them would be kept), ``concerns`` what of that was not read counts.
+    """The part of a fabric that a report is limited to.
+
+    ``keeps``: whether findings about a port count. ``is_about``: whether a port belongs to the part; it may return True
+    for ports that were not read, whose membership is not known. ``concerns``: whether a trouble counts for the part.
     """
 
     keeps: Callable[[Port], bool]
@@ -40,10 +42,11 @@ def audit(
     source: str = "",
     part: FabricPart | None = None,
 ) -> Report:
-    """Run *rules* and return the report. *source*: the snapshot file, or the local port, that the fabric was read from.
+    """Run *rules* and return the report.
 
-    Nothing is sent, and nothing is raised: what cannot be determined is unknown. The rules always see the whole fabric;
-    with *part* only what they say of its ports is in the report, and nothing that is about no port.
+    *source*: the snapshot file or local port that the fabric was read from. Nothing is sent and nothing is raised: a
+    result that cannot be determined is unknown. The rules always examine the whole fabric; with *part* the report has
+    only their findings about its ports, and no finding that concerns no port.
     """
     results = [_result(rule, rule.check(data), profile, waivers or Waivers(), part) for rule in rules]
     return Report(
@@ -93,15 +96,15 @@ def _result(
 
 
 def _is_of(part: FabricPart, finding: RuleFinding) -> bool:
-    """Whether a finding is about a port of *part*, or about one of its ports and another; or about somebody who did not
-    answer and may be in it."""
+    """Return whether a finding is about a port of *part*, about a pair with such a port, or about a node that did not
+    answer and may belong to *part*."""
     if finding.port is not None and any(map(part.keeps, (finding.port, *finding.partners))):
         return True
     return finding.trouble is not None and finding.trouble.is_behind and part.concerns(finding.trouble)
 
 
 def _of_all(verdict: RuleVerdict, subjects: Sequence[Subject]) -> Result:
-    """Return what the rule says about the fabric: the worst that it says about a subject."""
+    """Return the result of a rule for the whole fabric: the worst result of its subjects."""
     results = {subject.result for subject in subjects}
     if "fail" in results:
         return "fail"
@@ -113,8 +116,11 @@ def _of_all(verdict: RuleVerdict, subjects: Sequence[Subject]) -> Result:
 
 
 def _of_part(rule: Rule, verdict: RuleVerdict, subjects: Sequence[Subject]) -> Result:
-    """Return what the rule says about a part of the fabric, of which *subjects* are. It passes where it looks at ports
-    and has found nothing at these; what is about files, or about the fabric as a whole, does not apply."""
+    """Return the result of a rule for a part of the fabric, whose findings are *subjects*.
+
+    The rule passes where it examines ports and found nothing at these. A rule about files, or about the fabric as a
+    whole, does not apply.
+    """
     result = _of_all(verdict, subjects)
     if result not in ("pass", "n/a"):
         return result
@@ -154,7 +160,8 @@ def _unread(identity: Mapping[str, Any], attribute: str, reading: str, error: st
 
 
 def coverage_of(data: AuditInput, part: FabricPart | None, undecided: Iterable[Mapping[str, Any]]) -> Coverage:
-    """Return how much of the fabric, or of a *part* of it, was read. *undecided*: what else was not, as troubles."""
+    """Return how much of the fabric, or of a *part* of it, was read. *undecided*: further troubles to count as
+    unread."""
     fabric = data.fabric
     ports = [port for port in fabric.ports() if part is None or part.is_about(port)]
     missing = [trouble for trouble in fabric.troubles if part is None or part.concerns(trouble)]
@@ -180,7 +187,7 @@ def coverage_of(data: AuditInput, part: FabricPart | None, undecided: Iterable[M
 
 
 def _error_of(data: AuditInput, trouble: Trouble) -> str:
-    """Return the error, and who was behind the port when the baseline was taken: who does not answer has no name."""
+    """Return the error of a trouble; for a node that did not answer, add the neighbour that the baseline has there."""
     port = data.before(trouble.port) if trouble.is_behind else None
     if port is None or port.peer is None:
         return trouble.error

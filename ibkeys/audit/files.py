@@ -45,7 +45,8 @@ def read_registry(path: Path) -> dict[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class Tenancy:
-    """One partition of one tenant, as the operator has it. ``tenant`` and ``name``, of the partition, may be None."""
+    """One partition of one tenant, as the operator's file has it. ``tenant`` and ``name``, of the partition, may be
+    None."""
 
     partition: int
     tenant: str | None
@@ -53,12 +54,12 @@ class Tenancy:
 
 
 def read_tenants(path: Path) -> list[Tenancy]:
-    """Return the partitions of tenants, in the order of the file. One partition may stand twice: who has it then is for
-    the reader to judge.
+    """Return the partitions of tenants, in the order of the file. A partition may occur twice; the caller decides which
+    tenant owns it.
 
     Lines ``P_KEY TENANT`` as in a registry, or JSON: a list of objects with ``partition_key`` (text or number),
     ``tenant_id`` and perhaps ``name``, or an object with such a list as ``partitions``. Raises FileFormatError, and
-    StoreError when it cannot be read.
+    StoreError when the file cannot be read.
     """
     text = _text(path)
     if text.lstrip()[:1] in ("[", "{"):
@@ -119,8 +120,10 @@ def _text(path: Path) -> str:
 
 
 def _read_lines(path: Path, read: Callable[[str, str], T]) -> list[T]:
-    """Return what *read* makes of the first word and the rest of each line, with single blanks. The ValueError that it
-    raises becomes a FileFormatError of that line."""
+    """Call *read* with the first word and the rest of each line, blanks made single, and return the results.
+
+    A ValueError of *read* becomes a FileFormatError with the line number.
+    """
     found = []
     for number, line in enumerate(_text(path).splitlines(), 1):
         word, _, rest = " ".join(line.partition("#")[0].split()).partition(" ")

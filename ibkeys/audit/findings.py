@@ -1,4 +1,4 @@
-"""The result of an audit, as the values that every output format renders. Knows no rule and no format."""
+"""The result of an audit, as the values that every output format renders. No rule and no format is known here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Result = Literal["pass", "fail", "unknown", "n/a", "waived"]
 Profile = Literal["lab", "hpc", "cloud", "cloud-secured"]
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("critical", "high", "medium", "low", "info")
-"""The worst first."""
+"""The severities, the worst first."""
 RESULTS: Final[tuple[Result, ...]] = ("pass", "fail", "unknown", "n/a", "waived")
 PROFILES: Final[tuple[Profile, ...]] = ("lab", "hpc", "cloud", "cloud-secured")
 
@@ -29,17 +29,17 @@ GROUPS: Final[Mapping[str, str]] = {
     "SM": "Subnet managers and SA",
     "HY": "Hygiene",
 }
-"""The first two letters of a rule's id → what the group is about."""
+"""The first two letters of a rule's id → the subject of the group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One port, node or file that a rule has something to say about.
+    """One port, node or file that a finding of a rule is about.
 
-    ``identity``: the keys that every port carries in every document, all None for a file of the host. ``result`` is
-    what the rule says about this subject alone. ``evidence``: attribute → field → value as it was read, M_Keys as
-    fingerprints. ``time``: when it was read. ``m_key_used``: whether an M_Key was sent, None if none could be.
-    ``waiver``: why it is waived and until when. ``severity``: that of this subject where it is not the rule's own.
+    ``identity``: the keys that every port carries in every document, all None for a file of the host. ``result``: the
+    rule's result for this subject alone. ``evidence``: attribute → field → value as it was read, M_Keys as
+    fingerprints. ``time``: when the evidence was read. ``m_key_used``: whether an M_Key was sent, None if none could
+    be. ``waiver``: why it is waived and until when. ``severity``: that of this subject where it is not the rule's own.
     """
 
     identity: Mapping[str, Any]
@@ -67,10 +67,10 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class RuleResult:
-    """What one rule says about the whole fabric. ``note``: why it is unknown or does not apply; "" otherwise.
+    """The result of one rule for the whole fabric. ``note``: why it is unknown or does not apply; "" otherwise.
 
     ``severity`` is the worst of the subjects that fail, else the rule's own. ``subjects``: those that fail, are unknown
-    or are waived; what passes is only counted, in ``passed``, which is 0 in a report of a part of the fabric.
+    or are waived. Subjects that pass are only counted, in ``passed``, which is 0 in a report of a part of the fabric.
     """
 
     rule: str
@@ -107,8 +107,11 @@ class RuleResult:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How much of the fabric the audit saw. ``read``: ports all of whose attributes were read; ``unreadable``: ports
-    of which something was not; ``silent``: ports behind which nothing answered. ``troubles``: each in words."""
+    """How much of the fabric the audit read.
+
+    ``read``: ports all of whose attributes were read; ``unreadable``: ports of which some attribute was not;
+    ``silent``: ports behind which nothing answered. ``troubles``: each as its JSON object.
+    """
 
     nodes: int
     ports: int
@@ -119,7 +122,7 @@ class Coverage:
 
     @property
     def is_complete(self) -> bool:
-        """Whether everything that should have been read was."""
+        """Whether all nodes and attributes that should have been read were read."""
         return not self.troubles
 
     def to_json(self) -> dict[str, Any]:
@@ -129,12 +132,15 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One audit. ``taken``: when the fabric was read, UTC. ``source``: the snapshot file or the local port it was read
-    from. ``policy``: the policy's file name, None without one. ``results``: one entry for each rule of the catalogue
-    that was selected, in the catalogue's order. ``partitions``: the partition matrix for pictures, as (partition, name
-    or None, full members, limited members). ``inbound_check``: what switches were taken to check of packets that come
-    in. ``moved``: cables, hosts, HCAs and names since the baseline, None without one. ``looked_at``: of how many ports
-    findings are in it, where it is about a part of the fabric; it says nothing of the others."""
+    """One audit.
+
+    ``taken``: when the fabric was read, UTC. ``source``: the snapshot file or the local port it was read from.
+    ``policy``: the policy's file name, None without one. ``results``: one entry for each rule of the catalogue that was
+    selected, in the catalogue's order. ``partitions``: the partition matrix for pictures, as (partition, name or None,
+    full members, limited members). ``inbound_check``: which incoming packets switches are assumed to check. ``moved``:
+    cables, hosts, HCAs and names that changed since the baseline, None without one. ``looked_at``: the number of ports
+    that a report about a part of the fabric covers; its results hold for no other port.
+    """
 
     profile: Profile
     taken: str
@@ -154,7 +160,7 @@ class Report:
 
     @property
     def subject_matter(self) -> str:
-        """The source, and how little of it was examined where that is so."""
+        """The source, and which part of the fabric was examined if not all of it was."""
         return self.source if self.looked_at is None else f"{self.source} ({self.looked_at})"
 
     def fails_at(self, severity: Severity | None) -> bool:

@@ -21,8 +21,11 @@ from ibkeys.store.private_files import is_there
 
 
 def look_at_store(path: Path | None, journal: Path | None, passphrase: Passphrase | None = None) -> StoreView | None:
-    """Return what the key store says, and which ports the *journal* has in an open run; None if there is no key store.
-    Raises StoreError, StoreSealed."""
+    """Return the contents of the key store, and which ports the *journal* has in an open run; None if there is no key
+    store.
+
+    Raises StoreError, StoreSealed.
+    """
     if path is None or not is_there(path, "key store"):
         return None
     with KeyStore(path, create=False, upgrade=False, passphrase=passphrase) as store:
@@ -50,10 +53,10 @@ def _stored_port(rows: list[StoredKey]) -> StoredPort:
 
 
 def look_at_host(keystore: Path | None, security_keys: Iterable[Path] = ()) -> AuditedHost:
-    """Return which files and devices of this host expose or protect keys. Nothing is raised: what cannot be read is
-    unknown to the rules.
+    """Return which files and devices of this host expose or protect keys.
 
-    OpenSMs of another simulated subnet than this process is on are none of this fabric's.
+    Nothing is raised: files that cannot be read are unknown to the rules. An OpenSM of another simulated subnet than
+    that of this process is left out.
     """
     socket = own_socket()
     facts = host_facts(keystore=keystore, security_keys=security_keys, socket=socket)

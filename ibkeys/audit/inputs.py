@@ -1,4 +1,4 @@
-"""The input of an audit: a snapshot, and what the user gave to compare it with. What was not given is None."""
+"""The input of an audit: a snapshot, and the files to compare it with. An input that was not given is None."""
 
 from __future__ import annotations
 
@@ -32,15 +32,18 @@ from ibkeys.topology.nodes import Port
 from ibkeys.topology.recabling import what_moved
 
 BETWEEN_SWITCHES: Final = "between_switches"
-"""What evidence has of ports on links between switches that leave a result open."""
+"""The key, in evidence, of the ports on links between switches that leave a result open."""
 _KINDS: Final[dict[str, PortKind]] = {"switch": "switch", "router": "router"}
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Where a rule draws its line. ``max_share``: nodes that may have the same M_Key. ``lease_limit``: the longest
-    lease in seconds. ``sweep_interval``: seconds between the SM's sweeps, None when not known. ``fill``: share of a
-    P_Key table in use from which it counts as nearly full."""
+    """The limits that rules compare with.
+
+    ``max_share``: nodes that may have the same M_Key. ``lease_limit``: the longest lease in seconds.
+    ``sweep_interval``: seconds between the SM's sweeps, None when not known. ``fill``: share of a P_Key table in use
+    from which it counts as nearly full.
+    """
 
     max_share: int = 1
     lease_limit: int = 3600
@@ -50,8 +53,8 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class StoredPort:
-    """What the key store says about one port: its keys in the order in which they are tried, each with its state, and
-    the ProtectBits that were set with the first that has them."""
+    """One port in the key store: its keys in the order in which they are tried, each with its state, and the
+    ProtectBits that were set with the first that has them."""
 
     protect_bits: int | None
     keys: Sequence[tuple[KeyState, MKey]]
@@ -76,10 +79,10 @@ class AuditedHost:
 
 @dataclass(frozen=True, slots=True)
 class PKeyTableFacts:
-    """One P_Key table, taken apart once for all ports that have the same.
+    """One P_Key table, taken apart once for all ports with an equal table.
 
     ``entries``: index → P_Key, the empty ones left out. ``bases``: partition → the P_Keys of it. ``odd``: indexes of
-    0x8000, which is not a valid key and not the empty entry either. ``twice``: P_Keys that stand at several indexes.
+    0x8000, which is neither a valid key nor an empty entry. ``twice``: P_Keys at several indexes.
     """
 
     entries: Mapping[int, int]
@@ -101,7 +104,7 @@ class PKeyTableFacts:
 
     @property
     def packed(self) -> frozenset[int]:
-        """The P_Keys as OpenSM packs them into a leaf port's table: a limited one goes where its full form is there."""
+        """The P_Keys as OpenSM packs them into a leaf port's table: without a limited one whose full form is there."""
         return frozenset(max(keys) for keys in self.bases.values())
 
     def index_of(self, key: int) -> int:
@@ -111,12 +114,12 @@ class PKeyTableFacts:
 
 @dataclass(frozen=True)
 class AuditInput:
-    """Everything a rule may look at. ``policy`` is one that OpenSM accepts; ``allow_both``: with allow_both_pkeys.
+    """All data that a rule may use.
 
-    ``registry``: partition → its owner. ``inventory``: the GUIDs that belong here. ``sm_guids``: the port GUIDs that
-    may run a subnet manager. ``inbound_check``: what switches are taken to check of packets that come in. ``host`` is
-    None when the fabric was not read from this host. ``ufm``: what UFM says about its SM's keys; None: it was not
-    queried.
+    ``policy`` is accepted by OpenSM; ``allow_both``: with allow_both_pkeys. ``registry``: partition → its owner.
+    ``inventory``: the GUIDs that belong here. ``sm_guids``: the port GUIDs that may run a subnet manager.
+    ``inbound_check``: which incoming packets switches are assumed to check. ``host`` is None when the fabric was not
+    read from this host. ``ufm``: UFM's keys for its SM; None: UFM was not queried.
     """
 
     snapshot: Snapshot
@@ -157,7 +160,7 @@ class AuditInput:
 
     @cached_property
     def hidden(self) -> list[Trouble]:
-        """The far ends of links that did not say who they are; each at the port before it."""
+        """The troubles at links whose far end did not answer; each has the port before that end."""
         return [trouble for trouble in self.fabric.troubles if trouble.is_behind]
 
     @cached_property
@@ -190,7 +193,7 @@ class AuditInput:
 
     @cached_property
     def reach(self) -> Reach:
-        """Who can talk to whom."""
+        """The model that tells which ports can talk to each other."""
         return Reach(self.fabric, inbound_check=self.inbound_check)
 
     @property
@@ -219,7 +222,7 @@ class AuditInput:
 
     @cached_property
     def resolution(self) -> Resolution | None:
-        """Who the policy makes a member of what; None without a policy."""
+        """The members that the policy gives each partition; None without a policy."""
         if self.policy is None:
             return None
         ports = [EndPort(port.guid, _KINDS.get(port.node.type_name, "ca")) for port in self.end_ports if port.guid]
@@ -238,7 +241,8 @@ class AuditInput:
 
     @cached_property
     def uncertain_bases(self) -> frozenset[int]:
-        """Partitions whose members are not known: the policy does not say them, or they depend on where the SM is."""
+        """Partitions whose members are not known: the policy does not define them, or they depend on where the SM
+        is."""
         assert self.policy is not None
         return uncertain_partitions(self.policy, knows_sm=self.master is not None)
 
@@ -247,12 +251,12 @@ class AuditInput:
         return ports_of(self.baseline.fabric) if self.baseline is not None else {}
 
     def before(self, port: Port) -> Port | None:
-        """Return the port as the baseline has it; None when it is not in it, or there is none."""
+        """Return the same port in the baseline; None when it is not there, or there is no baseline."""
         return self._baseline.get(match_key(port))
 
     @cached_property
     def moves(self) -> Moves:
-        """What moved since the baseline; nothing without one."""
+        """The cables, hosts, HCAs and names that changed since the baseline; empty without one."""
         return what_moved(self.baseline.fabric, self.fabric) if self.baseline is not None else Moves()
 
 

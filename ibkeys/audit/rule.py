@@ -1,4 +1,4 @@
-"""The definition of a rule, and how it reports what it found."""
+"""The definition of a rule, and how it reports its findings."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ VIRTUAL_TABLES: Final = "it has virtual ports, or may have them, and their P_Key
 NO_IDENTITY: Final[Mapping[str, None]] = dict.fromkeys(
     ("node_guid", "port_guid", "node_desc", "node_type", "port", "lid")
 )
-"""Of a subject that is not a port."""
+"""The identity of a subject that is not a port."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleFinding:
-    """What a rule says about one subject, before waivers. ``port`` None: a file of the host, or the fabric as a whole.
+    """The finding of a rule about one subject, before waivers. ``port`` None: a file of the host, or the whole fabric.
 
     ``partners``: the ports that it makes pairs with. ``labels``: other words by which a waiver may name the subject.
-    ``trouble``: what was not read, where the finding is that.
+    ``trouble``: the trouble, where the finding is that something was not read.
     """
 
     port: Port | None
@@ -73,9 +73,11 @@ class RuleFinding:
 
 @dataclass(slots=True)
 class RuleVerdict:
-    """What one rule says: the subjects that fail or are unknown, how many pass, and a ``note`` where it says nothing of
-    single subjects. ``unknown_as_a_whole``: what it needs was not given. Without a subject, and with none that passes,
-    the rule does not apply."""
+    """The findings of one rule: the subjects that fail or are unknown, the number of those that pass, and a ``note``.
+
+    The ``note`` is given where no finding is about a single subject. ``unknown_as_a_whole``: an input that the rule
+    needs was not given. Without a subject, and with none that passes, the rule does not apply.
+    """
 
     data: AuditInput
     findings: list[RuleFinding] = field(default_factory=list)
@@ -93,7 +95,7 @@ class RuleVerdict:
 
     @classmethod
     def without(cls, data: AuditInput, note: str) -> RuleVerdict:
-        """Return the verdict of a rule that lacks what it compares with."""
+        """Return the verdict of a rule for which the file or data to compare with was not given."""
         return cls(data, note=note, unknown_as_a_whole=True)
 
     def fail(
@@ -106,26 +108,26 @@ class RuleVerdict:
         partners: Iterable[Port] = (),
         labels: tuple[str, ...] = (),
     ) -> None:
-        """Say that a subject is against the rule."""
+        """Record a subject that breaks the rule."""
         self.findings.append(RuleFinding(port, "fail", message, evidence or {}, severity, partners, labels))
 
     def unknown(
         self, port: Port | None, message: str, evidence: Evidence | None = None, *, labels: tuple[str, ...] = ()
     ) -> None:
-        """Say that nothing can be said about a subject, and why."""
+        """Record a subject about which the rule cannot decide, with the reason."""
         self.findings.append(RuleFinding(port, "unknown", message, evidence or {}, labels=labels))
 
     def fail_of(self, trouble: Trouble, message: str) -> None:
-        """Say that it is against the rule that something was not read."""
+        """Record that unread data breaks the rule."""
         self.findings.append(RuleFinding(trouble.port, "fail", message, _reading(trouble), trouble=trouble))
 
     def unknown_of(self, trouble: Trouble) -> None:
-        """Say that nothing can be said because something was not read."""
+        """Record a subject about which the rule cannot decide because something was not read."""
         self.findings.append(RuleFinding(trouble.port, "unknown", trouble.error, _reading(trouble), trouble=trouble))
 
     def unread(self, port: Port, attribute: str) -> None:
-        """Say that nothing can be said about a port because one of its attributes was not read; SwitchInfo is asked of
-        the whole switch."""
+        """Record that a port is unknown because one of its attributes was not read. SwitchInfo is that of the whole
+        switch."""
         trouble = self.data.trouble(port.end_port if attribute == SwitchInfo.name else port, attribute)
         why = trouble.error if trouble is not None else "it was not queried"
         reading = trouble.reading if trouble is not None else "not-asked"
@@ -162,16 +164,16 @@ class RuleVerdict:
             yield port, table
 
     def note_if_empty(self, note: str) -> None:
-        """Say in *note* what there was nothing of, where no subject passes and none is against the rule or unknown."""
+        """Set *note*, which names the missing kind of subject, if no subject passes, fails or is unknown."""
         if not self.passed and not self.findings:
             self.note = note
 
 
 RuleCheck = Callable[[AuditInput], RuleVerdict]
 Judge = Callable[[AuditInput, RuleVerdict], RuleVerdict | None]
-"""Adds what a rule says to the verdict that was begun, or returns another one in its place."""
+"""A function that adds its findings to the verdict that was begun, or returns another verdict in its place."""
 Need = Literal["policy", "baseline", "store", "host"]
-"""What a rule compares with: a field of `AuditInput` that is None where it was not given."""
+"""The input that a rule compares with: a field of `AuditInput` that is None where it was not given."""
 _LACKING: Final[Mapping[Need, str]] = {
     "policy": "no policy to compare with (--policy)",
     "baseline": "no baseline to compare with (--baseline)",
@@ -182,7 +184,7 @@ _LACKING: Final[Mapping[Need, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleFacts:
-    """What there is to say of a rule, but for how it is checked.
+    """The facts about a rule without the function that checks it.
 
     ``severity`` is that of the profile cloud-secured; ``lower_in_cloud``: one less in the profile cloud. ``sources``
     are tags of `SOURCES`.
@@ -201,7 +203,7 @@ class RuleFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule(RuleFacts):
-    """One rule of the catalogue, or of one's own: what there is to say of it, and the function that checks it.
+    """One rule, of the catalogue or of your own: the facts about it, and the function that checks it.
 
     ``severity`` is that of the profile cloud-secured; ``lower_in_cloud``: one less in the profile cloud. ``sources``
     are tags of `SOURCES`.
@@ -223,7 +225,7 @@ class Rule(RuleFacts):
         return _LOWER[profile].get(severity, severity)
 
     def explanation(self) -> dict[str, Any]:
-        """Return all that there is to say of the rule, in the order in which people want it."""
+        """Return the explanation of the rule, its fields in the order in which readers want them."""
         return {
             "rule": self.id,
             "title": self.title,
@@ -279,7 +281,7 @@ def port_info(data: AuditInput, port: Port, *rows: NumberRow) -> dict[str, Mappi
 
 
 def m_key_text(data: AuditInput, port: Port) -> str:
-    """Return what an end port shows as its M_Key, for people and documents: a key as its fingerprint."""
+    """Return the M_Key of an end port for people and documents: a fingerprint, or the reason why there is none."""
     state = port.m_key_state
     if state != "set":
         return "0x0000000000000000" if state == "zero" else state

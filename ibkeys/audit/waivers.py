@@ -1,4 +1,4 @@
-"""Waivers: findings that somebody has accepted, with a reason and an end.
+"""Waivers: findings that the operator has accepted, with a reason and an end.
 
 A TOML file::
 
@@ -49,7 +49,7 @@ _PLACE: Final = re.compile(r"(?P<name>.*?)(?:/(?P<port>\d{1,3}))?", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """What names ports in a waiver: ``text`` as written, the name or GUID in it, and a port number or None for all."""
+    """A pattern for ports in a waiver: ``text`` as written, its name or GUID, and a port number or None for all."""
 
     text: str
     guid: int | None
@@ -76,7 +76,7 @@ class Pattern:
 
 @dataclass(slots=True)
 class Waiver:
-    """One waiver that holds today. ``used``: whether it waived anything."""
+    """One waiver that is valid today. ``used``: whether it waived anything."""
 
     rules: frozenset[str]
     ports: Sequence[Pattern]
@@ -87,7 +87,8 @@ class Waiver:
     _known: dict[tuple[Pattern, Port], bool] = field(default_factory=dict, repr=False)
 
     def covers(self, rule: str, finding: RuleFinding) -> bool:
-        """Return whether this waives what *rule* says about a subject; of a pair, either its port or every partner."""
+        """Return whether this waives the finding of *rule* about a subject; of a pair, either its port or every
+        partner."""
         if rule not in self.rules:
             return False
         if any(fnmatchcase(label, pattern.text) for pattern in self.ports for label in finding.labels):
@@ -117,7 +118,7 @@ class Waiver:
 
 @dataclass(slots=True)
 class Waivers:
-    """The waivers that hold today, and what is to be said about the others."""
+    """The waivers that are valid today, and the problems of the others."""
 
     waivers: list[Waiver] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -130,7 +131,7 @@ class Waivers:
         return found
 
     def unused(self, rules: Iterable[str]) -> list[str]:
-        """Return words about waivers for *rules* that waived nothing."""
+        """Return a sentence about each waiver for *rules* that waived nothing."""
         ran = frozenset(rules)
         return [
             f"the waiver {str(waiver)!r} for {', '.join(sorted(waiver.rules))} waived nothing"
@@ -178,7 +179,7 @@ def read_waivers(path: Path, today: date) -> Waivers:
 
 
 def _waiver(entry: Any) -> Waiver:
-    """Read one entry. Raises ValueError or TypeError with what is wrong."""
+    """Return the waiver of one entry. Raises ValueError or TypeError, whose message names the mistake."""
     if not isinstance(entry, dict):
         raise TypeError("it is not a table")
     unknown = sorted(set(entry) - _KEYS)

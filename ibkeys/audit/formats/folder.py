@@ -22,7 +22,7 @@ from ibkeys.host.replacing.renames import AT_FDCWD, EXCHANGE, renameat2
 
 FIRST: Final = "index.html"
 MARK: Final = '<meta name="generator" content="ibkeys report">'
-"""Stands in the first page: a folder without it is nobody's earlier report, and stays."""
+"""A tag in the first page of a report. A folder without it is not a report of ibkeys and is not replaced."""
 NAMES: Final = frozenset(
     {
         FIRST,
@@ -34,9 +34,8 @@ _HEAD: Final = 4096
 
 
 def check_folder(place: Path) -> None:
-    """Raise StoreError if no report can be put at *place*: something else is there, or the directory of it cannot be
-    written. An empty folder and an earlier report are replaced.
-    """
+    """Raise StoreError if no report can be written at *place*: it is something other than a report or an empty folder,
+    or its directory is not writable."""
     with _told(place):
         parent = place.absolute().parent
         if not parent.is_dir():
@@ -90,7 +89,10 @@ def exchange(one: Path, other: Path) -> None:
 
 
 def exchange_in_steps(made: Path, place: Path) -> None:
-    """As `exchange`, on NFS and the like: briefly there is no *place*; an error restores the earlier one."""
+    """Exchange two folders as `exchange` does, on NFS and file systems that cannot do so atomically.
+
+    For a moment there is no *place*; after an error the earlier one is put back.
+    """
     aside = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.absolute().parent))
     os.rename(place, aside)
     try:

@@ -1,8 +1,8 @@
-"""The report as one self-contained HTML page: the verdict first, then what was not seen, then findings and remedies.
+"""The report as one self-contained HTML page: the verdict, then the data that was not read, then findings and remedies.
 
-A manager reads down to the scores, an administrator filters the findings. It works without JavaScript, which only
-filters. Findings of a rule that say the same are one row with the hosts folded; who they are, one by one, is folded
-away below. Rules with many rows show the first of them and keep the others folded.
+A manager reads down to the scores, an administrator filters the findings. The page works without JavaScript, which only
+filters. Findings of a rule with the same text are one row; its hosts are listed one by one in a folded block. Of a rule
+with many rows the first are shown and the others folded.
 """
 
 from __future__ import annotations
@@ -24,22 +24,23 @@ from ibkeys.topology.names.folded import FoldedNames
 FIRST: Final = 10
 """Rows of a rule that are shown unfolded."""
 MOST: Final = 3000
-"""Rows of a rule that the page holds at all, and ports that it lists one by one: a page is for people, the JSON has
-every one."""
+"""Rows of a rule that the page holds at most, and ports that it lists one by one: the JSON has all of them."""
 _LARGEST: Final = 24
 """Partitions that are shown unfolded."""
 _ORDER: Final[tuple[Result, ...]] = ("fail", "unknown", "waived", "n/a", "pass")
-"""What is listed first within a rule."""
+"""The order in which the subjects of a rule are listed."""
 _OPEN_ROWS: Final = 60
-"""Up to so many rows in all, every failing rule is unfolded."""
+"""With up to so many rows in all, every failing rule is unfolded."""
 _SEE: Final = "see “Could not be read”"
 
 
 def render_html(
     report: Report, texts: Texts | None = None, *, fail_on: Severity | None = "high", version: str = ""
 ) -> str:
-    """Return *report* as one HTML page. ``texts``: what there is to say of each rule; ``fail_on``: the severity from
-    which the audit fails, None for never; ``version``: of ibkeys. Raises UsageError if jinja2 is not installed.
+    """Return *report* as one HTML page.
+
+    ``texts``: the explanations of each rule; ``fail_on``: the severity from which the audit fails, None for never;
+    ``version``: of ibkeys. Raises UsageError if jinja2 is not installed.
     """
     names = names_in(report)
     return render_page(
@@ -131,7 +132,8 @@ def _unknown_reasons(result: RuleResult, names: FoldedNames) -> tuple[str, ...]:
 
 
 def _severity(report: Report, severity: Severity) -> tuple[Severity, int, str, str]:
-    """Return what a card says: how many rules fail with *severity*, how many findings these have, and the first one."""
+    """Return the contents of a severity's card: severity, number of rules that fail, their findings, the first such
+    rule."""
     failed = [each for each in report.results if each.result == "fail" and each.severity == severity]
     found = sum(len(words.subjects(each, "fail")) for each in failed)
     return severity, len(failed), count(found, "finding"), failed[0].rule if failed else ""
@@ -179,8 +181,11 @@ def _coverage(report: Report) -> list[tuple[str, str]]:
 
 
 def _kinds(report: Report, texts: Texts, names: FoldedNames) -> Iterator[dict[str, Any]]:
-    """Yield the rules that have findings: those that fail, are unknown, are waived; the worst first in each. Rules that
-    are unknown as a whole are named with the data that was not read."""
+    """Yield the rules that have findings, as blocks for the template: first those that fail, then unknown, then waived,
+    each with the worst severity first.
+
+    A rule that is unknown as a whole is shown with the data that was not read.
+    """
     rows = {
         each.rule: grouped(each, sorted(each.subjects, key=lambda one: _ORDER.index(one.result)), names)
         for each in report.results
@@ -211,9 +216,12 @@ def _kinds(report: Report, texts: Texts, names: FoldedNames) -> Iterator[dict[st
 
 
 def _row(result: RuleResult, taken: str, same: FindingGroup, room: int) -> dict[str, Any]:
-    """Return what findings say in texts. Their word stands there where it is not that of the whole rule, their time
-    where it is not that of the report; *room*: how many ports may be listed one by one, of `MOST` in all rows of a
-    rule; folded, they name all."""
+    """Return the texts of one row of equal findings.
+
+    A row repeats its result or severity only where it differs from that of the whole rule, and its time only where it
+    differs from that of the report. *room*: how many ports may be listed one by one, of `MOST` in all rows of a rule;
+    folded, they name all.
+    """
     subject = same.first
     severity = words.severity_of(subject, result)
     word: str = "" if subject.result == result.result else subject.result

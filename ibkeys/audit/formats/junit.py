@@ -2,9 +2,9 @@
 
 A rule that fails at ``--fail-on`` or worse is a failure with one line for each port; one that fails below it passes,
 with the same lines in its output: a build is red when the exit status is 1, and not otherwise. A rule that is unknown
-is skipped with the reason: it says nothing of the fabric, but a skip is not a pass either. What could not be read is an
+is skipped with the reason: it is no finding, but a skip is not a pass either. Data that could not be read are an
 error in a suite of its own, so that an audit of half a fabric, exit status 3, is never green. JUnit has no schema that
-all agree on; this keeps to what Jenkins and GitLab read.
+all agree on; this uses the elements that Jenkins and GitLab read.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from ibkeys.audit.formats.words import Texts
 from ibkeys.printable import clean
 
 COVERAGE: Final = "coverage"
-"""The suite that says whether everything was read."""
+"""The suite that fails if something was not read."""
 
 
 def render_junit(report: Report, texts: Texts | None = None, *, fail_on: Severity | None = "high") -> str:
-    """Return *report* as JUnit XML. ``texts``: what there is to say of each rule; its ``why`` goes with a failure;
-    ``fail_on``: the severity from which the audit fails, None for never."""
+    """Return *report* as JUnit XML.
+
+    ``texts``: the explanations of each rule; a failure shows its ``why``. ``fail_on``: the severity from which the
+    audit fails, None for never.
+    """
     part = f", {report.looked_at}" if report.looked_at is not None else ""
     root = ElementTree.Element("testsuites", name=f"ibkeys audit{part}")
     for group, title in GROUPS.items():
@@ -70,7 +73,7 @@ def _rule(suite: ElementTree.Element, result: RuleResult, texts: Texts, fail_on:
 
 
 def _lines(result: RuleResult, texts: Texts) -> Iterator[str]:
-    """Yield one line for each subject, those that fail first, then what to do."""
+    """Yield one line for each subject, those that fail first, then the rule's reason and remedy."""
     for word in ("fail", "unknown", "waived"):
         for subject in words.subjects(result, word):
             yield f"{'' if word == 'fail' else word + ': '}{words.told(subject)}"

@@ -1,8 +1,9 @@
-"""The partition matrix as one self-contained HTML page: the picture, what was chosen in it, lists of columns and rows.
+"""The partition matrix as one self-contained HTML page: the picture, the details of a selection, lists of columns and
+rows.
 
-The lists hold all that the picture says, so that the page can be read on paper and without JavaScript. With it, a click
-on a row, a column or a cell tells who is in it and who can talk to whom; that is computed from the traffic that each
-column's line carries as data, as `ibkeys.reach` does.
+The lists repeat the whole picture in text, so that the page can be read on paper and without JavaScript. With
+JavaScript, a click on a row, a column or a cell shows its members and which ports can talk to each other; that is
+computed from the traffic that each column's line carries as data, as `ibkeys.reach` does.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ibkeys.topology.names.folded import ranges
 from ibkeys.topology.nodes import Port
 
 MOST_LISTED: Final = 10_000
-"""Ports that the page lists one by one, with their GUIDs; folded, it names all."""
+"""Ports that the page lists one by one, with their GUIDs. The folded list names all."""
 _COLOURED_BY: Final[dict[Colouring, str]] = {
     "partition": "partitions",
     "level": "M_Key and ProtectBits",
@@ -28,7 +29,8 @@ _COLOURED_BY: Final[dict[Colouring, str]] = {
 
 
 def render_matrix(matrix: Matrix, made: FabricMap, *, source: str = "", version: str = "") -> str:
-    """Return the matrix and the map as a page. *source*: what was read. Raises UsageError without jinja2."""
+    """Return the matrix and the map as a page. *source*: the name of the fabric or file. Raises UsageError without
+    jinja2."""
     return render_page(
         "matrix.html.j2",
         extra_style=STYLE + map_style(made),
@@ -49,8 +51,8 @@ def render_matrix(matrix: Matrix, made: FabricMap, *, source: str = "", version:
 
 
 def _colouring(made: FabricMap, colouring: Colouring) -> dict[str, Any]:
-    """Return what the words of a colouring mean that the map has, those of P_Keys with their partitions: a script shows
-    on the map who is in one."""
+    """Return the legend of a colouring: its words that occur on the map, with their meanings. For P_Keys, each word
+    also has its partitions, by which the script marks the members on the map."""
     shown = {box.looks.by(colouring) for box in made.boxes}
     partitions = made.partitions if colouring == "partition" else {}
     return {

@@ -1,7 +1,7 @@
-"""What every HTML page of ibkeys is made with: one file that loads nothing, and that no text from the fabric can break.
+"""The frame of every HTML page of ibkeys: one file that loads nothing, and that no text from the fabric can break.
 
-Styles and scripts are in the page, and its content security policy allows these very ones by their hash and nothing
-else, so a page that was tampered with, or a name that got past the escaping, runs nothing.
+Styles and scripts are in the page, and its content security policy allows exactly these by their hash and nothing else,
+so a page that was tampered with, or a name that got past the escaping, runs nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def render_page(template: str, *, extra_style: str = "", script: str = "", **val
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        # invisible characters are shown as what they are, before anything is escaped
+        # invisible characters are made visible before anything is escaped
         finalize=lambda value: clean(value) if type(value) is str else value,
     )
     style = (_TEMPLATES / "page.css").read_text(encoding="utf-8") + extra_style
@@ -50,8 +50,10 @@ def render_page(template: str, *, extra_style: str = "", script: str = "", **val
 
 
 def within(things: Iterable[T], most: int, shown: Callable[[T, int], dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return *things* as they are *shown* where there is room for so many ports: *most* less those before it. The ports
-    that one lists are its ``each``."""
+    """Return *things* rendered by *shown*, until *most* ports are listed.
+
+    The ports that an entry lists one by one are its ``each``; an entry's room is *most* less the ports before it.
+    """
     rows = []
     for thing in things:
         rows.append(shown(thing, most))
@@ -60,7 +62,7 @@ def within(things: Iterable[T], most: int, shown: Callable[[T, int], dict[str, A
 
 
 def markup(text: str) -> Any:
-    """Return *text* marked as HTML already: for what ibkeys itself made and escaped."""
+    """Return *text* marked as HTML that needs no escaping. Only for text that ibkeys made and escaped itself."""
     return _jinja2().utils.markupsafe.Markup(text)
 
 

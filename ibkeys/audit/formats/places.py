@@ -1,8 +1,8 @@
 """The location of a finding in SARIF: a line of a file, which code-scanning views need, and the port by its name.
 
 The file is the policy where one of its lines decides, and the host's file where that is at fault. A port is in no file:
-its path ``fabric/NODE-GUID/port-N`` is made up. It is the same in every run, of a fabric and of a snapshot, whatever
-node and snapshot are called: views take a finding at another path for another finding.
+its path ``fabric/NODE-GUID/port-N`` is made up. It is the same in every run, for a fabric and for a snapshot, and does
+not depend on the names of nodes or snapshots: views treat a finding at another path as another finding.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ibkeys.audit.findings import Subject
 from ibkeys.audit.formats import words
 
 FABRIC: Final = "fabric"
-"""Where ports are; also the path of what concerns no single port."""
+"""The path below which ports are; also the path of findings about no single port."""
 HOST: Final = "host"
 """Where files of the host are that are not below the directory that paths are relative to."""
 
@@ -61,7 +61,7 @@ def _relative(path: str, root: str) -> str:
 
 
 def logical_location(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a port as ``node_guid/port`` with what else is known of it; nothing for what is none."""
+    """Return the logical location of a port, ``node_guid/port``, with its names; an empty object for other subjects."""
     name = words.qualified_name(identity)
     if name is None:
         return {}

@@ -1,4 +1,5 @@
-"""The pages of a report that are neither audit nor matrix: the first page, what changed, what changing commands did."""
+"""The pages of a report that are neither audit nor matrix: the first page, the changes of a fabric, the operations of
+the journal."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from ibkeys.audit.formats.page import render_page
 from ibkeys.audit.formats.words import count
 
 MOST: Final = 5000
-"""Lines of a table that a page holds; what is more is counted, and the page says which command has it."""
+"""Lines of a table that a page holds at most. Further ones are counted, and the page names the command that shows
+them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,8 @@ class ReportTable:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What every page has: a title, the answer in a few words, sentences below it, and facts (name → value).
+    """The texts at the top of every page: a title, the answer in a few words, sentences below it, and facts (name →
+    value).
 
     ``tone``: ``good``, ``warn`` or ``bad``; "" for none.
     """

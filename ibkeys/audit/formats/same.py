@@ -25,7 +25,7 @@ class FindingGroup:
 
     @property
     def first(self) -> Subject:
-        """One of them, which says what all say."""
+        """The first of the findings, for the values that all share."""
         return self.subjects[0]
 
 
@@ -39,8 +39,10 @@ def names_in(report: Report) -> FoldedNames:
 def grouped(
     result: RuleResult, subjects: Iterable[Subject], names: FoldedNames, evidence: bool = True
 ) -> list[FindingGroup]:
-    """Return *subjects* of one rule, put together where all but the port is equal: result, message, evidence, severity,
-    waiver and how it was read. What is not a port stands alone. *evidence*: False for where it is not shown."""
+    """Return *subjects* of one rule in groups of equal result, message, evidence, severity, waiver and reading.
+
+    Subjects that are no ports are never grouped. *evidence*: False to ignore the evidence, where it is not shown.
+    """
     said = (
         (_said(result, subject, evidence) if _is_port(subject.identity) else index, subject)
         for index, subject in enumerate(subjects)

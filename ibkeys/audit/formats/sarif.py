@@ -1,9 +1,9 @@
 """SARIF 2.1.0 (OASIS, 27 March 2020), as GitHub's code scanning takes it ("SARIF support for code scanning").
 
 One result for each subject that fails, the worst first. A code-scanning view makes an alert of every result, whatever
-its ``kind`` and whether it is suppressed; so what passes, does not apply or is waived is told in the properties of its
-rule, and what is unknown, as what could not be read, in the notifications of the invocation. The invocation was
-successful when everything was read that should have been.
+its ``kind`` and whether it is suppressed. So subjects that pass, do not apply or are waived are counted in the
+properties of their rule, and unknown ones, like data that could not be read, are notifications of the invocation. The
+invocation was successful when everything was read that should have been.
 
 Every result has a place in a file, which views need: a line of the policy where that decides (`places.py`).
 """
@@ -35,7 +35,7 @@ LEVELS: Final[Mapping[Severity, str]] = {
 FINGERPRINTS: Final = ("ibkeysSubject/v1", "primaryLocationLineHash")
 """The finding's name between runs: rule, port, and which of several at that port it is; GitHub reads the second one."""
 NOT_READ: Final = "not-read"
-"""The notification for what could not be read."""
+"""The notification for data that could not be read."""
 UNKNOWN: Final = "unknown"
 """The notification for a rule without an answer."""
 LEFT_OUT: Final = "left-out"
@@ -59,8 +59,11 @@ _UTC: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 
 def render_sarif(report: Report, texts: Texts | None = None, *, version: str, exit_code: int, root: str = "") -> str:
-    """Return *report* as a SARIF log. ``texts``: what there is to say of each rule; ``version``: of ibkeys;
-    ``exit_code``: with which the command ends; ``root``: the directory that paths of files are relative to."""
+    """Return *report* as a SARIF log.
+
+    ``texts``: the explanations of each rule; ``version``: of ibkeys; ``exit_code``: the exit status of the command;
+    ``root``: the directory that paths of files are relative to.
+    """
     found = sorted(_failures(report), key=lambda one: SEVERITIES.index(one.severity))
     run = {
         "tool": {"driver": _driver(report, texts or {}, version)},
@@ -128,7 +131,7 @@ def _rule(result: RuleResult, report: Report, text: Mapping[str, Any]) -> dict[s
     }
 
 
-# --- what is not a finding --------------------------------------------------------------------------------------------
+# --- rules without a finding ------------------------------------------------------------------------------------------
 
 
 def _invocation(report: Report, exit_code: int, left_out: int) -> dict[str, Any]:
@@ -136,7 +139,7 @@ def _invocation(report: Report, exit_code: int, left_out: int) -> dict[str, Any]
         # 0 and 1 are answers; anything else, and an audit of half a fabric, is not
         "executionSuccessful": report.coverage.is_complete and exit_code in (0, 1),
         "exitCode": exit_code,
-        # when the fabric was read: an audit of a snapshot is made of what was true then
+        # when the fabric was read: an audit of a snapshot describes the fabric at that time
         **({"startTimeUtc": report.taken} if _UTC.fullmatch(report.taken) else {}),
         "toolExecutionNotifications": list(_notifications(report, left_out)),
     }
@@ -172,8 +175,10 @@ def _notifications(report: Report, left_out: int) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """A subject that fails: its rule, the rule's ``index`` among all, and what it is ``called`` between runs.
-    ``subject`` None: a rule that fails without naming any."""
+    """A subject that fails: its rule, the rule's ``index`` among all, and its fingerprint ``called`` between runs.
+
+    ``subject`` None: a rule that fails without naming any.
+    """
 
     result: RuleResult
     index: int
@@ -189,7 +194,7 @@ def _failures(report: Report) -> Iterator[_Failure]:
     for index, result in enumerate(report.results):
         counts: Counter[str] = Counter()
         for subject in words.subjects(result, "fail"):
-            # a file has no identity but its name, which the message begins with
+            # the only identity of a file is its name, with which the message begins
             name = words.qualified_name(subject.identity) or subject.message
             counts[name] += 1
             yield _Failure(result, index, subject, (result.rule, name, str(counts[name])))
@@ -215,7 +220,7 @@ def _result(one: _Failure, root: str) -> dict[str, Any]:
 
 
 def _message(subject: Subject) -> str:
-    """Return what was found, then where: viewers put together what begins with the same words."""
+    """Return the message of a finding, then its place: viewers group messages that begin with the same words."""
     at = words.place(subject.identity)
     return clean(subject.message if at == words.FABRIC_OR_HOST else f"{subject.message} ({at})")
 

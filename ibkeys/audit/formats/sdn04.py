@@ -1,7 +1,7 @@
-"""The two documents that the checks SDN04-04 and SDN04-05 of NVIDIA's ai-cloud-validation read, from what agents said.
+"""The two documents that the checks SDN04-04 and SDN04-05 of NVIDIA's ai-cloud-validation read, from agents' answers.
 
 SDN04-04: which tenant has which partition. SDN04-05: which kinds of keys are configured. ``true`` and ``false`` are
-only what was seen on the wire; whatever was not seen, or cannot be, is null, with the reason. A check never passes by
+written only for facts that were read from the fabric; all others are null, with the reason. A check never passes by
 null. Source of the shapes: ai-cloud-validation (Apache-2.0), read with its checks.
 """
 
@@ -28,7 +28,7 @@ _NAMED: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class DocumentSite:
-    """What a document says about itself: ``platform`` and ``site_id`` as the reader calls them."""
+    """The site's names in a document: ``platform`` and ``site_id`` as the reader calls them."""
 
     platform: str
     site_id: str
@@ -62,7 +62,7 @@ def partitions_document(data: AuditInput, site: DocumentSite, tenancies: Sequenc
 
 
 def _status(members: int, unread: int) -> dict[str, Any]:
-    """Return whether a partition is on the wire, and where it was seen."""
+    """Return whether a partition is present on some port, and which reading shows it."""
     on_wire: bool | None
     if members:
         status, on_wire, detail = "active", True, f"{counted(members, 'port')} with a P_Key of it"
@@ -88,7 +88,8 @@ def _unread_tables(data: AuditInput) -> int:
 
 
 def keys_document(data: AuditInput, site: DocumentSite) -> dict[str, Any]:
-    """Return the document of SDN04-05: for each kind of key whether it is configured, where that was seen, and how."""
+    """Return the document of SDN04-05: for each kind of key whether it is configured, and the attribute that shows
+    it."""
     partitions = [each for each in _members(data) if each != DEFAULT_PARTITION]
     return {
         **_head(data, site),
@@ -110,7 +111,7 @@ def keys_document(data: AuditInput, site: DocumentSite) -> dict[str, Any]:
 
 
 def _key(source: str, detail: str, configured: bool | None = None) -> dict[str, Any]:
-    """Return one kind of key; None: whether it is configured was not seen, and *detail* says why."""
+    """Return one kind of key. *configured* None: it could not be read, and *detail* gives the reason."""
     return {"configured": configured, "source": source, "detail": detail}
 
 
@@ -124,7 +125,7 @@ def _p_keys(data: AuditInput, partitions: int) -> dict[str, Any]:
 
 
 def _m_keys(data: AuditInput) -> dict[str, Any]:
-    """M_Keys are configured where every end port has one, and no two ports the same."""
+    """Return the entry of M_Keys: configured if every end port has one, and no two ports the same."""
     source = "PortInfo.M_Key of all end ports"
     ports = gathered((port.m_key_state, port) for port in data.end_ports)
     if "zero" in ports:
@@ -146,7 +147,7 @@ def _m_keys(data: AuditInput) -> dict[str, Any]:
 
 
 def _class_keys(data: AuditInput, name: ClassName) -> dict[str, Any]:
-    """A key of a class is configured where every port that has the class has one. A hidden key is one."""
+    """Return the entry of a class: configured if every port that has the class has a key. A hidden key is one."""
     of = KEY_CLASSES[name]
     source = f"{of.key_info.name} (class 0x{of.mgmt_class:02x}) of all end ports"
     if data.snapshot.class_keys is None:
@@ -172,7 +173,7 @@ _UNSEEN: Final = {
     "unconfirmed": "zeros from ports that may not have the class",
     "not-asked": "not queried",
 }
-"""States of which nothing follows → how a document says so, the most telling first."""
+"""States that decide nothing → their text in a document, the most informative first."""
 
 
 def _how_set(readings: Sequence[ClassKeyReading]) -> str:
@@ -187,8 +188,8 @@ def _how_set(readings: Sequence[ClassKeyReading]) -> str:
 
 
 def _head(data: AuditInput, site: DocumentSite) -> dict[str, Any]:
-    """Return the first part of both documents. ``success``: the whole fabric was read; otherwise ``error`` says what
-    was not."""
+    """Return the first part of both documents. ``success``: the whole fabric was read; otherwise ``error`` names the
+    first attribute that was not."""
     missing = len(data.fabric.troubles)
     head: dict[str, Any] = {"success": not missing, "platform": site.platform, "site_id": site.site_id}
     if missing:

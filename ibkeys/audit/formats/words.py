@@ -1,4 +1,4 @@
-"""Texts that all formats share: where something was found, what was read there, and the verdict."""
+"""Texts that all formats share: the place of a finding, its evidence, and the verdict."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ibkeys.audit.findings import Result, RuleResult, Severity, Subject
 from ibkeys.printable import clean
 
 Texts = Mapping[str, Mapping[str, Any]]
-"""Rule id → what there is to say of the rule: ``why``, ``evidence`` and ``false_positives`` are texts, ``sources`` a
-list of them. What is missing is left out."""
+"""Rule id → explanations of the rule: ``why``, ``evidence`` and ``false_positives`` are texts, ``sources`` a list of
+texts. A missing entry is left out of the report."""
 
 FABRIC_OR_HOST: Final = "fabric or host"
 
 
 def place(identity: Mapping[str, Any]) -> str:
-    """Return a port in words, ``'node' 0x0002c90300a1b2c3 port 1``; something else has none."""
+    """Return a port in words, ``'node' 0x0002c90300a1b2c3 port 1``, or the words for a subject that is no port."""
     guid = identity.get("node_guid")
     if guid is None:
         return FABRIC_OR_HOST
@@ -27,7 +27,7 @@ def place(identity: Mapping[str, Any]) -> str:
 
 
 def qualified_name(identity: Mapping[str, Any]) -> str | None:
-    """Return ``node_guid/port``, which names a port for good; None for what is not a port."""
+    """Return ``node_guid/port``, the lasting name of a port; None for a subject that is no port."""
     guid, port = identity.get("node_guid"), identity.get("port")
     if guid is None:
         return None
@@ -35,7 +35,7 @@ def qualified_name(identity: Mapping[str, Any]) -> str | None:
 
 
 def evidence_text(subject: Subject) -> str:
-    """Return what was read: ``PortInfo m_key_protect_bits 0, m_key_lease_period 60``."""
+    """Return the evidence of a finding as text: ``PortInfo m_key_protect_bits 0, m_key_lease_period 60``."""
     return clean(
         "; ".join(
             f"{attribute} " + ", ".join(f"{name} {_value(value)}" for name, value in fields.items())
@@ -62,7 +62,7 @@ def m_key_text(subject: Subject) -> str:
 
 
 def told(subject: Subject) -> str:
-    """Return where something was found, what, and why it is waived, where it is."""
+    """Return a finding as one line: its place, its message, and the reason of its waiver if it has one."""
     waiver = f" ({subject.waiver})" if subject.waiver else ""
     return clean(f"{place(subject.identity)}: {subject.message}{waiver}")
 
@@ -73,7 +73,7 @@ def subjects(result: RuleResult, *wanted: Result) -> list[Subject]:
 
 
 def summary(result: RuleResult) -> str:
-    """Return what a rule says in a few words: ``3 fail, 1 unknown, 12 pass``, and its note."""
+    """Return the result of a rule in a few words: ``3 fail, 1 unknown, 12 pass``, and its note."""
     counts = [
         f"{number:,} {word}"
         for word, number in (
@@ -88,7 +88,7 @@ def summary(result: RuleResult) -> str:
 def unknown_reasons(result: RuleResult, see: str, name: Callable[[Mapping[str, Any]], str] = place) -> tuple[str, ...]:
     """Return why a rule has no answer, a line for each reason.
 
-    *see*: where the reader finds what was not read; *name*: how a port is named.
+    *see*: where the reader finds the data that was not read; *name*: returns the name of a port.
     """
     unknown = subjects(result, "unknown")
     lines = [clean(said_of(subject, see, name)) for subject in unknown if not is_unread(subject)]
@@ -105,7 +105,7 @@ def said_of(subject: Subject, see: str, name: Callable[[Mapping[str, Any]], str]
 
 
 def is_unread(subject: Subject) -> bool:
-    """Whether all that is said about a subject is that something was not read: the reasons stand in their own
+    """Return whether a subject is unknown only because an attribute was not read: such reasons have their own
     section."""
     return any("reading" in fields for fields in subject.evidence.values())
 
@@ -116,7 +116,7 @@ def severity_of(subject: Subject, result: RuleResult) -> Severity:
 
 
 def trouble_text(trouble: Mapping[str, Any]) -> str:
-    """Return what could not be read, where and why."""
+    """Return the error of a trouble with its place."""
     error = clean(str(trouble.get("error") or "not read"))
     at = place(trouble)
     return error if at == FABRIC_OR_HOST else f"{at}: {error}"

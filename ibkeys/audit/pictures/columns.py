@@ -25,10 +25,11 @@ MOST: Final = 400
 class MatrixColumn:
     """End ports with the same P_Keys whose switch ports also let the same packets through.
 
-    ``keys``: (partition, ``full``, ``limited`` or ``both``). ``names``: all the ports in few words. ``traffic``: what
-    leaves them and arrives in each partition; None if what decides was not read. ``stopped``: the partitions of which
-    their switch ports stop some packets, or all. ``places``: where their switches are in each partition; between two
-    places, ports on links between switches may stop packets (`ibkeys.reach.between.SwitchGroups`; 0: nowhere).
+    ``keys``: (partition, ``full``, ``limited`` or ``both``). ``names``: all the ports in few words. ``traffic``: which
+    packets leave them and arrive in each partition; None if the attributes that decide were not read. ``stopped``: the
+    partitions of which their switch ports stop some packets, or all. ``places``: where their switches are in each
+    partition; between two places, ports on links between switches may stop packets
+    (`ibkeys.reach.between.SwitchGroups`; 0: nowhere).
     """
 
     keys: tuple[tuple[int, str], ...]
@@ -41,7 +42,8 @@ class MatrixColumn:
 
 @dataclass(frozen=True, slots=True)
 class MatrixRow:
-    """A partition, its name or None, and how many full and limited members it has; who is both counts in both."""
+    """A partition, its name or None, and its numbers of full and limited members; a port with both P_Keys counts in
+    both."""
 
     partition: int
     name: str | None
@@ -51,8 +53,11 @@ class MatrixRow:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """What a picture shows. ``ports``: how many are in some partition; ``unread``: those of which it cannot be said who
-    they talk to, in few words; ``left_out``: in words what the picture has no room for."""
+    """The contents of a picture.
+
+    ``ports``: how many are in some partition; ``unread``: the ports whose partners are not known, in few words;
+    ``left_out``: in words, the parts for which the picture has no room.
+    """
 
     columns: Sequence[MatrixColumn]
     rows: Sequence[MatrixRow]
@@ -62,10 +67,10 @@ class Matrix:
 
 
 def lay_out(reach: Reach, names: Mapping[int, str] | None = None, chosen: Collection[int] = ()) -> Matrix:
-    """Return what a picture of *reach* shows: all of it, or of very many the kinds with the most ports, in their order,
-    and the partitions that these are in.
+    """Return the contents of a picture of *reach*. Of very many kinds of ports, those with the most ports, and their
+    partitions.
 
-    *names*: partition → what to call it. *chosen*: these partitions only.
+    *names*: partition → its name. *chosen*: these partitions only.
     """
     called = FoldedNames(port.identity() for port in (*reach.ports, *reach.unread))
     every_row = [
@@ -91,7 +96,8 @@ def lay_out(reach: Reach, names: Mapping[int, str] | None = None, chosen: Collec
 
 
 def _columns(reach: Reach, called: FoldedNames, chosen: Collection[int]) -> Iterator[MatrixColumn]:
-    """Yield the groups of ports that are in some partition of those *chosen*; such as differ in others only are one."""
+    """Yield the groups of ports that are in some partition of *chosen*. Ports that differ only in other partitions
+    share a column."""
     found: dict[tuple[tuple[tuple[int, str], ...], tuple[tuple[int, PortForms, int], ...] | None], list[Port]] = {}
     for group in reach.groups:
         decides = sorted(
@@ -116,12 +122,12 @@ def _columns(reach: Reach, called: FoldedNames, chosen: Collection[int]) -> Iter
 
 
 def _unchecked(port: Port, partition: int) -> PortForms:
-    """Return what would leave a port and arrive at it if no switch port checked anything."""
+    """Return the traffic of a port in a partition if no switch port checked anything."""
     return traffic(Standing(forms_in(port)[partition], None, None), DEFAULT_INBOUND_CHECK)
 
 
 def _kinds(port: Port, chosen: Collection[int]) -> tuple[tuple[int, str], ...]:
-    """Return the partitions a port is in, and as what."""
+    """Return the partitions of a port, each with its kind of membership."""
     forms = sorted(forms_in(port).items())
     return tuple((partition, _KINDS[held]) for partition, held in forms if not chosen or partition in chosen)
 

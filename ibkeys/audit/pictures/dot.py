@@ -18,7 +18,7 @@ DotColours = Mapping[KeySet, tuple[str, str]]
 PALETTE: Final = ("#56b4e9", "#e69f00", "#009e73", "#f0e442", "#cc79a7", "#d55e00", "#0072b2")
 """Okabe and Ito, Color Universal Design (2008)."""
 STYLES: Final = ("filled", "filled,dashed", "filled,bold")
-"""When the colours are used up, the outline changes; after that, the letter alone tells."""
+"""The outlines: when the colours are used up, the outline changes; after that, only the letter distinguishes sets."""
 REST: Final = "#d9d9d9"
 _SHAPES: Final = {"switch": "box", "ca": "ellipse", "router": "diamond"}
 _UNREAD: Final = "?", 'style="filled,dotted", fillcolor="#ffffff"'
@@ -32,8 +32,8 @@ _MOST_SETS: Final = 60
 def fabric_dot(fabric: Topology, names: Mapping[int, str] | None = None) -> str:
     """Return the graph: nodes by type, an edge for each cable, a colour and a letter for each set of P_Keys.
 
-    *names*: partition → what to call it. A node is coloured by its end ports; white and ``?`` where a table was not
-    read, white alone where it is empty. Ports between switches bear no P_Keys of their own in this picture.
+    *names*: partition → its name. A node is coloured by its end ports; white and ``?`` where a table was not read,
+    white alone where it is empty. Ports between switches have no P_Keys of their own in this picture.
     """
     ids = {node: f"n{index}" for index, node in enumerate(fabric.nodes)}
     held = {node: _keys(node) for node in fabric.nodes}

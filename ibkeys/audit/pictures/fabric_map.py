@@ -33,21 +33,24 @@ _FEW: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class BoxColours:
-    """What a box is coloured by, and the text in it, for each `Colouring`: a letter for a set of P_Keys, the level
-    (ProtectBits), the worst severity that fails. ``?``: not read. Equal looks are one box."""
+    """The texts and colours of a box, one for each `Colouring`: a letter for a set of P_Keys, the level (ProtectBits),
+    the worst severity that fails.
+
+    ``?``: not read. Ports with equal looks share a box.
+    """
 
     partition: str
     level: str
     finding: str
 
     def by(self, colouring: Colouring) -> str:
-        """Return what the box shows in one colouring."""
+        """Return the text of the box in one colouring."""
         shown: str = getattr(self, colouring)
         return shown
 
 
 LooksOf = Callable[[Port, Iterable[Port]], BoxColours]
-"""Returns the looks of a port; its findings are those of all ports that stand for it."""
+"""A function that returns the looks of a port; its findings are those of all ports that it stands for."""
 
 
 @dataclass(slots=True)
@@ -62,10 +65,13 @@ class Box:
 
 @dataclass(slots=True)
 class FabricMap:
-    """What a map shows. ``boxes``: switches by level, the leaves first, then hosts in the order of the leaves;
-    ``links``: how many cables are between two switches, or a switch and ports behind it, as places in ``boxes``;
-    ``legend``: for each colouring what its words mean; ``partitions``: those of each letter; ``left_out``: what it has
-    no room for."""
+    """The contents of a map.
+
+    ``boxes``: switches by level, the leaves first, then hosts in the order of the leaves; ``links``: how many cables
+    are between two switches, or a switch and ports behind it, as places in ``boxes``; ``legend``: for each colouring
+    the meaning of its words; ``partitions``: those of each letter; ``left_out``: the parts for which the map has no
+    room.
+    """
 
     boxes: list[Box] = field(default_factory=list)
     links: Counter[tuple[int, int]] = field(default_factory=Counter)
@@ -87,8 +93,10 @@ def worst_findings(report: Report) -> Findings:
 
 
 def fabric_map(fabric: Topology, names: Mapping[int, str] | None = None, findings: Findings | None = None) -> FabricMap:
-    """Return the map of *fabric*, whose P_Key tables were read. *names*: partition → what to call it. *findings*: what
-    `worst_findings` says; without it the map has no such colouring."""
+    """Return the map of *fabric*, whose P_Key tables were read.
+
+    *names*: partition → its name. *findings*: the result of `worst_findings`; without it the map has no such colouring.
+    """
     letters = {keys: letter(index) for index, keys in enumerate(by_use(map(_keys, fabric.end_ports())))}
     looks = partial(_looks, letters=letters, findings=findings or {})
     made = FabricMap(legend=_legend(fabric, letters, names or {}, findings is not None))
@@ -109,7 +117,7 @@ def fabric_map(fabric: Topology, names: Mapping[int, str] | None = None, finding
 
 
 def _switch_name(node: Node, usage: Mapping[str | None, int]) -> str:
-    """Return what to call a switch: with its GUID first where others have the same name, for names are cut."""
+    """Return the name of a switch. If another switch has the same name, the GUID comes first, because names are cut."""
     guid = f"0x{node.guid:016x}"
     if not node.description:
         return guid
@@ -136,7 +144,7 @@ def _add_hosts(made: FabricMap, fabric: Topology, places: Mapping[Node, int], lo
 
 
 def _add_silent(made: FabricMap, places: Mapping[Node, int]) -> None:
-    """Add a box for the ports of each switch behind which somebody is who did not answer."""
+    """Add, for each switch, a box for the ports whose neighbour did not answer."""
     for node, place in places.items():
         silent = _silent(node)
         if silent:
@@ -172,7 +180,7 @@ def _levels(fabric: Topology) -> dict[Node, int]:
     return levels | dict.fromkeys(near.keys() - levels.keys(), 0)
 
 
-# --- what a box looks like -------------------------------------------------------------------------------------------
+# --- the looks of a box -----------------------------------------------------------------------------------------------
 
 
 def _looks(port: Port, all_ports: Iterable[Port], letters: Mapping[KeySet, str], findings: Findings) -> BoxColours:

@@ -1,4 +1,4 @@
-"""Sets of P_Keys as pictures of a fabric tell them apart: by a letter, with the P_Keys in words beside it."""
+"""Sets of P_Keys in pictures of a fabric: each has a letter, with the P_Keys in words beside it."""
 
 from __future__ import annotations
 

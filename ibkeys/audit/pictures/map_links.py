@@ -28,7 +28,7 @@ class Rail:
 
 @dataclass(frozen=True, slots=True)
 class MapLine:
-    """One or several cables (``trunk``) between two boxes, the one of the higher level first."""
+    """One or several cables (``trunk``) between two boxes, the box of the higher level first."""
 
     one: int
     other: int
@@ -36,7 +36,7 @@ class MapLine:
 
 
 def rails_and_lines(made: FabricMap) -> tuple[list[Rail], list[MapLine]]:
-    """Return all links of *made*, each once; boxes by their place in it."""
+    """Return all links of *made*, each once; a box is its place in ``made.boxes``."""
     above: dict[tuple[int, bool], set[int]] = defaultdict(set)
     lines = []
     for (one, other), cables in made.links.items():

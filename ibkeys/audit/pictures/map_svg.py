@@ -1,7 +1,7 @@
 """The map of a fabric as SVG: levels of switches from left to right, hosts on the right, one line for each box.
 
-The file is coloured in one way. The page has all colourings in one picture; three radio buttons choose, without a
-script. What a colour says stands in the box as a letter or a word too.
+The file has one colouring. The page has all colourings in one picture; three radio buttons choose, without a script. A
+letter or word in the box repeats the meaning of its colour.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ FILLS: Final = ("#9fd3f5", "#f5c66b", "#7fd1b0", "#f3ec8f", "#e3b3cd", "#f0a27a"
 """For sets of P_Keys; after Okabe and Ito, light enough for black letters."""
 REST: Final = "#d5d5d5"
 _COLOURED: Final = 3 * len(FILLS)
-"""Sets with a colour of their own, or with another outline; after that, the letter alone tells."""
+"""Sets with a colour of their own, or with another outline; after that, only the letter distinguishes them."""
 _LEVELS: Final[Mapping[str, str]] = {NO_KEY: "#f0a27a", "0": "#f5c66b", "1": "#f3ec8f", "2": "#9fd3f5", "3": "#7fd1b0"}
 _SEVERITIES: Final[Mapping[str, str]] = dict(
     zip(map(str, SEVERITIES), ("#f28b82", "#f5b07a", "#f3dc8f", "#b9d4f0", "#d9dde2"), strict=True)
 )
 
 _SHEET: Final = 1.35
-"""Height of what fits a sheet of A4, for its width."""
+"""The height of a sheet of A4 divided by its width."""
 
 _BASE: Final = """
 .map { --page: #ffffff; --text: #191d22; --line: #9aa5b1; --clear: #eef2f5; }
@@ -42,7 +42,7 @@ _BASE: Final = """
 
 
 def map_svg(made: FabricMap, colouring: Colouring) -> str:
-    """Return the map as an SVG file, coloured in one way; above it is what each of its words means."""
+    """Return the map as an SVG file with one colouring, below the meaning of each of its words."""
     used = {box.looks.by(colouring) for box in made.boxes}
     entries = [entry for entry in made.legend[colouring] if entry[0] in used]
     entries += [("", made.left_out)] if made.left_out else []
@@ -132,7 +132,7 @@ def _legend(entries: Sequence[tuple[str, str]], colouring: Colouring) -> Iterato
 
 
 def class_of(colouring: Colouring, word: str) -> str:
-    """Return the class of boxes that show *word*; what has no colour of its own has one too, and no rule."""
+    """Return the CSS class of boxes that show *word*. A word without a colour has a class too, but no style rule."""
     return f"{colouring[0]}-{ {UNREAD: 'unread', CLEAN: 'clean'}.get(word, word) }"
 
 

@@ -1,6 +1,6 @@
 """The partition matrix as SVG: one file, or parts that stand side by side in a page and below each other on paper.
 
-Neighbouring cells that are alike are drawn as one. No label meets another: what they need is computed before.
+Neighbouring cells that are alike are drawn as one. No label overlaps another: their sizes are computed before.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ STYLE: Final = """
 def matrix_svg(matrix: Matrix) -> str:
     """Return the matrix as an SVG file.
 
-    A cell is dark for full members, light with an edge for limited ones, dark with a light dot for ports with both
+    A cell is dark for full members, light with an edge for limited members, dark with a light dot for ports with both
     P_Keys.
     """
     frame = _Frame(matrix)
@@ -80,7 +80,7 @@ def matrix_parts(matrix: Matrix) -> list[tuple[str, str]]:
 
 
 class _Frame:
-    """Where everything stands. Lengths are pixels; a band's own x begins at its first column."""
+    """The position of every element. Lengths are pixels; the x of a band begins at its first column."""
 
     def __init__(self, matrix: Matrix) -> None:
         self._matrix = matrix

@@ -14,7 +14,7 @@ _ROW: Final = 38
 _BAR: Final = 11
 _NAME: Final = 22
 _LEAST: Final = 0.4
-"""The narrowest bar, in percent: one member of very many is still seen."""
+"""The width of the narrowest bar, in percent, so that one member of very many is still visible."""
 
 
 def members_svg(partitions: Sequence[Counted], scale: int) -> str:
@@ -42,7 +42,7 @@ def _row(partition: Counted, y: int, scale: int) -> Iterator[str]:
 
 
 def _widths(full: int, limited: int, scale: int) -> list[float]:
-    """Return how wide the two bars are, in percent; the larger makes room where the smaller would not be seen."""
+    """Return the widths of the two bars in percent; the larger is shortened where the smaller would be invisible."""
     widths = [max(100 * members / scale, _LEAST) if members else 0.0 for members in (full, limited)]
     larger = widths.index(max(widths))
     widths[larger] = min(widths[larger], 100 - widths[1 - larger])

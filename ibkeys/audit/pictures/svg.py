@@ -16,14 +16,14 @@ _WIDTHS: Final = {
     **dict.fromkeys('ftr[]()/\\-"!', 5.6),
     **dict.fromkeys("mwMWOQGDHNU@%&+=<>#~^…", 12.1),
 }
-"""Widths of letters in DejaVu Sans of 12 pixels, the widest of the fonts that are asked for, rounded up."""
+"""Widths of letters in DejaVu Sans of 12 pixels, the widest of the fonts in the style, rounded up."""
 _ASCII: Final = 8.6
 _OTHER: Final = 17.0
 """Width of any other letter: of ASCII, of all that is written anywhere."""
 
 
 def element(name: str, *inside: str, **attributes: object) -> str:
-    """Return an element around elements made before. ``class_`` is class, ``text_anchor`` is text-anchor."""
+    """Return an element with the elements *inside* it. ``class_`` is class, ``text_anchor`` is text-anchor."""
     written = "".join(
         f" {key.rstrip('_').replace('_', '-') if key != 'viewBox' else key}={quoteattr(clean(str(value)))}"
         for key, value in attributes.items()
@@ -66,7 +66,7 @@ def shortened(words: str, most: int) -> str:
 
 
 def text_width(words: str) -> int:
-    """Return how wide a text of 12 pixels is in the fonts that are asked for, at most, in pixels."""
+    """Return the greatest width of a text of 12 pixels in the fonts of the style, in pixels."""
     return math.ceil(sum(_WIDTHS.get(char, _ASCII if char.isascii() else _OTHER) for char in clean(words)))
 
 

@@ -36,10 +36,10 @@ from ibkeys.topology.recabling import WHETHER_MOVED
     needs="baseline",
 )
 def recabled(data: AuditInput, verdict: RuleVerdict) -> None:
-    """HY004: protected or partitioned port recabled."""
+    """Fail protected or partitioned ports that face another switch port than in the baseline (HY004)."""
     for port in data.external_ports:
         if port.info is None:
-            verdict.unread(port, PortInfo.name)  # so nobody was asked who is behind it
+            verdict.unread(port, PortInfo.name)  # so nobody tried to read the node behind it
     of_cables = [each for each in data.moves.moved if each.kind in ("cable-moved", "swapped")]
     moved = {new: (each, old) for each in of_cables for old, new in each.pairs}
     doubtful = {each.port: each.why for each in data.moves.unknown if each.what == WHETHER_MOVED}
@@ -74,7 +74,7 @@ def _end(leaf: Port) -> str:
 def _guarded(data: AuditInput, port: Port) -> str | bool | None:
     """Return in words which protection or partitions a port has, now or in the baseline.
 
-    False: none. None: none was seen, but not everything was read.
+    False: none. None: none was found, but not everything was read.
     """
     before = data.before(port)
     reasons = list(dict.fromkeys(reason for each in (port, before) if each is not None for reason in _reasons(each)))

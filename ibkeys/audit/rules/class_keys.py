@@ -16,10 +16,10 @@ NOT_QUERIED: Final = "keys of other classes were not queried (--class-keys queri
 
 
 def _judged(verdict: RuleVerdict, fault_of: Callable[[ClassKeyReading, KeySettings], str | None]) -> RuleVerdict:
-    """Return what *fault_of* says of each port that has a class and said something of its key.
+    """Call *fault_of* for each port with a readable class key, and return the verdict.
 
-    It returns what is wrong, "" if nothing is, None for a port that is no subject. A port without a class is none
-    either; one that said nothing of use is unknown, and so is all where nodes did not say who they are.
+    *fault_of* returns the fault, "" if there is none, None for a port that the rule is not about. A port without the
+    class is no subject. A port whose answer was of no use is unknown, as is everything where nodes were not identified.
     """
     readings = verdict.data.snapshot.class_keys
     if readings is None:
@@ -40,7 +40,7 @@ def _judged(verdict: RuleVerdict, fault_of: Callable[[ClassKeyReading, KeySettin
 
 
 def _evidence(reading: ClassKeyReading) -> dict[str, Mapping[str, Any]]:
-    """Return what KeyInfo said, without the key."""
+    """Return the fields of KeyInfo as evidence, without the key."""
     name, settings = KEY_CLASSES[reading.of].key_info.name, reading.settings
     if settings is None:
         return {name: {"state": reading.state}}
@@ -60,7 +60,7 @@ def _evidence(reading: ClassKeyReading) -> dict[str, Mapping[str, Any]]:
     lower_in_cloud=True,
 )
 def unset(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
-    """CK001: key of another class unset."""
+    """Fail ports whose key of another class is 0 (CK001)."""
     return _judged(verdict, lambda reading, settings: "is 0: not set" if reading.state == "zero" else "")
 
 
@@ -77,7 +77,7 @@ def unset(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     lower_in_cloud=True,
 )
 def readable(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
-    """CK002: key of another class readable."""
+    """Fail ports whose key of another class can be read without it (CK002)."""
 
     def fault(reading: ClassKeyReading, settings: KeySettings) -> str | None:
         if reading.state == "zero":
@@ -102,7 +102,7 @@ def readable(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     lower_in_cloud=True,
 )
 def no_lease(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
-    """CK003: key of another class without a lease."""
+    """Fail ports whose key of another class has no lease (CK003)."""
 
     def fault(reading: ClassKeyReading, settings: KeySettings) -> str | None:
         if reading.state == "zero":
@@ -125,7 +125,7 @@ def no_lease(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     lower_in_cloud=True,
 )
 def violations(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
-    """CK004: violations of a key of another class."""
+    """Fail ports that count violations of a key of another class (CK004)."""
 
     def fault(reading: ClassKeyReading, settings: KeySettings) -> str | None:
         if settings.violations == KEY_CLASSES[reading.of].not_counted:

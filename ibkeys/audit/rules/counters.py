@@ -12,13 +12,14 @@ from ibkeys.mad.fields import NumberRow
 from ibkeys.topology.nodes import Port
 
 SATURATED: Final = 0xFFFF
-"""Where the violation counters of PortInfo stop."""
+"""The highest value of the violation counters of PortInfo, at which they stop."""
 
 
 def judge_counters(verdict: RuleVerdict, port: Port, rows: Sequence[NumberRow]) -> None:
     """Compare violation counters of a port, whose PortInfo was read, with the baseline's.
 
-    0 passes with and without one. A counter that is lower than before was cleared, so all of it is new.
+    A counter of 0 passes with and without a baseline. A counter that is lower than before was cleared, so all of it is
+    new.
     """
     before = verdict.data.before(port)
     rose, unclear = [], []

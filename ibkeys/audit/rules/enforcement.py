@@ -18,7 +18,7 @@ _CAPS: Final = (SwitchInfo.inbound_enforcement_cap, SwitchInfo.outbound_enforcem
 
 
 def enforces(port: Port) -> bool:
-    """Whether a switch port enforces in any direction. Its PortInfo was read."""
+    """Return whether a switch port enforces in any direction. Its PortInfo was read."""
     return any(number(port, row) for row in BITS)
 
 
@@ -37,7 +37,7 @@ def enforces(port: Port) -> bool:
     if_empty="no leaf port of a switch that can enforce",
 )
 def off(data: AuditInput, verdict: RuleVerdict) -> None:
-    """SE001: leaf enforcement off or one-way."""
+    """Fail leaf ports that enforce in one direction only, or in none (SE001)."""
     for leaf, port in data.leaf_links:
         info = leaf.node.switch_info
         if info is None:
@@ -88,8 +88,8 @@ def enforcing_leaves(verdict: RuleVerdict) -> Iterator[tuple[Port, Port]]:
     if_empty="no leaf port enforces, so no leaf table has an effect",
 )
 def tables_differ(data: AuditInput, verdict: RuleVerdict) -> None:
-    """SE002: leaf table differs from node table."""
-    for leaf, port in list(enforcing_leaves(verdict)):  # those not read are told of first
+    """Fail enforcing leaf ports whose P_Keys differ from those of the end port (SE002)."""
+    for leaf, port in list(enforcing_leaves(verdict)):  # unread ports are reported first
         mine, theirs = data.table(leaf), data.table(port)
         if mine is None or theirs is None:
             verdict.unread(leaf if mine is None else port, "P_KeyTable")
@@ -125,7 +125,7 @@ def _p_keys(keys: frozenset[int]) -> list[str]:
     if_empty="no link between switches",
 )
 def between_switches(data: AuditInput, verdict: RuleVerdict) -> None:
-    """SE003: enforcement on a link between switches."""
+    """Fail switch ports that enforce on a link between switches (SE003)."""
     between = (port for port in data.external_ports if port.peer is not None and port.peer.node.is_switch)
     for port in verdict.with_port_info(between):
         if enforces(port):
@@ -148,7 +148,7 @@ def between_switches(data: AuditInput, verdict: RuleVerdict) -> None:
     if_empty="no leaf port with a P_Key table",
 )
 def too_small(data: AuditInput, verdict: RuleVerdict) -> None:
-    """SE004: leaf table too small."""
+    """Fail leaf ports whose table has no room for the P_Keys of the end port (SE004)."""
     for leaf, port in data.leaf_links:
         capacity = leaf.capacity
         if capacity is None:

@@ -1,10 +1,9 @@
-"""Pairs of ports that can communicate, also in one direction only, although the policy forbids it. Computed with sets,
-not pair by pair.
+"""Pairs of ports that can communicate, even in one direction only, although the policy forbids it.
 
-Ports with the same standing on the wire and the same P_Keys in the policy are one class. What a class can reach and
-what the policy lets it reach are each a set of ports, put together from the members of its partitions. A pair can only
-be forbidden when one of its ports has a P_Key that the policy does not give it, so the pair is attributed to the
-classes that deviate.
+Computed with sets, not pair by pair. Ports whose packets are treated alike and that have the same P_Keys in the policy
+are one class. The ports that a class can reach, and those that the policy lets it reach, are each a set, put together
+from the members of its partitions. A pair can only be forbidden when one of its ports has a P_Key that the policy does
+not give it, so the pair is attributed to the classes that deviate.
 """
 
 from __future__ import annotations
@@ -59,12 +58,12 @@ class Deviating:
 
     @property
     def partners(self) -> int:
-        """All that it reaches or is reached by, whichever way, and those of which it is not known."""
+        """All its forbidden partners: in either direction, or where it is not known whether they can talk."""
         return self.found.both | self.found.to | self.found.by | self.found.unknown
 
 
 def deviating_classes(data: AuditInput) -> list[Deviating]:
-    """Return the classes that reach somebody, or are reached by somebody, and may not.
+    """Return the classes with a forbidden partner, in either direction.
 
     A pair of which both deviate is found from both sides.
     """

@@ -21,7 +21,7 @@ from ibkeys.port_text import PortText
     over_fabric=False,
 )
 def devices(data: AuditInput, verdict: RuleVerdict) -> None:
-    """HY001: umad or issm device open."""
+    """Fail umad and issm devices of this host that other users may open (HY001)."""
     assert data.host is not None
     for device in data.host.facts.devices:
         evidence = {"device": {"path": str(device.path), "mode": f"{device.mode:04o}", "gid": device.gid}}
@@ -45,7 +45,7 @@ def devices(data: AuditInput, verdict: RuleVerdict) -> None:
     false_positives="An HCA that was swapped. Planes of one XDR port share one GUID and are left out.",
 )
 def guids(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
-    """HY002: duplicate or unknown GUID."""
+    """Fail GUIDs at two places, and GUIDs that are not in the inventory (HY002)."""
     places = gathered((port.guid, port) for port in data.end_ports if port.guid)
     doubled = {node.guid for node in data.fabric.nodes if node.twin}
     known = data.inventory
@@ -82,7 +82,7 @@ def guids(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     over_fabric=False,
 )
 def incomplete(data: AuditInput, verdict: RuleVerdict) -> None:
-    """HY003: audit incomplete."""
+    """Fail attributes and nodes that should have been read and were not (HY003)."""
     for trouble in data.fabric.troubles:
         if trouble.reading in ("not-asked", "not-in-file"):
             verdict.unknown_of(trouble)
@@ -106,7 +106,7 @@ def incomplete(data: AuditInput, verdict: RuleVerdict) -> None:
     false_positives="None: such a port is only partly known.",
 )
 def virtual_ports(data: AuditInput, verdict: RuleVerdict) -> None:
-    """HY005: virtual ports not read."""
+    """Fail ports with virtual ports, whose P_Keys cannot be read (HY005)."""
     for port in verdict.with_port_info(data.end_ports):
         state, info = port.virtual_ports, port.virtualization_info
         if state == "on":

@@ -29,7 +29,7 @@ from ibkeys.managers.host_facts import KeyFile
     if_empty="no file with a key on this host",
 )
 def readable(data: AuditInput, verdict: RuleVerdict) -> None:
-    """KF001: key file readable."""
+    """Fail files with keys on this host that other users may read (KF001)."""
     assert data.host is not None
     for each in data.host.facts.key_files:
         label = (str(each.file.path),)
@@ -73,7 +73,8 @@ def _file(each: KeyFile) -> dict[str, Mapping[str, Any]]:
     needs="host",
 )
 def out_of_date(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
-    """KF002: key file out of date."""
+    """Fail ports without a key in a guid2mkey of this host, and keys there for ports that are not on the fabric
+    (KF002)."""
     assert data.host is not None
     if not data.host.guid2mkey:
         return RuleVerdict(data, note="no guid2mkey on this host")
@@ -91,7 +92,7 @@ def out_of_date(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
         for guid in sorted(guids - on_fabric):
             message = f"{path} has a key for port GUID 0x{guid:016x}, which is not on the fabric"
             evidence = {"file": {"path": str(path), "port_guid": f"0x{guid:016x}"}}
-            if data.hidden:  # it may be behind a link that nobody answered on
+            if data.hidden:  # it may be behind a link whose far end did not answer
                 verdict.unknown(None, f"{message}, as far as the fabric was read", evidence, labels=label)
             else:
                 verdict.fail(None, message, evidence, labels=label)

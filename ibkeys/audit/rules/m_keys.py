@@ -1,6 +1,6 @@
 """Rules about M_Keys as the ports show them.
 
-M_Key 0 is proof of nothing while ProtectBits is 1: the port hides its key then (IBA 14.2.4).
+An M_Key that reads as 0 proves nothing while ProtectBits is 1: the port hides its key then (IBA 14.2.4).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HIDDEN: Final = "ProtectBits 1 hides the M_Key from requests without the key: gi
 
 
 def _with_key(verdict: RuleVerdict) -> Iterator[Port]:
-    """Yield the end ports that showed what their M_Key is, 0 included; the others are unknown."""
+    """Yield the end ports whose M_Key is known, 0 included; the others are recorded as unknown."""
     for port in verdict.with_port_info(verdict.data.end_ports):
         if port.m_key_state == "hidden":
             verdict.unknown(port, HIDDEN, port_info(verdict.data, port, *_KEY))
@@ -47,7 +47,7 @@ def _with_key(verdict: RuleVerdict) -> Iterator[Port]:
     false_positives="A lab without tenants.",
 )
 def unset(data: AuditInput, verdict: RuleVerdict) -> None:
-    """MK001: M_Key unset."""
+    """Fail end ports whose M_Key is 0 (MK001)."""
     for port in _with_key(verdict):
         if port.m_key_state == "set":
             verdict.passed += 1
@@ -69,7 +69,7 @@ def unset(data: AuditInput, verdict: RuleVerdict) -> None:
     if_empty="no port has an M_Key to show",
 )
 def readable(data: AuditInput, verdict: RuleVerdict) -> None:
-    """MK002: M_Key readable by all."""
+    """Fail end ports that show their M_Key to every requester (MK002)."""
     for port in verdict.with_port_info(data.end_ports):
         if port.m_key_state == "set" and protect_bits(port) == 0:
             verdict.fail(port, "ProtectBits 0 shows the M_Key to everyone who reads it", port_info(data, port, *_KEY))
@@ -90,7 +90,7 @@ def readable(data: AuditInput, verdict: RuleVerdict) -> None:
     if_empty="no port is protected at all: see MK001 and MK002",
 )
 def reads_open(data: AuditInput, verdict: RuleVerdict) -> None:
-    """MK003: reads open."""
+    """Fail end ports at level 1, which answer every Get (MK003)."""
     for port in verdict.with_port_info(data.end_ports):
         bits = protect_bits(port)
         if bits == 1:
@@ -112,7 +112,7 @@ def reads_open(data: AuditInput, verdict: RuleVerdict) -> None:
     lower_in_cloud=True,
 )
 def shared(data: AuditInput, verdict: RuleVerdict) -> None:
-    """MK004: one M_Key on many nodes."""
+    """Fail end ports with an M_Key that more nodes have than --max-share (MK004)."""
     nodes: dict[int, set[int]] = {}
     ports = [port for port in _with_key(verdict) if port.m_key_state == "set"]
     for port in ports:
@@ -129,7 +129,8 @@ def shared(data: AuditInput, verdict: RuleVerdict) -> None:
 
 
 def _sm_cannot_do_better(data: AuditInput) -> bool:
-    """Whether OpenSM runs here, and none of its configurations knows m_key_per_port: upstream has one key for all."""
+    """Return whether OpenSM runs here, and none of its configurations knows m_key_per_port: upstream has one key for
+    all."""
     configs = data.running_configs
     return configs is not None and not any(config.m_key_per_port for config in configs)
 
@@ -150,7 +151,7 @@ def _sm_cannot_do_better(data: AuditInput) -> bool:
     if_empty="no port is protected, so no lease has an effect",
 )
 def lease(data: AuditInput, verdict: RuleVerdict) -> None:
-    """MK005: lease absent or out of range."""
+    """Fail end ports without a lease, or with one that is too short or too long (MK005)."""
     sweep, most = sweep_interval(data), data.thresholds.lease_limit
     for port in verdict.with_port_info(data.end_ports):
         if not protect_bits(port) or port.m_key_state == "zero":
@@ -202,7 +203,7 @@ def sweep_interval(data: AuditInput) -> int | None:
     ),
 )
 def guessable(data: AuditInput, verdict: RuleVerdict) -> None:
-    """MK007: guessable M_Key."""
+    """Fail end ports with an M_Key that is easy to guess (MK007)."""
     ports = [port for port in _with_key(verdict) if port.m_key_state == "set"]
     seen = {port: data.snapshot.m_key_traits.get(port, ()) for port in ports}
     holes_count = _shell_keys_stand_out(seen)
@@ -224,7 +225,8 @@ def guessable(data: AuditInput, verdict: RuleVerdict) -> None:
 
 
 def _shell_keys_stand_out(seen: Mapping[Port, tuple[str, ...]]) -> int:
-    """Return how many different keys look like $RANDOM, 0 when no more than chance would make: one good key in 16 does.
+    """Return how many different keys look like $RANDOM, 0 when there are no more than by chance: one good key in 16
+    looks so.
 
     4 of up to 16 keys; of more keys 5 standard deviations above what chance gives. With 3, one good rotation of 50
     ports in 300 was called guessable.
@@ -255,7 +257,7 @@ def _keys_of_configurations(data: AuditInput, ports: list[Port]) -> set[int]:
     false_positives="A staged rotation under way: where the key store has one, the finding says so.",
 )
 def differing(data: AuditInput, verdict: RuleVerdict) -> None:
-    """MK008: ProtectBits or lease differ."""
+    """Fail end ports whose ProtectBits or lease differ from those of most ports (MK008)."""
     ports = list(verdict.with_port_info(data.end_ports))
     rows = (PortInfo.m_key_protect_bits, PortInfo.m_key_lease_period)
     usual = [_majority(Counter(field_of(port, row) for port in ports)) for row in rows]
@@ -275,5 +277,5 @@ def differing(data: AuditInput, verdict: RuleVerdict) -> None:
 
 
 def _majority(values: Counter[int]) -> int:
-    """Return the most frequent value, of equally frequent ones the highest."""
+    """Return the most frequent value; of several equally frequent ones, the highest."""
     return max(values.items(), key=lambda item: (item[1], item[0]))[0] if values else 0

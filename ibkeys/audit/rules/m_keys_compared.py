@@ -25,7 +25,7 @@ _KEY: Final = (PortInfo.m_key, PortInfo.m_key_protect_bits)
     false_positives="Your own tools, run without the key; a counter that stays at 65535.",
 )
 def violations(data: AuditInput, verdict: RuleVerdict) -> None:
-    """MK006: M_Key violations."""
+    """Fail ports whose M_KeyViolations rose since the baseline (MK006)."""
     for port in verdict.with_port_info(data.end_ports):
         judge_counters(verdict, port, (PortInfo.m_key_violations,))
 
@@ -49,7 +49,7 @@ def violations(data: AuditInput, verdict: RuleVerdict) -> None:
     if_empty="the key store has none of these ports as protected",
 )
 def dropped(data: AuditInput, verdict: RuleVerdict) -> None:
-    """MK009: protection dropped."""
+    """Fail end ports at level 0 that the key store has at a higher level (MK009)."""
     assert data.store is not None
     for port in verdict.with_port_info(data.end_ports):
         stored = data.store.ports.get(port.guid)
@@ -63,7 +63,8 @@ def dropped(data: AuditInput, verdict: RuleVerdict) -> None:
 
 
 def _how_it_fell(port: Port) -> str:
-    """Return what took the level away: a lease that runs out leaves the key, and there must be one to run out."""
+    """Return the likely cause of a lower level: an expired lease leaves the key in place, and needs a lease to
+    expire."""
     if port.m_key_state == "zero":
         return " and no M_Key: a reset removed both, or a subnet manager whose m_key is not set (no lease does that)"
     if not number(port, PortInfo.m_key_lease_period):
@@ -84,7 +85,7 @@ def _how_it_fell(port: Port) -> str:
     if_empty="the key store has no key of these ports",
 )
 def store_is_wrong(data: AuditInput, verdict: RuleVerdict) -> None:
-    """MK010: key in store is wrong."""
+    """Fail end ports whose M_Key is not the one in the key store (MK010)."""
     assert data.store is not None
     for port in verdict.with_port_info(data.end_ports):
         stored = data.store.ports.get(port.guid)
@@ -130,7 +131,7 @@ def _compare_with_store(verdict: RuleVerdict, port: Port, stored: StoredPort) ->
     over_fabric=False,
 )
 def not_auditable(data: AuditInput, verdict: RuleVerdict) -> None:
-    """MK011: port not auditable."""
+    """Fail links that are up and whose far end did not answer, and ports that were not read (MK011)."""
     for trouble in data.fabric.troubles:
         if trouble.attribute not in ("NodeInfo", "PortInfo"):
             continue

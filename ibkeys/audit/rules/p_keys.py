@@ -1,4 +1,4 @@
-"""Rules about P_Key tables: what is in them, against a baseline, and over the partitions of the whole fabric."""
+"""Rules about P_Key tables: their entries, changes since a baseline, and the partitions of the whole fabric."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _EMPTY: Final[frozenset[int]] = frozenset()
     if_empty="no port but those of subnet managers, switches, routers",
 )
 def full_default(data: AuditInput, verdict: RuleVerdict) -> None:
-    """PK001: full member of default."""
+    """Fail CA ports without an SM that are full members of the default partition (PK001)."""
     named = pk_policy.named_full_in_default(data)
     exempt = (data.sm_guids or _EMPTY) | named
     full = DEFAULT_PARTITION | FULL_BIT
@@ -62,7 +62,7 @@ _DEFAULT_REACHES: Final = {
 
 
 def _what_default_reaches(data: AuditInput, port: Port) -> str:
-    """Return what a full member of the default partition reaches, as far as its switch port lets it."""
+    """Return which ports a full member of the default partition reaches, as far as its switch port allows."""
     found = data.reach.traffic(port, DEFAULT_PARTITION)
     if found is None:
         return "it may talk to every port of the fabric, unless its switch port, which was only partly read, stops it"
@@ -82,7 +82,7 @@ def _what_default_reaches(data: AuditInput, port: Port) -> str:
     false_positives="Sites with virtual functions that need both (--allow-both-pkeys with a policy that says so).",
 )
 def both_forms(data: AuditInput, verdict: RuleVerdict) -> None:
-    """PK006: full and limited P_Key of one partition."""
+    """Fail ports with the full and the limited P_Key of one partition (PK006)."""
     for port, table in verdict.end_port_tables():
         wanted = data.wanted.get(port.guid, _EMPTY) if data.policy is not None else _EMPTY
         double = [base for base, keys in table.bases.items() if len(keys) > 1 and not {base, base | FULL_BIT} <= wanted]
@@ -105,7 +105,7 @@ def both_forms(data: AuditInput, verdict: RuleVerdict) -> None:
     false_positives="None known.",
 )
 def odd_entries(data: AuditInput, verdict: RuleVerdict) -> None:
-    """PK007: invalid or duplicate entry."""
+    """Fail ports with 0x8000 or a P_Key at two indexes in their table (PK007)."""
     for port in verdict.with_tables([*data.end_ports, *data.external_ports]):
         table = data.table(port)
         assert table is not None
@@ -131,7 +131,7 @@ def odd_entries(data: AuditInput, verdict: RuleVerdict) -> None:
     false_positives="Hosts whose driver needs the tenant's P_Key at index 0 (WinOF): indx0 in the policy says so.",
 )
 def index_0(data: AuditInput, verdict: RuleVerdict) -> None:
-    """PK008: unexpected P_Key at index 0."""
+    """Fail ports whose entry at index 0 is empty or unexpected (PK008)."""
     for port, table in verdict.end_port_tables():
         if not port.capacity:
             continue
@@ -163,7 +163,7 @@ def index_0(data: AuditInput, verdict: RuleVerdict) -> None:
     false_positives="Old HCAs and switch ports 0 with very small tables.",
 )
 def nearly_full(data: AuditInput, verdict: RuleVerdict) -> None:
-    """PK009: table nearly full."""
+    """Fail ports whose P_Key table is nearly full (PK009)."""
     for port, table in verdict.end_port_tables():
         capacity, used = port.capacity, len(table.entries)
         if not capacity:
@@ -187,12 +187,12 @@ def nearly_full(data: AuditInput, verdict: RuleVerdict) -> None:
     needs="baseline",
 )
 def index_moved(data: AuditInput, verdict: RuleVerdict) -> None:
-    """PK010: index moved."""
+    """Fail ports with a P_Key at another index than in the baseline (PK010)."""
     assert data.baseline is not None
     for port, table in verdict.end_port_tables():
         before = data.before(port)
         if before is None and not data.baseline.fabric.troubles:
-            continue  # it came since then
+            continue  # it appeared after the baseline
         if before is None or before.p_key_raw is None:
             verdict.unknown(port, "the baseline does not have its P_Key table")
             continue
@@ -231,7 +231,7 @@ def _moved(before: PKeyTableFacts, now: PKeyTableFacts) -> list[tuple[int, int, 
     false_positives="A partition that is still being set up.",
 )
 def connects_no_ports(data: AuditInput, verdict: RuleVerdict) -> None:
-    """PK011: partition connects no ports."""
+    """Fail partitions with one member, or with limited members only (PK011)."""
     unread = [port for port in data.end_ports if port.p_key_raw is None]
     for port in unread:
         verdict.unread(port, "P_KeyTable")
@@ -268,7 +268,7 @@ def _members(each: PartitionPorts) -> Evidence:
     false_positives="P_Keys of SHARP and of gateways, which other software creates.",
 )
 def without_owner(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
-    """PK012: P_Key without owner."""
+    """Fail P_Keys that neither the policy nor the registry knows (PK012)."""
     if data.policy is None and data.registry is None:
         return RuleVerdict.without(data, "no policy or registry to compare with (--policy, --registry)")
     owned = {DEFAULT_PARTITION} | set(data.registry or ())
@@ -301,7 +301,7 @@ def without_owner(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     if_empty="no CA has several ports with one port GUID (planes)",
 )
 def planes_differ(data: AuditInput, verdict: RuleVerdict) -> None:
-    """PK013: planes differ."""
+    """Fail planes of an XDR port whose P_Keys differ from those of the first (PK013)."""
     for planes in data.planes:
         first, *others = planes
         missing = [port for port in planes if port.p_key_raw is None]
@@ -317,7 +317,7 @@ def planes_differ(data: AuditInput, verdict: RuleVerdict) -> None:
             verdict.fail(port, message, p_keys(*(data.table(port) or PKeyTableFacts.of(b"")).entries.items()))
         if odd:
             continue
-        hiding = [port for port in planes if port.hides_p_keys]  # what they hide is spread over the planes too
+        hiding = [port for port in planes if port.hides_p_keys]  # these P_Keys are spread over the planes too
         for port in hiding:
             verdict.unknown(port, VIRTUAL_TABLES)
         if not hiding:

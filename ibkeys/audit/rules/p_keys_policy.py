@@ -17,7 +17,7 @@ from ibkeys.reach.sets import ReachedField
 from ibkeys.topology.nodes import Port
 
 LISTED_PAIRS: Final = 1000
-"""Up to so many forbidden pairs are named one by one; of more, each port with those that it can talk to."""
+"""Up to so many forbidden pairs are reported pair by pair; of more, each port with its partners."""
 NAMED_PARTNERS: Final = 4
 _NAMED_PARTITIONS: Final = 8
 WAYS: Final[tuple[ReachedField, ...]] = get_args(ReachedField)
@@ -37,7 +37,7 @@ def named_full_in_default(data: AuditInput) -> frozenset[int]:
 
 
 def _wanted(verdict: RuleVerdict) -> Iterator[tuple[Port, PKeyTableFacts, frozenset[int]]]:
-    """Yield the end ports with their table and what the policy gives them; those not read are unknown."""
+    """Yield the end ports with their table and the P_Keys that the policy gives them; unread ones are unknown."""
     for port, table in verdict.end_port_tables():
         yield port, table, verdict.data.wanted.get(port.guid, frozenset())
 
@@ -99,7 +99,7 @@ def _line_of(data: AuditInput, key: int) -> dict[str, Any]:
     needs="policy",
 )
 def not_in_policy(data: AuditInput, verdict: RuleVerdict) -> None:
-    """PK002: P_Key not in policy."""
+    """Fail ports with P_Keys that the policy does not give them (PK002)."""
     for port, table, wanted in _wanted(verdict):
         bases = {key & PARTITION_MASK for key in wanted}
         wrong = [(index, key) for index, key in table.entries.items() if key & PARTITION_MASK not in bases]
@@ -120,7 +120,7 @@ def not_in_policy(data: AuditInput, verdict: RuleVerdict) -> None:
     needs="policy",
 )
 def missing(data: AuditInput, verdict: RuleVerdict) -> None:
-    """PK003: P_Key missing."""
+    """Fail ports that lack P_Keys of the policy (PK003)."""
     for port, table, wanted in _wanted(verdict):
         gone = [key for key in sorted(wanted) if not table.bases.get(key & PARTITION_MASK, frozenset()) & _serves(key)]
         if not gone:
@@ -132,7 +132,8 @@ def missing(data: AuditInput, verdict: RuleVerdict) -> None:
 
 
 def _serves(key: int) -> frozenset[int]:
-    """Return the P_Keys that do for one of the policy: a full one does for a limited one, which PK004 reports."""
+    """Return the P_Keys that satisfy a P_Key of the policy: the full form satisfies a limited one, and PK004 reports
+    it."""
     return frozenset({key, key | FULL_BIT})
 
 
@@ -148,7 +149,7 @@ def _serves(key: int) -> frozenset[int]:
     needs="policy",
 )
 def raised(data: AuditInput, verdict: RuleVerdict) -> None:
-    """PK004: membership raised."""
+    """Fail ports that are full members where the policy makes them limited ones (PK004)."""
     for port, table, wanted in _wanted(verdict):
         wrong = [
             (index, key)
@@ -173,7 +174,7 @@ def raised(data: AuditInput, verdict: RuleVerdict) -> None:
     needs="policy",
 )
 def forbidden(data: AuditInput, verdict: RuleVerdict) -> None:
-    """PK005: forbidden pair can talk."""
+    """Fail pairs of ports that can communicate although the policy forbids it (PK005)."""
     for port in data.reach.unread:
         verdict.unknown(port, "its P_Key table, or enforcement and table of its switch port, was not read")
     for port in data.reach.virtualized:
@@ -194,7 +195,7 @@ def forbidden(data: AuditInput, verdict: RuleVerdict) -> None:
 
 
 def _by_port(found: Iterable[Deviating]) -> Iterator[tuple[Deviating, int, ReachedField, int]]:
-    """Yield the places of the accused with each way in which they have partners, and the places of these."""
+    """Yield each deviating class and the place of one of its ports, with a direction and the places of its partners."""
     for each in found:
         for at in numbers_in(each.ports):
             for way, partners in zip(WAYS, each.found, strict=True):
@@ -203,7 +204,7 @@ def _by_port(found: Iterable[Deviating]) -> Iterator[tuple[Deviating, int, Reach
 
 
 def _say_pairs(verdict: RuleVerdict, found: Sequence[Deviating], accused: int) -> None:
-    """Say each pair by itself, once: where both ports are accused by the first of them, one way by the sender."""
+    """Report each pair once: by the first port if both deviate, by the sender if packets pass in one direction only."""
     reach = verdict.data.reach
     for each, at, way, others in _by_port(found):
         for other in numbers_in(others):
@@ -213,7 +214,7 @@ def _say_pairs(verdict: RuleVerdict, found: Sequence[Deviating], accused: int) -
 
 
 def _say(verdict: RuleVerdict, each: Deviating, port: Port, partners: Partners, way: ReachedField) -> None:
-    """Say that *port*, of the class *each*, reaches *partners* that way, and in which partitions."""
+    """Report that *port*, of the class *each*, has *partners* in the direction *way*, and in which partitions."""
     data = verdict.data
     bases = data.reach.meeting(each.profile, partners.places, way)
     named = list(itertools.islice(partners, NAMED_PARTNERS))
@@ -280,7 +281,7 @@ def _what_stops_answers(data: AuditInput, sender: Port, receiver: Port, bases: C
     over_fabric=False,
 )
 def tenant_on_default(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
-    """PK014: tenant in the default partition."""
+    """Fail a default partition that is a tenant's, or of which every CA port is a full member (PK014)."""
     if data.policy is None and data.registry is None:
         return RuleVerdict.without(data, "no policy or registry was given (--policy, --registry)")
     owner = (data.registry or {}).get(DEFAULT_PARTITION, NO_TENANT)

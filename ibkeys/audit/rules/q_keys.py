@@ -1,4 +1,4 @@
-"""Rules about P_Key and Q_Key violations, and about who may use controlled Q_Keys."""
+"""Rules about P_Key and Q_Key violations, and about the users who may use controlled Q_Keys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ibkeys.mad.attributes import PortInfo
 from ibkeys.port_text import PortText
 
 SATURATED: Final = 0xFF
-"""Where the constraint error counters of PortCounters stop."""
+"""The highest value of the constraint error counters of PortCounters, at which they stop."""
 _COUNTERS: Final = (PortInfo.p_key_violations, PortInfo.q_key_violations)
 
 
@@ -27,7 +27,7 @@ _COUNTERS: Final = (PortInfo.p_key_violations, PortInfo.q_key_violations)
     false_positives="Applications that start before their P_Key is in the table; IPoIB; a counter that stays at 65535.",
 )
 def violations(data: AuditInput, verdict: RuleVerdict) -> None:
-    """QK001: P_Key or Q_Key violations rise."""
+    """Fail ports whose P_KeyViolations or Q_KeyViolations rose since the baseline (QK001)."""
     for port in verdict.with_port_info(data.end_ports):
         judge_counters(verdict, port, _COUNTERS)
 
@@ -46,7 +46,7 @@ def violations(data: AuditInput, verdict: RuleVerdict) -> None:
     if_empty="no leaf port enforces",
 )
 def constraint_errors(data: AuditInput, verdict: RuleVerdict) -> None:
-    """QK002: switch drops by enforcement."""
+    """Fail enforcing switch ports whose constraint errors rose since the baseline (QK002)."""
     for leaf, port in enforcing_leaves(verdict):
         errors = data.snapshot.constraint_errors.get(leaf)
         if errors is None or errors.received is None or errors.transmitted is None:
@@ -85,7 +85,7 @@ def constraint_errors(data: AuditInput, verdict: RuleVerdict) -> None:
     over_fabric=False,
 )
 def privileged_q_keys(data: AuditInput, verdict: RuleVerdict) -> None:
-    """QK003: users may use controlled Q_Keys."""
+    """Fail this host if its users may use controlled Q_Keys (QK003)."""
     assert data.host is not None
     allowed = data.host.facts.privileged_qkey
     evidence = {"rdma system": {"privileged_qkey": allowed}}

@@ -1,4 +1,4 @@
-"""Rules about subnet managers and what their SA discloses to untrusted requesters."""
+"""Rules about subnet managers, and about the data that their SA discloses to untrusted requesters."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NOT_ASKED: Final = "the SA was not queried (--probe-sa)"
     if_empty="no port says that a subnet manager runs there",
 )
 def masters(data: AuditInput, verdict: RuleVerdict) -> None:
-    """SM001: subnet manager not on the list, or two masters."""
+    """Fail subnet managers that are not on the list, and several masters (SM001)."""
     found: list[tuple[Port, SMInfo]] = []
     for port in verdict.with_port_info(data.end_ports):
         if not port.is_sm:
@@ -67,7 +67,7 @@ def masters(data: AuditInput, verdict: RuleVerdict) -> None:
     over_fabric=False,
 )
 def default_keys(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
-    """SM002: default SM_Key or SA_Key."""
+    """Fail an SM with the default SM_Key or SA_Key (SM002)."""
     for config in data.running_configs or ():
         defaults = ["sm_key"] if config.sm_key_default else []
         defaults += ["sa_key"] if config.sa_key_default else []
@@ -97,7 +97,7 @@ def default_keys(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
 
 
 def _judge_ufm(verdict: RuleVerdict) -> None:
-    """Judge the keys that UFM gives its SM, where it was asked."""
+    """Record the keys that UFM gives its SM as default or not, if UFM was queried."""
     ufm = verdict.data.ufm
     if ufm is None:
         return
@@ -128,7 +128,7 @@ def _judge_ufm(verdict: RuleVerdict) -> None:
     lower_in_cloud=True,
 )
 def bulk(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
-    """SM003: SA answers bulk queries of untrusted requesters."""
+    """Fail an SA that answers bulk queries of untrusted requesters (SM003)."""
     return _stranger_gets(verdict, BULK, "the SA gives the list of all nodes to anyone, without an SM_Key")
 
 
@@ -150,7 +150,7 @@ def bulk(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     false_positives="An SM that accepts the subscription and sends such a subscriber no security notice.",
 )
 def wildcard(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
-    """SM004: SA accepts wildcard subscriptions of untrusted requesters."""
+    """Fail an SA that accepts wildcard subscriptions of untrusted requesters (SM004)."""
     return _stranger_gets(
         verdict,
         WILDCARD,
@@ -160,7 +160,7 @@ def wildcard(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
 
 
 def _stranger_gets(verdict: RuleVerdict, question: str, what: str) -> RuleVerdict:
-    """Fail with *what* where the SA answered *question* of a requester without an SM_Key."""
+    """Record a failure with the message *what* if the SA answered *question* of a requester without an SM_Key."""
     data = verdict.data
     asked = data.snapshot.sa_probes.get(question)
     if asked is None:
