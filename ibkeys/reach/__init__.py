@@ -1,1 +1,1 @@
-"""Who can talk to whom: from the P_Key tables and from what the switches enforce."""
+"""Which ports can talk to each other: from the P_Key tables and from the enforcement of the switches."""

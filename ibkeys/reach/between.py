@@ -1,10 +1,10 @@
 """Switch ports that enforce partitions on links between switches, and the packets that they stop.
 
-Which of them a packet passes depends on its route, and routes are not read. So a packet gets from one switch to another
-on every route, on some, or on none (`ibkeys.reach.routes`).
+Which of these ports a packet passes depends on its route, and routes are not read. So a packet gets from one switch to
+another on every route, on some routes, or on none (`ibkeys.reach.routes`).
 
-On its way from switch to switch a packet passes a port that checks outbound and then one that checks inbound. What a
-port lets pass goes by its own table, as at the ports that face the end ports (`ibkeys.reach.forms`).
+From switch to switch a packet passes a port that checks outbound and then one that checks inbound. Each port decides by
+its own table, like the ports that face the end ports (`ibkeys.reach.forms`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _BITS: Final[dict[Direction, int]] = {"inbound": INBOUND, "outbound": OUTBOUND}
 
 @dataclass(frozen=True, slots=True)
 class CheckingPort:
-    """A switch port that checks in a direction. ``forms``: what its table holds, by partition; None: not read."""
+    """A switch port that checks packets in one direction. ``forms``: the contents of its table by partition; None: not
+    read."""
 
     port: Port
     direction: Direction
@@ -38,8 +39,11 @@ LinkChecks = tuple[CheckingPort, ...]
 
 
 class Crossing(NamedTuple):
-    """Whether packets with one P_Key get from one switch to another: ``passes`` None, if the route decides. ``stops``:
-    the switch ports that stop them, on every route or on some. ``unread``: those that may, and were not read."""
+    """Whether packets with one P_Key get from one switch to another: ``passes`` None if the route decides.
+
+    ``stops``: the switch ports that stop them, on every route or on some. ``unread``: the ports that may stop them and
+    were not read.
+    """
 
     passes: bool | None
     stops: tuple[tuple[Port, Direction], ...] = ()
@@ -50,8 +54,10 @@ _PASSES: Final = Crossing(True)
 
 
 class SwitchLinks:
-    """The links between the switches of a fabric, and which of their ports check packets. *checks_of*: what a port
-    checks in a direction; by default what its P_Keys decide."""
+    """The links between the switches of a fabric, and which of their ports check packets.
+
+    *checks_of*: returns the checks of a port in a direction; by default those by its P_Keys.
+    """
 
     def __init__(self, fabric: Topology, checks_of: Callable[[Port, Direction], LinkChecks] | None = None) -> None:
         self._checks_of = checks_of if checks_of is not None else _checks_of
@@ -91,7 +97,7 @@ class SwitchLinks:
         self._read_checks = bytes(each.forms is not None for each in self.checks)
 
     def _number(self, link: LinkChecks) -> range:
-        """Take the checks of a link into ``checks``, and return their numbers."""
+        """Add the checks of a link to ``checks``, and return their numbers."""
         first = len(self.checks)
         self.checks += link
         return range(first, len(self.checks))
@@ -122,18 +128,18 @@ class SwitchLinks:
 
     @cached_property
     def beyond(self) -> list[Edge]:
-        """The links with one end that was not read: out of the known switches, and back in."""
+        """The links with one end that was not read: from the known switches to the unknown part, and back."""
         return [edge for edge in self._edges if not self.is_known(edge)]
 
     @cached_property
     def unread_edges(self) -> frozenset[Edge]:
-        """The links with a port of which it could not be read what it stops."""
+        """The links with a port whose check was not read."""
         every, read = self.numbered.items(), self._read_checks
         return frozenset(edge for edge, links in every if not all(read[each] for link in links for each in link))
 
     @cached_property
     def unread(self) -> list[Port]:
-        """The ports between switches of which it could not be read what they stop."""
+        """The ports between switches whose check was not read."""
         found = (each.port for number, each in enumerate(self.checks) if each.forms is None and self.is_between(number))
         return list(dict.fromkeys(found))
 
@@ -152,7 +158,7 @@ class SwitchLinks:
 
 
 class Between:
-    """What the ports on *links* stop, by one reading of the inbound check."""
+    """The packets that the ports on *links* stop, by one reading of the inbound check."""
 
     def __init__(self, links: SwitchLinks, check: InboundCheck) -> None:
         self._links = links
@@ -189,9 +195,11 @@ class Between:
         return Crossing(False, *self._stopping_on(frontier, key))
 
     def reached_by_limited(self, port: Port, partition: int) -> tuple[int, int] | None:
-        """Return the switches that packets of an end port with the limited P_Key of a partition get to, for sure and
-        perhaps, as sets; None: all, for sure. Only the limited one is asked about: both readings of the inbound check
-        treat a full one alike.
+        """Return the switches that packets with the limited P_Key of a partition reach from an end port, surely and
+        possibly.
+
+        Both are sets of switches; None: all of them, surely. Full P_Keys need no such answer: both readings of the
+        inbound check treat them alike.
         """
         start = self._links.number_of(port)
         routes = self._routes_of(partition, LIMITED) if start is not None else None
@@ -208,7 +216,8 @@ class Between:
                 yield each.port, each.direction, stopped
 
     def stopping_any(self, keys: Iterable[PKey]) -> Iterator[Port]:
-        """Yield the ports that stop packets with any of *keys*; one that checks in both directions may come twice."""
+        """Yield the ports that stop packets with any of *keys*. A port that checks in both directions may be yielded
+        twice."""
         both = 0
         for key in keys:
             both |= int.from_bytes(self._stopped_by(key), "big")
@@ -220,7 +229,7 @@ class Between:
             number = table.find(1, number + 1)
 
     def _stopped_by(self, key: PKey) -> bytes:
-        """Return what `SwitchLinks.stopped` does, kept."""
+        """Return the cached result of `SwitchLinks.stopped` for a P_Key."""
         return self._stopped(key & PARTITION_MASK, form(key))
 
     def _stopping_on(
@@ -251,8 +260,11 @@ class Between:
 
 
 class SwitchGroups:
-    """How the packets of some partitions get from switch to switch. Switches that get to the same switches, and are
-    reached from the same ones, are one place. Places are numbered from 1; 0 is for end ports on no switch."""
+    """How the packets of some partitions get from switch to switch.
+
+    Switches that reach the same switches, and are reached from the same ones, are one place. Places are numbered from
+    1; 0 is for end ports on no switch.
+    """
 
     def __init__(self, links: SwitchLinks, limited: Routes, full: Routes | None) -> None:
         self._links = links
@@ -276,10 +288,11 @@ class SwitchGroups:
         return 0 if number is None else self._place[number]
 
     def reached(self, place: int, forms: int, is_back: bool) -> tuple[int, int] | None:
-        """Return the places that packets of the best of *forms* get to from a place, for sure and perhaps, as sets of
-        places; with *is_back* those from which they get to it. None: all, for sure.
+        """Return the places that packets with the best of *forms* reach from a place, surely and possibly, as sets of
+        places.
 
-        A port that lets the limited form pass lets the full one pass.
+        With *is_back* the places from which packets reach this place. None: all, surely. A port that lets the limited
+        form pass lets the full one pass too.
         """
         ways = self._ways.get(FULL if forms & FULL else LIMITED)
         if place == 0 or ways is None:
@@ -289,7 +302,7 @@ class SwitchGroups:
         return self._places_in(routes.sure(first)), self._places_in(routes.may(first))
 
     def _find_places_in(self, switches: int) -> int:
-        """Return the places that a set of switches is, with that of the end ports on no switch."""
+        """Return the places of a set of switches, with the place 0 of end ports on no switch."""
         return 1 | sum(1 << self._place[switch] for switch in numbers_in(switches & self._firsts))
 
 
@@ -305,7 +318,7 @@ def _checks_of(port: Port, direction: Direction) -> LinkChecks:
 
 
 def _leading_beyond(node: Node) -> Iterator[Port]:
-    """Yield the ports of a switch behind which somebody is, or may be, who was not read."""
+    """Yield the ports of a switch behind which there is, or may be, a node that was not read."""
     for port in node.ports.values():
         if port.is_external and port.peer is None and (port.info is None or port.is_linked or not port.says_peer):
             yield port

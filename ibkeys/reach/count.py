@@ -12,7 +12,7 @@ PKeySet = frozenset[PKey]
 
 @dataclass(frozen=True, slots=True)
 class ReachCounts:
-    """How many pairs of end ports gain or lose each other; of how many that is not known, for the route decides."""
+    """How many pairs of end ports gain or lose each other, and how many may, because the route decides."""
 
     gained: int = 0
     lost: int = 0
@@ -22,9 +22,9 @@ class ReachCounts:
 def count_reach(changes: Sequence[tuple[PKeySet, PKeySet]]) -> ReachCounts:
     """Return how many pairs of ports gain and lose each other; of each port the P_Keys before and after.
 
-    Two ports may talk when they share a partition of which one at least is a full member (IBA 10.9.3): both ways, for
-    what switches stop is left out: policies are compared here. `ibkeys.reach.reach` reckons with it, in a fabric.
-    Each port is one bit; ports with the same P_Keys are counted together.
+    Two ports may talk, in both directions, when they share a partition of which at least one is a full member (IBA
+    10.9.3). Enforcement of switches is ignored, because policies are compared here; `ibkeys.reach.reach` takes it into
+    account for a fabric. Each port is one bit; ports with the same P_Keys are counted together.
     """
     groups: dict[tuple[PKeySet, PKeySet], int] = {}
     for at, change in enumerate(changes):

@@ -1,4 +1,4 @@
-"""Which pairs of ports gained or lost reach between two fabrics, without looking at pairs one by one."""
+"""Which pairs of ports gained or lost reach between two fabrics, computed by groups of ports."""
 
 from __future__ import annotations
 
@@ -14,15 +14,20 @@ from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
 
 ReachChange = Literal["gained", "lost", "one-way-gained", "one-way-lost", "unknown"]
-"""A pair can talk now, or could; packets get one way only now, or did. A pair that could talk and is one way now lost
-the one and gained the other. ``unknown``: the pair may have changed, for in one of the fabrics the route decides."""
+"""The kinds of change of a pair: it can talk now, or could talk before; packets pass in one direction only now, or did
+before.
+
+A pair that could talk and is one-way now has both ``lost`` and ``one-way-gained``. ``unknown``: the pair may have
+changed, because in one of the fabrics the route decides.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """All ports of ``a`` with all of ``b`` (each with each other where the two are the same list) changed their reach.
+    """A change of reach of all ports of ``a`` with all ports of ``b``; where the two lists are equal, of each with each
+    other.
 
-    ``pairs``: how many pairs that is. One way is from ``a`` to ``b``. The ports are those of the later fabric.
+    ``pairs``: the number of pairs. A one-way change is from ``a`` to ``b``. The ports are those of the later fabric.
     """
 
     change: ReachChange
@@ -33,14 +38,13 @@ class Gain:
 
 @dataclass(frozen=True, slots=True)
 class ReachComparison:
-    """``changes``: by groups of ports that went the same way. ``unread``: ports of which one of the two cannot say,
-    those among them that only one of the two has seen and the other may have missed. ``virtualized``: ports that had or
-    have virtual ports, whose P_Keys cannot be read: for them, ``changes`` are those of the tables that were read.
+    """The changes of reach between two fabrics. Only ports that both fabrics have are compared.
 
-    ``between``: the ports on links between switches that make pairs unknown.
-
-    Only ports that both fabrics have are compared. ``came`` and ``went``: the ports that only the later or only the
-    earlier has, for sure; they are in no pair.
+    ``changes``: by groups of ports with the same change. ``unread``: ports whose reach is not known in one of the two;
+    also ports that are in one fabric only and may have been missed in the other. ``virtualized``: ports that had or
+    have virtual ports, whose P_Keys cannot be read: their ``changes`` are those of the tables that were read.
+    ``between``: the ports on links between switches that make pairs unknown. ``came`` and ``went``: the ports that
+    surely are only in the later or only in the earlier fabric; they are in no pair.
     """
 
     changes: list[Gain]
@@ -66,15 +70,15 @@ class ReachComparison:
         return any(each.change != "unknown" for each in self.changes)
 
     def count(self, change: ReachChange) -> int:
-        """Return how many pairs went through a change; one way, the two orders of a pair count by themselves."""
+        """Return how many pairs have a change; for one-way changes the two orders of a pair count separately."""
         return sum(each.pairs for each in self.changes if each.change == change)
 
 
 def compare_reach(
     before: Topology, after: Topology, *, inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK
 ) -> ReachComparison:
-    """Return which pairs of end ports can talk in *after* and could not in *before*, and the other way round; and which
-    are one way in one of the two only."""
+    """Return the changes between two fabrics: the pairs that can talk in one of them only, and those that are one-way
+    in one only."""
     ports = list(after.end_ports())
     number = {match_key(port): at for at, port in enumerate(ports)}
 
@@ -122,13 +126,14 @@ def compare_reach(
 
 
 def _deciding(*reaches: Reach) -> list[Port]:
-    """Return the ports on links between switches that stop packets, or were not read, each place once."""
+    """Return the ports on links between switches that stop packets, or were not read; each port once for both
+    fabrics."""
     found = (port for reach in reaches for port in reach.deciding())
     return list({(port.node.guid, port.num): port for port in found}.values())
 
 
 def _gains(change: ReachChange, members: list[Port], own: int, found: int, ports: list[Port]) -> Iterator[Gain]:
-    """Yield what the ports *members*, as a set *own*, gained or lost: among themselves, and with others."""
+    """Yield the changes of the ports *members*, as a set *own*: among themselves, and with others."""
     if found & own and len(members) > 1:
         yield Gain(change, members, members, len(members) * (len(members) - 1) // 2)
     others = [ports[at] for at in numbers_in(found & ~own)]

@@ -1,9 +1,10 @@
-"""The forms of a P_Key, limited and full: which leave a port in one partition, and which arrive there and are taken.
+"""The forms of a P_Key, limited and full: which of them leave a port in one partition, and which arrive and are
+accepted.
 
-A partition has two forms of P_Key, the limited and the full one, so what a table holds of it is a set of two bits. By
-IBA 10.9.3 a limited entry takes packets with the full form only, a full entry takes both. Whoever lets the limited form
-pass therefore lets the full one pass too. So when packets get both ways between two ports in one partition, the P_Keys
-of some pair that matches do: to talk in a partition is to send and to be sent to in it.
+A partition has two forms of P_Key, limited and full, so a table's entries for it are a set of two bits. By IBA 10.9.3 a
+limited entry accepts packets with the full form only, a full entry accepts both. A check that lets the limited form
+pass therefore lets the full one pass too. So when packets get through in both directions between two ports in one
+partition, some pair of matching P_Keys gets through: two ports can talk in a partition when each can send to the other.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ FULL: Final = 2
 _BOTH: Final = LIMITED | FULL
 
 _PASSING: Final[Mapping[InboundCheck, tuple[int, int, int, int]]] = {
-    # what the table holds of the partition: nothing, the limited form, the full one, both
+    # a table's entries for the partition: none, the limited form, the full one, both
     "membership": (0, FULL, _BOTH, _BOTH),
     "partition": (0, _BOTH, _BOTH, _BOTH),
 }
@@ -28,9 +29,11 @@ _PASSING: Final[Mapping[InboundCheck, tuple[int, int, int, int]]] = {
 
 
 class Standing(NamedTuple):
-    """What the tables hold of a partition: that of the end port, and that of the switch port that faces it where it
-    checks what comes in from the end port and what goes out to it; None where it does not check. ``place``: where its
-    switch is among the ports between switches that check (`ibkeys.reach.between.SwitchGroups`)."""
+    """The entries for one partition in the table of an end port, and in that of the switch port that faces it.
+
+    ``inbound`` is for packets from the end port, ``outbound`` for those to it; None where the switch port does not
+    check. ``place``: the place of its switch among the checks between switches (`ibkeys.reach.between.SwitchGroups`).
+    """
 
     holds: int
     inbound: int | None
@@ -39,20 +42,21 @@ class Standing(NamedTuple):
 
 
 class PortForms(NamedTuple):
-    """The forms of the P_Key whose packets get out of the port and past its switch port (``leaves``), and those that
-    reach it and are taken (``arrives``)."""
+    """The forms of the P_Key whose packets leave the port and pass its switch port (``leaves``), and the forms that
+    reach it and are accepted (``arrives``)."""
 
     leaves: int
     arrives: int
 
     def sends_to(self, other: PortForms) -> bool:
-        """Return whether some packet of the one with this traffic is taken by the *other*, in the partition of both."""
+        """Return whether a packet of a port with this traffic is accepted by a port with *other*, in the partition of
+        both."""
         return self.leaves & other.arrives != 0
 
 
 @cache
 def traffic(standing: Standing, check: InboundCheck) -> PortForms:
-    """Return what a standing comes to, by one reading of the inbound check."""
+    """Return the traffic of a standing, by one reading of the inbound check."""
     holds, inbound, outbound, _ = standing
     leaves = holds if inbound is None else holds & passing(inbound, check)
     arrives = passing(holds, "membership")
@@ -60,12 +64,12 @@ def traffic(standing: Standing, check: InboundCheck) -> PortForms:
 
 
 def passing(holds: int, check: InboundCheck) -> int:
-    """Return the forms that pass a check by a table which *holds* those of the partition."""
+    """Return the forms that pass a check by a table with the forms *holds* of the partition."""
     return _PASSING[check][holds]
 
 
 def forms_in(port: Port) -> dict[int, int]:
-    """Return the partitions that a table holds P_Keys of, with the forms of these."""
+    """Return the partitions of a P_Key table, each with the forms in it."""
     forms: dict[int, int] = {}
     for _, key in port.occupied or ():
         partition = key & PARTITION_MASK
@@ -88,5 +92,5 @@ def form(key: int) -> int:
 
 
 def keys_of(partition: int, forms: int) -> list[int]:
-    """Return the P_Keys that *forms* of a partition are, the limited one first."""
+    """Return the P_Keys of a partition for a set of *forms*, the limited one first."""
     return [key for key in (partition, partition | FULL_BIT) if form(key) & forms]

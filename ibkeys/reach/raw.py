@@ -1,8 +1,8 @@
 """Whether raw packets get from one end port to another: they carry no P_Key; only filters of switch ports drop them.
 
-Source: IBA 14.2.5.4 and 14.2.5.6 (FilterRawInbound and -Outbound of PortInfo; their capabilities in SwitchInfo). The
-switch ports that the two ports are linked to count, and those between switches as with enforcement: what these drop
-decides where it is on every route or on none, and else leaves it open (`ibkeys.reach.between`).
+Source: IBA 14.2.5.4 and 14.2.5.6 (FilterRawInbound and -Outbound of PortInfo; their capabilities in SwitchInfo).
+Filters of the switch ports that the two ports are linked to count, and those between switches as with enforcement: they
+decide if they drop packets on every route or on none; otherwise the answer is unknown (`ibkeys.reach.between`).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _FILTERS: Final[dict[Direction, tuple[NumberRow, NumberRow]]] = {
     "inbound": (PortInfo.filter_raw_inbound, SwitchInfo.filter_raw_inbound_cap),
     "outbound": (PortInfo.filter_raw_outbound, SwitchInfo.filter_raw_outbound_cap),
 }
-"""By direction: the field that has the filter on, and the one by which the switch says that it can filter."""
+"""By direction: the PortInfo field that enables the filter, and the SwitchInfo field of its capability."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawFilter:
-    """A switch port that drops raw packets. ``field``: by which field of its PortInfo."""
+    """A switch port that drops raw packets. ``field``: the PortInfo field of its filter."""
 
     port: Port
     field: str
@@ -35,8 +35,11 @@ class RawFilter:
 
 @dataclass(frozen=True, slots=True)
 class RawWay:
-    """``passes``: whether raw packets get through; None: the route decides, or a switch port on the way was not read or
-    is not known. ``may_be_dropped_by``: switch ports between switches that drop them on some routes."""
+    """``passes``: whether raw packets get through; None: the route decides, or a switch port on it was not read or is
+    not known.
+
+    ``may_be_dropped_by``: switch ports between switches that drop them on some routes.
+    """
 
     passes: bool | None
     dropped_by: tuple[RawFilter, ...] = ()
@@ -44,15 +47,17 @@ class RawWay:
 
 
 class RawPackets:
-    """Where raw packets get in *fabric*."""
+    """The filters of raw packets in *fabric*."""
 
     def __init__(self, fabric: Topology) -> None:
         # a filter drops every packet, as an empty table does: any P_Key gives the same answer, by either reading
         self._between = Between(SwitchLinks(fabric, _checks_of), DEFAULT_INBOUND_CHECK)
 
     def way(self, source: Port, destination: Port) -> RawWay:
-        """Return whether raw packets from *source* get to *destination*, and which switch ports drop them. They do not,
-        and no filter drops them, where the link of one of the two is not Active."""
+        """Return whether raw packets from *source* reach *destination*, and which switch ports drop them.
+
+        They do not, and no filter drops them, if the link of either port is not Active.
+        """
         if inactive_end(source) is not None or inactive_end(destination) is not None:
             return RawWay(False)
         leaves: tuple[tuple[Port | None, Direction], ...]
@@ -80,7 +85,7 @@ def _checks_of(port: Port, direction: Direction) -> LinkChecks:
 
 
 def _filters(port: Port, direction: Direction) -> bool:
-    """Whether a switch port has the filter on, and its switch does not say that it cannot filter."""
+    """Return whether a switch port has the filter on; False if its switch reports that it cannot filter."""
     field, cap = _FILTERS[direction]
     if port.info is None or not field.decode(port.info):
         return False

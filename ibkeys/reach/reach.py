@@ -1,16 +1,18 @@
-"""Who can talk to whom: from the P_Key tables that were read, and from what the switches enforce (IBA 10.9).
+"""Which ports can talk to each other: from the P_Key tables that were read, and from the enforcement of switches (IBA
+10.9).
 
-A packet carries one P_Key of its sender's table. The receiver takes it when an entry of its own table matches. Between
-them, a switch port with PartitionEnforcementInbound checks what its cable brings (`match_inbound`), one with
-PartitionEnforcementOutbound what it is about to send, each against its own table. Here the switch ports that face the
-two end ports count, and those between switches: what these stop decides where it is on every route or on none, and else
-leaves it open (`ibkeys.reach.between`). Whether links are Active does not count: a host that is down now stays in its
-partitions. Only the proof for two ports says so, and ``not_active`` lists the links.
+A packet carries one P_Key of its sender's table. The receiver accepts it when an entry of its own table matches.
+Between them, a switch port with PartitionEnforcementInbound checks packets from its cable (`match_inbound`), and one
+with PartitionEnforcementOutbound checks packets that it sends, each against its own table. The switch ports that face
+the two end ports count, and those between switches: the latter decide if they stop packets on every route or on none;
+otherwise the answer is unknown (`ibkeys.reach.between`). Whether links are Active does not count: a host that is down
+now stays in its partitions. Only the proof for two ports takes link states into account, and ``not_active`` lists the
+links.
 
 Reach has two directions. Two ports can talk when some P_Key of one and some P_Key of the other match and packets with
-either get through in both directions; where packets get through in one direction only, it is one way. `ibkeys.reach.
-why` has the proof for two ports. Nothing here looks at pairs of ports one by one: ports that no partition tells apart
-form one `PortGroup`, and what a group can reach is put together from the sets of ports that its partitions are made of.
+either get through in both directions; where packets get through in one direction only, the pair is one-way.
+`ibkeys.reach.why` has the proof for two ports. Nothing here looks at pairs of ports one by one: ports that no partition
+distinguishes form one `PortGroup`, and the reach of a group is the union of the sets of ports of its partitions.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ class PartitionPorts:
 
 
 class PairCounts(NamedTuple):
-    """How many pairs can talk, how many ordered pairs are one way, and of how many pairs it is not known, for the route
+    """The number of pairs that can talk, of ordered pairs that are one-way, and of pairs for which the route
     decides."""
 
     talking: int
@@ -61,9 +63,12 @@ class PairCounts(NamedTuple):
 
 
 class ReachedPorts(NamedTuple):
-    """Sets of ports: ``both``, those that a port can talk to; ``to``, those that it can only send to, one way; ``by``,
-    those that can only send to it. One that is in the last two gets packets in one partition and sends in another.
-    ``unknown``: those of which it is not known, for packets may pass a switch port that stops them; in no other set."""
+    """The reach of one port, as sets of ports.
+
+    ``both``: ports that it can talk to; ``to``: ports that it can only send to; ``by``: ports that can only send to it.
+    A port that is in both ``to`` and ``by`` receives packets in one partition and sends in another. ``unknown``: ports
+    for which it is not known, because packets may pass a switch port that stops them; these are in no other set.
+    """
 
     both: int
     to: int
@@ -73,21 +78,21 @@ class ReachedPorts(NamedTuple):
 
 @dataclass(slots=True)
 class PortGroup:
-    """End ports that no partition tells apart."""
+    """End ports with the same standing in every partition."""
 
     profile: StandingSet
     ports: list[Port] = field(default_factory=list)
 
 
 class Reach:
-    """Who can talk to whom in *fabric*, whose P_Key tables were read.
+    """The reach of all end ports in *fabric*, whose P_Key tables were read.
 
-    ``ports``: the end ports of which that can be said, in the order of the fabric; a set of ports is a number with the
-    bit of each one's place in it (another *place* may be given, None for ports that do not count). ``unread``: end
-    ports of which nothing can be said: their table, or that of a switch port that enforces towards them, could not be
-    read, or whether it enforces. ``virtualized``: those with virtual ports, whose P_Keys cannot be read: they may reach
-    more than is said here. ``not_active``: the end of each end port's link that is not Active. ``inbound_check``: what
-    is assumed of switches, see `ibkeys.keys.pkey.InboundCheck`.
+    ``ports``: the end ports whose reach is known, in the order of the fabric; a set of ports is a number with the bit
+    of each port's place in it (another *place* may be given, None for ports that do not count). ``unread``: end ports
+    whose reach is not known: their own table was not read, or it was not read whether the switch port facing them
+    enforces and by which table. ``virtualized``: those with virtual ports, whose P_Keys cannot be read: they may reach
+    more ports than this shows. ``not_active``: the end of each end port's link that is not Active. ``inbound_check``:
+    the assumption about switches, see `ibkeys.keys.pkey.InboundCheck`.
     """
 
     def __init__(
@@ -127,12 +132,12 @@ class Reach:
         self._partitions = self._by_partition(place)
 
     def profile(self, port: Port) -> StandingSet | None:
-        """Return what decides for an end port; None when it could not be read."""
+        """Return an end port's standing in all its partitions; None when it was not read."""
         return self._profiles.get(port)
 
     def traffic(self, port: Port, partition: int) -> PortForms | None:
-        """Return what leaves an end port and arrives there in a partition; None when that could not be read, or it is
-        not in the partition."""
+        """Return the traffic of an end port in a partition; None when it was not read, or the port is not in the
+        partition."""
         standing = dict(self._profiles.get(port, _NOTHING)).get(partition)
         return None if standing is None else traffic(standing, self.inbound_check)
 
@@ -149,10 +154,10 @@ class Reach:
         ]
 
     def reached(self, profile: StandingSet, within: Collection[int] = ()) -> ReachedPorts:
-        """Return what ports a port of *profile* can reach and is reached by, itself among them where two of its kind
-        can talk; *within*: by these partitions only.
+        """Return the ports that a port of *profile* can reach and be reached by; *within*: only by these partitions.
 
-        One look at each partition of the profile: what decides in a partition takes few forms.
+        The port itself is among them where two ports of its kind can talk. Each partition of the profile is examined
+        once: the standings in a partition are few.
         """
         both = to = by = may_both = may_to = may_by = 0
         for partition, standing in profile:
@@ -174,8 +179,8 @@ class Reach:
         return self._partitions[partition].reached_by(traffic(standing, self.inbound_check), standing.place)
 
     def meeting(self, profile: StandingSet, ports: int, name: ReachedField = "both") -> list[int]:
-        """Return the partitions in which a port of *profile* has some of the set *ports* in the field *name* of
-        `ReachedPorts`, lowest first."""
+        """Return the partitions in which one of the set *ports* is in the field *name* of the `ReachedPorts` of
+        *profile*, lowest first."""
         return sorted(partition for partition, standing in profile if self._found(partition, standing).of(name) & ports)
 
     def count(self, within: Collection[int] = (), having: Collection[Port] | None = None) -> PairCounts:
@@ -188,13 +193,13 @@ class Reach:
         return PairCounts(*(every - other for every, other in zip(found, without, strict=True)))
 
     def _count_among(self, within: Collection[int], left_out: Collection[Port]) -> PairCounts:
-        """Return what `count` does, of the ports that are not *left_out*."""
+        """Return the result of `count` for the ports that are not *left_out*."""
         left_out = set(left_out)
         places_left_out = sum(1 << number for number, port in enumerate(self.ports) if port in left_out)
         pairs = one_way = unknown = 0
         for group in self.groups:
             found = self.reached(group.profile, within)
-            # in its own kind, a port finds itself too
+            # the reach of a port's own kind includes the port itself
             standings = (standing for partition, standing in group.profile if not within or partition in within)
             own = any(t.sends_to(t) for t in (traffic(standing, self.inbound_check) for standing in standings))
             ports = sum(port not in left_out for port in group.ports) if left_out else len(group.ports)
@@ -209,34 +214,39 @@ class Reach:
         return self._pairs_in("both", within)
 
     def one_way_pairs(self, within: Collection[int] = ()) -> Iterator[tuple[Port, Port]]:
-        """Yield every (sender, receiver) of which packets get through that way, and the two cannot talk (*within*: in
-        these partitions)."""
+        """Yield every (sender, receiver) whose packets get through in this direction only (*within*: in these
+        partitions)."""
         for port in self.ports:
             for other in numbers_in(self.reached(self._profiles[port], within).to):
                 yield port, self.ports[other]
 
     def unknown_pairs(self, within: Collection[int] = ()) -> Iterator[tuple[Port, Port]]:
-        """Return every pair of different end ports of which the route decides what they can do (*within*: in these
-        partitions), each once."""
+        """Return every pair of different end ports for which the route decides (*within*: in these partitions), each
+        once."""
         return self._pairs_in("unknown", within)
 
     def _pairs_in(self, name: Literal["both", "unknown"], within: Collection[int]) -> Iterator[tuple[Port, Port]]:
-        """Yield every pair of which one is in that field of the other's `ReachedPorts`, each once."""
+        """Yield every pair of which one port is in the field *name* of the other's `ReachedPorts`, each once."""
         for number, port in enumerate(self.ports):
             later = getattr(self.reached(self._profiles[port], within), name) >> (number + 1)
             for other in numbers_in(later):
                 yield port, self.ports[number + 1 + other]
 
     def depending_on_inbound_check(self) -> list[Port]:
-        """Return the ports of which some packets pass the switch ports, the one that faces the port and those between
-        switches, under only one of the two assumptions about the inbound check."""
+        """Return the ports of which some packets pass the switch ports under only one of the two assumptions about the
+        inbound check.
+
+        The switch port that faces the port and those between switches are considered.
+        """
         readings = [self._between[check] for check in INBOUND_CHECKS]
         return [port for group in self.groups for port in group.ports if _depends(port, group.profile, readings)]
 
     def stops_in(self, membership: PartitionPorts) -> Iterator[PacketCheck]:
-        """Yield what the switch ports facing the members stop of that partition's packets: inbound the P_Keys that the
-        member itself sends, outbound those that other members send and its own table would take. Members of which
-        nothing can be said are left out."""
+        """Yield the checks by which the switch ports facing the members stop packets of that partition.
+
+        Inbound: the P_Keys that the member itself sends. Outbound: those that other members send and that the member's
+        table would accept. Members whose reach is not known are left out.
+        """
         partition = membership.partition
         standings = []
         sent = 0
@@ -257,19 +267,23 @@ class Reach:
                     yield PacketCheck(leaf, "outbound", PKey(key), None)
 
     def stops_between_switches(self, within: Collection[int] = ()) -> Iterator[PacketCheck]:
-        """Yield what the switch ports on links between switches stop of the P_Keys that end ports have (*within*: in
-        these partitions), on the routes that lead through them."""
+        """Yield the checks by which switch ports on links between switches stop P_Keys of end ports, on routes through
+        them.
+
+        *within*: in these partitions.
+        """
         for port, direction, keys in self.stopped_between_switches(within):
             yield from (PacketCheck(port, direction, key, None) for key in keys)
 
     def stopped_between_switches(
         self, within: Collection[int] = ()
     ) -> Iterator[tuple[Port, Direction, Sequence[PKey]]]:
-        """Yield what `stops_between_switches` does, once for each port and direction."""
+        """Yield the data of `stops_between_switches` once for each port and direction."""
         return self._between[self.inbound_check].stopping(self._keys_in(within))
 
     def deciding(self, within: Collection[int] = ()) -> Iterator[Port]:
-        """Yield the switch ports on links between switches that stop such P_Keys, or of which that was not read."""
+        """Yield the switch ports on links between switches that stop P_Keys of end ports, or whose check was not
+        read."""
         seen = set()
         stopping = self._between[self.inbound_check].stopping_any(self._keys_in(within))
         for port in chain(stopping, self.unread_between_switches):
@@ -287,20 +301,21 @@ class Reach:
 
     @property
     def unread_between_switches(self) -> list[Port]:
-        """The switch ports on links between switches of which it could not be read what they stop."""
+        """The switch ports on links between switches whose check was not read."""
         return self._links.unread
 
     def why(self, a: Port, b: Port) -> PairVerdict:
-        """Return what two different end ports can do, by which P_Keys, and who stops them."""
+        """Return the proof for two different end ports: whether they can talk, by which P_Keys, and which ports stop
+        packets."""
         return prove(a, b, self.inbound_check, self._between)
 
     @cached_property
     def raw(self) -> RawPackets:
-        """Where raw packets get."""
+        """The reach of raw packets."""
         return RawPackets(self._fabric)
 
     def matches(self, a: Port, b: Port) -> tuple[Match, ...]:
-        """Return the P_Keys of two different end ports that match, with what checks packets with them."""
+        """Return the P_Keys of two different end ports that match, with the checks of packets with them."""
         return find_matches(a, b, self._between[self.inbound_check])
 
     def _by_partition(self, place: Callable[[Port], int | None]) -> dict[int, PartitionSets]:
@@ -337,8 +352,10 @@ def _profile(port: Port, between: Between) -> StandingSet:
 
 
 def _depends(port: Port, profile: StandingSet, readings: Sequence[Between]) -> bool:
-    """Return whether some packets of a port pass by one reading of the inbound check only. *readings*: what ports
-    between switches stop, by each."""
+    """Return whether some packets of a port pass by one reading of the inbound check only.
+
+    *readings*: the checks between switches, one for each reading.
+    """
     for partition, standing in profile:
         found = set()
         for each in readings:
@@ -350,8 +367,8 @@ def _depends(port: Port, profile: StandingSet, readings: Sequence[Between]) -> b
 
 
 def _leaf_tables(port: Port) -> tuple[dict[int, int] | None, dict[int, int] | None]:
-    """Return what the table of the switch port facing *port* holds, for what comes from *port* and for what goes to it;
-    None where it does not check."""
+    """Return the table of the switch port facing *port*, for packets from *port* and for packets to it; None for a
+    direction that it does not check."""
     leaf = leaf_of(port)
     bits = enforced(leaf) if leaf is not None else 0
     if leaf is None or not bits:

@@ -1,14 +1,14 @@
-"""Which switches a packet gets to from a switch, on any route, when some links do not pass it.
+"""Which switches a packet reaches from a switch, on any route, when some links do not pass it.
 
 Routes are not known here, and need not be short: any simple path between two switches may be one (a packet that came to
-a switch twice would go round for ever, as forwarding goes by destination alone). So there are two questions. *May* it
-arrive: does a path lead there that no closed link is on? Is that *sure*: is no doubtful link on any simple path?
+a switch twice would circulate for ever, as forwarding goes by destination alone). So there are two questions. *May* the
+packet arrive: is there a path without a closed link? Is that *sure*: is no doubtful link on any simple path?
 
-The second goes by blocks, the parts of a graph that no single switch cuts in two. All simple paths between two switches
-go through the same blocks, in one order, and come into each and leave it at the same switches. A doubtful link counts
-as on the way when it is in such a block, in either direction: which simple paths a block has is not looked at closer.
-Only a link into the switch where they come in, or out of the one where they leave, is on none. In a block of two
-switches, which is any cable of a tree, this is exact.
+The second question is answered by blocks, the parts of a graph that no single switch cuts in two. All simple paths
+between two switches go through the same blocks, in one order, and enter and leave each at the same switches. A doubtful
+link counts as on a path when it is in such a block, in either direction: the simple paths within a block are not
+examined further. Only a link into the switch where they enter, or out of the one where they leave, is on none. In a
+block of two switches, which is any cable of a tree, this is exact.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Edge = tuple[int, int]
 
 
 def numbers_in(members: int) -> Iterator[int]:
-    """Yield the numbers in a set, whose bits say which they are; the lowest first."""
+    """Yield the numbers in a set, which is an integer with their bits set; the lowest first."""
     while members:
         lowest = members & -members
         yield lowest.bit_length() - 1
@@ -29,10 +29,10 @@ def numbers_in(members: int) -> Iterator[int]:
 
 
 def reached_from(beside: Sequence[Collection[int]]) -> list[int]:
-    """Return for each switch the set of those to which links lead from it, over others too, itself among them.
-    *beside*: for each switch those that its links lead to.
+    """Return for each switch the set of switches to which links lead from it, directly or over others, itself included.
 
-    Each round carries what was reached at least one link further, so there are few in a network that is not deep.
+    *beside*: for each switch those that its links lead to. Each round extends every set by at least one link, so a
+    network of small depth needs few rounds.
     """
     reached = [1 << switch for switch in range(len(beside))]
     grows = True
@@ -49,7 +49,7 @@ def reached_from(beside: Sequence[Collection[int]]) -> list[int]:
 
 
 class SwitchGraph:
-    """Switches by number, with those that each is linked to. Each link goes both ways."""
+    """Switches by number, with those that each is linked to. Each link has both directions."""
 
     def __init__(self, beside: Sequence[Collection[int]]) -> None:
         self.beside = beside
@@ -90,7 +90,7 @@ class SwitchGraph:
 
     @cached_property
     def elsewhere(self) -> list[int]:
-        """For each switch the set of those to which no chain of known links leads from it."""
+        """For each switch the set of switches to which no chain of known links leads from it."""
         every = (1 << len(self.beside)) - 1
         return [every & ~reached for reached in reached_from(self.beside)]
 
@@ -109,12 +109,12 @@ class SwitchGraph:
 
 
 class Routes:
-    """Where packets of one kind get on the links of *graph*. ``closed``: links that stop them. *doubtful*: links that
-    may stop them: the closed ones, pairs of switches of which some parallel link stops them, and links that were not
-    read. A set of switches is a number in which the bit of each switch's number is set.
+    """The switches that packets of one kind reach on the links of *graph*.
 
-    *beyond*: links that lead out of the known switches, or back in. By them packets may get further, but no route
-    becomes doubtful.
+    ``closed``: links that stop them. *doubtful*: links that may stop them: the closed ones, pairs of switches of which
+    some parallel link stops them, and links that were not read. A set of switches is a number in which the bit of each
+    switch's number is set. *beyond*: links that lead out of the known switches, or back in. By them packets may get
+    further, but no route becomes doubtful.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Routes:
         return [edge for edges in self._doubtful.values() for edge in edges]
 
     def may(self, start: int) -> int:
-        """Return the switches that packets from *start* may get to, itself among them, and those to which no link is
+        """Return the switches that packets from *start* may reach, *start* included, and those to which no link is
         known."""
         return self._reached[start] | self._graph.elsewhere[start]
 
@@ -165,7 +165,7 @@ class Routes:
         return tails & others if tails else others
 
     def doubtful_between(self, start: int, end: int) -> Iterator[Edge]:
-        """Yield the doubtful links that may be on the way from one switch to another."""
+        """Yield the doubtful links that may be on a path from one switch to another."""
         came: dict[int, tuple[int, int]] = {}  # switch → the block before it, and where that is entered
         waiting = [(start, -1)]
         while waiting and end not in came:
@@ -184,7 +184,7 @@ class Routes:
 
     @cached_property
     def _open(self) -> list[list[int]]:
-        """The switches beside each that packets may get to; last, where links of *beyond* meet."""
+        """The neighbours of each switch that packets may reach; last, the node where the links of *beyond* meet."""
         every = enumerate(self._graph.beside)
         found = [[other for other in beside if (at, other) not in self.closed] for at, beside in every]
         found.append([])
@@ -194,5 +194,5 @@ class Routes:
 
     @cached_property
     def _reached(self) -> list[int]:
-        """For each switch the set of those that packets from it may get to by known links."""
+        """For each switch the set of switches that packets from it may reach by known links."""
         return reached_from(self._open)

@@ -1,4 +1,4 @@
-"""The ports of one partition as sets, and what a port reaches in it. A set of ports is a number with a bit for each."""
+"""The ports of one partition as sets, and the reach of a port in it. A set of ports is a number with a bit for each."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ ReachedField = Literal["both", "to", "by", "unknown"]
 
 
 class PartitionReach(NamedTuple):
-    """What a port reaches in one partition (see `ibkeys.reach.reach.ReachedPorts`). ``may_both``, ``may_to``,
-    ``may_by``: what it may reach besides, as the route or a port that was not read decides."""
+    """The reach of a port in one partition (see `ibkeys.reach.reach.ReachedPorts`).
+
+    ``may_both``, ``may_to``, ``may_by``: ports that it may reach besides, where the route or an unread port decides.
+    """
 
     both: int
     to: int
@@ -33,16 +35,19 @@ class PartitionReach(NamedTuple):
 
 
 class PartitionSets:
-    """The ports of one partition as sets. *places*: how its packets get from switch to switch, None where nothing
-    between switches stops any; ``members``: the ports by their traffic; ``at``: by the place of their switch. Answers
-    are kept, so all ports have to be in these before the first question."""
+    """The ports of one partition as sets.
+
+    *places*: how its packets get from switch to switch, None where nothing between switches stops any; ``members``: the
+    ports by their traffic; ``at``: by the place of their switch. Results are cached, so all ports have to be added
+    before the first query.
+    """
 
     def __init__(self, places: SwitchGroups | None) -> None:
         self._places = places
         self.members: dict[PortForms, int] = {}
         self.at: dict[int, int] = {}
         self.reached_by: Callable[[PortForms, int], PartitionReach] = cache(self._find_reached)
-        """By traffic and place of a port's switch: what the port reaches."""
+        """The reach by a port's traffic and the place of its switch."""
         self._ports_at: Callable[[int], int] = cache(self._find_ports)
 
     def _find_reached(self, mine: PortForms, place: int) -> PartitionReach:

@@ -1,8 +1,8 @@
-"""The proof for two end ports: by which P_Keys packets get from one to the other, and who stops them.
+"""The proof for two end ports: by which P_Keys packets get from one to the other, and which switch ports stop them.
 
 Reach has two directions. A packet carries one P_Key of its sender; the switch port behind the sender, the one before
-the receiver and the receiver's own table decide, and for the answer the others do. So packets may get through one way
-only, as from a host that gave itself the full form of a P_Key of which its switch port has the limited one.
+the receiver and the receiver's own table decide. For the answer the other two decide. So packets may get through in one
+direction only, as from a host that gave itself the full form of a P_Key of which its switch port has the limited one.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from ibkeys.topology.nodes import Port
 class PacketCheck:
     """A switch port that checks packets with ``p_key``: inbound those that come from the link, outbound those to it.
 
-    ``index``: the entry of its P_Key table that lets them pass; None: it drops them, or corrupts and passes them on:
-    a switch may do either.
+    ``index``: the entry of its P_Key table that lets them pass; None: it drops them, or corrupts and forwards them: a
+    switch may do either.
     """
 
     port: Port
@@ -64,11 +64,11 @@ _ON_NO_ROUTE: Final = OnSomeRoutes()
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Two P_Keys of two ports that match, and what checks packets with them: those that a sends to b with ``a_pkey``,
-    and those that b sends to a with ``b_pkey``.
+    """Two P_Keys of two ports that match, and the checks of packets with them: a sends with ``a_pkey``, b with
+    ``b_pkey``.
 
-    ``a_to_b``, ``b_to_a``: what checks them on every route; of switch ports between switches those that stop them, so
-    that no route is left. ``a_to_b_may``, ``b_to_a_may``: switch ports between switches that may be on the route.
+    ``a_to_b``, ``b_to_a``: the checks on every route; of switch ports between switches those that stop packets, so that
+    no route is left. ``a_to_b_may``, ``b_to_a_may``: switch ports between switches that may be on the route.
     """
 
     a_pkey: PKey
@@ -80,7 +80,7 @@ class Match:
 
     @property
     def stops(self) -> tuple[PacketCheck, ...]:
-        """What drops packets with them, in either direction, on every route; empty when nothing does."""
+        """The checks that drop packets with them, in either direction, on every route."""
         return tuple(check for check in (*self.a_to_b, *self.b_to_a) if check.index is None)
 
     @property
@@ -95,15 +95,16 @@ class Match:
 
     @property
     def passes(self) -> bool | None:
-        """Whether packets get through both ways."""
+        """Whether packets get through in both directions."""
         return _all((self.gets_there, self.gets_back))
 
 
 class Connectivity(NamedTuple):
     """Whether two ports can talk (packets and answers, by two P_Keys that match), and whether any packet gets from a to
-    b and from b to a. None: what was not read decides.
+    b and from b to a. None: an unread table or the route decides.
 
-    ``can_talk`` False with both ways open: packets get each way in another partition, so no connection is made.
+    ``can_talk`` is False with both directions open if packets pass in each direction in another partition only: then no
+    connection can be made.
     """
 
     can_talk: bool | None
@@ -113,10 +114,13 @@ class Connectivity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PairVerdict:
-    """Whether two end ports can talk, and why: ``ways`` if a switch's inbound check is as ``inbound_check`` says,
-    ``otherwise`` if it is the other one. ``unread`` names the ports whose values were not read, ``virtualized`` those
-    of the two with virtual ports, whose P_Keys cannot be read. ``not_active``: the ends of their links that are not
-    Active; while there are any, nothing gets through, whatever ``matches`` says."""
+    """Whether two end ports can talk, and why.
+
+    ``ways``: the answer if switches check inbound as ``inbound_check`` assumes, ``otherwise``: the answer for the other
+    reading. ``unread``: the ports whose values were not read; ``virtualized``: those of the two with virtual ports,
+    whose P_Keys cannot be read. ``not_active``: the ends of their links that are not Active; while there are any,
+    nothing gets through, whatever ``matches`` has.
+    """
 
     ways: Connectivity
     matches: tuple[Match, ...]
@@ -128,7 +132,7 @@ class PairVerdict:
 
     @property
     def can_talk(self) -> bool | None:
-        """See `Connectivity`."""
+        """Return ``ways.can_talk``, see `Connectivity`."""
         return self.ways.can_talk
 
     @property
@@ -148,8 +152,10 @@ class PairVerdict:
 
 
 def prove(a: Port, b: Port, inbound_check: InboundCheck, between: Mapping[InboundCheck, Between]) -> PairVerdict:
-    """Return what two different end ports whose tables were read can do, and why. *between*: what the ports on links
-    between switches stop, by either reading of the inbound check."""
+    """Return the proof for two different end ports whose tables were read.
+
+    *between*: the checks of the ports on links between switches, for each reading of the inbound check.
+    """
     (other,) = (each for each in INBOUND_CHECKS if each != inbound_check)
     matches = find_matches(a, b, between[inbound_check])
     on_routes = (port for match in matches for may in (match.a_to_b_may, match.b_to_a_may) for port in may.unread)
@@ -169,7 +175,7 @@ def keys_held(port: Port) -> list[PKey]:
 
 
 def find_matches(a: Port, b: Port, between: Between) -> tuple[Match, ...]:
-    """Return the P_Keys of two end ports that match, with what checks packets with them."""
+    """Return the P_Keys of two end ports that match, with the checks of packets with them."""
     there, back = ({key: _checks(*ends, key, between) for key in keys_held(ends[0])} for ends in ((a, b), (b, a)))
     return tuple(
         Match(one, other, there[one][0], back[other][0], there[one][1], back[other][1])
@@ -182,8 +188,10 @@ def find_matches(a: Port, b: Port, between: Between) -> tuple[Match, ...]:
 def _checks(
     source: Port, destination: Port, key: PKey, between: Between
 ) -> tuple[tuple[PacketCheck, ...], OnSomeRoutes]:
-    """Return what checks packets with *key* from one port to another: on every route, and on some routes only. Ports
-    that were not read are only in the second; those that face the end ports are in `unread_for`."""
+    """Return the checks of packets with *key* from one port to another: on every route, and on some routes only.
+
+    Ports that were not read are only in the second; those that face the end ports are in `unread_for`.
+    """
     found = []
     behind, before = leaf_of(source), leaf_of(destination)
     if behind is not None and enforced(behind) & INBOUND and behind.p_keys is not None:
@@ -222,19 +230,19 @@ def _passes(checks: Sequence[PacketCheck], may: OnSomeRoutes) -> bool | None:
 
 
 def _all(each: Iterable[bool | None]) -> bool | None:
-    """Return whether all are true; None if those that are not known decide."""
+    """Return whether all values are true; None if unknown values decide."""
     found = set(each)
     return False if False in found else None if None in found else True
 
 
 def _any(each: Iterable[bool | None]) -> bool | None:
-    """Return whether one is true; None if those that are not known decide."""
+    """Return whether any value is true; None if unknown values decide."""
     found = set(each)
     return True if True in found else None if None in found else False
 
 
 def _is_unsure(source: Port, destination: Port) -> bool:
-    """Return whether a switch port on the way may stop packets, and was not read."""
+    """Return whether the switch port at either end may stop packets, and was not read."""
     if not (source.says_peer and destination.says_peer):
         return True
     behind, before = leaf_of(source), leaf_of(destination)

@@ -21,7 +21,7 @@ _NEAR: Final = 5
 _TWINS: Final = 8
 _SWITCH_PORT: Final = re.compile(r"(.+):([0-9]{1,3})", re.DOTALL)
 _TAME: Final = re.compile(r"[A-Za-z0-9._-]+")
-"""Names that a folded set can hold; a node may call itself anything."""
+"""The form of names that a folded set can hold; a NodeDescription may hold any text."""
 
 
 def _place(port: Port) -> tuple[Any, ...]:
@@ -30,7 +30,7 @@ def _place(port: Port) -> tuple[Any, ...]:
 
 
 class NotFound(AddressError):
-    """A word names nothing. ``words``: what was looked for and is not there."""
+    """A word for which no port was found. ``words``: the words or names that were not found."""
 
     def __init__(self, message: str, words: tuple[str, ...]) -> None:
         super().__init__(message)
@@ -55,11 +55,11 @@ class Directory:
         """Return the end ports that *word* names: hosts before switches, names in natural order.
 
         ``0x`` and more than four digits, or groups of four as sysfs has them, is a port or node GUID, or a set of them
-        as ibkeys prints it, a decimal number a LID, ``NAME:3`` what is linked to port 3 of the switch of that name or
+        as ibkeys prints it, a decimal number a LID, ``NAME:3`` the port linked to port 3 of the switch of that name or
         GUID, anything else a name (`ibkeys.topology.names.patterns`). A whole node description is taken as it is. Every
         name or GUID of a set has to be there.
 
-        Raises NotFound, with names that are near; AddressError for what is not an address or pattern.
+        Raises NotFound, with names that are near; AddressError for a word that is neither an address nor a pattern.
         """
         if word in self.by_description:
             return list(self.by_description[word])
@@ -72,7 +72,8 @@ class Directory:
         return behind if behind is not None else self._by_pattern(word)
 
     def find_all(self, words: Iterable[str]) -> dict[str, list[Port]]:
-        """Return what each of *words* names. Raises NotFound, which names all that are not there; AddressError."""
+        """Return the ports of each of *words*. Raises NotFound, which names all words that were not found;
+        AddressError."""
         found: dict[str, list[Port]] = {}
         missing: list[NotFound] = []
         for word in words:
@@ -127,7 +128,7 @@ class Directory:
         return [port for host, ports in self.by_host.items() if expression.fullmatch(host) for port in ports]
 
     def _behind_switch_port(self, word: str) -> list[Port] | None:
-        """Return what is linked to the switch port that *word* names; None if it names none."""
+        """Return the end ports linked to the switch port that *word* names; None if it names none."""
         match = _SWITCH_PORT.fullmatch(word)
         if match is None:
             return None
@@ -164,8 +165,10 @@ class Directory:
 
 
 def require_distinct(ports: Iterable[Port]) -> None:
-    """Raise AddressError if one of *ports* is of a node that others are called like: by its name it cannot be
-    determined which of them is meant. *ports*: all that a name was found to mean.
+    """Raise AddressError if the name of one of *ports* is that of several nodes, so that it is not clear which is
+    meant.
+
+    *ports*: all ports that a name was found to mean.
     """
     nodes: dict[str, dict[Node, None]] = {}
     for port in ports:

@@ -1,4 +1,4 @@
-"""Which switch port faces an end port, whether the link passes packets, and what that port checks of them (PortInfo,
+"""The switch port that faces an end port, whether the link passes packets, and the checks of that port (PortInfo,
 SwitchInfo)."""
 
 from __future__ import annotations
@@ -18,25 +18,27 @@ ENFORCEMENT_BITS: Final = ("partition_enforcement_inbound", "partition_enforceme
 """The JSON names of the two bits of PortInfo."""
 _YES_OR_NO: Final = frozenset((*ENFORCEMENT_BITS, "inbound_enforcement_cap", "outbound_enforcement_cap"))
 ENFORCEMENT_BYTE: Final = 43
-"""That of PortInfo with PartitionEnforcementInbound and PartitionEnforcementOutbound."""
+"""The offset in PortInfo of the byte with PartitionEnforcementInbound and PartitionEnforcementOutbound."""
 
 
 def as_shown(name: str, number: int) -> int | bool:
-    """Return the field with the JSON name *name* as documents have it: what is on or off is true or false.
+    """Return the field with the JSON name *name* as documents have it: true or false for fields that are on or off.
 
-    `ibkeys decode` alone has all fields as numbers, as the wire has them.
+    Only `ibkeys decode` has all fields as numbers, as in the MAD.
     """
     return bool(number) if name in _YES_OR_NO else number
 
 
 def is_enforcing(info: PortInfo) -> bool:
-    """Return whether a PortInfo shows enforcement in either direction, whatever else is known of the port."""
+    """Return whether a PortInfo has enforcement on in either direction, whatever the switch supports."""
     return any(getattr(info, name) for name in ENFORCEMENT_BITS)
 
 
 def may_enforce(port: Port) -> bool:
-    """Return whether a port has enforcement to show: an external port of a switch; or a router port that enforces, for
-    no other field says whether a router can."""
+    """Return whether a port has enforcement to show: an external port of a switch, or a router port that enforces.
+
+    No field tells whether a router can enforce, so one that does not is left out.
+    """
     if port.is_external:
         return True
     info = port.port_info if port.node.type == NodeType.ROUTER else None
@@ -52,7 +54,7 @@ class Enforcement:
 
     @classmethod
     def of(cls, info: PortInfo) -> Self:
-        """Return what a port enforces by its PortInfo."""
+        """Return the enforcement of a port with this PortInfo."""
         return cls(bool(info.partition_enforcement_inbound), bool(info.partition_enforcement_outbound))
 
     @property
@@ -72,16 +74,19 @@ def leaf_of(port: Port) -> Port | None:
 
 
 def inactive_end(port: Port) -> Port | None:
-    """Return the end of an end port's link that lets no data packets pass, as it is not Active (IBA 7.2): the port
-    itself, or what faces it. None if both ends are Active, as far as that was read."""
+    """Return the end of an end port's link that is not Active, so that no data packets pass (IBA 7.2): the port itself
+    or the port that faces it.
+
+    None if both ends are Active, as far as they were read.
+    """
     return next((end for end in (port, port.peer) if end is not None and end.is_known_inactive), None)
 
 
 def enforced(port: Port) -> int:
-    """Return the enforcement bits of a switch port that its switch can live up to, 0 where PortInfo was not read.
+    """Return the enforcement bits of a switch port that its switch supports, 0 where PortInfo was not read.
 
-    OpenSM sets them without a look at InboundEnforcementCap and OutboundEnforcementCap: on a switch that cannot check,
-    or has no tables, they stop nothing, so they must not count as enforcement.
+    OpenSM sets the bits without a look at InboundEnforcementCap and OutboundEnforcementCap: on a switch that cannot
+    check, or has no tables, they stop nothing, so they must not count as enforcement.
     """
     if port.info is None:
         return 0
@@ -95,14 +100,17 @@ def enforced(port: Port) -> int:
 
 
 def is_unread(port: Port, bit: int = INBOUND | OUTBOUND) -> bool:
-    """Return whether it is not known what a switch port stops in the directions of *bit*: PortInfo was not read, or it
-    enforces there with a table that was not read."""
+    """Return whether it is not known which packets a switch port stops in the directions of *bit*: PortInfo was not
+    read, or the port enforces there with a table that was not read."""
     return port.info is None or (bool(enforced(port) & bit) and port.p_keys is None)
 
 
 def unread_for(port: Port) -> tuple[Port, ...]:
-    """Return the ports whose values decide for an end port and were not read: itself, also where files do not say which
-    switch port faces it; the switch port that faces it."""
+    """Return the ports that decide for an end port and were not read: the port itself, and the switch port that faces
+    it.
+
+    The port itself is also returned where it was imported from files that do not have its neighbour.
+    """
     found = [port] if port.p_key_raw is None or not port.says_peer else []
     leaf = leaf_of(port)
     if leaf is not None and is_unread(leaf):

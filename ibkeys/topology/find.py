@@ -1,4 +1,4 @@
-"""Finding a port in the model of a fabric, by what a user or script calls it. Sends nothing."""
+"""Finding a port in the model of a fabric, by the address that a user or script gives. Sends nothing."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from ibkeys.topology.searched import Searched
 
 _NAMED: Final = 8
-"""So many nodes are named where one is meant."""
+"""A message names at most so many nodes."""
 
 
 ALIAS_MEANS: Final = "upstream OpenSM gives an alias nothing; NVIDIA's applies it to the virtual port"
-"""What becomes of a policy's item that names an alias GUID."""
+"""The effect of a policy's item that names an alias GUID, as text."""
 
 
 class SeveralNodes(AddressError):
@@ -49,10 +49,11 @@ def find_aliases(fabric: Searched, guids: Iterable[int]) -> dict[int, tuple[Port
 
 
 def find_port(fabric: Searched, address: Address, portnum: int | None) -> Port:
-    """Return the port that *address* and *portnum* mean; without *portnum* port 0 of a switch, else the port reached.
+    """Return the port that *address* and *portnum* mean; without *portnum* port 0 of a switch, else the port with the
+    address.
 
     Raises AddressError (several nodes match: SeveralNodes where they are those of one host), UsageError (no such port
-    number), Unreachable (nothing has it).
+    number), Unreachable (no port has the address).
     """
     ports = find_ports(fabric, address)
     near: Sequence[str] = ()
@@ -64,7 +65,7 @@ def find_port(fabric: Searched, address: Address, portnum: int | None) -> Port:
 
 
 def find_ports(fabric: Searched, address: Address) -> list[Port]:
-    """Return the end ports of the one node that *address* names; none where nothing has it.
+    """Return the end ports of the one node that *address* names; none where no node has it.
 
     A name is a whole NodeDescription, or else the host's part of it. Raises AddressError where several nodes match,
     SeveralNodes where they are those of one host.
@@ -96,10 +97,10 @@ def find_ports(fabric: Searched, address: Address) -> list[Port]:
 def pick(
     fabric: Searched | None, ports: Sequence[Port], portnum: int | None, what: str, near: Sequence[str] = ()
 ) -> Port:
-    """Return port *portnum* of the node whose end ports *ports* are; *what* names it in the errors of `find_port`, and
-    *near* are names much like it, for the one that says there is none.
+    """Return port *portnum* of the node whose end ports *ports* are.
 
-    Raises as that, and ImpossibleValue if the node's own port numbers make no sense.
+    *what* names the node in the errors; *near* are similar names, for the message that nothing was found. Raises the
+    errors of `find_port`, and ImpossibleValue if the node's own port numbers make no sense.
     """
     if not ports:
         error = Unreachable(f"{what}: {_not_found(fabric)}{did_you_mean_one_of(near)}")
@@ -135,7 +136,7 @@ def _not_found(fabric: Searched | None) -> str:
 
 
 def _on_route(fabric: Searched, path: tuple[int, ...]) -> Iterator[Port]:
-    """Follow *path* along the links that a sweep proved and yield the end port where it ends."""
+    """Follow *path* along the links of a sweep and yield the end port where it ends."""
     if not fabric.nodes:
         return
     node = fabric.nodes[0]
@@ -151,8 +152,11 @@ def _on_route(fabric: Searched, path: tuple[int, ...]) -> Iterator[Port]:
 
 
 def number_meant(reached: Port, portnum: int | None) -> int:
-    """Return the number of the port that is meant by *portnum* on the node of a port that was reached: None is that
-    port, and so is 0 where it is no switch. Raises UsageError for one that the node does not have."""
+    """Return the number of the port that *portnum* means on the node of the port *reached*.
+
+    None is that port, and so is 0 where the node is no switch. Raises UsageError for a port that the node does not
+    have.
+    """
     node = reached.node
     num = reached.num if portnum is None or (portnum == 0 and not node.is_switch) else portnum
     if not 0 <= num <= node.num_ports:
@@ -165,7 +169,7 @@ def _of_host(fabric: Searched, host: str) -> list[Node]:
 
 
 def _of_one_host(address: NameAddress, nodes: Sequence[Node]) -> str:
-    """Return that *nodes* are all of the host that *address* names, with what they are called in full."""
+    """Return the message that *nodes* are all of the host that *address* names, with their full names."""
     names = list(dict.fromkeys(node.description or "" for node in nodes))
     if len(names) < len(nodes):
         return f"{address} stands for {len(nodes)} nodes: {candidates(nodes)}"
@@ -174,7 +178,8 @@ def _of_one_host(address: NameAddress, nodes: Sequence[Node]) -> str:
 
 
 def _words_of(nodes: Iterable[Node]) -> tuple[str, ...]:
-    """Return for each node the word that finds it alone: its name, or its GUID or route where others have the same."""
+    """Return for each node a word that finds it alone: its name, or its GUID or route where others have the same
+    name."""
     each = list(dict.fromkeys(nodes))
     names, guids = Counter(node.description for node in each), Counter(node.guid for node in each)
     return tuple(

@@ -7,7 +7,8 @@ from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Node, Port
 
 MatchKey = tuple[int, int, int]
-"""Node GUID, which of several nodes with it, port number: how a port is found again in another snapshot."""
+"""Node GUID, number among the nodes with that GUID, port number: the key by which a port is found in another
+snapshot."""
 
 
 def nodes_of(fabric: Topology) -> dict[tuple[int, int], Node]:
@@ -21,13 +22,16 @@ def ports_of(fabric: Topology) -> dict[MatchKey, Port]:
 
 
 def match_key(port: Port) -> MatchKey:
-    """Return how *port* is found again in another snapshot."""
+    """Return the key by which *port* is found in another snapshot."""
     return (port.node.guid, port.node.twin, port.num)
 
 
 def unseen_in(other: Topology, fabric: Topology) -> set[Node]:
-    """Return the nodes of *fabric* that are not in *other* and may be there: in *fabric* they hang, directly or through
-    others that are missing, at a port of which *other* could not tell what is behind it."""
+    """Return the nodes of *fabric* that are not in *other* but may exist there.
+
+    In *fabric* they are linked, directly or through other missing nodes, to a port whose neighbour *other* could not
+    read.
+    """
     theirs, own = nodes_of(other), nodes_of(fabric)
     blind = ((own.get(key[:2]), key[2]) for key in blind_ports(other))
     waiting = [node.ports[num] for node, num in blind if node is not None and num in node.ports]
@@ -41,7 +45,7 @@ def unseen_in(other: Topology, fabric: Topology) -> set[Node]:
 
 
 def unseen_end_ports(other: Topology, fabric: Topology) -> list[Port]:
-    """Return the end ports of *fabric* that *other* does not have, and would have if it had been told all."""
+    """Return the end ports of *fabric* that *other* does not have, and might have if all of its nodes had answered."""
     theirs, nodes, blind = {match_key(port) for port in other.end_ports()}, unseen_in(other, fabric), blind_ports(other)
     return [
         port
@@ -52,8 +56,10 @@ def unseen_end_ports(other: Topology, fabric: Topology) -> list[Port]:
 
 
 def blind_ports(fabric: Topology) -> set[MatchKey]:
-    """Return the ports of which it is not known what is behind them: their PortInfo was not read, or the far end did
-    not answer. Imported files may say links without PortInfo."""
+    """Return the ports whose neighbour is not known: their PortInfo was not read, or the far end did not answer.
+
+    Imported files may have links without PortInfo; those ports are not returned.
+    """
     return {
         match_key(each.port)
         for each in fabric.troubles

@@ -1,4 +1,4 @@
-"""The model of a fabric: what one sweep found, and what it could not read."""
+"""The model of a fabric: the nodes and ports that one sweep found, and the attributes that it could not read."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ibkeys.topology.troubles import Unasked as Unasked
 
 @dataclass(slots=True)
 class Topology:
-    """All that one sweep found.
+    """The result of one sweep.
 
-    ``nodes``: the local node first, the others as `put_in_order` has them. ``troubles``: what could not be read.
-    ``notes``: what a reader should know (duplicate GUIDs, violations that this sweep counted). ``unasked``: places
-    behind which nobody was asked. ``doubtful``: ports whose GUID is not believed, for another place is known for it;
-    why, in words. They get no key by that GUID. ``missing``: GUIDs of ports that are known as protected and were not
-    found where they are known.
+    ``nodes``: the local node first, the others as `put_in_order` has them. ``troubles``: attributes that could not be
+    read. ``notes``: facts that a reader should know (duplicate GUIDs, violations that this sweep counted). ``unasked``:
+    places where no node was queried. ``doubtful``: ports whose GUID is not trusted, because it is known at another
+    place, with the reason in words. They get no key by that GUID. ``missing``: GUIDs of ports that are known as
+    protected and were not found at their known place.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -59,8 +59,11 @@ class Topology:
         self.troubles.sort(key=lambda trouble: (place.get(trouble.port.node, len(place)), trouble.port.num))
 
     def ports(self) -> Iterator[Port]:
-        """Yield every port that is read by ``--all``: port 0 and all external ports of a switch, each CA or router port
-        that a link reaches; by node in the order of ``nodes``, then by number."""
+        """Yield every port that ``--all`` reads: port 0 and all external ports of a switch, each CA or router port with
+        a link.
+
+        By node in the order of ``nodes``, then by number.
+        """
         for node in self.nodes:
             for num in sorted(node.ports):
                 port = node.ports[num]
@@ -73,7 +76,8 @@ class Topology:
 
     @property
     def unreached(self) -> int:
-        """CA and router ports that no link of this subnet reaches; they may have one on another."""
+        """The number of CA and router ports that no link of this subnet reaches; they may have a link to another
+        subnet."""
         return sum(
             num not in node.ports or node.ports[num].path is None
             for node in self.nodes
@@ -82,12 +86,14 @@ class Topology:
         )
 
     def port_of(self, address: AddressLike, portnum: int | None = None) -> Port:
-        """Return the port that a name, GUID, LID or directed route means, as the command line takes them: see
-        `as_address`. A name is a NodeDescription, what the node name map calls the node, or a host's name where the
-        host has one node. *portnum*: port of the node; by default 0 of a switch, else the port with that address.
+        """Return the port that a name, GUID, LID or directed route means, in the forms of the command line: see
+        `as_address`.
 
-        Raises AddressError (several nodes match) and Unreachable (no node does); their ``candidates`` are what may be
-        meant, each a word for this method. UsageError for a port number that the node does not have.
+        A name is a NodeDescription, the node's name in the node name map, or a host's name where the host has one node.
+        *portnum*: port of the node; by default 0 of a switch, else the port with that address.
+
+        Raises AddressError (several nodes match) and Unreachable (no node does); their ``candidates`` are words for
+        this method that name the nodes that may be meant. UsageError for a port number that the node does not have.
         """
         return find_port(self, as_address(address), portnum)
 
@@ -106,9 +112,9 @@ class Topology:
         return None
 
     def find_guid(self, guid: int) -> list[Port]:
-        """Return the end ports with *guid*: those whose port GUID it is, else all reached ports of nodes so named.
+        """Return the end ports with the port GUID *guid*, else all reached ports of nodes with this node GUID.
 
-        A port whose GUID is not believed only where no other one has it.
+        A port whose GUID is not trusted is returned only if no other port has it.
         """
         for found in (
             [port for port in self.end_ports() if port.guid == guid],

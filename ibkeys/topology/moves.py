@@ -1,6 +1,6 @@
 """Changes of place between two sweeps: moved cables, swapped hosts, replaced HCAs, changed names.
 
-`ibkeys.topology.recabling` finds it.
+`ibkeys.topology.recabling` finds them.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Pair = tuple[Port, Port]
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One thing that happened, with the ports that it happened to.
+    """One change of place, with its ports.
 
-    ``pairs``: of ``cable-moved`` the port; of ``swapped`` the two that took each other's places; of ``hca-replaced``
-    the ports of the node that went, each with the port of the node that came to its place; of ``renamed`` the node's
-    first end port.
+    ``pairs``: of ``cable-moved`` the port; of ``swapped`` the two that exchanged their places; of ``hca-replaced`` the
+    ports of the removed node, each with the port of the node that took its place; of ``renamed`` the node's first end
+    port.
     """
 
     kind: MoveKind
@@ -36,19 +36,19 @@ class Move:
 
     @property
     def nodes(self) -> frozenset[Node]:
-        """The nodes that came and went by it: those of a replaced HCA."""
+        """The nodes that this change removed and added: those of a replaced HCA."""
         return frozenset(port.node for pair in self.pairs for port in pair) if self.kind == "hca-replaced" else _NOBODY
 
     @property
     def links(self) -> frozenset[Link]:
-        """The links that came and went by it."""
+        """The links that this change removed and added."""
         if self.kind == "renamed":
             return frozenset()
         return frozenset(_link(port) for pair in self.pairs for port in pair)
 
     @property
     def ports(self) -> Iterator[Port]:
-        """The ports that it happened to, before and after, with the switch ports that face them."""
+        """The ports of the change, before and after, with the switch ports that face them."""
         for pair in self.pairs:
             yield from pair
             if self.kind != "renamed":
@@ -63,7 +63,7 @@ class Move:
     def to_json(self) -> dict[str, Any]:
         """Return the move as the contract has it: a port of the later sweep with ``before`` and ``after``.
 
-        They are switch ports; of ``hca-replaced`` the port that went and the one that came, of ``renamed`` names.
+        They are switch ports; of ``hca-replaced`` the removed port and the added one, of ``renamed`` names.
         ``same_name`` and ``places`` are of ``hca-replaced``, ``with`` of ``swapped``; null otherwise.
         """
         old, new = self.pairs[0]
@@ -83,7 +83,7 @@ class Move:
         return told.identity() if isinstance(told, Port) else told
 
     def _told_of(self, port: Port) -> Port | str | None:
-        """Return what differs before and after: the name of a node, a port, or the place of one."""
+        """Return the value of a port that differs before and after: the name of its node, the port, or its place."""
         if self.kind == "renamed":
             return name_of(port.node)
         return port if self.kind == "hca-replaced" else place_of(port)
@@ -95,7 +95,7 @@ class Move:
             yield {**new.identity(), "kind": self.kind, "before": before, "after": after}
 
     def __str__(self) -> str:
-        """Say it on one line. GUIDs stand there where two nodes that are named have one name."""
+        """Return the change on one line. GUIDs are added where two of the named nodes have the same name."""
         nodes = {(node.guid, node.twin): node for node in self._named_nodes()}.values()
         doubled = len({node.description for node in nodes}) < len(nodes)
         return clean(self._words(doubled))
@@ -126,7 +126,7 @@ _NOBODY: frozenset[Node] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Something of which it cannot be said whether it moved: ``what`` of a port, because of ``why``."""
+    """A fact about a port that could not be determined: ``what`` of it, because of ``why``."""
 
     port: Port
     what: str
@@ -135,23 +135,24 @@ class Unknown:
 
 @dataclass
 class Moves:
-    """What moved, and what may have moved. Changes that a move explains are not reported separately."""
+    """The changes of place, and those that may have happened. Changes that a move explains are not reported
+    separately."""
 
     moved: list[Move] = field(default_factory=list)
     unknown: list[Unknown] = field(default_factory=list)
 
     @cached_property
     def nodes(self) -> frozenset[Node]:
-        """Nodes that came and went by one of the moves."""
+        """The nodes that the moves removed or added."""
         return frozenset().union(*(each.nodes for each in self.moved))
 
     @cached_property
     def links(self) -> frozenset[Link]:
-        """Links that came and went by one of the moves."""
+        """The links that the moves removed or added."""
         return frozenset().union(*(each.links for each in self.moved))
 
     def explains(self, ends: tuple[Port, Port]) -> bool:
-        """Return whether a link came or went by one of the moves."""
+        """Return whether one of the moves removed or added a link."""
         return frozenset(map(match_key, ends)) in self.links
 
 

@@ -27,12 +27,16 @@ from ibkeys.topology.port_id import PortId, identity
 
 MKeyState = Literal["zero", "set", "hidden", "unreadable"]
 Reading = Literal["with-key", "without-key", "refused", "silent", "not-asked", "imported", "sm-word", "not-in-file"]
-"""How a value was read, or why not: with the node's M_Key or without one; an answer that says no; no answer. A wrong
-M_Key is silence too: from outside the two cannot be distinguished. Of files of other tools (`ibkeys.dumps`): one that
-has the port's answer; one that has the SM's word; none has it."""
+"""How a value was read, or why it was not.
+
+``with-key``, ``without-key``: read with the node's M_Key or without a key. ``refused``: the answer had an error status.
+``silent``: no answer, which is also how a port treats a wrong M_Key: a client cannot distinguish the two. For files of
+other tools (`ibkeys.dumps`): ``imported``: the file has the port's answer; ``sm-word``: the file has the SM's data;
+``not-in-file``: no file has it.
+"""
 
 VirtualPorts = Literal["none", "off", "on", "unknown"]
-"""Whether virtual ports are behind a port: it cannot have them, it has them switched off or on, or did not say."""
+"""Whether virtual ports are behind a port: the port cannot have them, has them off or on, or this could not be read."""
 
 LinkEnd = tuple[int, int]
 """One end of a link, as the ``neighbors`` file writes it: node GUID of a switch or port GUID, and port number."""
@@ -49,7 +53,7 @@ class _PKeys(dict[int, PKey]):
 _p_keys: Final = _PKeys()
 _NOTHING: Final[frozenset[str]] = frozenset()
 _LINK_UP: Final = int(PortPhysicalState.LINK_UP)
-# What is read of every node and port, many times; a view of the whole attribute would cost more.
+# Fields that are read from every node and port, many times; a view of the whole attribute would cost more.
 _NODE_TYPE: Final = NodeInfo.node_type.byte
 _NUM_PORTS: Final = NodeInfo.num_ports.byte
 _NODE_GUID: Final = NodeInfo.node_guid.span
@@ -68,7 +72,7 @@ _HAS_MASK2_BIT: Final = CapabilityMask.IS_CAPABILITY_MASK2_SUPPORTED >> 8
 
 def occupied_entries(raw: bytes) -> list[tuple[int, PKey]]:
     """Return the valid entries of a P_Key table with their indexes."""
-    # Most tables have few entries, at their beginning: what is empty behind them is not examined one by one.
+    # Most tables have few entries, at their beginning: the empty rest is not examined entry by entry.
     used = (len(raw.rstrip(b"\0")) + 1) // 2
     values = enumerate(struct.unpack_from(f">{used}H", raw))
     return [(index, _p_keys[value]) for index, value in values if value & PARTITION_MASK]
@@ -79,7 +83,7 @@ class Node:
     """One node. ``path`` is the directed route it was first reached by (ports to leave by, () is the local node).
 
     Two nodes with one GUID are two objects; ``twin`` counts them from 0. ``says_capacity``: false where NodeInfo was
-    put together from files that do not say PartitionCap.
+    put together from files without PartitionCap.
     """
 
     info: bytes
@@ -126,14 +130,14 @@ class Node:
         return SwitchInfo(self.switch_info_raw) if self.switch_info_raw is not None else None
 
     def port(self, num: int) -> Port:
-        """Return port *num*, made when it is not known yet."""
+        """Return port *num*, which is created if it is not known yet."""
         port = self.ports.get(num)
         if port is None:
             port = self.ports[num] = Port(self, num)
         return port
 
     def first_end_port(self) -> Port:
-        """Return the known end port with the lowest number; where none is known port 0 of a switch, else port 1."""
+        """Return the known end port with the lowest number; if none is known, port 0 of a switch, else port 1."""
         ends = (port for _, port in sorted(self.ports.items()) if port.is_end_port)
         return next(ends, None) or self.port(0 if self.is_switch else 1)
 
@@ -146,12 +150,12 @@ class Port:
     """One port of a node. ``path`` is the directed route that ends at it (on a switch: at the node).
 
     ``info`` and ``p_key_raw`` are raw bytes, None when not read; ``guid_info`` all blocks of GUIDInfo, one after the
-    other, ``sm_info`` SMInfo and ``virtualization_raw`` VirtualizationInfo (empty: it has none), where wanted.
-    ``guid`` is 0 when not known. ``m_key`` is the key with which its node was asked. ``link_downed``: LinkDownedCounter
-    right before the far end of the link was asked, None if it was not wanted or could not be read. ``says_m_key``:
-    false where PortInfo is from a file that does not say the M_Key; ``says_peer``: false where files say nothing of
-    links. ``sm_said``: attributes that are the SM's word, from a file. ``stated_lid``: the LID from a file without
-    PortInfo. ``is_external``: an external port of a switch.
+    other, ``sm_info`` SMInfo and ``virtualization_raw`` VirtualizationInfo (empty: it has none), where wanted. ``guid``
+    is 0 when not known. ``m_key`` is the key in the MADs to its node. ``link_downed``: LinkDownedCounter right before
+    the far end of the link was queried, None if it was not wanted or could not be read. ``says_m_key``: false where
+    PortInfo is from a file without the M_Key; ``says_peer``: false where no file has its links. ``sm_said``: attributes
+    that a file has from the SM. ``stated_lid``: the LID from a file without PortInfo. ``is_external``: an external port
+    of a switch.
     """
 
     node: Node
@@ -187,7 +191,7 @@ class Port:
 
     @property
     def agent_path(self) -> tuple[int, ...]:
-        """The directed route on which the agent of this port is asked: on a switch that of the node."""
+        """The directed route to the agent of this port: on a switch that of the node."""
         return self.path if self.path is not None else self.node.path
 
     @property
@@ -208,7 +212,7 @@ class Port:
 
     @property
     def is_sm(self) -> bool:
-        """Whether CapabilityMask says that a subnet manager runs behind this port (IsSM)."""
+        """Whether CapabilityMask shows that a subnet manager runs behind this port (IsSM)."""
         return self.info is not None and bool(PortInfo.capability_mask.decode(self.info) & CapabilityMask.IS_SM)
 
     @property
@@ -223,7 +227,7 @@ class Port:
 
     @property
     def is_known_inactive(self) -> bool:
-        """Whether PortState was read and lets no data packets pass; port 0 of a switch has no link."""
+        """Whether PortState was read and lets no data packets pass; False for port 0 of a switch, which has no link."""
         return self.info is not None and not self.is_active and not (self.num == 0 and self.node.is_switch)
 
     @property
@@ -263,7 +267,7 @@ class Port:
 
     @property
     def m_key_state(self) -> MKeyState:
-        """What PortInfo of the end port proves about its M_Key.
+        """The state of the M_Key by PortInfo of the end port.
 
         A zero at level 1 proves nothing: the port hides its key from those who do not send it. At level 2 and 3 the Get
         was answered, so a zero is the key. Source: IBA 14.2.4.
@@ -278,7 +282,7 @@ class Port:
 
     @property
     def can_have_virtual_ports(self) -> bool:
-        """Whether the port says that it may have virtual ports (IsVirtualizationSupported); False when not known."""
+        """Whether the port reports that it may have virtual ports (IsVirtualizationSupported); False when not known."""
         info = self.info
         if info is None or self.node.is_switch or not info[_HAS_MASK2_BYTE] & _HAS_MASK2_BIT:
             return False
@@ -286,7 +290,8 @@ class Port:
 
     @property
     def virtual_ports(self) -> VirtualPorts:
-        """Whether virtual ports are behind this one. Their P_Key tables cannot be read: nobody outside knows how."""
+        """Whether virtual ports are behind this one. Their P_Key tables cannot be read: no public query for them is
+        known."""
         if not self.can_have_virtual_ports:
             return "none"
         if self.virtualization_raw is None:
@@ -305,13 +310,13 @@ class Port:
 
     @property
     def id(self) -> PortId:
-        """Who this port is, apart from what was read of it."""
+        """The identity of this port."""
         node = self.node
         return PortId(node.guid, self.port_guid or None, node.description, node.type_name, self.num, self.lid)
 
     def identity(self) -> dict[str, Any]:
         """Return the keys that every port carries in every JSON document."""
-        # as `id` has them, with little work for each row of a long list
+        # equal to `id`, but cheaper for each row of a long list
         node, own = self.node, self.end_port
         lid = own.stated_lid if own.info is None else int.from_bytes(own.info[_LID])
         return identity(node.guid, own.guid or None, node.description, node.type_name, self.num, lid)

@@ -13,7 +13,7 @@ from ibkeys.mad.const import MAX_PORT, MAX_UNICAST_LID, NODE_TYPE_NAMES, NodeTyp
 from ibkeys.topology.nodes import Node, Port
 
 Problem = tuple[str, str]
-"""The field that is meant, by the standard's name, and a sentence."""
+"""The field with the problem, by the standard's name, and a sentence."""
 
 NO_ENTRIES: Final = "NodeInfo says PartitionCap 0: every port has room for one P_Key at least"
 _NO_PORT_GUID: Final[Problem] = ("PortGUID", "NodeInfo says PortGUID 0: no port has it")
@@ -21,7 +21,8 @@ _PORT_STATES: Final = frozenset(map(int, PortState)) - {PortState.NO_CHANGE}
 
 
 def node_problems(said: NodeInfo) -> list[Problem]:
-    """Return what is impossible in NodeInfo, except for the port of it that was reached. Source: IBA 14.2.5.3."""
+    """Return the impossible values in NodeInfo, except for the port by which the node was reached. Source: IBA
+    14.2.5.3."""
     found: list[Problem] = []
     kind, ports = said.node_type, said.num_ports
     if kind not in NODE_TYPE_NAMES:
@@ -38,7 +39,10 @@ def node_problems(said: NodeInfo) -> list[Problem]:
 
 
 def arrival_problems(said: NodeInfo, over_link: bool) -> list[Problem]:
-    """Return what is impossible in NodeInfo about the port that was reached. *over_link*: by a link, so not port 0."""
+    """Return the impossible values in NodeInfo about the port by which the node was reached.
+
+    *over_link*: it was reached by a link, so not at port 0.
+    """
     ports, num, on_switch = said.num_ports, said.local_port_num, said.node_type == NodeType.SWITCH
     found: list[Problem] = [] if on_switch or said.port_guid else [_NO_PORT_GUID]
     if ports and num > ports:
@@ -49,7 +53,7 @@ def arrival_problems(said: NodeInfo, over_link: bool) -> list[Problem]:
 
 
 def port_problems(port: Port) -> list[Problem]:
-    """Return what is impossible in the PortInfo that was read of *port*. Source: IBA 14.2.5.6, 4.1.3 (LID ranges)."""
+    """Return the impossible values in the PortInfo of *port*. Source: IBA 14.2.5.6, 4.1.3 (LID ranges)."""
     info = port.info
     if info is None:
         return []
@@ -70,8 +74,10 @@ def _lid_problem(lid: int, lmc: int) -> list[Problem]:
 
 
 def check_port_numbers(node: Node, port: Port) -> None:
-    """Raise ImpossibleValue if it cannot be determined which port of *node* was reached; *port* is it by its own
-    word."""
+    """Raise ImpossibleValue if it cannot be determined which port of *node* was reached.
+
+    *port*: the port as NodeInfo.LocalPortNum has it.
+    """
     for field, text in (*node_problems(node.node_info), *arrival_problems(node.node_info, over_link=bool(node.path))):
         if field in ("NumPorts", "LocalPortNum"):
             raise ImpossibleValue(f"{port}: {text}; the node is defective or lies")

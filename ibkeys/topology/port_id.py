@@ -1,4 +1,5 @@
-"""Which port: its identity as every JSON document has it, and what tells ports apart. How many of a fabric's ports."""
+"""The identity of a port as every JSON document has it, the key that distinguishes ports, and a count of a fabric's
+ports."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any, Final, Self
 from ibkeys.printable import counted
 
 PortKey = tuple[int, int]
-"""NodeGUID and port number: what tells ports apart."""
+"""NodeGUID and port number, which together identify a port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class PortId:
 
     @classmethod
     def of_json(cls, port: Mapping[str, Any]) -> Self:
-        """Return the port of the keys that every port carries; see `to_json`."""
+        """Return the port with the identity in a JSON object; see `to_json`."""
         guid = port["port_guid"]
         port_guid = None if guid is None else int(guid, 16)
         return cls(int(port["node_guid"], 16), port_guid, *(port[each] for each in IDENTITY[2:]))
@@ -57,7 +58,7 @@ def identity(
     port: int | None,
     lid: int | None,
 ) -> dict[str, Any]:
-    """Return the keys that every port carries in every JSON document, null for what is not known; the arguments are the
+    """Return the keys that every port carries in every JSON document, null for unknown values; the arguments are the
     fields of `PortId`."""
     return {
         "node_guid": None if node_guid is None else f"0x{node_guid:016x}",
@@ -75,7 +76,7 @@ IDENTITY: Final = tuple(each.name for each in fields(PortId))
 
 @dataclass(frozen=True, slots=True)
 class LookedAt:
-    """How many of a fabric's ports a filter let through."""
+    """The number of a fabric's ports that a filter let through."""
 
     ports: int
     of: int
@@ -84,5 +85,5 @@ class LookedAt:
         return f"only {self.ports} of {counted(self.of, 'port')} {'was' if self.ports == 1 else 'were'} examined"
 
     def to_json(self) -> dict[str, int]:
-        """Return it as the contract has it."""
+        """Return the counts as the contract has them."""
         return {"ports": self.ports, "of": self.of}

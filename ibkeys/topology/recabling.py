@@ -1,9 +1,9 @@
-"""Finding what moved between two sweeps of one fabric. Pure: it uses only the two sweeps.
+"""Finding changes of place between two sweeps of one fabric. Pure: it uses only the two sweeps.
 
 The place of a CA or router port is the switch port that faces it. Ports are found again by node GUID and port number,
-so a port whose place differs was plugged elsewhere. What may have another explanation is unknown and never guessed:
-a node GUID that several nodes use, several candidates, and a node that is missing in a sweep that could not ask
-somebody whose place it may have taken.
+so a port whose place differs was plugged in elsewhere. A change with another possible explanation is unknown and never
+guessed: a node GUID that several nodes use, several candidates, and a node that is missing in a sweep in which some
+node did not answer whose place it may have taken.
 """
 
 from __future__ import annotations
@@ -19,18 +19,21 @@ from ibkeys.topology.moves import Move, Moves, Pair, Unknown, place_of
 from ibkeys.topology.nodes import Node, Port
 
 WHETHER_MOVED: Final = "whether its cable moved"
-"""What is unknown of a port."""
+"""The question that is unknown of a port."""
 _REPLACED: Final = "whether it was replaced"
 
 
 def what_moved(before: Topology, after: Topology) -> Moves:
-    """Return what moved between two sweeps of one fabric, the earlier one first."""
+    """Return the moves between two sweeps of one fabric, the earlier sweep first."""
     return _Classifier(before, after).classify()
 
 
 class _Side:
-    """One of the two sweeps. ``places``: its CA and router ports that face a switch; ``behind``: the same by the
-    switch port; ``doubled``: node GUIDs that several of its nodes use."""
+    """One of the two sweeps.
+
+    ``places``: its CA and router ports that face a switch; ``behind``: the same by the switch port; ``doubled``: node
+    GUIDs that several of its nodes use.
+    """
 
     def __init__(self, fabric: Topology) -> None:
         self.nodes = nodes_of(fabric)
@@ -40,11 +43,12 @@ class _Side:
         self.blind = blind_ports(fabric)
 
     def hides_from(self, other: _Side, unseen: set[Node]) -> bool:
-        """Return whether something may be here at another place than in *other*, though it was not seen.
+        """Return whether a node of *other* may be here at another place, although it was not found.
 
-        That is so when the far end of a switch port could not be asked, except for two cases. *other* has a CA or
-        router there that was seen nowhere here (*unseen*): it is the one that does not answer. Or it did not answer
-        there either: it is taken for the same, or one node that never answers would make all others unknown.
+        That is so when the far end of a switch port could not be read, except for two cases. *other* has a CA or router
+        there that was found nowhere here (*unseen*): it is the node that does not answer. Or the far end did not answer
+        there either: it is taken for the same node, otherwise one node that never answers would make all others
+        unknown.
         """
         for key in self.blind:
             node = self.nodes.get(key[:2])
@@ -112,11 +116,11 @@ class _Classifier:
             elif _text(before) != _text(after):
                 self.found.moved.append(Move("renamed", ((old.first_end_port(), port),)))
 
-    # --- ports that are in one of them -------------------------------------------------------------------------------
+    # --- ports that are in one sweep only -----------------------------------------------------------------------------
 
     def _missing(self, which: str, mine: _Side, other: _Side, unseen: set[Node]) -> None:
-        """Name as unknown the ports of *mine* that *other*, the snapshot *which*, has nowhere and may have all the
-        same."""
+        """Record as unknown the ports of *mine* that *other*, the snapshot *which*, does not have but may have
+        missed."""
         if not other.hides_from(mine, unseen):
             return
         for key, port in mine.places.items():
@@ -126,7 +130,7 @@ class _Classifier:
                 self._unknown(port, WHETHER_MOVED, why)
 
     def _replaced(self) -> None:
-        """Find the nodes that went and those that came to their places."""
+        """Find the removed nodes and those that took their places."""
         gone = self._only_in(self.before, self.after, self.not_seen_after)
         come = self._only_in(self.after, self.before, self.not_seen_before)
         heirs: dict[Node, dict[Node, list[Pair]]] = {}
@@ -164,7 +168,7 @@ class _Classifier:
     # --- what cannot be determined ------------------------------------------------------------------------------------
 
     def _doubled(self) -> None:
-        """Name as unknown the node GUIDs of several nodes that left one place and came to another."""
+        """Record as unknown the node GUIDs of several nodes that left one place and appeared at another."""
         before, after = self._places_of_doubled(self.before), self._places_of_doubled(self.after)
         for guid in sorted(before.keys() & after.keys()):
             old, new = before[guid], after[guid]
@@ -174,8 +178,8 @@ class _Classifier:
                 self._unknown(port, WHETHER_MOVED, why)
 
     def _places_of_doubled(self, side: _Side) -> dict[int, dict[tuple[int, MatchKey], Port]]:
-        """Return for each node GUID of several nodes, by port number and place, the ports of CAs and routers that have
-        it and those behind a switch that has it."""
+        """Return for each node GUID of several nodes, by port number and place, the CA and router ports with it and
+        those behind a switch with it."""
         found: dict[int, dict[tuple[int, MatchKey], Port]] = {}
         for place, port in side.behind.items():
             for guid in {port.node.guid, place[0]} & self.doubled:

@@ -1,4 +1,4 @@
-"""What those need of a fabric who look for a port in it."""
+"""The interface of a fabric in which a port is searched."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ibkeys.topology.troubles import Trouble, Unasked
 
 
 class Searched(Protocol):
-    """What is searched of a fabric: see `ibkeys.topology.model.Topology`."""
+    """The methods of a fabric that a search uses: see `ibkeys.topology.model.Topology`."""
 
     nodes: list[Node]
     troubles: list[Trouble]

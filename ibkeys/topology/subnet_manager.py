@@ -1,4 +1,4 @@
-"""What is known about the master SM and its port: a policy's ``SELF`` names that port, and the SM would undo a plan."""
+"""The master SM and its port: a policy's ``SELF`` names that port, and the SM would undo a plan."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Presence = Literal["active", "none", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class SubnetManager:
-    """What is known of the master SM.
+    """The facts about the master SM.
 
-    ``lid``: where it is looked for, 0 when no port names one. ``presence``: ``active``, ``none``, or ``unknown``, which
-    counts as active. ``evidence``: what it rests on, in words. ``port_guid``: its port, None if it is not known.
-    ``sm_key``: its SM_Key as SMInfo shows it, 0 where it is not shown.
+    ``lid``: its LID by MasterSMLID, 0 when no port has one. ``presence``: ``active``, ``none``, or ``unknown``, which
+    counts as active. ``evidence``: the reading that shows this, in words. ``port_guid``: its port, None if it is not
+    known. ``sm_key``: its SM_Key as SMInfo shows it, 0 where it is not shown.
     """
 
     lid: int
@@ -36,8 +36,10 @@ class SubnetManager:
 
 
 def shown_subnet_manager(found: Topology) -> SubnetManager:
-    """Return what a sweep with SMInfo says about the master: the port that answers as one, else the one that
-    MasterSMLID names. Of two masters the first; the evidence names both."""
+    """Return the master of a sweep with SMInfo: the port that answers as master, else the port with the MasterSMLID.
+
+    Of two masters the first; the evidence names both.
+    """
     masters = [port for port in found.end_ports() if _state(port) == SMState.MASTER]
     if masters:
         where = " and ".join(f"the SM of {_at(port)} is master" for port in masters)
@@ -64,7 +66,9 @@ def _manager(port: Port | None, presence: Presence, evidence: str) -> SubnetMana
 
 def find_sm_port(found: Topology) -> Port | None:
     """Return the end port that the fabric's PortInfo names as the SM's: by the local port's MasterSMLID, else by the
-    one that most ports have. None when there is none, or nobody has that LID.
+    most frequent MasterSMLID.
+
+    None when no port has one, or no end port has that LID.
     """
     lids: Counter[int] = Counter()
     own = 0

@@ -1,4 +1,4 @@
-"""What a sweep could not read, or did not ask."""
+"""Attributes that a sweep could not read, and nodes that it did not query."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ibkeys.topology.nodes import LinkEnd, Port, Reading
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Something that should have been read and was not: at which port, and why.
+    """An attribute that should have been read and was not: at which port, and why.
 
-    ``attribute``: what was asked, or the field whose value no port can have (`ibkeys.topology.plausible`). ``reading``:
-    ``refused``, ``silent`` or ``not-asked``. ``limit``: the name of that which was reached. NodeInfo is asked of the
-    far end of a link, so its trouble is that of the port before it: whoever is behind that port did not answer.
+    ``attribute``: the attribute, or the field whose value no port can have (`ibkeys.topology.plausible`). ``reading``:
+    ``refused``, ``silent`` or ``not-asked``. ``limit``: the name of the limit that was reached. NodeInfo is asked of
+    the far end of a link, so its trouble is that of the port before it: the neighbour of that port did not answer.
     """
 
     port: Port
@@ -26,7 +26,7 @@ class Trouble:
 
     @classmethod
     def of(cls, port: Port, attribute: str, error: IbkeysError, text: str | None = None) -> Self:
-        """Return the trouble that *error* is, in the words of *text* where that says more."""
+        """Return the trouble for *error*, with *text* as its message where that is more precise."""
         reading: Reading = "refused"
         if isinstance(error, NoReply):
             reading = "silent" if error.attempts else "not-asked"
@@ -35,16 +35,16 @@ class Trouble:
 
     @property
     def is_behind(self) -> bool:
-        """Whether it is the far end of the port's link that could not be read."""
+        """Whether the far end of the port's link is the part that could not be read."""
         return self.attribute == "NodeInfo"
 
 
 @dataclass(frozen=True, slots=True)
 class Unasked:
-    """A place behind which a sweep asked nobody, because a protected port may be there.
+    """A place at which a sweep did not query the node, because a protected port may be there.
 
-    ``near``: the port before it. ``known``: (GUID, port) that the known links place there, ``named``: that the SA or a
-    forwarding table names there (port 0 where it does not say which); None for nothing.
+    ``near``: the port before it. ``known``: (GUID, port) that the known links have there, ``named``: that the SA or a
+    forwarding table has there (port 0 where it does not give one); None for nothing.
     """
 
     near: Port

@@ -21,18 +21,21 @@ Listed = Callable[[Iterable[Row]], list[str]]
 """Returns the words for rows that name each node."""
 
 ALL: Final = "all "
-"""With this each of the words begins, and no name that stands by itself."""
+"""The beginning of each of these words; no other name begins so."""
 LONG: Final = 40
-"""Names of at most so many characters, half a line of a terminal, stay as they are."""
+"""Names of at most so many characters, half a line of a terminal, are not shortened."""
 _LEAST: Final = 3
-"""Fewer nodes are named."""
+"""Fewer nodes than this are named."""
 _EXCEPT: Final = 4
-"""Of so many nodes one may be an exception."""
+"""One exception is allowed for so many nodes."""
 
 
 class Everyone:
-    """All hosts and all switches of a fabric. *sheet*: the ports that are there to be named; where it lacks one that
-    the fabric has, nothing is called all. *is_name*: whether a node is known by its name alone."""
+    """All hosts and all switches of a fabric.
+
+    *sheet*: the ports that can be named; if it lacks a port of the fabric, no word means all. *is_name*: whether the
+    name of a node identifies it.
+    """
 
     def __init__(self, sheet: Mapping[Place, Row], fabric: Searched, is_name: Callable[[Row], bool]) -> None:
         self._sheet = sheet
@@ -40,9 +43,9 @@ class Everyone:
         self._is_name = is_name
 
     def hosts(self, rows: Sequence[Row], listed: Listed, exceptions: bool) -> str | None:
-        """Return the word for the ports of all hosts in *rows*; None where they are not all or their names are short.
+        """Return the word for the ports of all hosts in *rows*; None if they are not all, or if their names are short.
 
-        *exceptions*: a few hosts may be left out, and stand behind the word.
+        *exceptions*: a few hosts may be left out, and are named after the word.
         """
         own = {place_of(row) for row in rows if row["node_type"] == "ca"}
         hosts, missing = self._hosts, self._hosts - own
@@ -62,8 +65,10 @@ class Everyone:
         return word if len(others) == 1 and len(word) < length else None
 
     def switches(self, rows: Sequence[Row], listed: Listed) -> str | None:
-        """Return the word for the ports of switches in *rows*, without their numbers; None where these differ, not all
-        switches have some, or their names are short."""
+        """Return the word for the ports of switches in *rows*, without their numbers.
+
+        None where the numbers differ, not all switches have some, or their names are short.
+        """
         own = [row for row in rows if row["node_type"] == "switch"]
         numbers: dict[str, set[int]] = {}
         for row in own:

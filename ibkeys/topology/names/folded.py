@@ -1,12 +1,12 @@
 """Short names for many ports together: ``stage[1-48] mlx5_0``, ``leaf1 port 1-18``.
 
 A word names ports: folded host names (`ibkeys.topology.names.sets`), the device part of the node description, and the
-port numbers where the nodes have several ports here. Where a name repeats, is missing, or holds what a folded set
-cannot, the GUIDs of the nodes stand beside it; of many the part that all share stands once:
+port numbers where the nodes have several ports here. Where a name repeats, is missing, or holds characters that a
+folded set cannot, the GUIDs of the nodes follow it; of many GUIDs the common part is written once:
 ``0x78e7d1030022[9794,977c]``. Where the numbers of switch ports would be long, their links name them if that is
 shorter: ``leaf ports of stage[1-48] mlx5_0`` are the switch ports that these hosts are linked to, ``stage[1-48] mlx5_0
 and their leaf ports`` are both, and ``leaf[1-32] ports to switches`` are all such ports of the 32. So every port is
-named, and unfolding gives each back. All hosts or all switches of a fabric are called that
+named, and unfolding gives each back. All hosts or all switches of a fabric have a word of their own
 (`ibkeys.topology.names.all_of_a_type`).
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ibkeys.topology.searched import Searched
 
 Row = Mapping[str, Any]
-"""The keys that every port carries in every document (`Port.identity`), whatever stands beside them."""
+"""The keys that every port carries in every document (`Port.identity`), with any others."""
 
 _LEAF_PORTS: Final = "leaf ports of "
 _AND_ITS_LEAF_PORT: Final = " and its leaf port"
@@ -36,21 +36,25 @@ _AND_THEIR_LEAF_PORTS: Final = " and their leaf ports"
 _TAME: Final = re.compile(
     r"(?!.*(?: port \d| ports (?:to|without|of) |leaf ports?)|all )[A-Za-z0-9._:;/+-]+(?: [A-Za-z0-9._:;/+# -]+)?"
 )
-"""Node descriptions that a folded set can hold; a node may call itself anything."""
+"""The form of node descriptions that a folded set can hold; a node may have any text."""
 _TAME_DEVICE: Final = re.compile(r"[A-Za-z0-9._-]+")
-"""Devices of which a folded set can hold several."""
+"""The form of devices of which a folded set can hold several."""
 _DIGITS: Final = re.compile(r"(\d+)")
 _SHORT: Final = 160
-"""Names of at most so many characters, two lines of a terminal, say numbers of switch ports as they are."""
+"""Names of at most so many characters, two lines of a terminal, keep the numbers of switch ports."""
 FEW_GUIDS: Final = 4
-"""So many GUIDs stand beside a name in full."""
+"""Up to so many GUIDs after a name are written in full."""
 _VENDOR: Final = len("0x") + 6
-"""Digits of a GUID that tell its vendor: only with those in common GUIDs share a part."""
+"""The length of ``0x`` and the digits of a GUID that identify its vendor: only GUIDs with these in common are
+folded."""
 
 
 class FoldedNames:
-    """How the ports of a sheet are called. *rows*: all of them, so that what repeats is known. *fabric*: where they
-    are: a name that repeats anywhere in it repeats, and its links may name switch ports."""
+    """The names of the ports in a sheet.
+
+    *rows*: all ports, so that repeated names are known. *fabric*: their fabric: a name that repeats anywhere in it
+    counts as repeated, and its links may name switch ports.
+    """
 
     def __init__(self, rows: Iterable[Row], fabric: Searched | None = None) -> None:
         self._nodes: dict[str, set[str]] = {}
@@ -65,14 +69,14 @@ class FoldedNames:
             self._nodes.setdefault(node.description or "", set()).add(f"0x{node.guid:016x}")
 
     def words(self, rows: Iterable[Row]) -> list[str]:
-        """Return *rows* as few words, hosts before switches, in natural order; every port is in one of them."""
+        """Return *rows* as few words, hosts before switches, in natural order; every port is named by one of them."""
         forms = self.forms(rows)
         numbered = next(forms)
         return numbered if _length(numbered) <= _SHORT else min((numbered, *forms), key=_length)
 
     def forms(self, rows: Iterable[Row]) -> Iterator[list[str]]:
-        """Yield *rows* as words in each way that there is: first with all numbers and GUIDs, then, if the fabric is
-        known, in ways that are shorter where nodes and ports are many."""
+        """Yield *rows* as words in every available form: first with all numbers and GUIDs, then, if the fabric is
+        known, in forms that are shorter where nodes and ports are many."""
         ordered = sorted(rows, key=in_order)
         hosts, left, switches = self._split(ordered)
         yield [*hosts, *self.with_numbers(left, ",".join), *switches]
@@ -88,8 +92,11 @@ class FoldedNames:
         return [*hosts, *self.with_numbers(left, _folded_guids), *switches]
 
     def _split(self, rows: Sequence[Row], exceptions: bool = True) -> tuple[list[str], list[Row], list[str]]:
-        """Return the word for all hosts, if *rows* have them, the rows without those that words name, and the word for
-        all switches. *exceptions*: a few hosts may be left out."""
+        """Return the word for all hosts, if *rows* have them, the rows that no word names, and the word for all
+        switches.
+
+        *exceptions*: a few hosts may be left out.
+        """
         if self._everyone is None:
             return [], list(rows), []
         hosts = self._everyone.hosts(rows, self._listed, exceptions)
@@ -111,24 +118,26 @@ class FoldedNames:
         return Everyone(self._sheet, self._fabric, self._is_alone) if self._fabric is not None else None
 
     def _is_alone(self, row: Row) -> bool:
-        """Whether the node of a port is the only one of its name, and a folded set can hold that."""
+        """Return whether no other node has the name of a port's node, and a folded set can hold that name."""
         name = row["node_desc"] or ""
         return _TAME.fullmatch(name) is not None and len(self._nodes[name]) == 1
 
     def with_numbers(self, rows: Iterable[Row], guids_of: Callable[[Sequence[str]], str]) -> list[str]:
-        """Return *rows*, in order, as words in which every port of a switch has its number. *guids_of*: GUIDs as they
-        stand beside a name."""
+        """Return *rows*, in order, as words in which every port of a switch has its number.
+
+        *guids_of*: returns GUIDs in the form that follows a name.
+        """
         return self._words(rows, self._numbers, guids_of)
 
     def called(self, row: Row) -> str:
-        """Return what the node of a port is called: its name, with its GUID beside it where the name repeats."""
+        """Return the name of a port's node, with the GUID after it where the name repeats."""
         name, guid = row["node_desc"] or "", row["node_guid"]
         if not name:
             return str(guid)
         return clean(name) if len(self._nodes.get(name, ())) < 2 else f"{clean(name)} ({guid})"
 
     def port(self, row: Row) -> str:
-        """Return what one port is called: its node and its number."""
+        """Return the name of one port: its node and its number."""
         return f"{self.called(row)} port {row['port']}"
 
     def _words(
@@ -137,8 +146,11 @@ class FoldedNames:
         labels: Callable[[Row, set[int]], Iterable[str]],
         guids_of: Callable[[Sequence[str]], str],
     ) -> list[str]:
-        """Return *rows*, in order, as words. *labels*: the words after the name of a node for these of its ports;
-        *guids_of*: GUIDs as they stand beside a name."""
+        """Return *rows*, in order, as words.
+
+        *labels*: returns the words after the name of a node for these of its ports; *guids_of*: returns GUIDs in the
+        form that follows a name.
+        """
         ports: dict[str, set[int]] = {}
         first: dict[str, Row] = {}
         for row in rows:
@@ -159,12 +171,12 @@ class FoldedNames:
         ]
 
     def _numbers(self, row: Row, ports: set[int]) -> Iterator[str]:
-        """Yield the numbers of *ports* of a node, or nothing where it has just this one."""
+        """Yield the numbers of *ports* of a node, or nothing where the node has just this port."""
         is_one = not _is_switch(row) and self._ports[row["node_guid"]] == ports and len(ports) == 1
         yield "" if is_one else f" port {ranges(sorted(ports))}"
 
     def _kinds(self, row: Row, ports: set[int]) -> Iterator[str]:
-        """Yield the kinds of which a switch has no port but those in *ports*, then the numbers of all others."""
+        """Yield the kinds of link whose ports of a switch are all in *ports*, then the numbers of the other ports."""
         left = set(ports)
         if "," in ranges(sorted(ports)):
             for kind, own in self._links.kinds.get(row["node_guid"], {}).items():
@@ -176,14 +188,14 @@ class FoldedNames:
 
     @cached_property
     def _links(self) -> _Links:
-        assert self._fabric is not None  # without a fabric no form asks for its links
+        assert self._fabric is not None  # without a fabric no form uses links
         return _Links(self._fabric)
 
 
 class _Links:
-    """What the external ports of switches are linked to. No node is in it whose GUID another one reports too.
+    """The neighbours of the external ports of switches. Nodes whose GUID another node reports too are left out.
 
-    ``kinds``: switch → what its ports are linked to → all of these ports.
+    ``kinds``: switch → kind of neighbour → all of its ports of that kind.
     """
 
     def __init__(self, fabric: Searched) -> None:
@@ -214,9 +226,11 @@ class _Links:
                 self._hosts[guid, number] = peer.identity()
 
     def by_hosts(self, rows: Sequence[Row]) -> Iterator[tuple[list[str], list[Row], list[str]]]:
-        """Yield words for those of *rows* that are leaf ports, by the hosts that they are linked to, together with
-        these hosts where they are among *rows*; what is left of *rows*; and no words to follow that. Nothing if there
-        is no leaf port."""
+        """Yield words for the leaf ports in *rows*, by the hosts that they are linked to, then the remaining rows and
+        an empty list.
+
+        A word also names these hosts if they are among *rows*. Nothing is yielded if there is no leaf port.
+        """
         facing = {place_of(host): host for row in rows if (host := self._hosts.get(place_of(row))) is not None}
         if not facing:
             return
@@ -234,7 +248,7 @@ class _Links:
 
 
 def _kind(port: Port) -> str | None:
-    """Return what a port is linked to; None where that is not known."""
+    """Return the kind of neighbour that a port has; None where it is not known."""
     if port.peer is not None:
         return "to switches" if port.peer.node.is_switch else "to hosts"
     return "without a link" if port.info is not None and not port.is_linked else None
@@ -245,7 +259,7 @@ def _length(words: Sequence[str]) -> int:
 
 
 def _quoted(name: str) -> str:
-    """Return the name of a node of which the GUID stands beside it; none reads as other ports than its own."""
+    """Return the name of a node whose GUID follows it, quoted so that it cannot be read as other ports."""
     return f"'{clean(name)}'" if name.startswith((_LEAF_PORTS, ALL)) else clean(name)
 
 
@@ -287,13 +301,13 @@ def _is_switch(row: Row) -> bool:
 
 
 def in_order(row: Row) -> tuple[Any, ...]:
-    """Return what sorts ports for people: hosts before switches, names in natural order."""
+    """Return the sort key of a port: hosts before switches, names in natural order."""
     rank = 1 if _is_switch(row) else 0
     return rank, natural(row["node_desc"] or ""), row["node_guid"], row["port"]
 
 
 def natural(name: str) -> list[tuple[int, int, str]]:
-    """Return what sorts *name* as people do: 2 before 10."""
+    """Return the sort key of *name* in natural order: 2 before 10."""
     return [(0, int(part), part) if part.isdecimal() else (1, 0, part) for part in _DIGITS.split(name) if part]
 
 

@@ -1,7 +1,7 @@
 """Names as people type them: ``stage[1-48]``, ``tank*``, ``leaf1 mlx5_0``.
 
-A node description begins with the host's name; what follows the first blank is the device (``mlx5_0``, ``HCA-1``). A
-pattern without a blank says nothing of the device, so it takes all devices of the host. Brackets are folded sets
+A node description begins with the host's name; the text after the first blank is the device (``mlx5_0``, ``HCA-1``). A
+pattern without a blank names no device, so it matches all devices of the host. Brackets are folded sets
 (`ibkeys.topology.names.sets`); ``*`` and ``?`` are wildcards.
 """
 
@@ -23,7 +23,7 @@ _WILD: Final = re.compile(r"[*?]")
 
 @dataclass(frozen=True, slots=True)
 class NamePattern:
-    """What a pattern stands for: ``hosts``, one for each name that it unfolds to, and ``devices``, None for any."""
+    """A parsed pattern: ``hosts``, one for each name that it unfolds to, and ``devices``, None for any."""
 
     hosts: tuple[str, ...]
     devices: tuple[str, ...] | None
@@ -36,18 +36,18 @@ def split_description(description: str) -> tuple[str, str | None]:
 
 
 def parse_pattern(text: str) -> NamePattern:
-    """Read a pattern. Raises AddressError for a folded set that is none, or of more than `MOST_NAMES` names."""
+    """Read a pattern. Raises AddressError for an invalid folded set, or one of more than `MOST_NAMES` names."""
     host, device = split_description(text)
     return NamePattern(_unfolded(host, text), _unfolded(device, text) if device is not None else None)
 
 
 def is_wild(name: str) -> bool:
-    """Whether *name* has a wildcard."""
+    """Return whether *name* has a wildcard."""
     return _WILD.search(name) is not None
 
 
 def is_pattern(name: str) -> bool:
-    """Whether *name* may stand for several: it has a wildcard, or is a folded set."""
+    """Return whether *name* may stand for several: it has a wildcard, or is a folded set."""
     return is_wild(name) or _FOLDED.search(name) is not None
 
 

@@ -1,7 +1,7 @@
 """Folded sets of names, as ClusterShell's ``nodeset`` writes them: ``stage[1-48],tank[01-04,07]``.
 
-A number in brackets stands for itself; a range of numbers that begins with a zero keeps its width. ``,`` joins two
-sets, ``!`` takes away, ``&`` keeps what both have, ``^`` what one of them has; from left to right.
+A number in brackets is that number; a range of numbers that begins with a zero keeps its width. ``,`` joins two sets,
+``!`` removes names, ``&`` keeps the names in both, ``^`` those in exactly one; from left to right.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ _RANGE: Final = re.compile(r"([0-9]+)(?:-([0-9]+)(?:/([0-9]+))?)?", re.ASCII)
 _DIGITS: Final = re.compile("([0-9]+)")
 
 _Axes = tuple[tuple[str, ...], ...]
-"""For each number in some names the numbers that stand there: the names are all combinations."""
+"""For each number in some names its values: the names are all combinations."""
 
 
 def unfold(text: str, most: int) -> tuple[str, ...]:
-    """Return the names of a folded set, each once. Raises ValueError if it is none, and OverflowError, with the number
-    of names, if a part of it has more than *most*."""
+    """Return the names of a folded set, each once.
+
+    Raises ValueError for an invalid set, and OverflowError, with the number of names, if a part of it has more than
+    *most*.
+    """
     if not _SET.fullmatch(text):
         raise ValueError("a name or a bracket is missing")
     found: dict[str, None] = {}
@@ -84,8 +87,10 @@ def fold(names: Iterable[str]) -> str:
 
 
 def _products(sets: list[_Axes]) -> list[_Axes]:
-    """Return few products that together are *sets*, which have no name in common: those that differ in one axis alone
-    are one, the last axis first."""
+    """Return few products that together are *sets*, which have no name in common.
+
+    Sets that differ in one axis alone are joined, the last axis first.
+    """
     while True:
         before = len(sets)
         for at in reversed(range(len(sets[0]))):
@@ -126,7 +131,7 @@ def _after(first: str, last: str) -> str | None:
 
 
 def _width(number: str) -> int:
-    """Return to how many digits a number is padded; 0: it is not."""
+    """Return the number of digits to which a number is padded; 0 if it is not padded."""
     return len(number) if number[0] == "0" and len(number) > 1 else 0
 
 
