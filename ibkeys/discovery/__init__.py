@@ -1,1 +1,1 @@
-"""Finding the whole fabric: the sweep, which M_Key goes to whom, and the proof of each link."""
+"""Finding the whole fabric: the sweep, the choice of the M_Key for each port, and the proof of each link."""

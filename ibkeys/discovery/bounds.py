@@ -1,4 +1,4 @@
-"""What one sweep found, compared with its limits; and the notes about limits that it reached."""
+"""The limits of one sweep: its counts compared with them, and notes about limits that it reached."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ibkeys.topology.model import Topology, Trouble
 
 
 class Bounds:
-    """What one sweep has found, against its limits."""
+    """The numbers of nodes and ports that one sweep found, with their limits."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -19,18 +19,20 @@ class Bounds:
         self._texts: dict[tuple[str, str], str] = {}
 
     def refuses_node(self, nodes: int, twins: int) -> str:
-        """Return the limit that another node would pass, "" for none. *nodes*: all so far; *twins*: with its GUID."""
+        """Return the limit that another node would exceed, "" for none. *nodes*: all so far; *twins*: those with its
+        GUID."""
         if nodes >= self.limits.nodes:
             return "nodes"
         return "same_guid" if twins >= self.limits.same_guid else ""
 
     def refuses_port(self) -> str:
-        """Count one more switch port to be read; return the limit that it passes, "" for none."""
+        """Count one more switch port to be read; return the limit that it exceeds, "" for none."""
         self._ports += 1
         return "ports" if self._ports > self.limits.ports else ""
 
     def left_out(self, what: str, limit: str) -> str:
-        """Return why *what* was not read: one string for each limit, because it may stand at very many ports."""
+        """Return why *what* was not read. The same string is returned for each limit, because very many ports may have
+        it."""
         key = what, limit
         if key not in self._texts:
             self._texts[key] = f"{what}: {self.limits.reached(limit)}"
@@ -38,7 +40,7 @@ class Bounds:
 
 
 def limit_notes(fabric: Topology, limits: Limits) -> list[str]:
-    """Return a note for each limit that a sweep reached: how much was left out for it, and of which nodes."""
+    """Return a note for each limit that a sweep reached: how much was left out because of it, and of which nodes."""
     struck = gathered((trouble.limit, trouble) for trouble in fabric.troubles if trouble.limit)
     return [f"a limit was reached, {_left_out(them)}: {limits.reached(name)}" for name, them in struck.items()]
 

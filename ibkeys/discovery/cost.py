@@ -1,4 +1,4 @@
-"""What a sweep cost: SMPs sent by attribute, beside the least that its result could have been read with."""
+"""The cost of a sweep: SMPs sent by attribute, and the least number with which its result could have been read."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from ibkeys.topology.model import Topology
 
 @dataclass(frozen=True, slots=True)
 class SweepCost:
-    """``sent``: SMPs by the attribute's name. ``least``: how many of them could not be spared; attributes that are not
-    in it (GUIDInfo, SMInfo, forwarding tables that prove a link) count apart."""
+    """The SMPs of one sweep.
+
+    ``sent``: SMPs by the attribute's name. ``least``: the least number of SMPs by attribute; attributes that are not in
+    it (GUIDInfo, SMInfo, forwarding tables that prove a link) are counted apart.
+    """
 
     sent: Mapping[str, int]
     least: Mapping[str, int]
@@ -26,7 +29,7 @@ class SweepCost:
 
     @property
     def least_total(self) -> int:
-        """The least SMPs that tell the same."""
+        """The least number of SMPs with which the result can be read."""
         return sum(self.least.values())
 
     def __str__(self) -> str:
@@ -38,7 +41,7 @@ class SweepCost:
 
 
 def cost_of(fabric: Topology, p_keys: bool, before: Mapping[int, int], after: Mapping[int, int]) -> SweepCost:
-    """Return what the sweep that found *fabric* cost. *before*, *after*: SMPs by AttributeID, as the client counts.
+    """Return the cost of the sweep that found *fabric*. *before*, *after*: SMPs by AttributeID, as the client counts.
 
     The least: NodeInfo of the own node and once for each link, NodeDescription for each node, SwitchInfo for each
     switch, PortInfo for each port, and with *p_keys* ``ceil(capacity / 32)`` blocks for each port.

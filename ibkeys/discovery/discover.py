@@ -1,4 +1,4 @@
-"""One whole sweep, from the local port to what is said about it at its end."""
+"""One whole sweep, from the first query of the local port to the notes at its end."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def discover(
     """Return the whole fabric as seen from the local port.
 
     SMPs: NodeInfo once for each link, NodeDescription for each node, SwitchInfo for each switch, PortInfo for each
-    port, and ``ceil(capacity / 32)`` P_KeyTable blocks where wanted. Raises TransportError, and what the local port
-    answers when it cannot be read at all; every other failure is in ``Topology.troubles``, and each limit of the
-    client's that was reached in ``Topology.notes`` too.
+    port, and ``ceil(capacity / 32)`` P_KeyTable blocks where wanted. Raises TransportError, and the error of the local
+    port when it cannot be read at all; every other failure is in ``Topology.troubles``, and each limit of the client
+    that was reached is in ``Topology.notes`` too.
     """
     return run_sweep(Sweep(client, ring, wanted or Wanted(), progress, node_names or {}))
 
 
 def run_sweep(sweep: Sweep) -> Topology:
-    """Run a sweep to its end, and return what it found. Raises as `discover`."""
+    """Run a sweep to its end, and return its result. Raises the errors of `discover`."""
     client, ring = sweep.client, sweep.ring
     with few_collections(), client.bounded():
         try:

@@ -1,8 +1,8 @@
-"""A sweep of a subnet whose ports may have one of several keys: each port is asked once with each of its keys.
+"""A sweep of a subnet whose ports may have one of several keys: each port is queried once with each of its keys.
 
-A port at level 2 or 3 counts a violation for each key that is not its own, and its lease starts. So nothing is asked
-twice; the key that most ports like it were seen to have comes first; and a switch that several links lead to is asked
-over one of them, while the others wait for what comes of it.
+A port at level 2 or 3 counts a violation for each wrong key, and its lease starts. So no query is repeated; the key
+that most ports of the same kind answered to is tried first; and a switch that several links lead to is queried over one
+of them, while the others wait for the result.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ _ProvenLink = tuple[Port, LinkEnd, LinkProof]
 
 @dataclass(eq=False, repr=False)
 class FrugalSweep(Sweep):
-    """One pass over the subnet with few questions. ``answered``: the key that a port answered to, by port GUID (at
-    level 0 and 1 any key is answered). ``silent``: ports that answered to none of their keys.
+    """One pass over the subnet with few queries.
 
-    ``kinds``: by port GUID, what each key is to that port, such as the former one. What other ports were seen to have
-    speaks for a key only where it is the same to them: that many have A, which is their current key, says nothing of a
-    port whose former one it is.
+    ``answered``: the key that a port answered to, by port GUID (at level 0 and 1 any key is answered). ``silent``:
+    ports that answered to none of their keys.
+
+    ``kinds``: by port GUID, the kind of each of its keys, such as the former one. The keys of other ports count for a
+    key only where it is of the same kind there: that many ports have A as their current key is no evidence for a port
+    whose former key is A.
 
     `ibkeys.discovery.discover.run_sweep` runs it to its end.
     """
@@ -45,7 +47,7 @@ class FrugalSweep(Sweep):
     def _ask(self, path: tuple[int, ...], guid: int, key: MKey, retries: int | None = None) -> Task:
         """Task: get NodeInfo with each key that the port *guid* may have, once; return it and the key.
 
-        Of a port that answered before only the key that it answered to is sent. Raises what the last attempt raised.
+        To a port that answered before, only the key that it answered to is sent. Raises the error of the last attempt.
         """
         keys = [key, *self.ring.others_for(guid, key)]
         if guid in self.answered:
@@ -81,7 +83,8 @@ class FrugalSweep(Sweep):
             self.client.start(self._ask_proven(*link))
 
     def read_port(self, port: Port) -> Task:
-        """Task: as of every sweep; the key that an end port shows is noted for the order of the next questions."""
+        """Task: read a port as every sweep does, and record the key that an end port shows, for the order of later
+        queries."""
         yield from super().read_port(port)
         if port.is_end_port and port.info is not None and port.m_key_state == "set":
             self._seen[self._kind(port.guid, MKey(PortInfo(port.info).m_key))] += 1

@@ -1,5 +1,7 @@
-"""Who an answer came from: nodes are told apart, also where GUIDs are equal, and a GUID that is known elsewhere is not
-believed."""
+"""The identity of the node that sent an answer.
+
+Nodes are distinguished even where their GUIDs are equal, and a GUID that is known at another place is not trusted.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from ibkeys.topology.nodes import LinkEnd, Node, Port
 
 _NODE_TYPE: Final = NodeInfo.node_type.byte
 _NODE_GUID: Final = NodeInfo.node_guid.span
-# What is the same in each NodeInfo of one node, whichever port it was read by.
+# The fields that are equal in each NodeInfo of one node, by whichever port it was read.
 _OF_A_SWITCH: Final = slice(0, NodeInfo.local_port_num.byte), slice(NodeInfo.vendor_id.byte, NodeInfo.size)
 _OF_A_CA: Final = (
     slice(0, NodeInfo.port_guid.byte),
@@ -26,8 +28,10 @@ _OF_A_CA: Final = (
 
 
 class FoundNodes:
-    """The nodes that one sweep found, by their GUIDs. ``found``: where they are put. ``proven``: GUIDs of the ports
-    that answered at the place that is known for them."""
+    """The nodes that one sweep found, by their GUIDs.
+
+    ``found``: the topology they are added to. ``proven``: GUIDs of the ports that answered at their known place.
+    """
 
     def __init__(self, found: Topology, ring: KeyRing) -> None:
         self.found = found
@@ -40,7 +44,7 @@ class FoundNodes:
         return self._by_guid.get(guid, ())
 
     def was_reached(self, info: bytes) -> bool:
-        """Whether the port that this NodeInfo came from was reached before, by whatever route."""
+        """Return whether the port that sent this NodeInfo was reached before, by whatever route."""
         arrival = NodeInfo(info)
         return any(
             _same_node(node.info, info) and (node.is_switch or node.port(arrival.local_port_num).path is not None)
@@ -48,10 +52,10 @@ class FoundNodes:
         )
 
     def known(self, info: bytes, num: int, near: Port | None) -> Node | None:
-        """Return the node that *info* belongs to, if it was seen before.
+        """Return the node that *info* belongs to, if it was found before.
 
-        *num* is the port that answered, *near* the one before it. Two nodes with one GUID are told apart by what cannot
-        be equal: another NodeInfo, or a port that is already linked elsewhere, or has no link at all.
+        *num* is the port that answered, *near* the port before it. Two nodes with one GUID are distinguished by a
+        different NodeInfo, or by a port that is already linked elsewhere, or has no link at all.
         """
         for node in self.with_guid(int.from_bytes(info[_NODE_GUID])):
             if not _same_node(node.info, info):
@@ -65,7 +69,7 @@ class FoundNodes:
         return None
 
     def add(self, info: bytes, path: tuple[int, ...]) -> Node:
-        """Put a node among those found, and a note where its GUID is another's too."""
+        """Add a node to those found, and a note if another node has its GUID."""
         guid = int.from_bytes(info[_NODE_GUID])
         twins = self._by_guid.setdefault(guid, [])
         node = Node(info, path, len(twins))
@@ -80,8 +84,11 @@ class FoundNodes:
         return node
 
     def doubt_of(self, arrival: NodeInfo, near: Port, far: LinkEnd | None, proof: LinkProof | None) -> str:
-        """Return why the GUIDs of *arrival*, which answered behind *near*, are not believed; "" where nothing speaks
-        against them. *far*: the end that is proven to be there; *proof*: what says so."""
+        """Return why the GUIDs of *arrival*, which answered behind *near*, are not trusted; "" if nothing contradicts
+        them.
+
+        *far*: the end that is proven to be there; *proof*: the evidence that names it.
+        """
         ring = self._ring
         guid = arrival.node_guid if arrival.node_type == NodeType.SWITCH else arrival.port_guid
         claimed = {arrival.port_guid, guid}
@@ -92,14 +99,14 @@ class FoundNodes:
             return ""
         rivals = [port for port in self._end_ports_with(claimed) if port not in self.found.doubtful]
         if far is None and not rivals and not any(ring.is_placed(each) for each in claimed):
-            return ""  # no place is known for it, and no other one says the same
+            return ""  # no place is known for it, and no other node claims the same
         if arrival.node_type == NodeType.SWITCH and rivals and not self.proven & claimed:
-            return ""  # another link of a switch that got no key either
+            return ""  # another link of a switch that got no key before
         for rival in rivals:
             if rival.guid not in self.proven:  # neither of the two is proven
                 self.found.doubtful[rival] = f"GUID 0x{rival.guid:016x} is at {near} too, and neither is proven"
         if proof is not None and proof.found is not None and proof.found[0] == guid and self.switch_named(proof):
-            return ""  # the SM names this switch behind this port too: another of its links
+            return ""  # the SM has this switch behind this port too: another of its links
         there = f"; GUID 0x{far[0]:016x} is known there, and its M_Key was answered" if far else ""
         return (
             f"it reports port GUID 0x{arrival.port_guid:016x} of node GUID 0x{arrival.node_guid:016x}, "
@@ -108,9 +115,9 @@ class FoundNodes:
         )
 
     def switch_named(self, proof: LinkProof) -> Node | None:
-        """Return the switch that the SA names, where it was found with that GUID and with the LID that the SA means.
+        """Return the switch that the SA names, if it was found with that GUID and with the LID that the SA has for it.
 
-        The GUID alone would be that of a liar too, whose LID is its own.
+        The GUID alone could be that of an impostor, whose LID is its own.
         """
         if proof.found is None or not proof.lid or proof.found[0] not in self.proven:
             return None
@@ -127,7 +134,7 @@ class FoundNodes:
                     yield port
 
     def _where_known(self, guid: int, found: Sequence[Port]) -> str:
-        """Return in words where the port *guid* was found, or else where it is known."""
+        """Return in words the place where the port *guid* was found, or else where it is known."""
         for port in found:
             route = ",".join(map(str, (0, *port.agent_path)))
             return f"which was found at route {route} ({port})"

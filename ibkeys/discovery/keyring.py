@@ -1,8 +1,8 @@
-"""Which M_Key goes to which port.
+"""The choice of the M_Key for each port.
 
-A key is a secret that an SMP carries in clear, so it goes only to the port it belongs to. The ring answers from what it
-was given: one key for every port (``-y``: the user's own choice), or keys by port GUID with the known links and LIDs.
-A GUID alone fetches no key, for any node can say any GUID: a key belongs to a GUID at the place where it is known.
+A key is a secret that an SMP carries in clear, so it is sent only to the port it belongs to. The ring answers from the
+data it was given: one key for every port (``-y``: the user's own choice), or keys by port GUID with the known links and
+LIDs. A GUID alone is not enough for a key, for any node can claim any GUID: a key belongs to a GUID at its known place.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ class KeyRing:
     """Known M_Keys.
 
     ``for_all``: sent to every node addressed. ``by_guid``: port GUID → key; of a switch the node GUID, which is that of
-    its port 0. ``levels``: port GUID → M_KeyProtectBits, where known (key files name none). ``neighbors``: one end of a
-    link → the other; ``from_sa``: the ends of those links that only the SA said. ``link_downed``: one end of a link →
-    LinkDownedCounter of that port when the link was proven, where it was kept. ``lids``: port GUID → base LID, where
-    known. ``settled``: port GUIDs of which the user said that they are not to be waited for. ``spares``: port GUID →
-    further keys that the port may have (a Set whose answer was lost). ``confirmed``: port GUIDs whose key in
-    ``by_guid`` was proven by a read, with no change of it begun since; the ``spares`` are former keys then.
-    ``in_change``: port GUID → the keys that it may have while a change of its key is unfinished.
-    ``fallback``: sent to a port for which there is no other (a default of the configuration file). ``trust_topology``:
-    send the key of the expected port although the link could not be proven, and that of a class although no place is
-    known. ``ask_unproven``: ask once, without a key, what could not be proven or identified. ``learned``: keys that
-    this run installed itself; they come before all others. ``class_keys``: class → port GUID → its key in another
-    management class.
+    its port 0. ``levels``: port GUID → M_KeyProtectBits, where known (key files have none). ``neighbors``: one end of a
+    link → the other; ``from_sa``: the ends of those links that are known from the SA only. ``link_downed``: one end of
+    a link → LinkDownedCounter of that port when the link was proven, where it was recorded. ``lids``: port GUID → base
+    LID, where known. ``settled``: port GUIDs that the user has declared as gone, so that no sweep waits for them.
+    ``spares``: port GUID → further keys that the port may have (a Set whose answer was lost). ``confirmed``: port GUIDs
+    whose key in ``by_guid`` was proven by a read, with no change of it begun since; the ``spares`` are former keys
+    then. ``in_change``: port GUID → the keys that it may have while a change of its key is unfinished. ``fallback``:
+    sent to a port for which there is no other (a default of the configuration file). ``trust_topology``: send the key
+    of the expected port although the link could not be proven, and that of a class although no place is known.
+    ``ask_unproven``: query once, without a key, ports that could not be proven or identified. ``learned``: keys that
+    this run installed itself; they have precedence over all others. ``class_keys``: class → port GUID → its key in
+    another management class.
     """
 
     for_all: MKey | None = None
@@ -69,15 +69,16 @@ class KeyRing:
         return self.for_all is None and any(not key.is_zero for key in self.by_guid.values())
 
     def is_protected(self, port_guid: int) -> bool:
-        """Whether a port is known as protected: an SMP without its key may count a violation and start its lease.
+        """Return whether a port is known as protected: an SMP without its key may count a violation and start its
+        lease.
 
-        It is where its key is not 0 and its level is 2, 3 or not known.
+        A port is protected if its key is not 0 and its level is 2, 3 or not known.
         """
         key = self.by_guid.get(port_guid, NO_MKEY)
         return not key.is_zero and self.levels.get(port_guid) not in OPEN_LEVELS
 
     def has_class_key(self, port_guid: int) -> bool:
-        """Whether a key of another management class is known for a port."""
+        """Return whether a key of another management class is known for a port."""
         return any(not keys[port_guid].is_zero for keys in self.class_keys.values() if port_guid in keys)
 
     def protected(self) -> set[int]:
@@ -85,7 +86,7 @@ class KeyRing:
         return {guid for guid in self.by_guid if self.is_protected(guid)}
 
     def key_of(self, port_guid: int) -> MKey:
-        """Return the key of a port that is proven to be where it is known; the zero key when there is none."""
+        """Return the key of a port that is proven to be at its known place; the zero key when there is none."""
         if port_guid in self.learned:
             return self.learned[port_guid]
         if self.for_all is not None:
@@ -94,52 +95,57 @@ class KeyRing:
 
     @property
     def for_unknown_port(self) -> MKey:
-        """The key for a port of which nothing is known, or nothing is proven."""
+        """Return the key for a port of which nothing is known, or nothing is proven."""
         return self.fallback if self.for_all is None else self.for_all
 
     def expected_behind(self, near: LinkEnd) -> LinkEnd | None:
-        """Return the end that the known links place at the far side of *near*; None where they say nothing, or place
-        that end elsewhere too."""
+        """Return the end that the known links have at the far side of *near*; None if they have none, or have that end
+        at another port too."""
         far = self.neighbors.get(near)
         return far if far is not None and self.neighbors.get(far, near) == near else None
 
     def joins(self, near: LinkEnd, far: LinkEnd) -> bool:
-        """Whether the known links join these two ends, and not only the SA says so.
+        """Return whether the known links join these two ends from another source than the SA alone.
 
-        The SA gives no keys of classes, and its word moves no key that came from elsewhere.
+        A link from the SA alone is not enough for keys of classes, nor for moving a key that came from elsewhere.
         """
         said = self.expected_behind(near) == far or self.expected_behind(far) == near
         return said and not self.from_sa & {near, far}
 
     def is_placed(self, port_guid: int) -> bool:
-        """Whether a known link ends at that port or switch."""
+        """Return whether a known link ends at that port or switch."""
         return any(guid == port_guid for guid, _ in self.neighbors)
 
     def place_of(self, port_guid: int) -> LinkEnd | None:
-        """Return the end of the link that the known links place before a port of a CA or router; None for a switch,
-        which has many, and where none is known."""
+        """Return the end before a port of a CA or router by the known links.
+
+        None for a switch, which has many links, and if no link is known.
+        """
         nears = {near for (guid, _), near in self.neighbors.items() if guid == port_guid}
         return nears.pop() if len(nears) == 1 else None
 
     def for_found(self, port: Port, found: Topology | None) -> MKey:
-        """Return the key for a port that a sweep found: the one that it answered to, or one that this run installed
-        there since. *found*: what the sweep found; a port whose GUID it did not believe keeps the former."""
+        """Return the key for a port of a sweep: the key that it answered to, or a key that this run installed there
+        since.
+
+        *found*: the result of the sweep; a port whose GUID was not trusted keeps the key that it answered to.
+        """
         own = port.end_port
         is_doubtful = found is not None and own in found.doubtful
         return own.m_key if is_doubtful else self.learned.get(own.guid, own.m_key)
 
     def others_for(self, port_guid: int, tried: MKey) -> Sequence[MKey]:
-        """Return the further keys that a port may have, when *tried* was one of the ring's own for it."""
+        """Return the further keys that a port may have, if *tried* is one of the ring's own keys for it."""
         known = (self.by_guid.get(port_guid, NO_MKEY), *self.spares.get(port_guid, ()))
         return () if tried.is_zero or tried not in known else [key for key in known if key != tried]
 
     def attempts(self, port_guid: int, key: MKey, retries: int) -> list[MKey]:
-        """Return the keys with which to ask a port that may have *key* or another one, one for each attempt.
+        """Return the keys with which to query a port that may have *key* or another key, one for each attempt.
 
-        A port at level 2 or 3 is silent to a wrong key, counts a violation for each attempt with it, and its lease
-        starts. So there a key is sent once if it is doubtful that the port has it, and while a change is unfinished
-        only those keys that the port may have then, but with ``ask_unproven``. A confirmed key has ``retries + 1``
-        attempts: silence most likely is a lost packet. At a lower level every key has as many.
+        A port at level 2 or 3 does not answer to a wrong key, counts a violation for each attempt with it, and its
+        lease starts. So there a key is sent once if it is doubtful that the port has it, and while a change is
+        unfinished only those keys that the port may have then, unless ``ask_unproven``. A confirmed key has ``retries +
+        1`` attempts: silence most likely is a lost packet. At a lower level every key has as many.
         """
         others = self.others_for(port_guid, key)
         times = 1 if self.is_protected(port_guid) else retries + 1
@@ -156,11 +162,12 @@ class KeyRing:
         return sum(other not in self.in_change[port_guid] for other in self.others_for(port_guid, tried))
 
     def answered(self, port_guid: int, key: MKey) -> None:
-        """From now on ask a port, while a change of its key is unfinished, first with the key that it answered to."""
+        """Record that a port answered to *key*, so that it is tried first while a change of the port's key is
+        unfinished."""
         if port_guid in self.in_change and (others := self.others_for(port_guid, key)):
             self.by_guid[port_guid], self.spares[port_guid] = key, others
 
     def learn(self, port_guid: int, key: MKey) -> None:
-        """From now on use *key* for a port: it was just installed there, at a level that is not examined."""
+        """Record that *key* was just installed at a port, at a level that is not examined, and use it from now on."""
         self.learned[port_guid] = self.by_guid[port_guid] = key
         self.levels.pop(port_guid, None)

@@ -1,6 +1,6 @@
-"""What is not where it is known: links that lead elsewhere, and known neighbours that may have changed places.
+"""Known ports that are not at their place: links that lead elsewhere, and neighbours that may have changed places.
 
-It is told from what a sweep found and the known links. Nothing is asked.
+Computed from the result of a sweep and the known links. Nothing is sent.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import LinkEnd, Port
 
 _MOST_TOLD: Final = 20
-"""More moved links than this are only counted: then the known topology is that of another day."""
+"""More moved links than this are only counted: then the known topology is out of date."""
 _MOST_PLACES: Final = 256
-"""With more places than this nobody was swapped: the known keys are those of another day."""
+"""With more places than this no swap is reported: the known links are out of date."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A port behind which a known port should be that was found nowhere. ``named``: the GUID that the SM has there."""
+    """A port behind which a known port is expected that was found nowhere. ``named``: the GUID that the SM has
+    there."""
 
     near: Port
     known: LinkEnd
@@ -31,7 +32,7 @@ class _Place:
 
 
 def describe_moves(found: Topology, ring: KeyRing) -> list[str]:
-    """Return a line for each link that leads elsewhere than the known links say."""
+    """Return a line for each link whose far end is not that of the known links."""
     moved = list(_moved_links(found, ring))
     lines = []
     told = moved if names_all() else moved[:_MOST_TOLD]
@@ -49,9 +50,9 @@ def describe_moves(found: Topology, ring: KeyRing) -> list[str]:
 
 
 def _moved_links(found: Topology, ring: KeyRing) -> Iterator[tuple[Port, LinkEnd]]:
-    """Yield the ports whose link leads elsewhere than the known links say, and the end that was known there.
+    """Yield the ports whose link leads elsewhere than the known links, and the end that was known there.
 
-    A link is named once, by the switch at its end where there is one.
+    A link is yielded once, by the switch at its end where there is one.
     """
     for port in found.ports():
         known = ring.neighbors.get(port.link_end)
@@ -67,8 +68,8 @@ def _moved_links(found: Topology, ring: KeyRing) -> Iterator[tuple[Port, LinkEnd
 def describe_swaps(found: Topology, ring: KeyRing) -> list[str]:
     """Return a line for each two known ports that may have been swapped: neither was found, at its place or elsewhere.
 
-    Where the SA or a forwarding table names each at the other's place, that is said; without such a word two are only
-    put side by side where they are the only ones that are missing. Nothing is asked.
+    Where the SA or a forwarding table has each at the other's place, the line reports this. Without such evidence two
+    ports are paired only if no others are missing. Nothing is sent.
     """
     places = _places(found, ring)
     if len(places) > _MOST_PLACES:
@@ -99,7 +100,7 @@ def _places(found: Topology, ring: KeyRing) -> list[_Place]:
 
 
 def _cross(one: _Place, other: _Place) -> bool:
-    """Whether the SM names one of the two at the place of the other, and says nothing else of that one's place."""
+    """Return whether the SM has one of the two ports at the place of the other, and does not contradict the reverse."""
     ways = ((one.named, other.known[0]), (other.named, one.known[0]))
     return any(named is not None for named, _ in ways) and all(named in (None, known) for named, known in ways)
 

@@ -1,4 +1,5 @@
-"""The local port, asked without a key: whether it says that the subnet is protected, and what to do where it does."""
+"""The local port, queried without a key: whether it shows that the subnet is protected, and the error with the
+remedy."""
 
 from __future__ import annotations
 
@@ -22,10 +23,10 @@ def _about_keys() -> str:
 
 
 def check_own_port(local: LocalPort, own: PortInfo) -> None:
-    """Raise MKeyNeeded where *own*, the PortInfo of the local port asked without a key, says that this subnet is
+    """Raise MKeyNeeded if *own*, the PortInfo of the local port read without a key, shows that this subnet is
     protected.
 
-    At level 0 with a lease and violations its lease may have run out: that is what questions without a key lead to.
+    At level 0 with a lease and violations its lease may have run out: that is the result of queries without a key.
     """
     if not own.m_key:
         return
@@ -42,7 +43,7 @@ def check_own_port(local: LocalPort, own: PortInfo) -> None:
 
 
 def about_own_key(error: NoReply | SendRefused, ring: KeyRing, own_guid: int) -> NoReply | SendRefused:
-    """Return *error* of a question to the local port with what to do, by the key that it was asked with."""
+    """Return *error* of a query to the local port with the remedy, which depends on the key that was sent."""
     key = ring.key_of(own_guid)
     if ring.for_all is not None:
         return error

@@ -15,13 +15,15 @@ from ibkeys.topology.enforcement import ENFORCEMENT_BYTE, INBOUND, OUTBOUND
 from ibkeys.topology.nodes import Port
 
 CountersOrError = PortCounters | IbkeysError
-"""What was read of a port, or why it was not."""
+"""The counters of a port, or the error of reading them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConstraintErrors:
-    """What a switch port dropped by partition enforcement, among others (IBA 16.1.3.5): packets that came in and were
-    refused, packets that were not sent. None and ``error``: not readable."""
+    """The constraint errors of a switch port, which count packets that partition enforcement dropped, among others.
+
+    Received packets that were refused, and packets that were not sent (IBA 16.1.3.5). None and ``error``: not readable.
+    """
 
     received: int | None
     transmitted: int | None
@@ -29,7 +31,7 @@ class ConstraintErrors:
 
     @classmethod
     def of(cls, reading: CountersOrError) -> Self:
-        """Take them from the PortCounters that were read, or the error in their place."""
+        """Return the counters from PortCounters, or the error of reading them."""
         if isinstance(reading, IbkeysError):
             return cls(None, None, str(reading))
         return cls(reading.port_rcv_constraint_errors, reading.port_xmit_constraint_errors)
@@ -45,10 +47,11 @@ def enforcing_ports(ports: Iterable[Port]) -> list[Port]:
 
 
 def read_port_counters(client: SmpClient, path: GmpPath, ports: Iterable[Port]) -> list[tuple[Port, CountersOrError]]:
-    """Get PortCounters of each of *ports*, many at a time; returns them in their order, an error where one failed.
+    """Get PortCounters of each of *ports*, many at a time; return them in the order of *ports*, an error for each that
+    failed.
 
-    The agent is asked by LID: a port without one (PortInfo not read, or no LID yet) is Unreachable. An external port
-    of a switch is asked through port 0. The agent for class 0x04 must be registered.
+    The agent is addressed by LID: a port without a LID (PortInfo not read, or none assigned yet) is Unreachable. An
+    external port of a switch is queried through port 0. The agent for class 0x04 must be registered.
     """
     wanted = list(ports)
     readings: dict[int, CountersOrError] = {}
@@ -62,8 +65,11 @@ def read_port_counters(client: SmpClient, path: GmpPath, ports: Iterable[Port]) 
 
 
 def ask_port_counters(path: GmpPath, timing: Timing, port: Port, node: Hashable) -> Task:
-    """Task: get PortCounters of *port*, through port 0 where it is an external port of a switch; return them, or the
-    error. *node*: whom the scheduler shall take for asked. A port without a LID is Unreachable."""
+    """Task: get PortCounters of *port*, through port 0 if it is an external port of a switch; return them, or the
+    error.
+
+    *node*: the node to which the scheduler counts the request. A port without a LID is Unreachable.
+    """
     lid = port.lid
     if not lid:
         return Unreachable(f"{port}: it has no LID, so its PortCounters cannot be asked for")

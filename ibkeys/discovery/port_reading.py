@@ -1,4 +1,4 @@
-"""What one sweep reads of a node and of its ports, into the model; what could not be read is named there."""
+"""Reading a node and its ports into the model of one sweep; attributes that could not be read become troubles."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _OFTEN: Final = 64
 
 @dataclass(eq=False, repr=False)
 class PortReader:
-    """Reads nodes and ports on behalf of one sweep, into what it has ``found``.
+    """Reads nodes and ports for one sweep, into its topology ``found``.
 
-    ``go_on``: called with each port whose PortInfo came, before the rest of it is read: a link shows in it.
-    ``own_info``: PortInfo of the local port where it was read already, else empty.
+    ``go_on``: called with each port whose PortInfo was read, before its other attributes are: it shows whether there is
+    a link. ``own_info``: PortInfo of the local port if it was read already, else empty.
     """
 
     client: SmpClient
@@ -52,12 +52,13 @@ class PortReader:
     _gets_to: dict[Port, tuple[MKey, Envelope]] = field(default_factory=dict)
 
     def name(self, port: Port, problems: Sequence[Problem]) -> None:
-        """Name as errors what *port* cannot be."""
+        """Add a trouble for each impossible value of *port*."""
         for wrong, text in problems:
             self.found.troubles.append(Trouble(port, text, wrong))
 
     def read_node(self, own: Port) -> Task:
-        """Task: read NodeDescription and, of a switch, SwitchInfo of the node of *own*, the end port that is asked."""
+        """Task: read NodeDescription and, of a switch, SwitchInfo of the node of *own*, the end port whose agent is
+        queried."""
         node = own.node
         asked: list[type[Attribute]] = [NodeDescription, SwitchInfo] if node.is_switch else [NodeDescription]
         gets = self._gets(own)
@@ -72,7 +73,7 @@ class PortReader:
                 node.switch_info_raw = answer
 
     def read_ports(self, ports: Sequence[Port]) -> Task:
-        """Task: read PortInfo of *ports*, external ports of one switch, and what else is wanted of them."""
+        """Task: read PortInfo and the other wanted attributes of *ports*, external ports of one switch."""
         gets = self._gets(ports[0])
         infos: list[SmpOutcome] = yield gets.ask_each(PortInfo, [port.num for port in ports])
         for port, info in zip(ports, infos, strict=True):
@@ -85,7 +86,7 @@ class PortReader:
         self._count(len(ports))
 
     def read_port(self, port: Port) -> Task:
-        """Task: read PortInfo of *port*, and what else is wanted of it."""
+        """Task: read PortInfo and the other wanted attributes of *port*."""
         if port.is_external:
             yield from self.read_ports([port])
             return
@@ -102,7 +103,7 @@ class PortReader:
         self._count(1)
 
     def _take_info(self, port: Port) -> None:
-        """PortInfo of *port* came."""
+        """Process the PortInfo of *port*, which was just read."""
         problems = port_problems(port)
         if problems:
             self.name(port, problems)
@@ -115,13 +116,13 @@ class PortReader:
                 self.found.troubles.append(Trouble.of(port, PKeyTable.name, problem))
 
     def _count(self, ports: int) -> None:
-        """So many more *ports* were read."""
+        """Count so many more *ports* as read, and report progress now and then."""
         before, self._ports_read = self._ports_read, self._ports_read + ports
         if self.progress and before // _OFTEN != self._ports_read // _OFTEN:
             self.progress(len(self.found.nodes), self._ports_read)
 
     def _read_end_port_info(self, port: Port, gets: Envelope) -> Task:
-        """Task: read PortInfo of an end port, with another of its keys where it hides the one that it has."""
+        """Task: read PortInfo of an end port; if it hides its key, with its other possible keys too."""
         if port.agent_path == ():  # the local port: it may have been read already
             known, self.own_info = self.own_info, b""
             port.info = known or (yield gets.ask(PortInfo, port.num))
@@ -132,8 +133,10 @@ class PortReader:
             yield from self._uncover(port)
 
     def _uncover(self, port: Port) -> Task:
-        """Task: a port at level 1 hides its key, so it is not the one sent; try the others that it may have. A Get with
-        a wrong key counts nothing at level 1."""
+        """Task: try the other keys of a port at level 1, which hides its key: so it is not the key that was sent.
+
+        A Get with a wrong key counts nothing at level 1.
+        """
         for other in self.ring.others_for(port.guid, port.m_key):
             info: bytes = yield self.client.get_along(port.agent_path, PortInfo, port.num, port.node, other)
             if PortInfo(info).m_key:
@@ -141,7 +144,7 @@ class PortReader:
                 return
 
     def _read_identity(self, port: Port) -> Task:
-        """Task: read what else an end port tells of itself: its GUIDs, virtual ports, the subnet manager behind it."""
+        """Task: read the GUIDs, virtual ports and SMInfo of an end port, as far as they are wanted."""
         if self.wanted.guid_info:
             problem = yield from read_guid_info(port, self._gets(port))
             if problem is not None:
@@ -157,8 +160,10 @@ class PortReader:
                 self.found.troubles.append(Trouble.of(port, SMInfo.name, error))
 
     def _gets(self, port: Port) -> Envelope:
-        """Return how the agent of *port* is asked. What the ports of a switch have in common is made once for each key
-        that it is asked with: it may turn out to have another one."""
+        """Return the envelope for Gets to the agent of *port*.
+
+        It is made once for the ports of a switch, and again if its key turns out to be another one.
+        """
         own = port.end_port
         known = self._gets_to.get(own)
         if known is None or known[0] is not own.m_key:

@@ -1,11 +1,11 @@
-"""Discovery: the whole fabric by directed routes, in one pass, with whatever else is wanted of each port.
+"""Discovery: the whole fabric by directed routes, in one pass, with the other wanted attributes of each port.
 
-One task asks one node or one port; tasks start others as answers arrive, so the scheduler's window is always full. The
-sweep tolerates loops, cables that end at their own switch, two ports of one HCA, nodes with equal GUIDs, silent nodes
-and nodes that need an M_Key. What it could not read it names; it never stops for one node.
+One task queries one node or one port; tasks start others as answers arrive, so the scheduler's window is always full.
+The sweep tolerates loops, cables that end at their own switch, two ports of one HCA, nodes with equal GUIDs, silent
+nodes and nodes that need an M_Key. Attributes that it could not read become troubles; it never stops for one node.
 
-Who is asked with which M_Key, and who is not asked, is explained in `Sweep._probe`, `ibkeys.discovery.unproven` and
-`ibkeys.discovery.links.proof`; which node an answer came from, in `ibkeys.discovery.identity`.
+`Sweep._probe`, `ibkeys.discovery.unproven` and `ibkeys.discovery.links.proof` explain which node is queried with which
+M_Key, and which is not queried; `ibkeys.discovery.identity` which node an answer came from.
 """
 
 from __future__ import annotations
@@ -46,12 +46,13 @@ _PORTS_AT_ONCE: Final = 16
 
 @dataclass(eq=False, repr=False)
 class Sweep:
-    """One pass over the subnet, and what it has ``found`` so far. `discover` runs it to its end.
+    """One pass over the subnet, and its result so far, ``found``. `discover` runs it to its end.
 
-    Who finds nodes in another way (`ibkeys.mkeys.recovery`) hands their NodeInfo to `arrive`, and the sweep reads on
-    from there. ``probe_retries``: attempts after the first for the question who is at the far end of a link, by default
-    as the client has it. ``provokes``: ask once, without a key, also where a protected port may be; by default as the
-    ring has it. ``unanswered``: directed routes whose end did not answer, and the port they leave by at last.
+    A caller that finds nodes by other queries (`ibkeys.mkeys.recovery`) passes their NodeInfo to `arrive`, and the
+    sweep continues from there. ``probe_retries``: attempts after the first for the query of the far end of a link, by
+    default as the client has it. ``provokes``: query once, without a key, also where a protected port may be; by
+    default as the ring has it. ``unanswered``: directed routes whose end did not answer → the port at which the last
+    link begins.
     """
 
     client: SmpClient
@@ -80,10 +81,10 @@ class Sweep:
     # --- nodes ---------------------------------------------------------------------------------------------------
 
     def root(self) -> Task:
-        """Task: ask the local port, and read on from there. Raises NoReply or SendRefused when it does not answer.
+        """Task: query the local port, and continue from there. Raises NoReply or SendRefused when it does not answer.
 
-        Without a key for it, it is asked once: a local port that is protected counts each question as a violation.
-        Raises MKeyNeeded where it answers and shows that it is protected (`check_own_port`).
+        Without a key for it, it is queried once: a local port that is protected counts each query as a violation.
+        Raises MKeyNeeded if it answers and shows that it is protected (`check_own_port`).
         """
         local = self.client.port.attributes()
         key = self.ring.key_of(local.port_guid)
@@ -100,10 +101,10 @@ class Sweep:
         self._arrive(info, (), None, key)
 
     def arrive(self, info: bytes, path: tuple[int, ...], near: Port | None, key: MKey) -> None:
-        """Take a NodeInfo that came by the route *path* in answer to *key*, and read on from there.
+        """Process a NodeInfo that was read on the route *path* with *key*, and continue from there.
 
         *near* is the port at the other end of the last link, None when the route leads through a node that does not
-        answer. What is known already is not read again. Call it from a task.
+        answer. Nodes that were read already are not read again. Call it from a task.
         """
         if near is None and self._nodes.was_reached(info):
             return
@@ -111,10 +112,10 @@ class Sweep:
             self._arrive(info, path, near, key)
 
     def ask_again(self, near: Port) -> Task:
-        """Task: ask the far end of *near* with whatever keys the ring has for the port that is proven there.
+        """Task: query the far end of *near* with the ring's keys for the port that is proven there.
 
-        Where none is, nothing is sent to it. Returns None if it was asked; else why the port that is known there was
-        not proven, "" if none is known.
+        If no port is proven, nothing is sent to it. Returns None if it was queried; else why the port that is known
+        there was not proven, "" if none is known.
         """
         far = self.ring.expected_behind(near.link_end)
         if far is None:
@@ -128,8 +129,7 @@ class Sweep:
     def _ask(self, path: tuple[int, ...], guid: int, key: MKey, retries: int | None = None) -> Task:
         """Task: get NodeInfo with *key*, or with the further keys that the port *guid* may have; return it and the key.
 
-        Where there are several, `KeyRing.attempts` says in which order. Raises what the last attempt raised if none is
-        answered.
+        `KeyRing.attempts` gives their order. Raises the error of the last attempt if none is answered.
         """
         if retries is None:
             retries = self.client.timing.retries if self.probe_retries is None else self.probe_retries
@@ -159,7 +159,7 @@ class Sweep:
         raise last
 
     def _note_wrong_keys(self, guid: int, attempts: Sequence[MKey], turn: int) -> None:
-        """Note how many of *attempts* were made with another key than the one that was answered at *turn*."""
+        """Record how many of *attempts* were made with another key than the key that was answered at *turn*."""
         answered = attempts[turn]
         wrong = sum(each != answered for each in attempts[:turn])
         if not wrong:
@@ -175,20 +175,21 @@ class Sweep:
             f"{why}; {counted(wrong, 'SMP')} with another key may have counted violations"
         )
 
-    # --- who is at the far end of a link -------------------------------------------------------------------------
+    # --- the far end of a link ----------------------------------------------------------------------------------------
 
     def _probe(self, near: Port) -> Task:
-        """Return the task: ask who is at the far end of *near*.
+        """Return the task that queries the far end of *near*.
 
-        Where the ring has keys of single ports, only over a link that is known (`ibkeys.discovery.links.proof`), and
-        with the key of the port that is known there. A place that is not known waits for the end of the sweep.
+        If the ring has keys of single ports, it is queried only over a link that is known
+        (`ibkeys.discovery.links.proof`), and with the key of the port that is known there. A place that is not known
+        waits for the end of the sweep.
         """
         if not self._proves:
             return self._ask_far_end(near, self.ring.for_unknown_port)
         return self._probe_known(near)
 
     def _probe_known(self, near: Port) -> Task:
-        """Task: ask who is at the far end of the link that is known behind *near*; put off what is not proven."""
+        """Task: query the far end of *near* if the link is proven to be the known one; put it off otherwise."""
         doubt = yield from self.ask_again(near)
         if doubt is not None:
             self._unproven.put_off(near, doubt)
@@ -205,7 +206,8 @@ class Sweep:
         proof: LinkProof | None = None,
         retries: int | None = None,
     ) -> Task:
-        """Task: ask who is behind *near*. *far*: the end that is proven to be there; *proof*: what says so."""
+        """Task: query the far end of *near*. *far*: the end that is proven to be there; *proof*: the evidence that
+        names it."""
         path = (*(near.node.path if near.node.is_switch else ()), near.num)
         if self.wanted.link_downed and near.link_downed is None:
             yield from self._gmps.read_counter(near)
@@ -218,16 +220,17 @@ class Sweep:
             self._arrive(info, path, near, key, far, proof)
 
     def ask_waiting(self) -> None:
-        """Ask at the places that could not be proven, as far as no protected port can be there (`UnprovenPlaces`)."""
+        """Query the places that could not be proven, as far as no protected port can be there (`UnprovenPlaces`)."""
         self._unproven.ask()
 
     def _ask_stranger(self, near: Port, proof: LinkProof | None, retries: int | None) -> Task:
-        """Task: ask who is behind *near* with the key for unidentified nodes. *proof*: what names who is there, if
-        anything."""
+        """Task: query the node behind *near* with the key for unidentified nodes. *proof*: the evidence that names it,
+        if any."""
         yield from self._ask_far_end(near, self.ring.for_unknown_port, None, proof, retries)
 
     def _note_silence(self, near: Port, path: tuple[int, ...], key: MKey, error: IbkeysError) -> None:
-        """Note that nobody answered behind *near* on the route *path*, and what a protected port there has counted."""
+        """Record that no node answered behind *near* on the route *path*, and how many violations a protected port
+        there counted."""
         if isinstance(error, LimitReached):
             self.found.troubles.append(Trouble.of(near, NodeInfo.name, error))
             return
@@ -247,7 +250,7 @@ class Sweep:
             )
         self.found.troubles.append(Trouble.of(near, NodeInfo.name, error, text))
 
-    # --- what answered -------------------------------------------------------------------------------------------
+    # --- nodes that answered ------------------------------------------------------------------------------------------
 
     def _arrive(
         self,
@@ -258,10 +261,10 @@ class Sweep:
         far: LinkEnd | None = None,
         proof: LinkProof | None = None,
     ) -> None:
-        """Take a NodeInfo that came in through *near*, in answer to *key*: join the link, start reading what is new.
+        """Process a NodeInfo that was read through *near* with *key*: join the link, and start reading a new node.
 
-        *far*: the end that is proven to be there. A GUID that has a key and is known at another place is not believed:
-        what says so keeps the key that it answered to, and gets no other.
+        *far*: the end that is proven to be there. A GUID that has a key and is known at another place is not trusted:
+        the node that claims it keeps the key that it answered to, and gets no other.
         """
         arrival = NodeInfo(info)
         num = arrival.local_port_num
@@ -270,7 +273,7 @@ class Sweep:
             self._nodes.proven.add(far[0])
         on_switch = arrival.node_type == NodeType.SWITCH
         if doubt and near is not None and on_switch and self._nodes.with_guid(arrival.node_guid):
-            # Taken for a link of that switch it would hide who is at the true end, or lend that switch its own route.
+            # Taken for a link of that switch it would hide the node at the true end, or lend that switch its own route.
             self.found.troubles.append(
                 Trouble(near, f"the node that answers behind it was not read: {doubt}", NodeInfo.name)
             )
@@ -304,7 +307,7 @@ class Sweep:
             self.found.notes.append(f"{port}: {doubt}")
 
     def _add_node(self, info: bytes, guid: int, path: tuple[int, ...], near: Port | None) -> Node | None:
-        """Return a new node, None where it would pass a limit: then *near* says that it was left out."""
+        """Return a new node; None if it would exceed a limit: then *near* gets a trouble that it was left out."""
         limit = self.bounds.refuses_node(len(self.found.nodes), len(self._nodes.with_guid(guid)))
         if limit:
             self._leave_out(near or self.found.nodes[0].port(0), limit)
@@ -312,11 +315,11 @@ class Sweep:
         return self._nodes.add(info, path)
 
     def _leave_out(self, near: Port, limit: str) -> None:
-        """Note that nothing behind *near* was read, because *limit* was reached."""
+        """Record that nothing behind *near* was read, because *limit* was reached."""
         text = self.bounds.left_out("what is behind it was not read", limit)
         self.found.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked", limit))
 
-    # --- what is read of a node and its ports --------------------------------------------------------------------
+    # --- the attributes of a node and its ports -----------------------------------------------------------------------
 
     def _read_node(self, node: Node, arrival: int) -> Task:
         """Task: read a new node, which was reached by its port *arrival*, and start reading its ports."""
@@ -329,7 +332,7 @@ class Sweep:
             return
         nums = iter(range(node.num_ports + 1))
         if self._proves or self.wanted.link_downed:
-            yield from self.read_port(own)  # its LID is needed to ask of the links of the others
+            yield from self.read_port(own)  # its LID is needed for the queries about the links of the others
             next(nums)
         else:
             for first in self._next_ports(node, nums, 1):
@@ -338,13 +341,17 @@ class Sweep:
             self.client.start(self._read_ports(node, nums))
 
     def _read_ports(self, node: Node, nums: Iterator[int]) -> Task:
-        """Task: read the ports *nums* of a switch, some at a time. Several tasks share *nums*: what waits for its turn
-        would only take memory, and an SMP that is lost holds up only those that are read with it."""
+        """Task: read the ports *nums* of a switch, some at a time.
+
+        Several tasks share *nums*, so that waiting ports take no memory, and a lost SMP delays only the ports that are
+        read with it.
+        """
         while ports := self._next_ports(node, nums, _PORTS_AT_ONCE):
             yield from self._reader.read_ports(ports)
 
     def _next_ports(self, node: Node, nums: Iterator[int], most: int) -> list[Port]:
-        """Return the ports of the first of *nums*, at most so many; fewer where a limit is reached, which is named."""
+        """Return the ports of the first *most* numbers of *nums*; fewer where a limit is reached, which becomes a
+        trouble."""
         ports: list[Port] = []
         for num in islice(nums, most):
             limit = self.client.ended or self.bounds.refuses_port()
@@ -359,7 +366,7 @@ class Sweep:
         return ports
 
     def read_port(self, port: Port) -> Task:
-        """Task: get PortInfo of a port, also of one that was found and could not be read, and go on behind it."""
+        """Task: get PortInfo of a port, even if it was found and could not be read, and continue behind it."""
         return self._reader.read_port(port)
 
     def _go_on_behind(self, port: Port) -> None:
@@ -369,7 +376,8 @@ class Sweep:
             self.client.start(self._probe(port))
 
     def _may_go_on(self, port: Port) -> bool:
-        """Whether a directed route can leave by *port*: a CA forwards nothing, the local port is where routes begin."""
+        """Return whether a directed route can leave by *port*: a CA forwards nothing, except that routes begin at the
+        local port."""
         node = port.node
         if not node.is_switch:
             return port.path == ()
@@ -380,6 +388,6 @@ class Sweep:
 
     def _ask_once(self, path: tuple[int, ...], key: MKey) -> Request:
         """Return a Get(NodeInfo) that is not repeated."""
-        # A name of its own for each: the scheduler asks nobody again who was silent to the SMP before.
+        # A name of its own for each: the scheduler sends nothing more to a node that was silent to the SMP before.
         route = DirectedAddress(path)
         return self.client.request(Method.GET, NodeInfo, 0, route, node=object(), m_key=key, retries=0)

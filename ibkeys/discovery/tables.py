@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ibkeys.topology.model import Topology
 
 AT_ONCE: Final = 64
-"""Most blocks of tables that are asked for in one request. A table may have 2,048, and very many ports may claim so:
-what waits for its turn would only take memory."""
+"""The most blocks of tables in one request. A table may have 2,048 blocks, and very many ports may claim that: waiting
+requests would only take memory."""
 
 
 def read_p_key_table(port: Port, gets: Envelope) -> Task:
@@ -29,11 +29,11 @@ def read_p_key_table(port: Port, gets: Envelope) -> Task:
 
 
 def read_p_key_tables(ports: Sequence[Port], gets: Envelope) -> Task:
-    """Task: read the whole P_Key tables of *ports* into their ``p_key_raw``. *ports*: one port, or external ports of
-    one switch. *gets*: how their agent is asked.
+    """Task: read the whole P_Key tables of *ports* into their ``p_key_raw``.
 
-    Returns a list of the ports whose table could not be read, each with the first error. The length of each table is
-    `Port.capacity`; capacity 0 sends nothing. Sends ceil(capacity / 32) Gets for each port.
+    *ports*: one port, or external ports of one switch. *gets*: the envelope for Gets to their agent. Returns a list of
+    the ports whose table could not be read, each with the first error. The length of each table is `Port.capacity`;
+    capacity 0 sends nothing. Sends ceil(capacity / 32) Gets for each port.
     """
     capacity = ports[0].capacity
     if capacity is None:
@@ -56,7 +56,7 @@ def read_p_key_tables(ports: Sequence[Port], gets: Envelope) -> Task:
 
 
 def gets_to(client: SmpClient, port: Port) -> Envelope:
-    """Return how the agent of *port* is asked: on the route to it, with the M_Key of its end port."""
+    """Return the envelope for Gets to the agent of *port*: on the route to it, with the M_Key of its end port."""
     return client.gets_along(port.agent_path, port.node, port.end_port.m_key)
 
 
@@ -66,7 +66,8 @@ def p_key_modifier(port: Port, block: int) -> int:
 
 
 def read_guid_info(port: Port, gets: Envelope) -> Task:
-    """Task: read all blocks of an end port's GUIDInfo into ``port.guid_info``. *gets*: how the port's agent is asked.
+    """Task: read all blocks of an end port's GUIDInfo into ``port.guid_info``. *gets*: the envelope for Gets to its
+    agent.
 
     Returns None, or the first error. The length is PortInfo.GUIDCap, which must have been read; 0 sends nothing.
     """
@@ -82,8 +83,10 @@ def read_guid_info(port: Port, gets: Envelope) -> Task:
 
 
 def unread_aliases(found: Topology, named: Iterable[int]) -> list[Port]:
-    """Return the end ports of *found* that may have alias GUIDs (GUIDCap above 1) and whose GUIDInfo was not read; none
-    if all GUIDs *named* are ports' own."""
+    """Return the end ports of *found* that may have alias GUIDs (GUIDCap above 1) and whose GUIDInfo was not read.
+
+    None are returned if all GUIDs of *named* are port GUIDs.
+    """
     ends = list(found.end_ports())
     if not set(named) - {port.guid for port in ends}:
         return []
@@ -93,7 +96,7 @@ def unread_aliases(found: Topology, named: Iterable[int]) -> list[Port]:
 
 
 def read_alias_guids(client: SmpClient, found: Topology, named: Iterable[int]) -> None:
-    """Read GUIDInfo of the ports that `unread_aliases` returns. What cannot be read is in ``found.troubles``.
+    """Read GUIDInfo of the ports that `unread_aliases` returns. Those that cannot be read are in ``found.troubles``.
 
     Sends ceil(GUIDCap / 8) Gets for each of them.
     """
@@ -111,7 +114,7 @@ def _read_aliases(client: SmpClient, port: Port, found: Topology) -> Task:
 def read_virtualization(port: Port, gets: Envelope) -> Task:
     """Task: read VirtualizationInfo of a port that may have virtual ports into ``port.virtualization_raw``.
 
-    Returns None, or the error. An agent that does not know the attribute has no virtual ports: then it is empty.
+    Returns None, or the error. An agent that does not know the attribute has no virtual ports: then it is left empty.
     """
     try:
         port.virtualization_raw = yield gets.ask(VirtualizationInfo)
@@ -125,12 +128,14 @@ def read_virtualization(port: Port, gets: Envelope) -> Task:
 
 
 NOT_VIRTUALIZED = (MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED, MadStatus.INVALID_FIELD)
-"""What an agent without virtual ports answers to a Get of VirtualizationInfo."""
+"""The status with which an agent without virtual ports answers a Get of VirtualizationInfo."""
 
 
 def _read_tables(gets: Envelope, attribute: type[Attribute], firsts: Sequence[int], blocks: int) -> Task:
-    """Task: get tables of so many *blocks* each; return, as `_read_table` does, what came of each. *firsts*: the
-    AttributeModifiers of their first blocks. Tables of together at most `AT_ONCE` blocks are one request."""
+    """Task: get tables of *blocks* blocks each; return the result of each as `_read_table` does.
+
+    *firsts*: the AttributeModifiers of their first blocks. Tables of together at most `AT_ONCE` blocks are one request.
+    """
     if 0 < len(firsts) * blocks <= AT_ONCE:  # nearly all
         outcomes = yield gets.ask_each(attribute, [first + block for first in firsts for block in range(blocks)])
         return [_table(outcomes[at : at + blocks]) for at in range(0, len(outcomes), blocks)]
@@ -143,7 +148,7 @@ def _read_tables(gets: Envelope, attribute: type[Attribute], firsts: Sequence[in
 def _read_table(gets: Envelope, attribute: type[Attribute], first: int, blocks: int) -> Task:
     """Task: get a table of so many *blocks*. *first*: the AttributeModifier of its first block.
 
-    Returns its bytes, or the first error; after an error no more than `AT_ONCE` blocks are asked for.
+    Returns its bytes, or the first error; after an error at most the rest of `AT_ONCE` blocks is still queried.
     """
     whole: list[bytes] = []
     for start in range(first, first + blocks, AT_ONCE):

@@ -1,7 +1,7 @@
-"""Places where a protected port may be, and nothing proves who is there: who is asked, and who is not.
+"""Places where a protected port may be and no evidence names the port: which of them are queried, and which are not.
 
-A port that is protected counts each question without its key, and its lease starts. So such a place waits until all
-others were asked; then it is identified without SMPs to it, or left alone, and the reason is told.
+A port that is protected counts each query without its key, and its lease starts. So such a place waits until all others
+were queried; then it is identified without SMPs to it, or left alone and reported with the reason.
 """
 
 from __future__ import annotations
@@ -22,15 +22,18 @@ from ibkeys.topology.model import Trouble, Unasked
 from ibkeys.topology.nodes import LinkEnd, Port
 
 AskFarEnd = Callable[[Port, LinkProof | None, int | None], Task]
-"""Task: ask who is behind a port, with the key for unidentified nodes; what names who is there, and the attempts after
-the first (None: as any other question)."""
+"""Task: query the port behind a port, with the key for unidentified nodes.
+
+Arguments: the near port, the evidence that names its neighbour, and the attempts after the first (None: as for any
+other query).
+"""
 
 
 @dataclass(eq=False, repr=False)
 class UnprovenPlaces:
-    """The ports of one sweep behind which nobody was asked yet. ``doubts``: why the known end was not proven there.
+    """The ports of one sweep whose far end was not queried yet. ``doubts``: why the known end was not proven there.
 
-    ``provokes``: ask once, without a key, also where a protected port may be.
+    ``provokes``: query once, without a key, also where a protected port may be.
     """
 
     client: SmpClient
@@ -55,11 +58,11 @@ class UnprovenPlaces:
         self._waiting.append(near)
 
     def ask(self) -> None:
-        """Ask at the places that wait, after all that could be proven. Most were joined from their other side.
+        """Query the waiting places, after all that could be proven. Most were joined from their other side.
 
-        A protected port that has not been found may be at any of these, and so may a protected switch that has: a link
-        may be another one of it. While there is such a port, a place is first identified without SMPs to it: a
-        protected port, and what nothing can identify, is not asked; another one is asked once.
+        A protected port that has not been found may be at any of these, and so may another link of a protected switch
+        that was found. While there is such a port, a place is first identified without SMPs to it: a protected port, or
+        a place that cannot be identified, is not queried; another port is queried once.
         """
         before = None
         while True:
@@ -77,11 +80,11 @@ class UnprovenPlaces:
         self._name_left()
 
     def _all_found(self) -> bool:
-        """Whether each protected port was found where it is known."""
+        """Return whether each protected port was found at its known place."""
         return self._protected <= self.nodes.proven
 
     def _progress(self) -> tuple[int, int]:
-        """What has to have changed for another look at places that were not asked to be worth it."""
+        """Return a value that changes when places that were not queried are worth another look."""
         return len(self.nodes.proven), sum(port.peer is None for port in self._left)
 
     def _ask_or_identify(self, near: Port) -> Task:
@@ -91,12 +94,16 @@ class UnprovenPlaces:
             yield from self._identify(near)
 
     def _may_be_found_switch(self, near: Port) -> bool:
-        """Whether the link of *near* may end at a protected switch that was found, at another one of its open ends."""
+        """Return whether the link of *near* may end at a protected switch that was found, at another of its open
+        ends."""
         return len(self._open_ends) > (near in self._open_ends)
 
     def _find_open_ends(self) -> set[Port]:
-        """Return the ports of protected switches that were found where another link may end: which have a link or could
-        not be read, and of which no far end is known. Port 0 stands for those that were left out."""
+        """Return the ports of protected switches where another link may end: they have a link or could not be read, and
+        no known far end.
+
+        Port 0 stands for ports that were left out.
+        """
         ends = set()
         for node in self.nodes.found.nodes:
             if node.is_switch and self.ring.is_protected(node.port(0).guid):
@@ -107,14 +114,14 @@ class UnprovenPlaces:
         return ends
 
     def _identify(self, near: Port) -> Task:
-        """Task: find out who is behind *near* without asking there, and ask once where it is not a protected port."""
+        """Task: identify the node behind *near* without SMPs to it, and query it once if it is not a protected port."""
         path = near.node.path if near.node.is_switch else ()
         try:
             near.info = yield self.client.get_along(path, PortInfo, near.num, near.node, near.end_port.m_key)
         except IbkeysError as error:
             self._left[near] = LinkProof(False, None, f"the port before it could not be read again: {error}")
             return
-        yield from self.gmps.read_counter(near)  # before it is said who is there: --settle keeps both
+        yield from self.gmps.read_counter(near)  # before the node is named: --settle keeps both
         proof: LinkProof = yield from self.prover.identify(near)
         if near.peer is not None or self._join(near, proof):
             return
@@ -129,8 +136,10 @@ class UnprovenPlaces:
             self._left[near] = proof
 
     def _join(self, near: Port, proof: LinkProof) -> bool:
-        """Join *near* with the port of a protected switch that was found, where the SA names it behind *near*: then
-        nobody needs to be asked. Returns whether it did."""
+        """Join *near* with the port of a protected switch that was found, if the SA has that port behind *near*.
+
+        Then no query is needed. Returns whether they were joined.
+        """
         switch = self.nodes.switch_named(proof)
         port = switch.ports.get(proof.found[1]) if switch is not None and proof.found is not None else None
         if port is None or port is near or port.peer is not None or not port.is_linked:
@@ -139,7 +148,7 @@ class UnprovenPlaces:
         return True
 
     def _name_left(self) -> None:
-        """Put the places that were not asked among what could not be read, each with the reason and the way on."""
+        """Add a trouble for each place that was not queried, with the reason and the remedy."""
         found, proven = self.nodes.found, self.nodes.proven
         found.missing = frozenset(self._protected - proven)
         missing = len(found.missing - self.ring.settled)
@@ -155,9 +164,11 @@ class UnprovenPlaces:
 
 
 def _why_not_asked(known: LinkEnd | None, proof: LinkProof, doubt: str, missing: int, is_found: bool) -> str:
-    """Return why a sweep asked nobody at a place, and what to do. *known*: the end that the known links place there;
-    *doubt*: why it was not proven; *missing*: ports known as protected that were not found and not settled;
-    *is_found*: who *proof* names was found, at another place."""
+    """Return why a sweep did not query a place, and the remedy.
+
+    *known*: the end that the known links have there; *doubt*: why it was not proven; *missing*: ports known as
+    protected that were not found and not settled; *is_found*: the port that *proof* names was found, at another place.
+    """
     expected = f"port GUID 0x{known[0]:016x} is known there, but {doubt or proof.reason}; " if known else ""
     if proof.found is not None:
         guid = proof.found[0]

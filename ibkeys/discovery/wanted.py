@@ -1,4 +1,4 @@
-"""What a sweep is asked to read of each port, and how it says how far it is."""
+"""The attributes that a sweep reads of each port, and the form of its progress reports."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a sweep reads besides nodes and links. PortInfo of every port is read in any case: links show in it.
+    """The attributes that a sweep reads besides nodes and links.
 
-    ``p_keys``: the P_Key table of every port, and whether it has virtual ports with further ones. ``guid_info``: all
-    GUIDs of every end port. ``sm_info``: SMInfo of every port whose IsSM bit is set. ``link_downed``: LinkDownedCounter
-    of each port before its far end is asked.
+    PortInfo of every port is read in any case: it shows the links. ``p_keys``: the P_Key table of every port, and
+    whether it has virtual ports with further ones. ``guid_info``: all GUIDs of every end port. ``sm_info``: SMInfo of
+    every port whose IsSM bit is set. ``link_downed``: LinkDownedCounter of each port before its far end is queried.
     """
 
     p_keys: bool = False
@@ -22,9 +22,9 @@ class Wanted:
 
 
 EVERYTHING = Wanted(p_keys=True, guid_info=True, sm_info=True)
-"""What a snapshot holds."""
+"""The attributes of a snapshot."""
 LINKS = Wanted(link_downed=True)
-"""What the key store keeps of links: each with the LinkDownedCounter that it had when it was proven."""
+"""The attributes that the key store records of links: each with its LinkDownedCounter when it was proven."""
 
 
 OnFound = Callable[[int, int], None]

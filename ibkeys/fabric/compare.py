@@ -1,4 +1,4 @@
-"""What changed between two snapshots of a fabric: nodes, links, what moved, and the keys of each port."""
+"""The changes between two snapshots of a fabric: nodes, links, moves, and the keys of each port."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _ENFORCEMENT: Final = (PortInfo.partition_enforcement_inbound, PortInfo.partitio
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that differs at one port, as the later snapshot has it.
+    """One difference at one port, as the later snapshot has it.
 
     ``before`` and ``after``: P_Keys as text, None if there was none; for ``pkey-moved`` the two indexes of ``pkey``;
     for ``m_key`` its state, or ``set`` and ``another key``; for ``enforcement`` true or false; numbers for all else.
-    ``pkey``: the P_Key, of ``membership`` as it is afterwards; ``index``: its place in the later table; both in the
-    earlier table for one that is gone. ``field``: the field's JSON name, for ``enforcement`` and ``counter``.
+    ``pkey``: the P_Key, of ``membership`` as it is afterwards; ``index``: its place in the later table; of a removed
+    P_Key both are from the earlier table. ``field``: the field's JSON name, for ``enforcement`` and ``counter``.
     """
 
     port: Port
@@ -54,7 +54,7 @@ class Difference:
     field: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the difference as the contract has it, ``delta``: by how much a counter rose."""
+        """Return the difference as the contract has it; ``delta`` is the increase of a counter."""
         names = ("kind", "index", "pkey", "field", "before", "after")
         delta = self.after - self.before if self.kind == "counter" else None
         return {**self.port.identity(), **{name: getattr(self, name) for name in names}, "delta": delta}
@@ -62,11 +62,12 @@ class Difference:
 
 @dataclass(slots=True)
 class Comparison:
-    """What changed. Nodes and links that came are those of the later snapshot, those that went of the earlier one.
+    """The changes between two snapshots. Added nodes and links are those of the later snapshot, removed ones of the
+    earlier.
 
-    ``moves``: cables, hosts and names; the nodes and links that they explain are among those that came and went.
-    ``keys_comparable``: whether two M_Keys that are set can be told apart (fingerprints of one secret, or real keys).
-    ``keys_hidden``: end ports that hid their M_Key in one snapshot or both, so that a change of it cannot be seen.
+    ``moves``: cables, hosts and names; the nodes and links that they explain are among the added and removed ones.
+    ``keys_comparable``: whether two M_Keys that are set can be compared (fingerprints of one secret, or real keys).
+    ``keys_hidden``: end ports that hid their M_Key in one snapshot or both, so that a change of it cannot be detected.
     """
 
     nodes_added: list[Node] = field(default_factory=list)
@@ -86,17 +87,17 @@ class Comparison:
 
     @property
     def is_recabled(self) -> bool:
-        """Whether nodes or links came, went, moved, or have another name."""
+        """Whether nodes or links were added, removed or moved, or have another name."""
         cabling = (self.nodes_added, self.nodes_removed, self.links_added, self.links_removed, self.moves.moved)
         return any(cabling)
 
     def unexplained_nodes(self) -> Iterator[tuple[Coming, list[Node]]]:
-        """Yield the nodes that came and those that went, without those that a move explains."""
+        """Yield the added and the removed nodes, without those that a move explains."""
         yield "added", [node for node in self.nodes_added if node not in self.moves.nodes]
         yield "removed", [node for node in self.nodes_removed if node not in self.moves.nodes]
 
     def unexplained_links(self) -> Iterator[tuple[Coming, list[tuple[Port, Port]]]]:
-        """Yield the links that came and those that went, without those that a move explains."""
+        """Yield the added and the removed links, without those that a move explains."""
         yield "added", [ends for ends in self.links_added if not self.moves.explains(ends)]
         yield "removed", [ends for ends in self.links_removed if not self.moves.explains(ends)]
 
@@ -121,7 +122,7 @@ class Comparison:
 
 
 def compare(a: Snapshot, b: Snapshot) -> Comparison:
-    """Return what changed from *a* to *b*. What could not be read in one of them is unknown, never a change."""
+    """Return the changes from *a* to *b*. A value that could not be read in one of them is unknown, never a change."""
     numbers = key_numbers(a, b)
     result = Comparison(keys_comparable=numbers is not None)
     before = nodes_of(a.fabric)
@@ -140,10 +141,10 @@ def compare(a: Snapshot, b: Snapshot) -> Comparison:
 def _only_in(
     result: Comparison, fabric: Topology, other: Topology, which: str
 ) -> tuple[list[Node], list[tuple[Port, Port]]]:
-    """Return the nodes and links of *fabric* that *other*, the snapshot *which*, does not have and would have seen.
+    """Return the nodes and links of *fabric* that *other*, the snapshot *which*, does not have and would have found.
 
-    What hung behind a port of which *other* could not ask the far end is unknown, except for a link whose other end is
-    linked elsewhere there.
+    Nodes behind a port whose far end *other* could not read are unknown, except for a link whose other end is linked
+    elsewhere there.
     """
     theirs, links, unseen = nodes_of(other), _links(other), unseen_in(other, fabric)
     linked = {match_key(port) for port in other.ports() if port.peer is not None}
@@ -202,7 +203,7 @@ def _port_info_changes(old: Port, new: Port, numbers: Numbers | None) -> Iterato
 
 
 def setting_changes(old: Port, new: Port) -> Iterator[Difference]:
-    """Yield what changed of ProtectBits and lease of an end port, or of an external port's enforcement.
+    """Yield the changes of ProtectBits and lease of an end port, or of an external port's enforcement.
 
     PortInfo of both was read.
     """
@@ -215,7 +216,8 @@ def setting_changes(old: Port, new: Port) -> Iterator[Difference]:
 def _row_changes(
     old: Port, new: Port, rows: Iterable[NumberRow], kind: DifferenceKind | None = None
 ) -> Iterator[Difference]:
-    """Yield what changed of *rows*, of one *kind*; None: each is a kind of its own."""
+    """Yield the changes of the fields *rows*. *kind*: the kind of these changes; None: each field is a kind of its
+    own."""
     assert old.info is not None
     assert new.info is not None
     for row in rows:
@@ -226,11 +228,12 @@ def _row_changes(
 
 
 Numbers = tuple[Callable[[bytes], int], Callable[[bytes], int]]
-"""How an M_Key field becomes a fingerprint, in the earlier and in the later snapshot."""
+"""The functions that make a fingerprint of an M_Key field, for the earlier and for the later snapshot."""
 
 
 def key_numbers(a: Snapshot, b: Snapshot) -> Numbers | None:
-    """Return how an M_Key field of each snapshot becomes a fingerprint; None when they cannot be compared."""
+    """Return the functions that make a fingerprint of an M_Key field of each snapshot; None when they cannot be
+    compared."""
     for mine, other in ((a, b), (b, a)):
         if not mine.about.has_keys and not other.about.has_keys and mine.about.fingerprints != other.about.fingerprints:
             return None
@@ -250,9 +253,9 @@ def _plain(info: bytes) -> int:
 
 
 def m_key_changes(old: Port, new: Port, numbers: Numbers | None) -> Iterator[Difference]:
-    """Yield what changed of an end port's M_Key; PortInfo of both was read. Where one hides its key, that is nothing.
+    """Yield the change of an end port's M_Key; PortInfo of both was read. If one hides its key, nothing is yielded.
 
-    *numbers*: as `key_numbers` gives it; None: two keys that are set are not compared.
+    *numbers*: the result of `key_numbers`; None: two keys that are set are not compared.
     """
     before, after = old.m_key_state, new.m_key_state
     assert old.info is not None
@@ -266,10 +269,10 @@ def m_key_changes(old: Port, new: Port, numbers: Numbers | None) -> Iterator[Dif
 
 
 def table_changes(port: Port, before: list[TableEntry], after: list[TableEntry]) -> Iterator[Difference]:
-    """Yield what changed in a P_Key table, given its valid entries before and after.
+    """Yield the changes of a P_Key table, given its valid entries before and after.
 
-    An entry that keeps its index and partition changed its membership; a P_Key that is at another index moved; one that
-    did both is named twice; what is left was removed or added.
+    An entry that keeps its index and partition changed its membership; a P_Key at another index moved; a P_Key with
+    another index and membership yields both changes; all others were removed or added.
     """
     old, new = _without_equals(before, after)
     for index, key in list(old):
@@ -278,7 +281,7 @@ def table_changes(port: Port, before: list[TableEntry], after: list[TableEntry])
             old.remove((index, key))
             new.remove(twin)
             yield Difference(port, "membership", str(key), str(twin[1]), index, str(twin[1]))
-    for mask in (FULL_BIT | PARTITION_MASK, PARTITION_MASK):  # what moved as it is, before what changed on the way
+    for mask in (FULL_BIT | PARTITION_MASK, PARTITION_MASK):  # unchanged P_Keys, then those with another membership
         for index, key in list(old):
             moved = next((entry for entry in new if (entry[1] ^ key) & mask == 0), None)
             if moved is None:

@@ -21,9 +21,9 @@ from ibkeys.topology.plausible import NO_ENTRIES
 
 @dataclass(slots=True)
 class PortHandle(ReadablePort):
-    """One port of one node, and the route on which it is asked. Every read goes to the wire, and nothing else does.
+    """One port of one node, and the route to its agent. Every read sends SMPs; properties send none.
 
-    ``port`` collects what was read, in the form that a sweep gives; ``route`` leads to the port's agent. Each read
+    ``port`` collects the values that were read, in the form of a sweep; ``route`` leads to the port's agent. Each read
     raises NoReply, MadStatusError or SendRefused where the port does not answer it.
     """
 
@@ -33,7 +33,7 @@ class PortHandle(ReadablePort):
 
     @property
     def m_key(self) -> MKey:
-        """The key that is sent: that of the port, of port 0 for an external port of a switch."""
+        """The key in SMPs to the port: its own, or that of port 0 for an external port of a switch."""
         return self.fabric.ring.for_found(self.port, self.fabric.swept)
 
     def get(self, attribute: type[Attribute], modifier: int = 0) -> bytes:
@@ -41,7 +41,7 @@ class PortHandle(ReadablePort):
         return self.fabric.get(attribute, modifier, self.route, self.m_key)
 
     def set(self, attribute: type[Attribute], modifier: int, data: bytes) -> bytes:
-        """Send one SubnSet to this port's agent with its key, once. Raises as `Fabric.set`."""
+        """Send one SubnSet to this port's agent with its key, once. Raises the errors of `Fabric.set`."""
         return self.fabric.set(attribute, modifier, self.route, data, self.m_key)
 
     def read_port_info(self) -> PortInfo:
@@ -55,7 +55,7 @@ class PortHandle(ReadablePort):
         return PortInfo(self.port.info)
 
     def _uncover(self, own: Port) -> None:
-        """A port at level 1 hides its key from a wrong one, which costs nothing there: try the others it may have."""
+        """Try the other keys that a port may have at level 1, where it hides its key and a wrong key costs nothing."""
         for other in self.fabric.ring.others_for(own.guid, own.m_key):
             info = self.fabric.get(PortInfo, own.num, self.route, other)
             if PortInfo(info).m_key:
@@ -79,8 +79,8 @@ class PortHandle(ReadablePort):
     def read_capacity(self) -> int:
         """Return how many entries the P_Key table has; 0 when a switch has no tables for its external ports.
 
-        NodeInfo, which is known, says it; for an external port of a switch SwitchInfo does, which is sent for once.
-        Raises NoReply, MadStatusError, SendRefused.
+        NodeInfo, which is known, has the number; for an external port of a switch SwitchInfo has it, which is read
+        once. Raises NoReply, MadStatusError, SendRefused.
         """
         if self.port.is_external and self.port.node.switch_info_raw is None:
             self.read_switch_info()
@@ -89,8 +89,9 @@ class PortHandle(ReadablePort):
         return capacity
 
     def read_virtualization(self) -> None:
-        """Get VirtualizationInfo of a port that may have virtual ports; nothing is sent to others. PortInfo has to be
-        read before. Raises NoReply, MadStatusError, SendRefused.
+        """Get VirtualizationInfo of a port that may have virtual ports; for others send nothing.
+
+        PortInfo has to be read before. Raises NoReply, MadStatusError, SendRefused.
         """
         port = self.port
         if not port.can_have_virtual_ports:
@@ -129,17 +130,16 @@ class PortHandle(ReadablePort):
         return self.port.p_keys or ()
 
     def check_arrival(self) -> None:
-        """Make sure that the port asked is the one an SMP arrives at: a CA or router answers P_KeyTable for no other.
+        """Raise Unreachable if the route leads to another port than this one, or to another node than before.
 
-        Raises Unreachable when the route leads to another port, or to another node than before.
+        An agent of a CA or router answers P_KeyTable only for the port at which the SMP arrives.
         """
         if not self.port.node.is_switch:
             self.judge_arrival(NodeInfo(self.get(NodeInfo)))
 
     def judge_arrival(self, arrival: NodeInfo) -> None:
-        """Raise Unreachable if *arrival*, read on this route right now, is of another node, or of another port of a CA
-        or router.
-        """
+        """Raise Unreachable if *arrival*, just read on this route, is of another node, or of another port of a CA or
+        router."""
         node = self.port.node
         if arrival.node_guid != node.guid or (not node.is_switch and arrival.local_port_num != self.port.num):
             raise Unreachable(

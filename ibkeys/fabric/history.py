@@ -1,8 +1,7 @@
-"""What changed at a port over many snapshots: keys, memberships, level, enforcement, its place and name, and whether it
-was there.
+"""The changes at a port over many snapshots: keys, memberships, level, enforcement, place, name, and presence.
 
 Each value is compared with the last snapshot in which it was read, so that a change is not lost where a port did not
-answer in between; the event then says between which two snapshots it happened.
+answer in between; the event then has the two snapshots between which it happened.
 """
 
 from __future__ import annotations
@@ -60,18 +59,18 @@ class PortEvent:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A value as it was read last: at which port, in which snapshot."""
+    """The last reading of a value: the port and the snapshot."""
 
     snapshot: Snapshot
     port: Port
 
 
 class PortHistory:
-    """The events of the ports that *wanted* picks. Hand it the snapshots in order of time.
+    """The events of the ports that *wanted* picks. The snapshots have to be added in order of time.
 
-    *partition*: only what concerns P_Keys of this partition; None: everything. ``found_any``: whether some snapshot had
-    such a port. ``unread``: what of a port could not be read in the snapshot added last. ``keys_comparable``: false
-    once two M_Keys that are set could not be distinguished, for lack of one secret.
+    *partition*: only changes that concern P_Keys of this partition; None: all. ``found_any``: whether some snapshot had
+    such a port. ``unread``: attributes that could not be read in the snapshot added last, by port. ``keys_comparable``:
+    false once two M_Keys that are set could not be distinguished, for lack of one secret.
     """
 
     def __init__(self, wanted: Callable[[Port], bool], partition: int | None = None) -> None:
@@ -86,7 +85,7 @@ class PortHistory:
         self._last: Snapshot | None = None
 
     def add(self, snapshot: Snapshot) -> Iterator[PortEvent]:
-        """Take the next snapshot, and yield what changed; read all of it before the next one."""
+        """Add the next snapshot, and yield its changes; consume all of them before adding another."""
         self.unread = []
         self._doubled |= {node.guid for node in snapshot.fabric.nodes if node.twin}
         ports = {match_key(port): port for port in snapshot.fabric.ports() if self.wanted(port)}
@@ -104,9 +103,9 @@ class PortHistory:
         self._last = snapshot
 
     def _moved(self, key: MatchKey, new: _Known) -> Iterator[PortEvent]:
-        """Yield that an end port is at another switch port, or that its node has another name.
+        """Yield an event if an end port is at another switch port, or if its node has another name.
 
-        Of nodes with one GUID nobody can say which is which.
+        Nodes with one GUID cannot be distinguished, so nothing is yielded for them.
         """
         leaf = leaf_of(new.port)
         guids = {port.node.guid for port in (new.port, leaf) if port is not None}
@@ -124,7 +123,7 @@ class PortHistory:
                 yield PortEvent(new.port.id, since, taken, kind, before[1], value[1])
 
     def _gone(self, snapshot: Snapshot, ports: Mapping[MatchKey, Port]) -> Iterator[PortEvent]:
-        """Yield the ports that were there and are no longer; those that may only not be seen are unread."""
+        """Yield the ports that disappeared; those that may only have been unreadable are added to ``unread``."""
         unseen: dict[int, set[Node]] = {}  # by the snapshot that had the port last
         for key, known in list(self._there.items()):
             if key in ports:
@@ -170,7 +169,7 @@ class PortHistory:
 
 
 def _place(port: Port) -> tuple[MatchKey, str] | None:
-    """Return the switch port that faces an end port, as what tells it apart and in words; None for none."""
+    """Return the switch port that faces an end port, as its key and in words; None if there is none."""
     leaf = leaf_of(port)
     return (match_key(leaf), str(leaf)) if leaf is not None else None
 

@@ -1,6 +1,6 @@
 """An open fabric: sweeping the subnet, and finding single ports in it.
 
-`ibkeys.scripting.Fabric` adds changes and snapshots, and is what `ibkeys.open` returns.
+`ibkeys.scripting.Fabric` adds changes and snapshots; it is the class of the objects that `ibkeys.open` returns.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ibkeys.topology.nodes import Node, Port
 from ibkeys.topology.plausible import check_port_numbers
 from ibkeys.umad.port import UmadPort
 
-if TYPE_CHECKING:  # what few commands use is loaded by its use
+if TYPE_CHECKING:  # these modules are loaded when first used, because few commands need them
     from ibkeys.classkeys.asking import PortQuestion
     from ibkeys.classkeys.reading import ClassKeyReading
     from ibkeys.client.sa import SaClient
@@ -48,15 +48,15 @@ if TYPE_CHECKING:  # what few commands use is loaded by its use
 class LiveFabric(OpenPort):
     """A subnet as seen from one open local port. Use it as a context manager; not thread-safe.
 
-    ``stores``: the files that changing commands use (in memory unless `ibkeys.open` says otherwise). ``warnings``: what
-    the user should know about the files that were read, and of a lock that a change could not remove.
-    ``is_simulated``: no real device is used. ``reload_keys``: reads the key store and key files again.
-    ``as_options``: returns the options of a command that opens the same fabric, names of files and no secret; None if
-    no command can.
+    ``stores``: the files that changing commands use (in memory unless `ibkeys.open` was given others). ``warnings``:
+    facts that the user should know about the files that were read, and about a lock that a change could not remove.
+    ``is_simulated``: no real device is used. ``reload_keys``: reads the key store and key files again. ``as_options``:
+    returns the options of a command that opens the same fabric, with names of files and no secret; None if no command
+    can.
     """
 
     holds_m_keys = True
-    """What is read here may hold M_Keys (a snapshot may hold fingerprints in their place)."""
+    """Values that are read here may be M_Keys (a snapshot may hold fingerprints in their place)."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class LiveFabric(OpenPort):
     def sweep(self, p_keys: bool = False, progress: OnFound | None = None, wanted: Wanted | None = None) -> Topology:
         """Sweep the whole fabric: nodes, links, PortInfo of every port, and every P_Key table when *p_keys* is true.
 
-        *wanted* names all that is to be read, in place of *p_keys*. Raises TransportError, and NoReply or SendRefused
+        *wanted* names all attributes to read, in place of *p_keys*. Raises TransportError, and NoReply or SendRefused
         when the local port cannot be read. Every other failure is in ``Topology.troubles``.
         """
         from ibkeys.discovery.discover import discover
@@ -103,12 +103,15 @@ class LiveFabric(OpenPort):
 
     @property
     def last_sweep(self) -> SweepCost | None:
-        """What the last `sweep` cost; None before it. It is counted when somebody wants to know."""
+        """The cost of the last `sweep`, computed on demand; None before the first."""
         return self._last_sweep() if self._last_sweep is not None else None
 
     def read_alias_guids(self, found: Topology, named: Iterable[int]) -> None:
-        """Read the alias GUIDs of *found*, the last sweep, if one of the GUIDs *named* is no end port's own; see
-        `ibkeys.discovery.tables.read_alias_guids`."""
+        """Read the alias GUIDs of *found*, the last sweep, if one of the GUIDs *named* is not the port GUID of an end
+        port.
+
+        See `ibkeys.discovery.tables.read_alias_guids`.
+        """
         from ibkeys.discovery.tables import read_alias_guids
 
         read_alias_guids(self.client, found, named)
@@ -130,7 +133,8 @@ class LiveFabric(OpenPort):
     def read_port_counters(
         self, ports: Iterable[Port], pkey_index: int | None = None
     ) -> list[tuple[Port, CountersOrError]]:
-        """Get PortCounters of ports that a sweep found, many at a time; an error stands where one could not be read.
+        """Get PortCounters of ports that a sweep found, many at a time; return the error for a port that could not be
+        read.
 
         Raises AgentRefused, UsageError (no P_Key at *pkey_index*), Unreachable (not in the default partition).
         """
@@ -144,8 +148,11 @@ class LiveFabric(OpenPort):
     def read_constraint_errors(
         self, ports: Iterable[Port], pkey_index: int | None = None
     ) -> dict[Port, ConstraintErrors]:
-        """Get PortCounters of switch ports that were read, many at a time; of each its constraint errors, or why there
-        are none. Nothing is raised, and without ports nothing is asked."""
+        """Get PortCounters of switch ports that were read, many at a time; return the constraint errors of each, or the
+        error.
+
+        Nothing is raised, and without ports nothing is sent.
+        """
         from ibkeys.discovery.port_counters import ConstraintErrors
 
         wanted = list(ports)
@@ -160,11 +167,12 @@ class LiveFabric(OpenPort):
     def class_key_questions(
         self, ports: Iterable[Port], classes: Iterable[KeyClass], *, ask_unkeyed: bool = False
     ) -> list[PortQuestion]:
-        """Return what `ask_class_keys` would ask of the end ports among *ports*: one question for each class.
+        """Return the queries for keys of classes that `ask_class_keys` would send to the end ports among *ports*, one
+        for each class.
 
-        Nothing is sent yet. Where a key is known for one of them, the subnet is swept unless it was, the links
-        to these ports are looked at again, and it is proven that each is at its known place. *ask_unkeyed*: ask without
-        a key too where that may cost something.
+        If a key is known for one of the ports, the subnet is swept unless it was, the links to these ports are checked
+        again, and it is proven that each is at its known place. *ask_unkeyed*: query without a key too where that may
+        count a violation.
         """
         from ibkeys.classkeys.asking import questions_for
         from ibkeys.classkeys.places import doubts
@@ -180,7 +188,7 @@ class LiveFabric(OpenPort):
         return questions_for(wanted, classes, known, doubtful, ask_unkeyed=ask_unkeyed)
 
     def ask_class_keys(self, questions: Sequence[PortQuestion], pkey_index: int | None = None) -> list[ClassKeyReading]:
-        """Ask ports for keys of classes, many at a time, and return what was learned of each.
+        """Query ports for keys of classes, many at a time, and return the reading of each.
 
         Raises AgentRefused, UsageError (no P_Key at *pkey_index*), Unreachable (not in the default partition).
         """
@@ -194,15 +202,15 @@ class LiveFabric(OpenPort):
     def find_port(
         self, address: AddressLike = None, portnum: int | None = None, retries: int | None = None
     ) -> PortHandle:
-        """Find one port and return a handle on it. This asks the port who it is, and may sweep the subnet.
+        """Find one port and return a handle on it. This reads NodeInfo of the port, and may sweep the subnet.
 
         *address*: see `as_address`. *portnum*: port of the addressed node; by default 0 on a switch, else the port
-        reached. A port of a CA or router other than the one reached is looked for by discovery, because only its own
+        reached. A port of a CA or router other than the port reached is looked for by discovery, because only its own
         route leads to its P_Key table.
 
         Raises AddressError (exit 2: no such address, or several nodes match), UsageError (port number past the node's
-        ports), ImpossibleValue (the node's own port numbers make no sense), NoReply, Unreachable (nothing on the fabric
-        has it).
+        ports), ImpossibleValue (the node's own port numbers make no sense), NoReply, Unreachable (no port of the fabric
+        has the address).
         """
         wanted = as_address(address)
         if isinstance(wanted, GuidAddress | NameAddress):
@@ -210,7 +218,7 @@ class LiveFabric(OpenPort):
         return self._by_route(wanted, portnum, retries)
 
     def adopt(self, found: Topology) -> None:
-        """Take *found* for the last sweep: its links are checked again before an M_Key goes over them."""
+        """Use *found* as the last sweep: its links are checked again before an M_Key is sent over them."""
         from ibkeys.discovery.links.check import LinkCheck
 
         self.swept = found
@@ -221,22 +229,25 @@ class LiveFabric(OpenPort):
         return PortHandle(self, port, DirectedAddress(port.agent_path))
 
     def find_changed_links(self, ports: Iterable[Port], max_age: float = 0.0) -> dict[Port, str]:
-        """Look at the links to *ports* again, before a key goes over them; return the ports to which one changed since
-        the last sweep of this run, or cannot be examined, with the reason. A look holds for *max_age* seconds.
+        """Check the links to *ports* again, before a key is sent over them; return the ports behind a changed link,
+        with the reason.
 
-        A port that this sweep did not find, and every port when the topology is trusted, is not examined.
+        A link counts as changed if it differs from the last sweep of this run, or cannot be checked. A check is valid
+        for *max_age* seconds. A port that this sweep did not find, and every port when the topology is trusted, is not
+        checked.
         """
         links = self._link_check
         return links.at_links_to(ports, max_age) if links is not None and not self.ring.trust_topology else {}
 
     def has_changed(self, port: Port) -> bool:
-        """Whether a link to *port* is not as the last sweep saw it, by what was examined so far. Sends nothing."""
+        """Return whether a link to *port* differs from the last sweep, as far as the links were checked. Sends
+        nothing."""
         return self._link_check is not None and self._link_check.has_changed(port)
 
     def look_at_way(self, port: Port) -> Task:
-        """Task: as `find_changed_links` for one port, except for links that were examined within the last second.
+        """Task: check the links to one port as `find_changed_links` does, except those checked within the last second.
 
-        Return what changed, "" for nothing.
+        Return the change, "" for none.
         """
         if self._link_check is None or self.ring.trust_topology:
             return ""
@@ -251,7 +262,7 @@ class LiveFabric(OpenPort):
 
     def _by_route(self, address: Route, portnum: int | None, retries: int | None) -> PortHandle:
         if self.ring.has_keys and address != LOCAL:
-            # The port may hold a key of the ring that it must not be asked without, nor given without proof: a sweep
+            # The port may have a key of the ring without which it must not be queried, and which needs proof: a sweep
             # proves each link and sends each key to its own port only.
             return self._pick(find_ports(self._topology(), address), portnum, str(address))
         if address == LOCAL:
@@ -270,7 +281,7 @@ class LiveFabric(OpenPort):
         return chosen or self._pick(self._own_route(node, portnum, port, address), portnum, str(address))
 
     def _topology(self) -> Topology:
-        """Return what the last sweep of this run found; without one, sweep."""
+        """Return the result of the last sweep of this run; sweep if there was none."""
         return self.swept or self.sweep()
 
     def _ask_own_port(self, key: MKey, retries: int | None) -> tuple[bytes, MKey]:
@@ -282,8 +293,10 @@ class LiveFabric(OpenPort):
             raise about_own_key(error, self.ring, self.own_guid) from error
 
     def _ask_own_port_first(self) -> None:
-        """Ask the local port, once in a run and before any other, where no key is known for it: it tells whether this
-        subnet is protected. Raises MKeyNeeded if it is, NoReply or SendRefused where it does not answer.
+        """Query the local port, once in a run and before any other, if no key is known for it: it shows whether this
+        subnet is protected.
+
+        Raises MKeyNeeded if it is, NoReply or SendRefused where it does not answer.
         """
         ring = self.ring
         if self._own_was_asked or ring.for_all is not None or ring.ask_unproven:
@@ -314,7 +327,7 @@ class LiveFabric(OpenPort):
         raise last
 
     def _choose(self, node: Node, port: Port, portnum: int | None, route: Route) -> PortHandle | None:
-        """Return the handle for *portnum* when this route serves it; None when a sweep must find its own route."""
+        """Return the handle for *portnum* if this route leads to it; None if a sweep must find its own route."""
         num = number_meant(port, portnum)
         if num == port.num:
             port.path = node.path if isinstance(route, DirectedAddress) else None
@@ -359,5 +372,5 @@ class LiveFabric(OpenPort):
         try:
             text = NodeDescription(self.get(NodeDescription, 0, route, key)).node_description
         except IbkeysError:
-            return  # a name is for the reader only: the port is known by its GUIDs, and node_desc stays unknown
+            return  # a name is for the reader only: the port is identified by its GUIDs, and node_desc stays unknown
         node.description = self.node_names.get(node.guid, text)

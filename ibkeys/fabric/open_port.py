@@ -22,8 +22,8 @@ if TYPE_CHECKING:  # a read of one port makes none
 class OpenPort(Closing):
     """An open local port. Use it as a context manager; not thread-safe.
 
-    ``ring``: which M_Key goes to whom. ``client``: sends SMPs, and counts them. ``swept``: what the last sweep through
-    this port found, None before the first.
+    ``ring``: the M_Keys by port. ``client``: sends SMPs, and counts them. ``swept``: the result of the last sweep
+    through this port, None before the first.
     """
 
     def __init__(
@@ -39,16 +39,16 @@ class OpenPort(Closing):
         self.swept: Topology | None = None
 
     def local(self) -> LocalPort:
-        """Return what the host knows about the local port. Sends nothing."""
+        """Return the attributes of the local port from the host. Sends nothing."""
         return self.umad.attributes()
 
     @cached_property
     def own_guid(self) -> int:
-        """The port GUID of the local port: unlike its LID and state it stays while the port is open."""
+        """The port GUID of the local port: unlike its LID and state it does not change while the port is open."""
         return self.local().port_guid
 
     def doubt_of(self, port: Port) -> str:
-        """Return why the last sweep did not believe the GUID of *port*, "" if it did."""
+        """Return why the last sweep did not trust the GUID of *port*, "" if it did."""
         return self.swept.doubtful.get(port.end_port, "") if self.swept is not None else ""
 
     def get(
@@ -65,8 +65,8 @@ class OpenPort(Closing):
     def set(self, attribute: type[Attribute], modifier: int, route: Route, data: bytes, key: MKey = NO_MKEY) -> bytes:
         """Send one SubnSet, in one attempt whatever the retries are. Returns the 64 bytes the agent answered.
 
-        Raises NoReply, MadStatusError, SendRefused; after any of these the port may have changed all the same, which
-        only a Get tells. Changes go through `ibkeys.change.engine`, which sends that Get.
+        Raises NoReply, MadStatusError, SendRefused; after any of these the port may have changed nevertheless; only a
+        Get shows whether it did. Changes use `ibkeys.change.engine`, which sends that Get.
         """
         request = self.client.request(Method.SET, attribute, modifier, route, m_key=key, data=data, retries=0)
         answer: bytes = self.client.ask(request)

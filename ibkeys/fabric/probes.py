@@ -1,4 +1,5 @@
-"""Reads that need GMPs: PortCounters of enforcing switch ports, and what the SA discloses to an untrusted requester."""
+"""Reads that need GMPs: PortCounters of enforcing switch ports, and data that the SA discloses to an untrusted
+requester."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from ibkeys.topology.nodes import Port
 WITH_DEFAULT_KEY: Final = "port-info-sm-key-1"
 """The question: Get(PortInfoRecord) of the local port with SM_Key 1, OpenSM's default."""
 WITHOUT_KEY: Final = "port-info-sm-key-0"
-"""The question: the same with SM_Key 0. Whether the SA answers at all shows in it."""
+"""The question: Get(PortInfoRecord) of the local port with SM_Key 0. It shows whether the SA answers at all."""
 BULK: Final = "node-records-sm-key-0"
 """The question: GetTable(NodeRecord) with SM_Key 0."""
 WILDCARD: Final = "inform-info-all-traps-sm-key-0"
@@ -30,7 +31,7 @@ WILDCARD: Final = "inform-info-all-traps-sm-key-0"
 
 @dataclass(frozen=True, slots=True)
 class SaProbe:
-    """What the SA did with a question that an untrusted requester may ask: ``answered``, ``refused``, ``silent`` or
+    """The SA's reaction to a question of an untrusted requester: ``answered``, ``refused``, ``silent`` or
     ``failed``."""
 
     answer: str
@@ -40,18 +41,19 @@ class SaProbe:
 def read_constraint_errors(
     fabric: LiveFabric, found: Topology, pkey_index: int | None = None
 ) -> dict[Port, ConstraintErrors]:
-    """Get PortCounters of every switch port that enforces. What cannot be read has its error; nothing is raised."""
+    """Get PortCounters of every switch port that enforces. A port that cannot be read has the error; nothing is
+    raised."""
     return fabric.read_constraint_errors(enforcing_ports(found.ports()), pkey_index)
 
 
 def probe_sa(
     fabric: LiveFabric, sm_lid: int | None = None, pkey_index: int | None = None, *, with_default_key: bool = True
 ) -> dict[str, SaProbe]:
-    """Ask the SA four questions that any host may ask, and return what it did with each. Nothing is raised.
+    """Send the SA four queries that any host may send, and return its reaction to each. Nothing is raised.
 
-    One of them with SM_Key 1, which everybody knows. An SA that has another is silent to it, as OpenSM is, and writes
-    it to its log; *with_default_key* false leaves that one out. One of them is a subscription, which is ended as soon
-    as it is taken.
+    One query has SM_Key 1, the well-known default. An SA with another key does not answer it, as OpenSM, and logs it;
+    *with_default_key* false leaves this query out. Another query is a subscription, which is ended as soon as it is
+    accepted.
     """
     lid = fabric.local().base_lid
 
@@ -76,13 +78,14 @@ def probe_sa(
 def _subscribe_and_end(client: SaClient) -> str:
     """Subscribe to all security traps without an SM_Key, end the subscription, and return the outcome.
 
-    Of Type security: so it is another subscription than that of a monitor on this port, and its end does not end that.
+    The Type is security, which makes it another subscription than that of a monitor on this port; its end does not end
+    the monitor's.
     """
     begin, end = (inform_info(ALL_TRAPS, subscribe=each, kind=NoticeType.SECURITY) for each in (True, False))
     try:
         client.set_inform_info(begin)
     except NoReply:
-        with suppress(IbkeysError):  # it may have been taken, and only the answer lost: the silence is what is told
+        with suppress(IbkeysError):  # it may have been accepted, and only the answer lost: the silence is the outcome
             client.set_inform_info(end)
         raise
     try:
@@ -93,7 +96,7 @@ def _subscribe_and_end(client: SaClient) -> str:
 
 
 def _probe(ask: Callable[[], str]) -> SaProbe:
-    """Ask; a status that says no is a refusal, any other answer is one."""
+    """Call *ask* and return the outcome; a status of refusal is ``refused``, any other status is an answer too."""
     try:
         return SaProbe("answered", ask())
     except MadStatusError as error:

@@ -1,4 +1,4 @@
-"""One port to be read, of an open fabric or of a snapshot: who it is, as already read, and the reads."""
+"""The interface of one port to read, of an open fabric or of a snapshot: its identity, earlier readings, and reads."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from ibkeys.topology.nodes import Node, Port
 
 
 class ReadablePort(Protocol):
-    """One port to be read: a `PortHandle` or a `RecordedPort`. ``port`` holds what was read of it so far, in the form
-    that a sweep gives. A property sends nothing.
+    """One port to read: a `PortHandle` or a `RecordedPort`. A property sends nothing.
+
+    ``port`` holds the values that were read of it so far, in the form of a sweep.
     """
 
     __slots__ = ()
@@ -69,4 +70,4 @@ class ReadablePort(Protocol):
         """Return the whole P_Key table, empty entries included."""
 
     def read_virtualization(self) -> None:
-        """Learn whether the port has virtual ports; its PortInfo was read before."""
+        """Read whether the port has virtual ports; its PortInfo was read before."""

@@ -32,9 +32,9 @@ _IF_WANTED: Final = {
 
 
 class RecordedFabric(Closing):
-    """A `Source` made of *snapshot*: it answers as an open fabric does, from what was recorded. Nothing is sent.
+    """A `Source` made of *snapshot*: it answers as an open fabric does, from the recorded values. Nothing is sent.
 
-    *node_names*: names by node GUID that take the place of the recorded ones. ``warnings``: those about the file.
+    *node_names*: names by node GUID that replace the recorded names. ``warnings``: those about the file.
     """
 
     def __init__(self, snapshot: Snapshot, node_names: Mapping[int, str] | None = None) -> None:
@@ -45,11 +45,11 @@ class RecordedFabric(Closing):
 
     @property
     def holds_m_keys(self) -> bool:
-        """Whether an M_Key that is read here is one, and not its fingerprint."""
+        """Whether the M_Keys that are read here are keys, and not their fingerprints."""
         return self.snapshot.about.has_keys
 
     def sweep(self, p_keys: bool = False, progress: OnFound | None = None, wanted: Wanted | None = None) -> Topology:
-        """Return the recorded fabric; of what could not be read only that which such a sweep asks for."""
+        """Return the recorded fabric, with the troubles of those attributes only that such a sweep reads."""
         fabric = self.snapshot.fabric
         wanted = wanted or Wanted(p_keys=p_keys)
         not_asked = {attribute for attribute, name in _IF_WANTED.items() if not getattr(wanted, name)}
@@ -57,8 +57,10 @@ class RecordedFabric(Closing):
         return Topology(fabric.nodes, troubles, list(fabric.notes))
 
     def read_alias_guids(self, found: Topology, named: Iterable[int]) -> None:
-        """They are recorded: this only adds to *found* whose could not be read, if one of the GUIDs *named* is no end
-        port's own."""
+        """Add to *found* the ports whose alias GUIDs could not be read, if one of the GUIDs *named* is not a port GUID.
+
+        The others are recorded.
+        """
         known, ports = set(map(id, found.troubles)), unread_aliases(found, named)
         unread = (each for each in self.snapshot.fabric.troubles if each.attribute == GUIDInfo.name)
         found.troubles += [each for each in unread if each.port in ports and id(each) not in known]
@@ -81,7 +83,7 @@ class RecordedFabric(Closing):
     def read_constraint_errors(
         self, ports: Iterable[Port], pkey_index: int | None = None
     ) -> dict[Port, ConstraintErrors]:
-        """Return what was recorded: constraint errors of the switch ports that enforced partitions."""
+        """Return the recorded constraint errors of the switch ports that enforced partitions."""
         known, taken = self.snapshot.constraint_errors, self.snapshot.about.started
         why = f"a snapshot has them only for ports that enforced partitions (taken {taken})"
         return {port: known.get(port) or ConstraintErrors(None, None, why) for port in ports}
@@ -89,14 +91,14 @@ class RecordedFabric(Closing):
     def class_key_questions(
         self, ports: Iterable[Port], classes: Iterable[KeyClass], *, ask_unkeyed: bool = False
     ) -> list[PortQuestion]:
-        """Return one question for each end port and class, of which none is asked."""
+        """Return one query for each end port and class, none of which is to be sent."""
         taken = self.snapshot.about.started
         why_not = NotAsked("other", f"a snapshot has no more than was read when it was taken ({taken})")
         wanted = list(classes)
         return [PortQuestion(port, of, why_not=why_not) for port in ports if port.is_end_port for of in wanted]
 
     def ask_class_keys(self, questions: Sequence[PortQuestion], pkey_index: int | None = None) -> list[ClassKeyReading]:
-        """Return what was recorded; what was not is ``not-asked``."""
+        """Return the recorded readings; those that were not recorded are ``not-asked``."""
         known = {(each.port, each.of): each for each in self.snapshot.class_keys or ()}
         return [
             known.get((each.port, each.of.name))
@@ -109,21 +111,21 @@ class RecordedFabric(Closing):
         return self.snapshot
 
     def close(self) -> None:
-        """Nothing is open: the file was read as a whole."""
+        """Do nothing: the file was read as a whole, so nothing is open."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedPort(ReadablePort):
-    """What was recorded of one port, with the reads of `ibkeys.fabric.handle.PortHandle`.
+    """The recorded values of one port, with the reads of `ibkeys.fabric.handle.PortHandle`.
 
-    Each read raises NotRecorded for what could not be read when the snapshot was taken.
+    Each read raises NotRecorded for a value that could not be read when the snapshot was taken.
     """
 
     snapshot: Snapshot
     port: Port
 
     def read_port_info(self) -> PortInfo:
-        """Return PortInfo; of an external port of a switch that of port 0 must be there too."""
+        """Return PortInfo; for an external port of a switch that of port 0 must be recorded too."""
         for each in (self.port.end_port, self.port):
             if each.info is None:
                 raise self._missing("PortInfo", each)
@@ -153,7 +155,7 @@ class RecordedPort(ReadablePort):
         return keys
 
     def read_virtualization(self) -> None:
-        """Nothing more than what was recorded can be known of virtual ports."""
+        """Do nothing: the snapshot has all that can be known of virtual ports."""
 
     def _missing(self, attribute: str, port: Port) -> NotRecorded:
         why = next(

@@ -1,7 +1,7 @@
 """The SA's records of every port's P_Key table and PortInfo, from the memory of the subnet manager.
 
-That is not what a port answers: OpenSM shows what the port told it in the last Set or Get, and it reads a table again
-only when a port comes up. So a table that was changed beside it shows as a difference here.
+They may differ from the port's own answers: OpenSM returns the values of the last Set or Get, and it reads a table
+again only when a port comes up. So a table that was changed by another tool shows as a difference here.
 
 The SA may be hostile, or not the fabric's own. Records of ports that no sweep found are counted and dropped, and
 contradictory records are both ignored.
@@ -27,7 +27,7 @@ SaOutcome = Literal["answered", "refused", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class SaAnswer:
-    """What the SA did with one question. ``detail``: why it did not answer, or what of its answer was not believed."""
+    """The SA's reaction to one query. ``detail``: why it did not answer, or which part of its answer was dropped."""
 
     outcome: SaOutcome
     detail: str = ""
@@ -35,9 +35,8 @@ class SaAnswer:
 
 @dataclass(slots=True)
 class SaPort:
-    """What the SA says about one port; None if it does not. ``port_info``: 64 bytes, the M_Key zeroed; ``p_key_raw``:
-    the whole table.
-    """
+    """The SA's records about one port; None if there is none. ``port_info``: 64 bytes, the M_Key zeroed; ``p_key_raw``:
+    the whole table."""
 
     port_info: bytes | None = None
     p_key_raw: bytes | None = None
@@ -45,21 +44,21 @@ class SaPort:
 
 @dataclass(slots=True)
 class SaView:
-    """The SA's word. ``answers``: by the name of the record; ``ports``: those of which it says anything."""
+    """The SA's records. ``answers``: by the name of the record; ``ports``: the ports of which it has any record."""
 
     answers: dict[str, SaAnswer] = field(default_factory=dict)
     ports: dict[Port, SaPort] = field(default_factory=dict)
 
     def of(self, port: Port) -> SaPort:
-        """Return what it says about a port."""
+        """Return the records about a port."""
         return self.ports.get(port) or SaPort()
 
 
 def ask_sa_view(sa: SaClient, found: Topology) -> SaView:
-    """Ask the SA for PortInfoRecord and P_KeyTableRecord of all ports. Nothing is raised: see ``SaView.answers``.
+    """Query the SA for PortInfoRecord and P_KeyTableRecord of all ports. Nothing is raised: see ``SaView.answers``.
 
-    OpenSM shows only ports that share a P_Key with the requester, and P_KeyTableRecords only to one that has its
-    sa_key.
+    OpenSM answers only about ports that share a P_Key with the requester, and P_KeyTableRecords only to a requester
+    with its sa_key.
     """
     view, ports = SaView(), _by_place(found.ports())
     is_there = _ask(sa, PortInfoRecord, view, lambda records: _take_port_infos(records, view, ports))
@@ -75,7 +74,7 @@ _Place = tuple[int, int]
 
 
 def _by_place(ports: Iterable[Port]) -> dict[_Place, Port]:
-    """Return the ports that a LID and a number name; two with the same ones cannot be distinguished, so neither is
+    """Return the ports by LID and number. Two ports with the same LID and number cannot be distinguished, so neither is
     returned."""
     found: dict[_Place, Port] = {}
     twice = set()
@@ -88,7 +87,7 @@ def _by_place(ports: Iterable[Port]) -> dict[_Place, Port]:
 
 
 def _ask(sa: SaClient, record: type[R], view: SaView, take: Callable[[list[R]], str]) -> bool:
-    """Ask for all records of a kind, and note what came of it; return whether there is an SA that answers at all."""
+    """Query all records of a kind, and record the outcome; return whether there is an SA that answers at all."""
     try:
         answer, is_there = SaAnswer("answered", take(sa.get_table(record))), True
     except MadStatusError as error:
@@ -103,14 +102,14 @@ def _ask(sa: SaClient, record: type[R], view: SaView, take: Callable[[list[R]], 
 
 @dataclass(slots=True)
 class _Dropped:
-    """Records that are not believed."""
+    """Records that are dropped because they cannot be right."""
 
     strange: int = 0
     contradicted: set[Port] = field(default_factory=set)
     cut: int = 0
 
     def in_words(self) -> str:
-        """Return what was dropped, "" for nothing."""
+        """Return the dropped records in words, "" for none."""
         counts = (
             (self.strange, "for no port that was found, or past the end of its table"),
             (len(self.contradicted), "ports with contradictory records"),
@@ -158,7 +157,8 @@ def _take_tables(records: Iterable[PKeyTableRecord], view: SaView, ports: Mappin
 
 
 def _block_number(record: PKeyTableRecord, port: Port) -> int | None:
-    """Return which block of a port's table a record has, None for one that the table does not have.
+    """Return the number of the block of a port's table that a record has, None for a block that the table does not
+    have.
 
     OpenSM 3.3.23 sends BlockNum in the byte order of its host, so that block 1 comes as 256 (observed). No table is so
     large that this could be mistaken: 256 blocks are 8192 P_Keys.

@@ -1,7 +1,8 @@
-"""A snapshot: all that one sweep read of a fabric's keys. `ibkeys.fabric.snapshot_file` writes and reads files of it.
+"""A snapshot: all values that one sweep read of a fabric's keys. `ibkeys.fabric.snapshot_file` writes and reads files
+of it.
 
-The fabric in it is the model that every sweep makes, so whatever works on a fabric works on a snapshot. In one that
-was read from a file without keys, an M_Key's place in PortInfo holds its fingerprint: 0 is 0, equal keys are equal, and
+The fabric in it is the model that every sweep makes, so whatever works on a fabric works on a snapshot. In a snapshot
+from a file without keys, the M_Key field of PortInfo holds the key's fingerprint: 0 is 0, equal keys are equal, and
 nothing else can be learned from it.
 """
 
@@ -29,11 +30,11 @@ from ibkeys.version import __version__
 
 @dataclass(frozen=True, slots=True)
 class SnapshotOrigin:
-    """When, from where and with what a snapshot was taken.
+    """The time, place and tool of a snapshot.
 
     ``started`` and ``finished`` are UTC, ISO 8601. ``host`` is this computer's name, the local port that of the tool,
-    ``sm_lid`` its MasterSMLID. ``simulated``: no real fabric. ``has_keys``: the M_Keys themselves are in it, else
-    their fingerprints of the secret ``fingerprints``.
+    ``sm_lid`` its MasterSMLID. ``simulated``: no real fabric. ``has_keys``: the M_Keys themselves are in it, else their
+    fingerprints of the secret ``fingerprints``.
     """
 
     tool_version: str
@@ -52,8 +53,11 @@ class SnapshotOrigin:
 
 @dataclass(frozen=True, slots=True)
 class ImportedFile:
-    """A file of another tool that a snapshot was made of: name and kind, when it was ``written`` (UTC, ISO 8601),
-    whether it has the SM's word and not the ports' answers, and of how many ports it held the M_Key."""
+    """A file of another tool that a snapshot was made of.
+
+    Its name and kind, when it was ``written`` (UTC, ISO 8601), whether it has the SM's data and not the ports' answers,
+    and of how many ports it held the M_Key.
+    """
 
     name: str
     kind: str
@@ -66,12 +70,12 @@ class ImportedFile:
 class Snapshot:
     """One fabric at one time.
 
-    ``m_key_traits``: what makes a port's M_Key guessable, for end ports whose key was seen. ``constraint_errors``: of
-    switch ports that enforce. ``sa_probes``: the answers, by question. ``sa_view``: what the SA says about every port;
-    None if it was not queried. ``class_keys``: what ports answered about keys of other classes; None if none was
-    queried. ``fingerprints``: those of M_Keys, made with the secret of this snapshot; None if that secret is not
-    available. ``files``: the files that it was imported from, none for a sweep; ``origins``: which of these files an
-    attribute of a port is from.
+    ``m_key_traits``: the traits that make a port's M_Key guessable, for end ports whose key was read.
+    ``constraint_errors``: of switch ports that enforce. ``sa_probes``: the answers, by question. ``sa_view``: the SA's
+    records about every port; None if it was not queried. ``class_keys``: the ports' answers about keys of other
+    classes; None if none was queried. ``fingerprints``: those of M_Keys, made with the secret of this snapshot; None if
+    that secret is not available. ``files``: the files that it was imported from, none for a sweep; ``origins``: which
+    of these files an attribute of a port is from.
     """
 
     fabric: Topology
@@ -91,14 +95,14 @@ class Snapshot:
                 port.sm_said |= {attribute}
 
     def number_of(self, key: MKey) -> int | None:
-        """Return the number that stands for *key* in this snapshot's M_Key fields; None when it cannot be
+        """Return the number that represents *key* in this snapshot's M_Key fields; None when it cannot be
         determined."""
         if self.about.has_keys:
             return key.reveal()
         return self.fingerprints.of(key) if self.fingerprints is not None else None
 
     def fingerprint_of(self, port: Port) -> str | None:
-        """Return the fingerprint of the M_Key that a port showed, for people; None if none was seen."""
+        """Return the fingerprint of the M_Key in a port's PortInfo, for people; None if none was read."""
         info = port.end_port.info
         if info is None or not PortInfo(info).m_key or (self.about.has_keys and self.fingerprints is None):
             return None
@@ -107,7 +111,7 @@ class Snapshot:
     def fingerprint_number(self, port_info: bytes) -> int:
         """Return the fingerprint of the M_Key in *port_info*, as a number; 0 for the key 0.
 
-        A snapshot that holds keys needs its ``fingerprints`` for it.
+        A snapshot that holds keys needs its ``fingerprints``.
         """
         shown = int.from_bytes(port_info[:8])
         if not self.about.has_keys:
@@ -122,7 +126,8 @@ def take_snapshot(
     """Sweep the fabric for everything a snapshot holds, and return it with the keys as they were read.
 
     SMPs: those of `discover` with P_Key tables, and apart from them GUIDInfo of every end port and SMInfo of every port
-    whose IsSM bit is set; then PortCounters of every switch port that enforces. Raises as `LiveFabric.sweep`.
+    whose IsSM bit is set; then PortCounters of every switch port that enforces. Raises the errors of
+    `LiveFabric.sweep`.
     """
     started = timestamp(clock)
     found = fabric.sweep(progress=progress, wanted=EVERYTHING)
@@ -146,7 +151,7 @@ def take_snapshot(
 
 
 def traits_of(fabric: Topology) -> dict[Port, tuple[Trait, ...]]:
-    """Return what makes the M_Key of each end port guessable that showed it."""
+    """Return the traits that make the M_Keys of end ports guessable, for each end port whose key was read."""
     guids = {node.guid for node in fabric.nodes} | {port.guid for port in fabric.end_ports()}
     sm_keys = {SMInfo(port.sm_info).sm_key for port in fabric.end_ports() if port.sm_info is not None}
     sm_key = next((key for key in sm_keys if key), 0)

@@ -57,7 +57,7 @@ _READ: Final[dict[bool, Reading]] = {True: "with-key", False: "without-key"}
 
 
 def save_snapshot(path: Path, snapshot: Snapshot, with_keys: bool = False) -> None:
-    """Write *snapshot* to *path* atomically; *with_keys* puts the M_Keys themselves in it. Raises StoreError."""
+    """Write *snapshot* to *path* atomically, with the M_Keys themselves if *with_keys* is true. Raises StoreError."""
     if not snapshot.about.has_keys or snapshot.fingerprints is None:
         raise StoreError(f"{path}: this snapshot was read from a file and cannot be written again: copy that file")
     fabric = snapshot.fabric
@@ -200,10 +200,11 @@ def _route_text(path: tuple[int, ...]) -> str:
 
 
 def load_snapshot(path: Path, secret: Callable[[], Fingerprints | None] = lambda: None, keys: bool = True) -> Snapshot:
-    """Read the snapshot in *path*. *secret*: gives the user's own fingerprints, asked for where keys are not in it.
-    *keys*: false to have the fingerprints also of a snapshot that was taken with its keys.
+    """Read the snapshot in *path*.
 
-    Raises StoreError: no such file, no snapshot, a damaged one, a newer schema.
+    *secret*: returns the user's own fingerprints; called where keys are not in the file. *keys*: false to get
+    fingerprints even from a snapshot that was taken with its keys. Raises StoreError: no such file, no snapshot, a
+    damaged one, a newer schema.
     """
     tables = read_snapshot(path)
     if not tables["nodes"]:
@@ -260,7 +261,7 @@ class _Loader:
         return Snapshot(self.fabric, self.about, found, errors, probes, view, class_keys, files=files, origins=origins)
 
     def _sa_view(self) -> SaView | None:
-        """Return what the SA said; None if it was not queried."""
+        """Return the SA's records; None if it was not queried."""
         view = SaView({record: SaAnswer(_OUTCOMES[outcome], why) for record, outcome, why in self.tables["sa_answers"]})
         for number, info, table in self.tables["sa_ports"]:
             if len(table or b"") % _P_KEY_BYTES:
@@ -315,7 +316,7 @@ class _Loader:
 
 
 _OTHER_KEY: Final = MKey(1)
-"""Stands for a key that was sent and is not the one that the port shows."""
+"""A key in place of one that was sent and differs from the key that the port shows."""
 
 
 def _about(values: dict[str, Any]) -> SnapshotOrigin:

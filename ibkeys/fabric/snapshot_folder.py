@@ -1,7 +1,7 @@
-"""A folder of snapshots: each named by the time it was begun, pruned by age, the newest one linked as ``latest``.
+"""A folder of snapshots: each named by the time when it was begun, pruned by age, the newest linked as ``latest``.
 
-Only files are touched that this module would have named so and that are snapshots by their header; whatever else is in
-the folder stays as it is.
+Only files with such a name that are snapshots by their header are touched; all other files in the folder stay as they
+are.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _STAMP: Final = "%Y%m%dT%H%M%SZ"
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Place:
-    """A file by its name. ``number`` tells those apart that were begun in one second; the order is that of time."""
+    """A file by its name. ``number`` distinguishes files that were begun in one second; they sort by time."""
 
     begun: datetime
     number: int
@@ -51,14 +51,14 @@ class SnapshotFolder:
         self.path = path
 
     def check(self) -> None:
-        """Raise StoreError when no snapshot can be put here, or ``latest`` is something that is not ours."""
+        """Raise StoreError when no snapshot can be put here, or ``latest`` is no link of this folder."""
         if self.path.exists() and not self.path.is_dir():
             raise StoreError(f"{self.path}: is not a directory, so it cannot hold snapshots")
         check_place(self.path / "ibkeys-19700101T000000Z.db")
         self._check_latest()
 
     def place_for(self, snapshot: Snapshot) -> Path:
-        """Return where *snapshot* goes: ``ibkeys-20261120T093000Z.db``, with ``-2`` where that is there already."""
+        """Return the path for *snapshot*: ``ibkeys-20261120T093000Z.db``, with ``-2`` where that exists already."""
         begun = datetime.fromisoformat(snapshot.about.started)
         stem, number = f"ibkeys-{begun.strftime(_STAMP)}", 1
         path = self.path / f"{stem}.db"
@@ -82,7 +82,8 @@ class SnapshotFolder:
         return found[-number:]
 
     def finish(self, written: Path, keep: timedelta | None) -> list[Path]:
-        """Let ``latest`` lead to *written*, and remove what is older than that by more than *keep*; return what went.
+        """Let ``latest`` lead to *written*, remove files that are older than that by more than *keep*, and return
+        these.
 
         None keeps all. The newest snapshot is never removed. Raises StoreError.
         """
@@ -122,5 +123,5 @@ class SnapshotFolder:
 
 
 def newest_snapshot(path: Path) -> Path:
-    """Return *path*; of a folder its newest snapshot. Raises StoreError if there is none in it."""
+    """Return *path*, or its newest snapshot if it is a folder. Raises StoreError if there is none in it."""
     return SnapshotFolder(path).last(1)[0] if path.is_dir() else path

@@ -1,4 +1,4 @@
-"""Is a subnet manager master of this subnet? The question behind the interlocks ``active-sm`` and ``mkey-under-sm``."""
+"""Whether a subnet manager is master of this subnet, for the interlocks ``active-sm`` and ``mkey-under-sm``."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ BESIDE_SM: Final = (
     "a change made without OpenSM lasts only until OpenSM next writes that block; a lasting change belongs in the "
     "policy file that OpenSM reads"
 )
-"""Why a P_Key table or enforcement is not simply written while an SM is master. Source: opensm, observed: a sweep after
-SIGHUP writes only blocks that its policy changes, and tables of ports that are new or come back."""
+"""Why a P_Key table or enforcement must not simply be written while an SM is master.
+
+Source: opensm, observed: a sweep after SIGHUP writes only blocks that its policy changes, and tables of ports that are
+new or come back.
+"""
 
 _WEIGHT: Final = {"none": 0, "unknown": 1, "active": 2}
 
@@ -26,12 +29,12 @@ _WEIGHT: Final = {"none": 0, "unknown": 1, "active": 2}
 def find_subnet_manager(
     fabric: LiveFabric, master_sm_lids: Sequence[int] = (), own_answers: bool = True, retries: int | None = None
 ) -> SubnetManager:
-    """Ask SMInfo at MasterSMLID; without an answer let the IsSM bit of that port decide.
+    """Query SMInfo at MasterSMLID; without an answer let the IsSM bit of that port decide.
 
-    *master_sm_lids*: MasterSMLID of other ports, as read: an SM may not have configured the own one yet. Where they
-    differ, the answer that speaks most for a master counts. *own_answers* False: the local port is known to be silent,
-    and the host's driver tells its MasterSMLID. *retries*: attempts at SMInfo after the first; a master that they miss
-    still shows by its IsSM bit. Source: IBA 14.2.5.13, 14.2.5.6 (CapabilityMask.IsSM).
+    *master_sm_lids*: MasterSMLID of other ports, as read: an SM may not have configured the own port yet. Where they
+    differ, the strongest evidence for a master counts. *own_answers* False: the local port is known to be silent, and
+    its MasterSMLID is taken from the host's driver. *retries*: attempts at SMInfo after the first; a master that does
+    not answer still shows by its IsSM bit. Source: IBA 14.2.5.13, 14.2.5.6 (CapabilityMask.IsSM).
     """
     try:
         own = PortInfo(fabric.find_port(LOCAL).get(PortInfo, 0)).master_sm_lid if own_answers else fabric.local().sm_lid
@@ -48,11 +51,11 @@ def find_subnet_manager(
 
 
 class OwnSmLid:
-    """MasterSMLID of the local port, asked of the port itself: for `ibkeys.client.reports.Subscriber.ask_sm_lid`.
+    """MasterSMLID of the local port, read from the port itself: for `ibkeys.client.reports.Subscriber.ask_sm_lid`.
 
-    A kernel hears of a new value, a program on libumad2sim (`sim serve`, ibsim) does not. The port is asked with the
-    key by which the last sweep read it, once, and after silence not again before the next sweep: its key may be another
-    one since, and each question would be a violation. Then, and before the first sweep, the host's word counts.
+    The kernel gets each new value, a program on libumad2sim (`sim serve`, ibsim) does not. The port is queried with the
+    key by which the last sweep read it, once, and after silence not again before the next sweep: its key may have been
+    changed since, and each query would be a violation. Then, and before the first sweep, the host's value is returned.
     """
 
     def __init__(self, fabric: LiveFabric) -> None:
@@ -74,7 +77,7 @@ class OwnSmLid:
 
 
 def _by_driver(fabric: LiveFabric) -> SubnetManager:
-    """What this host says about its own port, which is named as the SM's and does not answer."""
+    """Return the SM by this host's data about its own port, which is named as the SM's and does not answer."""
     local = fabric.local()
     where = (
         f"the local port, LID {local.base_lid}, is named as the SM's port but does not answer; according to this host"
@@ -86,7 +89,7 @@ def _by_driver(fabric: LiveFabric) -> SubnetManager:
 
 def _ask(fabric: LiveFabric, lid: int, retries: int | None) -> SubnetManager:
     try:
-        # One that a sweep proved is asked as any other; another only once, for it may be locked and count violations.
+        # A port that a sweep proved is queried as usual; another only once, for it may be locked and count violations.
         port = fabric.swept_port(lid) or fabric.find_port(lid, retries=0)
     except IbkeysError as error:
         return SubnetManager(lid, "unknown", f"LID {lid}, named as the SM's, does not answer: {error}")

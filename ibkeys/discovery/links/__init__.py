@@ -1,1 +1,2 @@
-"""Links: what speaks for one, asked of the port before it and of the SA, and whether it is still as it was proven."""
+"""Links: the evidence for a link from the port before it and from the SA, and whether the link is still as it was
+proven."""

@@ -1,8 +1,8 @@
-"""Looking again at links that a sweep proved, before the next key goes over them.
+"""Checking links again that a sweep proved, before another key is sent over them.
 
-Time passes between a sweep and what is done with it: a user is asked, a long run goes its way. A cable that was moved
-in the meantime shows at the port before it. So each link on the way to a port is checked once more from its near side,
-the nearest first, and what lies behind a link that changed is not asked.
+Time passes between a sweep and the use of its result: a user has to confirm, a run takes long. A cable that was moved
+in the meantime shows at the port before it. So each link on the route to a port is checked once more from its near
+side, the nearest first, and nodes behind a link that changed are not queried.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import LinkEnd, Node, Port
 
 LOOK_HOLDS: Final = 1.0
-"""Seconds for which a look at a link holds: a cable takes longer to be moved and to train."""
+"""Seconds for which a check of a link is valid: a cable takes longer to be moved and to train."""
 
 
 class LinkCheck:
-    """The links of one sweep, checked again. ``changed``: those that are not as they were, and how. ``unread``: those
-    of which that could not be determined, by the last look.
+    """The links of one sweep, checked again.
+
+    ``changed``: the links that differ from the sweep, and how. ``unread``: links that the last check could not read.
 
     SMPs for a link: a Get(PortInfo) of its near port, and a Get(PortCounters) where the sweep read LinkDownedCounter.
-    Keys go only to nodes whose own links were examined before.
+    Keys are sent only to nodes whose own links were checked before.
     """
 
     def __init__(self, client: SmpClient, ring: KeyRing, found: Topology) -> None:
@@ -48,21 +49,25 @@ class LinkCheck:
             self._gmps.start(own_port)
 
     def at_links_to(self, ports: Iterable[Port], max_age: float = 0.0) -> dict[Port, str]:
-        """Look at the links to *ports*, except for those that were examined within *max_age* seconds; return those of
-        the ports to which a link changed since the sweep, or could not be examined, with the reason.
+        """Check the links to *ports*, except those checked within *max_age* seconds; return the ports behind a changed
+        link.
 
-        A port that the sweep did not find is not examined. Raises TransportError.
+        Ports behind a link that could not be checked are returned too; each has the reason. A port that the sweep did
+        not find is not checked. Raises TransportError.
         """
         ways = {port: tuple(self._links_to(port)) for port in ports if (port.node.guid, port.node.path) in self._routes}
         for depth in range(max(map(len, ways.values()), default=0)):
             found = (way[depth] for way in ways.values() if len(way) > depth and not self._reason(way[:depth]))
-            due = dict.fromkeys(found)  # each once, in the order of *ports*
+            due = dict.fromkeys(found)  # each link once, in the order of *ports*
             self._client.run([self._at(near) for near in due if not max_age or self._age(near) >= max_age])
         return {port: why for port, way in ways.items() if (why := self._reason(way))}
 
     def find_unproven(self, links: Mapping[Port, LinkEnd]) -> dict[Port, str]:
         """Prove links, near port → far end, as a sweep with M_Keys does (`ibkeys.discovery.links.proof`); return the
-        near ports of those that are not proven, and why not. Look at them first. Raises TransportError."""
+        near ports of those that are not proven, with the reason.
+
+        Check the links first. Raises TransportError.
+        """
         prover = LinkProver(self._client, self._ring, self._gmps)
         unproven: dict[Port, str] = {}
 
@@ -75,12 +80,12 @@ class LinkCheck:
         return unproven
 
     def has_changed(self, port: Port) -> bool:
-        """Whether a link to *port* is not as it was, by what was examined so far."""
+        """Return whether a link to *port* has changed, as far as the links were checked."""
         return any(near in self.changed for near in self._links_to(port))
 
     def at_way(self, port: Port) -> Task:
-        """Task: look at each link to *port* that was not examined within the last second; return what changed, ""
-        for nothing."""
+        """Task: check each link to *port* that was not checked within the last second; return the change, "" for
+        none."""
         if (port.node.guid, port.node.path) not in self._routes:
             return ""
         for near in self._links_to(port):
@@ -106,7 +111,7 @@ class LinkCheck:
         return next((f"{near}: {wrong[near]}" for near in way if near in wrong), "") if wrong else ""
 
     def _at(self, near: Port) -> Task:
-        """Task: compare one near port with what the sweep saw of it."""
+        """Task: compare the PortInfo of one near port with that of the sweep."""
         before, counter = near.info, near.link_downed
         path = near.node.path if near.node.is_switch else ()
         key = self._ring.for_found(near, self._found)

@@ -1,6 +1,6 @@
-"""What is asked of a link by GMPs: LinkDownedCounter of the port before it, and its LinkRecord at the SA.
+"""The evidence for a link that GMPs read: LinkDownedCounter of the port before it, and its LinkRecord at the SA.
 
-Neither needs an M_Key, and nothing of it goes to the far end of the link.
+Neither needs an M_Key, and nothing is sent to the far end of the link.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ibkeys.topology.nodes import LinkEnd, Port
 
 
 class LinkGmps:
-    """Asks about links on behalf of one sweep, or of one look at links."""
+    """The GMP queries about links of one sweep, or of one check of links."""
 
     def __init__(self, client: SmpClient) -> None:
         self._client = client
@@ -26,9 +26,10 @@ class LinkGmps:
         self._ends: dict[int, LinkEnd | None] = {}
 
     def start(self, own: Port) -> None:
-        """Find out whether GMPs can be sent: only over an Active local port that has an entry of the default partition.
+        """Determine whether GMPs can be sent: only over an Active local port that has an entry of the default
+        partition.
 
-        Without them neither the SA nor a counter can be asked.
+        Without them neither the SA nor a counter can be queried.
         """
         if not own.is_active and not own.node.is_switch:
             return
@@ -44,8 +45,10 @@ class LinkGmps:
         self._sa_lid = local.sm_lid
 
     def read_counter(self, near: Port, insists: bool = False) -> Task:
-        """Task: read LinkDownedCounter of *near* into it, and return it; None where it cannot be read. *insists*: ask
-        also where the agent of that node was silent before."""
+        """Task: read LinkDownedCounter of *near* into it, and return it; None if it cannot be read.
+
+        *insists*: query also a node whose agent was silent before.
+        """
         near.link_downed = None
         if self._path is not None:
             node = object() if insists else ("PMA", near.lid)
@@ -55,7 +58,7 @@ class LinkGmps:
         return near.link_downed
 
     def far_end_by_sa(self, near: Port) -> Task:
-        """Task: return the end that the SA names at the far side of *near*, and its LID; (None, 0) for none."""
+        """Task: return the end that the SA has at the far side of *near*, and its LID; (None, 0) for none."""
         lid = near.lid
         if not lid:
             return None, 0
@@ -81,12 +84,12 @@ class LinkGmps:
         mask, data = query_of(record, components)
         mad = build_sa(Method.GET, record.attribute_id, data=data, component_mask=mask)
         timing, lid = self._client.timing, self._sa_lid
-        # A name for each port that is asked about: a sweep of a large subnet has more questions than one node may get.
+        # A name for each port in question: a sweep of a large subnet has more queries than one node may get.
         name = ("SA", record.attribute_id, *components.values())
         outcomes: list[SmpOutcome] = yield [self._path.request(mad, lid, timing.timeout, timing.retries, name)]
         answer = outcomes[0]
         if isinstance(answer, NoReply) and not self._sa_answers:
-            self._sa_lid = 0  # nobody there: the others need not wait for it
+            self._sa_lid = 0  # no SA answers there: the other queries need not wait
         self._sa_answers = self._sa_answers or isinstance(answer, bytes | MadStatusError)
         if isinstance(answer, IbkeysError) or len(answer) < SA_HEADER_SIZE + record.size:
             return None

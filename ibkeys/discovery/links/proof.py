@@ -1,15 +1,17 @@
-"""Is a link still the one that is known? Asked of the switch before it and of the SM, never of the far end itself.
+"""The proof that a link is still the known one. The switch before it and the SM are queried, never the far end itself.
 
-A key goes over a known link only, and a port that is protected is never asked without its key. So before the first
-question to a far end this module finds out who is there:
+A key is sent over a known link only, and a port that is protected is never queried without its key. So before the first
+query of a far end this module determines which port is there:
 
-1. The near port must be Active: a cable that was plugged again falls to Down or Initialize, and an SM looks at the link
-   before it makes it Active.
-2. The SA of the master SM says in a LinkRecord, asked for after the port was seen Active, which two ports the link
-   joins. Its word decides, either way.
-3. Where no SA speaks, LinkDownedCounter of the near port must be what it was when the link was proven (0 where none was
-   kept), and the forwarding table of the near switch must not send the expected LID out of another port. 255 is where
-   the counter stops, so it proves nothing.
+1. The near port must be Active: a cable that was plugged in again falls to Down or Initialize, and an SM examines the
+link before it makes it Active.
+
+2. The SA of the master SM has a LinkRecord, read after the port was found Active, with the two ports that the link
+joins. If there is one, it decides.
+
+3. Where no SA answers, LinkDownedCounter of the near port must be the value of the time when the link was proven (0
+where none was recorded), and the forwarding table of the near switch must not send the expected LID out of another
+port. 255 is the counter's highest value, at which it stops, so it proves nothing.
 
 The counter has 8 bits, needs no M_Key, and anybody can clear it; a switch that was switched off begins at 0 again, but
 then the link to that switch itself fell, and nothing behind it is taken as proven.
@@ -33,9 +35,12 @@ _LIDS_PER_BLOCK: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class LinkProof:
-    """What speaks for a link. ``is_known``: its far end is the expected one. ``found``: the end that the SA or the
-    forwarding table names behind it, None where neither does. ``reason``: why it is not known, in words. ``lid``: the
-    LID under which the SA names that end, 0 where it does not."""
+    """The evidence for a link.
+
+    ``is_known``: its far end is the expected one. ``found``: the end that the SA or the forwarding table names behind
+    it, None where neither does. ``reason``: why it is not known, in words. ``lid``: the LID that the SA has for that
+    end, 0 where it has none.
+    """
 
     is_known: bool
     found: LinkEnd | None = None
@@ -55,7 +60,8 @@ class LinkProver:
     # --- proving -------------------------------------------------------------------------------------------------
 
     def prove(self, near: Port, far: LinkEnd) -> Task:
-        """Task: return the `LinkProof` that the link of *near* still leads to *far*. Nothing is sent to the far end."""
+        """Task: return the `LinkProof` whether the link of *near* still leads to *far*. Nothing is sent to the far
+        end."""
         if self._ring.trust_topology:
             return LinkProof(True, far)
         if not near.is_active:
@@ -86,13 +92,13 @@ class LinkProver:
         return ""
 
     def _doubt_of_table(self, near: Port, far: LinkEnd) -> Task:
-        """Task: return why the forwarding table of the near switch speaks against *far*; "" where it does not.
+        """Task: return why the forwarding table of the near switch contradicts *far*; "" if it does not.
 
-        Of parallel links it names one for each LID, so a port that is known to lead to the same node is as good.
+        Of parallel links it names one for each LID, so a port that is known to lead to the same node is accepted.
         """
         lid = self._ring.lids.get(far[0])
         if not lid or not near.node.is_switch or far[0] == near.node.guid:
-            return ""  # of a cable between two of its own ports its table says nothing
+            return ""  # its table does not show a cable between two of its own ports
         try:
             out = (yield from self._block(near.node, lid // _LIDS_PER_BLOCK))[lid % _LIDS_PER_BLOCK]
         except IbkeysError:
@@ -107,8 +113,11 @@ class LinkProver:
     # --- identifying ---------------------------------------------------------------------------------------------
 
     def identify(self, near: Port) -> Task:
-        """Task: return a `LinkProof` whose ``found`` names who is behind *near*: the SA, else the forwarding table
-        where it sends a single node's LIDs out of that port. Nothing is sent to the far end. ``is_known`` is False."""
+        """Task: return a `LinkProof` whose ``found`` names the port behind *near*, with ``is_known`` False.
+
+        The SA names it, else the forwarding table if it sends a single node's LIDs out of that port. Nothing is sent to
+        the far end.
+        """
         if not near.is_active:
             reason = f"the link is {near.state_name}: neither the SA nor a forwarding table can identify the far end"
             return LinkProof(False, None, reason)
