@@ -1,1 +1,1 @@
-"""Comparing the policy, the subnet manager's file, its SA and the nodes: where they differ, which one and why."""
+"""Comparing the policy, the subnet manager's file, its SA and the nodes: which of them differ, and the causes."""

@@ -1,7 +1,7 @@
-"""Comparing what four sources say about every value of every port.
+"""Comparing every value of every port in four sources.
 
-Partition membership, enforcement bits and M_Key protection are compared. P_Key indexes are not, nor what nobody manages
-(a switch port without a link, the table of a port between switches).
+Partition membership, enforcement bits and M_Key protection are compared. P_Key indexes are not, nor values that no
+source manages (a switch port without a link, the table of a port between switches).
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ What = Literal["pkey", "enforcement", "m_key_protection"]
 
 @dataclass(frozen=True, slots=True)
 class AgreementValue:
-    """One value of a port as the four sources give it. ``partition``: that of a P_Key; None for other values, and for a
-    table of which nobody says anything. Words on a P_Key are `ibkeys.agreement.source_values.MemberGuids`, on
-    enforcement `ibkeys.topology.enforcement.Enforcement`, on what guards an M_Key
-    `ibkeys.agreement.source_values.Protection`.
+    """One value of a port in the four sources.
+
+    ``partition``: that of a P_Key; None for other values, and for a table that no source has. The values in the sources
+    are `ibkeys.agreement.source_values.MemberGuids` for a P_Key, `ibkeys.topology.enforcement.Enforcement` for
+    enforcement, and `ibkeys.agreement.source_values.Protection` for the protection by an M_Key.
     """
 
     port: Port
@@ -43,10 +44,12 @@ class AgreementValue:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What is compared. ``found``: a sweep with P_Key tables and SMInfo. ``view``: what the SA says, None if it was not
-    asked. ``policy``: None if none was given. ``allow_both``: it is read with allow_both_pkeys, whatever the master's
-    options say. ``sm``: None where its file is not known, with the reason in ``sm_unknown``. ``hosts_not_reached``:
-    those whose OpenSMs could not be examined, each with the reason.
+    """The sources to compare.
+
+    ``found``: a sweep with P_Key tables and SMInfo. ``view``: the SA's records, None if it was not queried. ``policy``:
+    None if none was given. ``allow_both``: it is read with allow_both_pkeys, whatever the master's options have.
+    ``sm``: None where its file is not known, with the reason in ``sm_unknown``. ``hosts_not_reached``: those whose
+    OpenSMs could not be examined, each with the reason.
     """
 
     found: Topology
@@ -59,7 +62,7 @@ class Inputs:
 
     @property
     def sa_failures(self) -> tuple[str, ...]:
-        """Why the SA was asked and did not answer; a refusal is an answer."""
+        """The reasons why the SA did not answer queries; a refusal is an answer."""
         answers = self.view.answers.values() if self.view is not None else ()
         return tuple(dict.fromkeys(each.detail for each in answers if each.outcome == "failed"))
 
@@ -78,7 +81,7 @@ class Agreement:
         return not missing and all(value.verdict.state == "agree" for value in self.values)
 
     def hidden_ports(self) -> int:
-        """Return for how many ports the SA shows no P_Keys although it answered."""
+        """Return the number of ports of which the SA shows no P_Keys although it answered."""
         answers = self.inputs.view.answers if self.inputs.view is not None else {}
         answer = answers.get(PKeyTableRecord.name)
         if answer is None or answer.outcome != "answered":
@@ -86,7 +89,7 @@ class Agreement:
         return len({value.port for value in self.values if value.what == "pkey" and value.words.sa is None})
 
     def counts(self) -> Counter[AgreementState]:
-        """Return how many values agree, differ, are unknown."""
+        """Return the number of values that agree, differ and are unknown."""
         return Counter(value.verdict.state for value in self.values)
 
     def causes(self) -> Counter[Cause]:
@@ -95,7 +98,7 @@ class Agreement:
 
 
 def agreement_of(inputs: Inputs) -> Agreement:
-    """Compare what the policy, the SM's file, the SA and the nodes say of every port. Sends nothing."""
+    """Compare the values of every port in the policy, the SM's file, the SA and the nodes. Sends nothing."""
     return Agreement(inputs, tuple(_values(inputs)))
 
 
@@ -126,7 +129,7 @@ def _values(inputs: Inputs) -> Iterator[AgreementValue]:
 
 
 class _Four(NamedTuple):
-    """What the four sources say about one port."""
+    """One port in the four sources."""
 
     policy: PortView
     sm_file: PortView
@@ -141,7 +144,7 @@ class _Four(NamedTuple):
         return sorted({partition for said in self for partition in (*(said.keys or ()), *said.uncertain)})
 
     def enforcement(self) -> FourViews:
-        """Return the words on the enforcement bits; they are an option of the SM, of which no policy says anything."""
+        """Return the enforcement bits in the sources; they are an option of the SM, so a policy has none."""
         return FourViews(None, self.sm_file.enforcement, self.sa.enforcement, self.node.enforcement)
 
     def protection(self) -> FourViews:
@@ -166,6 +169,9 @@ def _option(port: Port, what: What, words: FourViews, facts: ValueFacts, least: 
 
 
 def _is_comparable(words: FourViews, least: int) -> bool:
-    """Whether at least *least* sources know a value, so that it is compared. *least* is 2: what only one source knows
-    need not be managed. It is 1 where the SA was asked and failed, because the SA may know the value too."""
+    """Return whether at least *least* sources have a value, so that it is compared.
+
+    *least* is 2: a value in one source only need not be managed. It is 1 where the query of the SA failed, because the
+    SA may have the value too.
+    """
     return sum(word is not None for word in words) >= least

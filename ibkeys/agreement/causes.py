@@ -1,9 +1,9 @@
-"""Why the four sources of a value differ: a table with a row for every pattern of agreement.
+"""The causes of differences between the four sources of a value: a table with a row for every pattern of agreement.
 
-The sources are the policy, the SM's own policy file, the SA, and the node. A working OpenSM writes what its file says
-to the node and stores the node's reply, which the SA shows. So file, SA and node can differ only in a few ways, each
-with its own cause. Source: opensm osm_pkey_mgr.c sends a Set, osm_pkey_rcv.c takes the answer into the memory
-that osm_sa_pkey_record.c shows; it is not read again while nothing of the port changes.
+The sources are the policy, the SM's own policy file, the SA, and the node. A working OpenSM writes the values of its
+file to the node and stores the node's reply, which the SA shows. So file, SA and node can differ only in a few
+combinations, each with its own cause. Source: opensm osm_pkey_mgr.c sends a Set, osm_pkey_rcv.c stores the answer in
+the memory that osm_sa_pkey_record.c shows; it is not read again while nothing of the port changes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ValueSource = Literal["policy", "sm_file", "sa", "node"]
 COLUMNS: Final[tuple[ValueSource, ...]] = ("policy", "sm_file", "sa", "node")
 AgreementState = Literal["agree", "differs", "unknown"]
 ReadByTheSm = Literal["read", "not-read", "unknown"]
-"""Whether the SM has read its file as it is now, and swept since; as far as times tell."""
+"""Whether the SM has read its current file, and swept since; as far as times show."""
 Cause = Literal[
     "other-policy",
     "not-read",
@@ -47,7 +47,7 @@ IN_WORDS: Final[Mapping[Cause, str]] = {
 
 
 class FourViews(NamedTuple):
-    """What each source says about one value; None: not known."""
+    """One value in each source; None: not known."""
 
     policy: Hashable | None
     sm_file: Hashable | None
@@ -56,13 +56,13 @@ class FourViews(NamedTuple):
 
     @property
     def pattern(self) -> str:
-        """Which sources agree: ``aaab`` when only the node differs, ``?`` for an unknown value."""
+        """The pattern of agreement: ``aaab`` when only the node differs, ``?`` for an unknown value."""
         letters: dict[Hashable, str] = {}
         return "".join("?" if word is None else letters.setdefault(word, "abcd"[len(letters)]) for word in self)
 
     @property
     def differing(self) -> tuple[ValueSource, ...]:
-        """Which sources differ from the SM's file; if that is unknown, from the policy, else from the SA."""
+        """The sources that differ from the SM's file; if that is unknown, from the policy, else from the SA."""
         order = (self.sm_file, self.policy, self.sa, self.node)
         reference = next((word for word in order if word is not None), None)
         said = zip(COLUMNS, self, strict=True)
@@ -71,7 +71,7 @@ class FourViews(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ValueFacts:
-    """What else is known of a value: of the SM's file, of the port, and of its table."""
+    """Further facts about a value: about the SM's file, the port, and its table."""
 
     file: ReadByTheSm
     is_active: bool = True
@@ -80,7 +80,7 @@ class ValueFacts:
 
 @dataclass(frozen=True, slots=True)
 class ValueVerdict:
-    """Whether the words on one value agree, who differs, and why."""
+    """Whether the sources of one value agree, which of them differ, and the causes."""
 
     state: AgreementState
     differing: tuple[ValueSource, ...]
@@ -97,10 +97,12 @@ Gap = Literal[
     "node-unknown",
     "alone",
 ]
-"""What lies between the words. ``policy``: the SM's file is not the policy. ``changed``: the node is not as the SA
-says. ``behind``: SA and node are not as the SM's file says, or as the policy where that is not known; which of the
-three is unknown stands behind it. ``node-unknown``: no difference, and the node says nothing. ``alone``: only the node
-says something."""
+"""The kinds of difference between sources.
+
+``policy``: the SM's file differs from the policy. ``changed``: the node differs from the SA. ``behind``: SA and node
+differ from the SM's file, or from the policy where that is not known; the suffix names the unknown one of the three.
+``node-unknown``: no difference, and the node's value is unknown. ``alone``: only the node has a value.
+"""
 GapRow = tuple[Gap, ...]
 
 _AGREE: Final[GapRow] = ()
@@ -136,7 +138,7 @@ TABLE: Final[Mapping[str, GapRow]] = {
     "a?ba": ("changed",),
     "a?bb": ("behind-file-unknown",),
     "a?bc": ("changed", "behind-file-unknown"),
-    # the SA does not say
+    # the SA has no value
     "aa?a": _AGREE,
     "aa?b": ("behind-sa-unknown",),
     "ab?a": ("policy", "behind-sa-unknown"),
@@ -168,7 +170,7 @@ TABLE: Final[Mapping[str, GapRow]] = {
     "a???": _SILENT,
     "????": _SILENT,
 }
-"""Every pattern of four words, with what lies between them."""
+"""Every pattern of four sources, with the kinds of difference."""
 
 _ALWAYS: Final[Mapping[Gap, Cause]] = {
     "policy": "other-policy",
@@ -184,7 +186,7 @@ _BY_FILE: Final[Mapping[Gap, Mapping[ReadByTheSm, Cause]]] = {
 
 
 def judge(words: FourViews, facts: ValueFacts) -> ValueVerdict:
-    """Say whether *words* agree, who differs, and why. Pure; every pattern of words is a row of `TABLE`."""
+    """Return whether *words* agree, which of them differ, and the causes. Pure; every pattern is a row of `TABLE`."""
     causes = tuple(dict.fromkeys(_cause(gap, facts) for gap in TABLE[words.pattern]))
     if not causes:
         return ValueVerdict("agree", (), ())

@@ -13,7 +13,7 @@ from ibkeys.topology.enforcement import Enforcement
 
 _STATES: Final[tuple[AgreementState, ...]] = get_args(AgreementState)
 NONE_OF_IT: Final = "-"
-"""How a row says that a port is not a member of a partition; what is not known is None."""
+"""The text in a row for a port that is not a member of a partition; an unknown value is None."""
 
 
 def to_json(agreement: Agreement, values: Iterable[AgreementValue]) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def to_json(agreement: Agreement, values: Iterable[AgreementValue]) -> dict[str,
 
 
 def to_row(value: AgreementValue) -> dict[str, Any]:
-    """Return a value with each of its words as one text, None for what is not known."""
+    """Return a value as a row, with one text for each source, None for an unknown value."""
     return _shown(value, _text, " ".join)
 
 
@@ -55,7 +55,7 @@ def _sm_file(sm: SmFile) -> dict[str, Any]:
 def _shown(
     value: AgreementValue, word_as: Callable[[Hashable | None], Any], list_as: Callable[[Iterable[str]], Any]
 ) -> dict[str, Any]:
-    """Return a value, with each word and each list in the form that is wanted."""
+    """Return a value, with each source's value and each list in the requested form."""
     verdict = value.verdict
     return {
         **value.port.identity(),

@@ -24,14 +24,16 @@ from ibkeys.partitions.model import Policy
 
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 5.0
-"""Seconds between two looks: each is a sweep of the whole fabric."""
+"""The longest pause in seconds between two comparisons: each is a sweep of the whole fabric."""
 _NO_HOSTS: Final = "a simulated subnet has no OpenSM on this host"
 
 
 @dataclass(frozen=True, slots=True)
 class SourcesToRead:
-    """The sources to ask. ``hosts``: those whose OpenSMs are examined, none of a simulated subnet. ``needs_sm_file``:
-    to go on without the SM's own file is no use.
+    """The sources to read.
+
+    ``hosts``: those whose OpenSMs are examined, none for a simulated subnet. ``needs_sm_file``: the comparison is of no
+    use without the SM's own file.
     """
 
     fabric: LiveFabric
@@ -42,12 +44,14 @@ class SourcesToRead:
     needs_sm_file: bool = False
 
     def once(self, progress: OnFound | None = None) -> Agreement:
-        """Ask all sources once, and compare them. Raises as `LiveFabric.sweep`; UsageError and HostNotReached where the
-        SM's file is needed and not known.
+        """Read all sources once, and compare them.
+
+        Raises the errors of `LiveFabric.sweep`; UsageError and HostNotReached where the SM's file is needed and not
+        known.
         """
         if self.needs_sm_file and not self.hosts:
             raise UsageError(f"{_NO_HOSTS}: name the policy file")
-        self.fabric.reload_keys()  # while one waits, another command may have changed some
+        self.fabric.reload_keys()  # another command may have changed some during the pause
         found = self.fabric.sweep(progress=progress, wanted=Wanted(p_keys=True, sm_info=True))
         self.fabric.read_alias_guids(found, self.policy.named_guids if self.policy is not None else ())
         inputs = Inputs(found, None, self.policy, self.allow_both, None, _NO_HOSTS)
@@ -68,7 +72,7 @@ class SourcesToRead:
 
 
 def wait_until_whole(look: Callable[[], Agreement], seconds: float, clock: Clock) -> Agreement:
-    """Look until all agree, for at most *seconds*; return what was seen last."""
+    """Compare until all sources agree, for at most *seconds*; return the last result."""
     end, pause = clock.now() + seconds, _FIRST_PAUSE
     while True:
         seen = look()

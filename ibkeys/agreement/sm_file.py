@@ -1,4 +1,4 @@
-"""The master's own policy file, the options that say what it makes of it, and whether it has read both."""
+"""The master's own policy file, its options that affect the P_Keys, and whether it has read both."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ _INSTEAD: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class SmFile:
-    """The policy file of the master. ``policy``: None if there is no file, so that everybody is a full member.
-    ``enforce``, ``protection``: None if they are not known. ``policy_read``, ``options_read``: whether it has read
-    these files as they are now. ``notes``: what is not certain.
+    """The policy file of the master.
+
+    ``policy``: None if there is no file, so that every port is a full member. ``enforce``, ``protection``: None if they
+    are not known. ``policy_read``, ``options_read``: whether it has read the current files. ``notes``: uncertain facts.
     """
 
     instance: Instance
@@ -48,10 +49,10 @@ class SmFile:
 
 
 def sm_file_of(report: SmReport) -> SmFile:
-    """Return the file of the one master that a report has.
+    """Return the file of the one master in a report.
 
-    Raises UsageError if there is no one master, it is not seen, or its policy cannot be read; HostNotReached if a host
-    did not answer that it may run on.
+    Raises UsageError if there is no one master, it was not found, or its policy cannot be read; HostNotReached if a
+    host did not answer on which it may run.
     """
     try:
         manager, instance = master_in(report)
@@ -97,7 +98,7 @@ def _protection(instance: Instance) -> Protection | None:
 
 
 def _read(instance: Instance, file: InstanceFile) -> ReadByTheSm:
-    """Say whether an OpenSM has read a file as it is now, and ended a heavy sweep without errors since."""
+    """Return whether an OpenSM has read the current file, and ended a heavy sweep without errors since."""
     if file.reading == "not-read":
         return "not-read"
     was_read = file.reading in ("as-at-start", "absent-since-start", "may-have-been-read")

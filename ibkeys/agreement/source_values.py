@@ -1,4 +1,4 @@
-"""What one source says about a port: P_Keys by partition, enforcement bits, M_Key protection."""
+"""The values of one port in one source: P_Keys by partition, enforcement bits, M_Key protection."""
 
 from __future__ import annotations
 
@@ -33,9 +33,11 @@ class Protection:
 
 @dataclass(frozen=True, slots=True)
 class PortView:
-    """``keys``: partition → P_Keys, None if nothing is known of the table; at which index a P_Key is says nothing here.
-    ``enforcement``, ``protection``: None if they are not known. ``uncertain``: partitions of which nothing is known.
-    ``left_open``: those of which this one says nothing, so that others decide what is to be compared.
+    """The values of one port in one source.
+
+    ``keys``: partition → P_Keys, None if the table is not known; the indexes of P_Keys are left out. ``enforcement``,
+    ``protection``: None if they are not known. ``uncertain``: partitions whose P_Keys are not known. ``left_open``:
+    those that this source does not define, so that the other sources decide whether they are compared.
     """
 
     keys: Mapping[int, MemberGuids] | None = None
@@ -55,13 +57,13 @@ NOTHING: Final = PortView()
 
 
 def said_by_node(port: Port) -> PortView:
-    """Return what a port answered to a sweep; nothing where a file has no more than the SM's word for it."""
+    """Return the values that a port itself answered to a sweep, without values that a file has from the SM only."""
     table = None if PKeyTable.name in port.sm_said else port.p_key_raw
     return _said(table, None if PortInfo.name in port.sm_said else port.info)
 
 
 def said_by_sa(view: SaView | None, port: Port) -> PortView:
-    """Return what the SA says about a port; nothing where it was not queried."""
+    """Return the values in the SA's records of a port, or none if the SA was not queried."""
     if view is None:
         return NOTHING
     said = view.of(port)

@@ -29,12 +29,13 @@ def wanted(
     enforce: Enforce | None,
     protection: Protection | None = None,
 ) -> Mapping[Port, PortView]:
-    """Return what *policy* wants of every end port and of the switch port before it. None: there is no file, so every
-    port is a full member; this is also the case with a file that OpenSM refuses.
+    """Return the values that *policy* gives every end port and the switch port before it.
 
-    The rest are settings with which an SM turns a policy into tables. *sm_port_guid*: its port, None if it is not
-    known. *allow_both*: its allow_both_pkeys. *enforce*: what its leaf ports enforce; *protection*: how it guards
-    M_Keys; None if that is not known.
+    None: there is no file, so every port is a full member; this is also the case with a file that OpenSM refuses.
+
+    The others are settings with which an SM turns a policy into tables. *sm_port_guid*: its port, None if it is not
+    known. *allow_both*: its allow_both_pkeys. *enforce*: the enforcement of its leaf ports; *protection*: its M_Key
+    level and lease; None if not known.
 
     Source: opensm osm_prtn.c, osm_pkey_mgr.c: a leaf port gets the P_Keys of its end port, without a limited one whose
     full one is there. It gets none if nothing is enforced. Ports between switches enforce nothing.
@@ -70,7 +71,7 @@ def _of_leaf(leaf: Port, keys: Sequence[PKey], enforce: Enforce | None) -> PortV
 
 
 def _bits(leaf: Port, enforce: Enforce, fits: bool) -> Enforcement | None:
-    """Return what a leaf port shall enforce; a bit that its switch cannot live up to may be set or not."""
+    """Return the enforcement wanted at a leaf port; a bit that its switch does not support may be set or not."""
     info, switch = leaf.port_info, leaf.node.switch_info
     if info is None or switch is None:
         return None

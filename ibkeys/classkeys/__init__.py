@@ -1,1 +1,1 @@
-"""Keys of management classes other than subnet management: their files, how a port is asked, what its answer means."""
+"""Keys of management classes other than subnet management: their files, the queries to ports, and the readings."""

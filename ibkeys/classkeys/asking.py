@@ -1,9 +1,9 @@
-"""Asking ports for the keys of their classes, many at a time, at the least cost that is known.
+"""Querying ports for the keys of their classes, many at a time, at the least cost that is known.
 
-A Get without the key costs nothing in class 0x05: that agent is known. In the others nobody knows; assume one
-violation, one trap to the subnet manager, and a lease that starts, after which everybody can read the key. So such a
-port is asked without its key only where the user wants it, with one MAD and no retry; a second one follows only after
-an answer. Where a key is known, it goes to its own port and to no other.
+A Get without the key costs nothing in class 0x05: that agent is known. The others are not known; assume one violation,
+one trap to the subnet manager, and a lease that starts, after which everybody can read the key. So such a port is
+queried without its key only if the user requests it, with one MAD and no retry; a second one follows only after an
+answer. A known key is sent to its own port and to no other.
 """
 
 from __future__ import annotations
@@ -28,13 +28,16 @@ from ibkeys.umad.port import LocalPort
 FREE_WITHOUT_KEY: Final = frozenset({"b"})
 """The classes in which a Get without the key is known to cost nothing."""
 ASKED_FIRST: Final = frozenset({"vs", "n2n"})
-"""The classes in which ClassPortInfo comes before KeyInfo. In the others KeyInfo comes first: one MAD is less to count,
-and ClassPortInfo only tells zeros of a port with the class from those of a port without it (ibsim's switches)."""
+"""The classes in which ClassPortInfo is read before KeyInfo.
+
+In the others KeyInfo is first, which is one MAD less to count: ClassPortInfo only distinguishes zeros of a port with
+the class from those of a port without it (ibsim's switches).
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class PortQuestion:
-    """What one port is to be asked. ``key``: its own, 0 where none is known. ``why_not``: why it is not asked."""
+    """The query for one port and class. ``key``: the port's, 0 where none is known. ``why_not``: why it is not sent."""
 
     port: Port
     of: KeyClass
@@ -43,7 +46,7 @@ class PortQuestion:
 
     @property
     def may_cost(self) -> bool:
-        """Whether the port may count it, tell the SM and start a lease."""
+        """Whether the port may count it, send a trap and start a lease."""
         return not self.why_not and self.key.is_zero and self.of.name not in FREE_WITHOUT_KEY
 
 
@@ -55,10 +58,10 @@ def questions_for(
     *,
     ask_unkeyed: bool,
 ) -> list[PortQuestion]:
-    """Return what to ask of the end ports among *ports*: one question for each class.
+    """Return the queries for the end ports among *ports*: one for each class.
 
-    *keys*: class → port GUID → key. *not_to_be_trusted*: ports that get no key, and why. *ask_unkeyed*: ask without a
-    key where that may cost something.
+    *keys*: class → port GUID → key. *not_to_be_trusted*: ports that get no key, and why. *ask_unkeyed*: query without a
+    key where that may count a violation.
     """
     wanted = list(classes)
     questions = []
@@ -80,7 +83,7 @@ def questions_for(
 def ask_class_keys(
     client: SmpClient, local: LocalPort, questions: Sequence[PortQuestion], pkey_index: int | None = None
 ) -> list[ClassKeyReading]:
-    """Ask, and return what was learned, in the order of *questions*. Agents for the classes must be registered.
+    """Send the queries, and return the readings in the order of *questions*. Agents for the classes must be registered.
 
     *pkey_index*: place in the local P_Key table; by default the first entry that matches the port's own table, where
     that was read. Raises UsageError for an index without a P_Key, Unreachable without the default partition.
@@ -96,7 +99,7 @@ def ask_class_keys(
 
 
 def way_to(local: LocalPort, port: Port, pkey_index: int | None = None) -> GmpPath:
-    """Return the way of a GMP to *port*: by a P_Key that its table matches, where that was read.
+    """Return the path of a GMP to *port*: with a P_Key that its table matches, if the table was read.
 
     A packet that matches nothing is dropped there, and may be counted. Raises Unreachable where none matches.
     """
@@ -136,14 +139,14 @@ def _ask(client: SmpClient, local: LocalPort, question: PortQuestion, pkey_index
 
 
 def _why_absent(of: KeyClass, info: ClassPortInfo) -> str:
-    """Return why a port that answers ClassPortInfo has no key in the class all the same; "" if it may have one."""
+    """Return why a port that answers ClassPortInfo has no key in the class nevertheless; "" if it may have one."""
     if not of.capability or info.capability_mask & of.capability:
         return ""
     return f"no {of.key_name}: ClassPortInfo.CapabilityMask 0x{info.capability_mask:04x} lacks 0x{of.capability:04x}"
 
 
 class _Asked:
-    """One port that is asked, by one way."""
+    """The queries to one port for one class, by one path."""
 
     def __init__(self, client: SmpClient, question: PortQuestion, way: GmpPath) -> None:
         self._client = client
@@ -161,7 +164,7 @@ class _Asked:
         return ClassPortInfo((yield from self._get(CLASS_PORT_INFO, ClassPortInfo.size, self._question.key)))
 
     def is_confirmed(self) -> Task:
-        """Task: return whether the port answers ClassPortInfo. Its key was shown as 0, so nothing can be counted."""
+        """Task: return whether the port answers ClassPortInfo. Its key was read as 0, so nothing can be counted."""
         try:
             yield from self._get(CLASS_PORT_INFO, ClassPortInfo.size, NO_CLASS_KEY)
         except (MadStatusError, NoReply):
@@ -173,12 +176,12 @@ class _Asked:
         assert lid is not None
         mad = build_class_mad(of, Method.GET, attribute_id, key=key.reveal())
         timeout = self._client.timing.timeout
-        # One class of a port may be silent, and another one answer: to the scheduler they are different nodes.
+        # One class of a port may be silent, and another one answer: for the scheduler they are different nodes.
         answer: bytes = yield self._way.request(mad, lid, timeout, self._retries, (of.name, lid))
         return answer[of.data_offset : of.data_offset + size]
 
     def reading(self, state: ClassKeyState, detail: str, info: KeyInfo | None = None) -> ClassKeyReading:
-        """Return what was learned."""
+        """Return the reading."""
         question = self._question
         with_key = not question.key.is_zero
         is_known: bool | None = None
@@ -188,7 +191,7 @@ class _Asked:
         return ClassKeyReading(question.port, question.of.name, state, detail, raw, with_key, is_known)
 
     def failed(self, error: IbkeysError) -> ClassKeyReading:
-        """Return what an error means: a status is an answer too, silence is none."""
+        """Return the reading after an error: a status is an answer too, silence is none."""
         if isinstance(error, MadStatusError):
             if error.status == MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED:
                 return self.reading("absent", f"the port does not have this class: {error}")
@@ -198,7 +201,7 @@ class _Asked:
         return self.reading("not-asked", f"not queried: {error}")
 
     def answered(self, info: KeyInfo, confirmed: bool) -> ClassKeyReading:
-        """Return what KeyInfo says."""
+        """Return the reading of a KeyInfo."""
         if not confirmed:
             unsure = "all zeros, but no answer to ClassPortInfo: a port without this class may answer so too"
             return self.reading("unconfirmed", unsure, info)

@@ -1,7 +1,7 @@
 """Files with keys of classes: guid2vskey, guid2cckey and guid2_m2n_key, one record for each port GUID.
 
-A record is a line ``0x<guid> 0x<key>``. NVIDIA's opensm puts an empty line behind each record, ibdiagnet does not; both
-are read. No message of this module shows any text of a file: it might be a key.
+A record is a line ``0x<guid> 0x<key>``. NVIDIA's opensm writes an empty line after each record, ibdiagnet does not;
+both are read. No message of this module shows any text of a file: it might be a key.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ClassKeys = dict[ClassName, dict[int, ClassKey]]
 
 
 def read_class_key_files(directory: Path) -> tuple[ClassKeys, list[str]]:
-    """Return the keys in the files of *directory*, and warnings. A file that is not there has none.
+    """Return the keys in the files of *directory*, and warnings. A missing file has no keys.
 
     Raises FileFormatError (a line that is too long) and StoreError (a file that cannot be read).
     """

@@ -1,6 +1,6 @@
-"""Whether a port is at its known place: the key of a class goes by LID, and to its own port only.
+"""Whether a port is at its known place: the key of a class is sent by LID, and to its own port only.
 
-The rule is that of M_Keys: any node can say any GUID, so a GUID alone fetches no key. The port must be behind the port
+The rule is that of M_Keys: any node can claim any GUID, so a GUID alone is not enough. The port must be behind the port
 where the known links place it, and that link must be proven (`ibkeys.discovery.links.proof`).
 """
 
@@ -22,10 +22,10 @@ def _or_trust() -> str:
 
 
 def doubts(ports: Iterable[Port], found: Topology, ring: KeyRing, look: LinkCheck) -> dict[Port, str]:
-    """Return which of *ports* get no key of a class, and why, in words that say what to do.
+    """Return the ports of *ports* that get no key of a class, with the reason and remedy in words.
 
-    *found*: what the last sweep of this run found. *ring*: the known links. *look*: looks at links of that sweep
-    again. The local port needs no known place, and no port does where the user trusts the topology.
+    *found*: the last sweep of this run. *ring*: the known links. *look*: checks links of that sweep again. The local
+    port needs no known place, and no port does if the user trusts the topology.
     """
     wanted = list(ports)
     swept = _Swept(found, ring)
@@ -49,7 +49,7 @@ def doubts(ports: Iterable[Port], found: Topology, ring: KeyRing, look: LinkChec
 
 
 class _Swept:
-    """What one sweep found, beside the known links."""
+    """The result of one sweep, with the known links."""
 
     def __init__(self, found: Topology, ring: KeyRing) -> None:
         self._found = found
@@ -59,11 +59,11 @@ class _Swept:
         self._by_guid = grouped(found.end_ports(), lambda port: port.guid)
 
     def find(self, port: Port) -> Port | None:
-        """Return the port that the sweep found with the GUID and the LID of *port*."""
+        """Return the port of the sweep with the GUID and the LID of *port*."""
         return next((each for each in self._by_guid.get(port.guid, ()) if each.lid == port.lid), None)
 
     def doubt_of(self, port: Port) -> str:
-        """Return why *port* gets no key; "" where nothing that the sweep saw speaks against it."""
+        """Return why *port* gets no key; "" if nothing in the sweep contradicts it."""
         here = self.find(port)
         if here is None:
             return f"the sweep found no port GUID 0x{port.guid:016x} at LID {port.lid}"
@@ -81,12 +81,12 @@ class _Swept:
         return self._why_not_there(here, near.link_end, far) or self._doubt_of_near(near)
 
     def link_to_prove(self, here: Port) -> tuple[Port, LinkEnd] | None:
-        """Return the link by which *here* was reached, near port and far end, where it must be proven."""
+        """Return the link by which *here* was reached, near port and far end, if it must be proven."""
         near, far = _last_link(here)
         return None if near is None or self._needs_no_place(here) else (near, far)
 
     def _needs_no_place(self, here: Port) -> bool:
-        """Whether it is the local port, or the user takes every port for the one that it says it is."""
+        """Return whether it is the local port, or the user trusts the GUID of every port."""
         return self._ring.trust_topology or here.agent_path == ()
 
     def _why_not_there(self, here: Port, near: LinkEnd, far: LinkEnd) -> str:
@@ -110,9 +110,9 @@ class _Swept:
         )
 
     def _doubt_of_near(self, near: Port) -> str:
-        """Return why *near*, the port before, may not be the one that the known links mean; "" where nothing says so.
+        """Return why *near*, the port before, may not be that of the known links; "" if nothing contradicts it.
 
-        A node that says the GUID of a switch would make a place of its own ports.
+        A node that claims the GUID of a switch could make a place of its own ports.
         """
         if near.end_port in self._found.doubtful:
             return f"the node GUID of {near}, before it, is not trusted: {self._found.doubtful[near.end_port]}"

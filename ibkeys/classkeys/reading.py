@@ -1,7 +1,7 @@
-"""What was learned of the key of one class at one port. Only data, never sends.
+"""The reading of the key of one class at one port. Only data; nothing is sent.
 
-A class that is not there, a key that is hidden, a port that is silent and a port that was not asked are four different
-answers. Only a key that was shown as 0, by a port that has the class, is no key.
+A missing class, a hidden key, a silent port and a port that was not queried are four different results. Only a key that
+was read as 0, at a port that has the class, is no key.
 """
 
 from __future__ import annotations
@@ -19,16 +19,19 @@ ClassKeyState = Literal["set", "zero", "hidden", "absent", "silent", "refused", 
 ``unconfirmed``: all zeros, of a port that did not answer ClassPortInfo: it may not have the class."""
 STATES: Final[tuple[ClassKeyState, ...]] = get_args(ClassKeyState)
 ANSWERED: Final = frozenset({"set", "zero", "hidden"})
-"""The states of a port that has the class and said something of its key."""
+"""The states of a port that has the class and answered about its key."""
 
 NotAskedKind = Literal["no-key", "withheld", "other"]
-"""Why a port was not asked for a key. ``no-key``: none of the class is known here, and what a query without one costs
-is not known. ``withheld``: its key is not sent there."""
+"""Why a port was not queried for a key.
+
+``no-key``: no key of the class is known here, and the cost of a query without one is not known. ``withheld``: its key
+is not sent there.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class NotAsked:
-    """Why a port was not asked for a key, ``why`` in words."""
+    """Why a port was not queried for a key, ``why`` in words."""
 
     kind: NotAskedKind
     why: str
@@ -41,11 +44,11 @@ NO_KEY_KNOWN: Final = NotAsked(
 
 @dataclass(frozen=True, slots=True)
 class ClassKeyReading:
-    """The answer of *port*. ``of``: the class. ``detail``: what came back, in words, without a key.
+    """The answer of *port*. ``of``: the class. ``detail``: the answer in words, without a key.
 
     ``info``: the 16 bytes of KeyInfo, None without an answer; read from a snapshot, the key in it is a fingerprint.
-    ``with_key``: it was asked with the key of a file or store. ``is_the_known_key``: whether that is the port's; None
-    where it was not queried with one, or did not answer. ``not_asked``: why it was not queried, where that is known.
+    ``with_key``: it was queried with the key of a file or store. ``is_the_known_key``: whether that is the port's; None
+    if it was not queried with one, or did not answer. ``not_asked``: why it was not queried, if known.
     """
 
     port: Port
@@ -59,7 +62,7 @@ class ClassKeyReading:
 
     @property
     def is_unread(self) -> bool:
-        """Whether the port was asked and said nothing of use."""
+        """Whether the port was queried and gave no useful answer."""
         return self.state in ("silent", "refused")
 
     @property

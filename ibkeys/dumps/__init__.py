@@ -1,1 +1,1 @@
-"""Files that other tools wrote about a fabric, made into a snapshot: what they say, joined, with whose word it is."""
+"""Files that other tools wrote about a fabric, made into a snapshot: their values, joined, with the origin of each."""

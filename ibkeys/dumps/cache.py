@@ -35,7 +35,7 @@ _NOT_READ: Final = bytes(64)
 
 
 def read_cache(path: Path, limit: int) -> DumpFacts:
-    """Return what a cache file says. Raises FileFormatError, with the byte where the mistake is."""
+    """Return the contents of a cache file. Raises FileFormatError, with the byte of the mistake."""
     with readable(path):
         data = files.read_bytes(path, limit)
     return _Reader(data, str(path)).read()

@@ -1,9 +1,9 @@
-"""ibdiagnet2.db_csv, the tables of ibdiagnet 2: who, which ports, which links, PortInfo with the M_Keys in clear.
+"""ibdiagnet2.db_csv, the tables of ibdiagnet 2: nodes, ports, links, PortInfo with the M_Keys in clear.
 
     file    := { section }, anything else between them
     section := "START_"NAME, header line, rows, "END_"NAME; values with commas between them, text in double quotes
 
-Columns come and go with the version, so they are found by their header. ibdiagnet is closed source: sections and
+Columns differ between versions, so they are found by their header. ibdiagnet is closed source: sections and
 columns are those that public parsers and public copies of its headers have. The columns of its section PKEY are not
 known, so P_Key tables are not read from it.
 """
@@ -80,7 +80,7 @@ Values = Mapping[str, str]
 
 
 def read_db_csv(path: Path, limit: int) -> DumpFacts:
-    """Return what an ibdiagnet2.db_csv says. Raises FileFormatError; no message shows a value."""
+    """Return the contents of an ibdiagnet2.db_csv. Raises FileFormatError; no message shows a value."""
     reader = _Reader()
     for line in text_lines(path, limit):
         reader.take(line)

@@ -28,7 +28,7 @@ _WORDS: Final[Mapping[NumberRow, Mapping[str, int]]] = {
     },
     NodeInfo.node_type: {"Channel Adapter": NodeType.CA, "Switch": NodeType.SWITCH, "Router": NodeType.ROUTER},
 }
-"""Fields that are printed as words, which stand for these numbers."""
+"""Fields that are printed as words, with the numbers of the words."""
 
 PORT_INFO: Final[Mapping[str, NumberRow]] = {
     "Mkey": PortInfo.m_key,
@@ -112,10 +112,9 @@ def take_port_info(line: TextLine, name: str, text: str, fields: PortFields) -> 
 
 
 def node_of(heading: TextLine, said: Mapping[str, int], lid: int) -> tuple[NodeFacts, list[PortFacts]]:
-    """Return the node that fields of NodeInfo describe, by JSON name, and the port that answered, if its number
-    is said; *lid*: its, 0 for none.
+    """Return the node in fields of NodeInfo, by JSON name, and the port that answered, if its number is known.
 
-    Raises FileFormatError at *heading* for a node that there cannot be.
+    *lid*: the port's, 0 for none. Raises FileFormatError at *heading* for an impossible node.
     """
     numbers = dict(said)
     guid, kind, ports = (numbers.pop(row.attr, 0) for row in _WHO)

@@ -1,4 +1,5 @@
-"""What one file says about a fabric, before anything is made of it. What a file does not say is None or not there."""
+"""The contents of one file about a fabric, before a model is made. A value that a file does not have is None or
+missing."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ SWITCH_PORT_NEEDED: Final[tuple[NumberRow, ...]] = (
 """Further ones, of an external port of a switch."""
 
 MOST_RECORDS: Final = 1_000_000
-"""Nodes, ports, links or remarks of one file; the largest fabric has fewer, and more of them would take all memory."""
+"""The most nodes, ports, links or remarks of one file; the largest fabric has fewer, and more would take all memory."""
 
 CableEnd = tuple[int, int]
 """One end of a link: node GUID and port number."""
@@ -44,9 +45,12 @@ CableEnd = tuple[int, int]
 
 @dataclass(slots=True)
 class NodeFacts:
-    """A node. ``type`` as NodeInfo has it. ``fields``: fields of NodeInfo by JSON name, as far as they are said;
-    ``info``: the whole NodeInfo of 64 bytes, where the file has it raw. ``switch_info``: 64 bytes. ``line``: where in
-    the file, 0 in one without lines."""
+    """A node.
+
+    ``type`` as NodeInfo has it. ``fields``: fields of NodeInfo by JSON name, as far as the file has them; ``info``: the
+    whole NodeInfo of 64 bytes, where the file has it raw. ``switch_info``: 64 bytes. ``line``: its line in the file, 0
+    in one without lines.
+    """
 
     guid: int
     type: int
@@ -60,12 +64,12 @@ class NodeFacts:
 
 @dataclass(slots=True)
 class PortFacts:
-    """A port. ``node``: the GUID of its node; None where the port is named by ``at_lid``, or by ``at_guid``, a port or
-    node GUID.
+    """A port.
 
+    ``node``: the GUID of its node; None where the port is named by ``at_lid``, or by ``at_guid``, a port or node GUID.
     ``num`` 0 of a CA that is named so: the port that has that LID or GUID. ``info``: PortInfo of 64 bytes; fields that
-    the file does not say are 0 in it, and ``lacks`` has their JSON names. ``says_m_key``: whether it says the M_Key.
-    ``blocks``: blocks of the P_Key table by number, 64 bytes each; ``table``: all of it.
+    the file does not have are 0 in it, and ``lacks`` has their JSON names. ``says_m_key``: whether the file has the
+    M_Key. ``blocks``: blocks of the P_Key table by number, 64 bytes each; ``table``: all of it.
     """
 
     node: int | None
@@ -84,9 +88,12 @@ class PortFacts:
 
 @dataclass(slots=True)
 class DumpFacts:
-    """All that one file says. ``links``: None where files of this kind list no links. ``switch_infos``: SwitchInfo of
-    64 bytes by LID. ``start``: port GUID or node GUID of where the tool ran, None when that is not said. ``notes``:
-    what was left out, in sentences."""
+    """The contents of one file.
+
+    ``links``: None where files of this kind list no links. ``switch_infos``: SwitchInfo of 64 bytes by LID. ``start``:
+    port GUID or node GUID of the port where the tool ran, None when not known. ``notes``: the parts that were left out,
+    in sentences.
+    """
 
     nodes: list[NodeFacts] = field(default_factory=list)
     ports: list[PortFacts] = field(default_factory=list)
@@ -96,20 +103,22 @@ class DumpFacts:
     notes: list[str] = field(default_factory=list)
 
     def refuse_too_much(self, name: str) -> None:
-        """Raise FileFormatError when the file *name* has said more than any fabric has. To be called while it is read:
-        afterwards the memory is gone."""
+        """Raise FileFormatError when the file *name* has more records than any fabric.
+
+        Call it while the file is read: afterwards the memory is already used.
+        """
         for records in (self.nodes, self.ports, self.links or (), self.switch_infos, self.notes):
             if len(records) > MOST_RECORDS:
                 raise FileFormatError(f"more than {MOST_RECORDS} nodes, ports or links, which no fabric has", name)
 
     @property
     def m_keys(self) -> int:
-        """How many ports' M_Keys the file holds."""
+        """The number of ports whose M_Key the file has."""
         return sum(port.info is not None and port.says_m_key and any(port.info[:8]) for port in self.ports)
 
 
 class PortFields:
-    """Collects fields of one PortInfo as a file names them."""
+    """Collects fields of one PortInfo from a file."""
 
     __slots__ = ("_buffer", "said")
 
@@ -118,7 +127,7 @@ class PortFields:
         self.said: set[str] = set()
 
     def put(self, row: NumberRow, value: int) -> bool:
-        """Take a field; return False for a value that the field cannot have, which is then not said."""
+        """Add a field; return False for a value that the field cannot have, which is then left out."""
         if not 0 <= value <= row.max:
             return False
         row.patch(self._buffer, value)
@@ -126,7 +135,7 @@ class PortFields:
         return True
 
     def into(self, port: PortFacts) -> PortFacts:
-        """Put what was collected into *port*, and return it."""
+        """Put the collected fields into *port*, and return it."""
         port.info = bytes(self._buffer)
         port.lacks = _all_but(frozenset(self.said))
         port.says_m_key = PortInfo.m_key.attr in self.said
@@ -137,6 +146,9 @@ class PortFields:
 
 @lru_cache(maxsize=64)
 def _all_but(said: frozenset[str]) -> frozenset[str]:
-    """Return the fields of PortInfo that are not in *said*. The rows of a file say the same fields and share one set:
-    a set for each port takes 3 KB, ten times what the rest of a port takes."""
+    """Return the fields of PortInfo that are not in *said*.
+
+    The rows of a file have the same fields and share one set: a set for each port takes 3 KB, ten times as much as the
+    rest of a port.
+    """
     return frozenset(PortInfo.rows) - said

@@ -29,17 +29,17 @@ _SAMPLE: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class TableOf:
-    """The output of ``smpquery pkeys`` in *path*, and whose table it is: as ``parse_owner`` takes it."""
+    """The output of ``smpquery pkeys`` in *path*, and the port of the table: as ``parse_owner`` takes it."""
 
     owner: str
     path: Path
 
 
 def import_files(paths: Sequence[Path], fingerprints: Fingerprints, tables: Sequence[TableOf] = ()) -> Snapshot:
-    """Return the snapshot that these files of one fabric make together, with the M_Keys that they hold.
+    """Return the snapshot of these files of one fabric together, with the M_Keys in them.
 
-    *fingerprints*: what `save_snapshot` puts in their place. Raises FileFormatError (with file, and line where there is
-    one; no message shows a value, for it may be a key) and UsageError.
+    *fingerprints*: `save_snapshot` writes these in place of the keys. Raises FileFormatError (with file, and line where
+    there is one; no message shows a value, for it may be a key) and UsageError.
     """
     owners = {each.path: parse_owner(each.owner) for each in tables}
     if len(owners) < len(tables):
@@ -119,7 +119,7 @@ def _about(
 
 
 def _few(notes: Sequence[str]) -> list[str]:
-    """Return a file's notes, of very many only the first ones."""
+    """Return a file's notes, or the first of very many."""
     if len(notes) <= _SAMPLE:
         return list(notes)
     return [*notes[:_SAMPLE], f"{counted(len(notes) - _SAMPLE, 'more remark')} like these"]

@@ -1,7 +1,7 @@
-"""What several files say of one fabric, put together.
+"""The contents of several files about one fabric, joined.
 
-What a port answered beats what the SM said about it; of two files of the same worth the one that is named first counts.
-Where files contradict each other about what a node is, they are of two fabrics, which is an error.
+A port's answer has precedence over the SM's data about it; of two files of the same kind the one that is named first
+counts. Where files contradict each other about a node, they are of two fabrics, which is an error.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from ibkeys.topology.nodes import Node, Port
 
 MOST_NODES: Final = 100_000
 MOST_SWITCH_PORTS: Final = 800_000
-"""Twice what a sweep reads at most: more is no file of one fabric, and would take all memory."""
+"""Twice the most that a sweep reads: more is no file of one fabric, and would take all memory."""
 P_KEY_BYTES: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """One file: its ``name``, what it says, and what the snapshot tells about it."""
+    """One file: its ``name``, its contents, and its entry in the snapshot."""
 
     name: str
     facts: DumpFacts
@@ -48,10 +48,12 @@ class FileFacts:
 
 @dataclass(slots=True)
 class Joined:
-    """The fabric that files describe. ``origins``: which file, by its place among them, an attribute of a port is from.
-    ``sm_view``: what the SM says, also of ports that answered themselves.
-    ``why``: why one that a file speaks of is still unknown. ``lists_links``: whether some file lists links. ``notes``:
-    what could not be used."""
+    """The fabric that files describe.
+
+    ``origins``: the file, by its place among them, that an attribute of a port is from. ``sm_view``: the SM's data,
+    even about ports that answered themselves. ``why``: why an attribute in a file is still unknown. ``lists_links``:
+    whether some file lists links. ``notes``: the parts that could not be used.
+    """
 
     fabric: Topology = field(default_factory=Topology)
     origins: dict[tuple[Port, str], int] = field(default_factory=dict)
@@ -64,8 +66,8 @@ class Joined:
 def join(files: Sequence[FileFacts]) -> Joined:
     """Return the fabric that *files* describe together; nothing in it has a route yet.
 
-    Raises FileFormatError: no file names a node; two contradict each other about what a node is; more nodes than any
-    fabric has.
+    Raises FileFormatError: no file names a node; two contradict each other about a node; more nodes than any fabric
+    has.
     """
     joiner = _Joiner(files)
     joiner.nodes()
@@ -78,7 +80,8 @@ def join(files: Sequence[FileFacts]) -> Joined:
 class _Joiner:
     def __init__(self, files: Sequence[FileFacts]) -> None:
         self.files = sorted(enumerate(files), key=lambda each: each[1].about.is_sm)
-        """With their places: what ports answered first, and else in the order in which they were named."""
+        """The files with their places: those with answers of ports first, and else in the order in which they were
+        named."""
         self.names = [each.name for each in files]
         self.is_sm = [each.about.is_sm for each in files]
         self.joined = Joined(lists_links=any(each.facts.links is not None for each in files))
@@ -133,7 +136,7 @@ class _Joiner:
     # --- ports -------------------------------------------------------------------------------------------------------
 
     def named_ports(self) -> None:
-        """Take what is said about ports by the GUID of their node: after it, their LIDs and GUIDs are known."""
+        """Add the ports that are named by the GUID of their node: after it, their LIDs and GUIDs are known."""
         for place, file in self.files:
             strange = 0
             for facts in file.facts.ports:
@@ -148,7 +151,7 @@ class _Joiner:
             self._note_left_out(file, strange, "port", why)
 
     def ports_by_address(self) -> None:
-        """Take what is said about ports by LID or GUID."""
+        """Add the data about ports that are named by LID or GUID."""
         addresses = Addresses(self.joined.fabric.nodes)
         for place, file in self.files:
             lost = 0
@@ -204,7 +207,8 @@ class _Joiner:
         self.joined.origins[port, PortInfo.name] = place
 
     def _join_blocks(self) -> None:
-        """Make tables of blocks. The table is as long as the node says, and every block of it must be there."""
+        """Make tables of blocks. The table has the length in the node's attributes, and every block of it must be
+        there."""
         for port, (place, blocks) in self.blocks.items():
             self.joined.sm_view.answers.setdefault(PKeyTableRecord.name, SaAnswer("answered"))
             capacity, key = port.capacity, (port, PKeyTable.name)
@@ -232,13 +236,13 @@ class _Joiner:
 
 
 def _needed_for_virtual_ports(info: bytes) -> tuple[NumberRow, ...]:
-    """Return CapabilityMask2 for a port that has one: without it nobody can say that there are no virtual ports."""
+    """Return CapabilityMask2 for a port that has one: without it virtual ports cannot be excluded."""
     has_one = PortInfo.capability_mask.decode(info) & CapabilityMask.IS_CAPABILITY_MASK2_SUPPORTED
     return (PortInfo.capability_mask2,) if has_one else ()
 
 
 def _merge(known: NodeFacts, other: NodeFacts, name: str) -> None:
-    """Take from *other* what *known* does not say. Raises FileFormatError where they contradict each other."""
+    """Add the values of *other* that *known* does not have. Raises FileFormatError where they contradict each other."""
     if (known.type, known.num_ports) != (other.type, other.num_ports):
         raise FileFormatError(
             f"node 0x{other.guid:016x} has another type or number of ports than in a file before it; import only files "
@@ -254,7 +258,7 @@ def _merge(known: NodeFacts, other: NodeFacts, name: str) -> None:
 
 
 def _node(facts: NodeFacts) -> Node:
-    """Return a node without a route. Its NodeInfo has zeros where no file says a field."""
+    """Return a node without a route. Its NodeInfo has zeros where no file has a field."""
     info = facts.info
     if info is None:
         who = {"node_type": facts.type, "num_ports": facts.num_ports, "node_guid": facts.guid}
@@ -271,7 +275,7 @@ def _node(facts: NodeFacts) -> Node:
 
 
 def _learn_capacity(port: Port, entries: int) -> None:
-    """Take the length of a whole table as the node's PartitionCap, where nothing else says it."""
+    """Take the length of a whole table as the node's PartitionCap, if no file has it."""
     node = port.node
     if port.is_end_port and not node.says_capacity and entries:
         node.info = NodeInfo(node.info).replace(partition_cap=entries).raw

@@ -1,4 +1,4 @@
-"""Which files can be read, how each kind is told by its beginning, and whose word it is."""
+"""The kinds of files that can be read, how each is recognized by its beginning, and whether its values are the SM's."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _HEAD: Final = 64 * files.KIB
 
 @dataclass(frozen=True, slots=True)
 class DumpKind:
-    """A kind of file. ``begins``: what the first line of it that means anything looks like; None for the binary one.
+    """A kind of file. ``begins``: the form of its first meaningful line; None for the binary kind.
 
-    ``is_sm``: what it says is the SM's word, not what ports answered. ``limit``: the most bytes of one.
+    ``is_sm``: its values are the SM's data, not answers of ports. ``limit``: the most bytes of one.
     """
 
     name: str
@@ -45,7 +45,7 @@ KINDS: Final = (
 
 
 def kind_of(path: Path) -> DumpKind:
-    """Return what kind of file *path* is, by its first 64 KiB. Raises FileFormatError."""
+    """Return the kind of file of *path*, by its first 64 KiB. Raises FileFormatError."""
     kind = kind_if_known(path)
     if kind is None:
         names = ", ".join(kind.name for kind in KINDS)
@@ -54,8 +54,8 @@ def kind_of(path: Path) -> DumpKind:
 
 
 def kind_if_known(path: Path) -> DumpKind | None:
-    """Return what kind of file *path* is, by its first 64 KiB; None for none of these. Raises FileFormatError for one
-    that cannot be read."""
+    """Return the kind of file of *path*, by its first 64 KiB; None for an unknown kind. Raises FileFormatError for a
+    file that cannot be read."""
     with readable(path):
         head = files.read_head(path, _HEAD)
     if head.startswith(cache.MAGIC_BYTES):
@@ -68,7 +68,7 @@ def kind_if_known(path: Path) -> DumpKind | None:
 
 
 def read_file(path: Path, kind: DumpKind, owner: PortFacts | None) -> DumpFacts:
-    """Return what *path* says. *owner*: whose P_Key table is in it, of smpquery's output. Raises FileFormatError."""
+    """Return the contents of *path*. *owner*: the port of smpquery's P_Key table. Raises FileFormatError."""
     if owner is None:
         return kind.read(path, kind.limit)
     if kind is not SMPQUERY:

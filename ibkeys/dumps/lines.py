@@ -15,7 +15,7 @@ from ibkeys import files
 from ibkeys.errors import FileFormatError
 
 LONGEST_LINE: Final = 64 * files.KIB
-"""Bytes of a line; the longest known ones, of ibdiagnet's counters, have about 4,000."""
+"""The most bytes of a line; the longest known ones, of ibdiagnet's counters, have about 4,000."""
 _NUMBER: Final = re.compile(r"0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20}", re.ASCII)
 _STDERR: Final = ("ibwarn:", "ibpanic:", "ibdebug:")
 
@@ -33,7 +33,8 @@ class TextLine:
         return FileFormatError(message, self.path, self.number)
 
     def number_in(self, text: str, what: str, highest: int) -> int:
-        """Return the number *text*, 0x... or decimal. Raises FileFormatError, which names *what* and not the text."""
+        """Return the number *text*, 0x... or decimal. Raises FileFormatError, whose message has *what* and not the
+        text."""
         value = to_number(text)
         if value is None:
             raise self.error(f"{what} is not a number (0x... or decimal)")
@@ -87,5 +88,5 @@ def readable(path: Path) -> AbstractContextManager[None]:
 
 
 def without_messages(lines: Iterator[TextLine]) -> Iterator[TextLine]:
-    """Leave out what infiniband-diags say on standard error, which is often in the same file."""
+    """Leave out the lines of infiniband-diags on standard error, which are often in the same file."""
     return (line for line in lines if not line.text.startswith(_STDERR))

@@ -1,4 +1,4 @@
-"""What ``ibnetdiscover`` prints: nodes, ports with a link, GUIDs, LIDs. It says no PortInfo and no P_Key.
+"""The output of ``ibnetdiscover``: nodes, ports with a link, GUIDs, LIDs. It has no PortInfo and no P_Key.
 
 The grammar is that of net files (`ibkeys.sim.netfile.reader`), which were made after it. Two things are stricter here:
 a node without a GUID of its own is a mistake, and no other file is included.
@@ -22,7 +22,7 @@ BEGINS: Final = re.compile(r'(?:Switch|Ca|Rt)\s+[0-9]+\s+"|(?:switch|ca|rt)guid=
 
 
 def read_netdiscover(path: Path, limit: int) -> DumpFacts:
-    """Return what a file of ibnetdiscover's output says. Raises FileFormatError."""
+    """Return the contents of a file of ibnetdiscover's output. Raises FileFormatError."""
     said = DumpFacts(links=[])
     texts = []
     for line in text_lines(path, limit):

@@ -13,7 +13,7 @@ from ibkeys.topology.nodes import Node, Port
 
 
 def start_of(fabric: Topology, guids: list[int]) -> Port | None:
-    """Return the port that the first of *guids*, of ports or nodes, names; None where there is none of them."""
+    """Return the port with the first known one of *guids*, of ports or nodes; None if none is known."""
     for guid in guids:
         for node in fabric.nodes:
             for port in end_ports(node):
@@ -25,8 +25,8 @@ def start_of(fabric: Topology, guids: list[int]) -> Port | None:
 def lay_routes(fabric: Topology, start: Port | None) -> list[str]:
     """Give each node and port that links reach its route from *start*, and put the nodes in that order.
 
-    Returns what a reader should know: where no file says a start, the routes are from the first node; nodes that no
-    link reaches have the route of the start, which is not theirs.
+    Returns notes for the reader: if no file has a start, the routes are from the first node; nodes that no link reaches
+    have the route of the start, which is not theirs.
     """
     notes = []
     if start is None:
@@ -72,7 +72,7 @@ def _walk(start: Port) -> set[Node]:
 
 
 def _name_arrival(node: Node, port: Port | None = None) -> None:
-    """Let NodeInfo name the port that it is read by, where no file has it as it was read: one that a link reaches."""
+    """Set the port in NodeInfo to one that a link reaches, unless a file has NodeInfo as it was read."""
     if NodeInfo(node.info).local_port_num or (node.is_switch and port is None):
         return
     port = port or node.first_end_port()
@@ -80,7 +80,7 @@ def _name_arrival(node: Node, port: Port | None = None) -> None:
 
 
 def _is_described(port: Port) -> bool:
-    """Whether a file says more of a CA port than that it is there: such a port counts among those that are read."""
+    """Return whether a file has more of a CA port than its number: such a port counts among those that are read."""
     if port.peer is not None or port.p_key_raw is not None:
         return True
     return port.is_linked if port.info is not None else port.stated_lid is not None

@@ -1,10 +1,10 @@
-"""What ``saquery NodeRecord``, ``PortInfoRecord`` and ``PKeyTableRecord`` print: values that the SM reports, not
+"""The output of ``saquery NodeRecord``, ``PortInfoRecord`` and ``PKeyTableRecord``: values that the SM reports, not
 answers of the ports.
 
     record := NAME"Record dump:", lines "name....value"; of a P_Key table 4 lines of 8 "0x%04x" too, and an empty line
 
 A port is named by the LID of its end port and its number. Without the SM_Key the SA shows 0 as the M_Key of any port,
-so a zero says nothing. Source: infiniband-diags 44, saquery.c.
+so a zero proves nothing. Source: infiniband-diags 44, saquery.c.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MOST: Final = {
 
 
 def read_saquery(path: Path, limit: int) -> DumpFacts:
-    """Return what a file of saquery's output says. Raises FileFormatError."""
+    """Return the contents of a file of saquery's output. Raises FileFormatError."""
     reader = _Reader()
     for line in without_messages(text_lines(path, limit)):
         reader.take(line)
@@ -85,7 +85,7 @@ class _Reader:
             take_port_info(line, name, text, self.fields)
 
     def end_record(self) -> None:
-        """Put the record that was read where it belongs. Raises FileFormatError if a part of it is missing."""
+        """Add the record that was read to the contents. Raises FileFormatError if a part of it is missing."""
         heading, record = self.heading, self.record
         self.heading, self.record = None, ""
         if heading is None or record not in _NUMBERS:
@@ -130,4 +130,4 @@ _NUMBERS: Final = {
     PORT_INFO_RECORD: ("EndPortLid", "PortNum"),
     P_KEY_RECORD: ("LID", "Port", "Block"),
 }
-"""The lines of a record that say which one it is: LID, port, block."""
+"""The lines that identify a record: LID, port, block."""

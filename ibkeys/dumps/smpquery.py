@@ -1,10 +1,10 @@
-"""What smpquery prints: nodeinfo, portinfo, switchinfo and pkeys, also several one after the other in one file.
+"""The output of smpquery: nodeinfo, portinfo, switchinfo and pkeys, also several in sequence in one file.
 
     nodeinfo, portinfo, switchinfo := "# Node info: Lid 2" | "# Port info: Lid 2 port 0" | "# Switch info: Lid 2",
                                       lines "name:....value"
     pkeys                          := rows "%4u: " and 8 times " 0x%04x", "64 pkeys capacity for this port"
 
-A P_Key table does not say whose it is, so the port has to be named for the file. Source: infiniband-diags 44,
+A P_Key table does not have its port's address, so the port has to be named for the file. Source: infiniband-diags 44,
 smpquery.c.
 """
 
@@ -29,7 +29,8 @@ BEGINS: Final = re.compile(r"# (?:Node|Port|Switch) info: | *0:(?: +0x[0-9a-fA-F
 
 
 def read_smpquery(path: Path, limit: int, owner: PortFacts | None = None) -> DumpFacts:
-    """Return what a file of smpquery's output says. *owner*: whose P_Key table is in it. Raises FileFormatError."""
+    """Return the contents of a file of smpquery's output. *owner*: the port of its P_Key table. Raises
+    FileFormatError."""
     reader = _Reader(owner)
     for line in without_messages(text_lines(path, limit)):
         reader.take(line)
@@ -88,7 +89,7 @@ class _Reader:
             raise line.error("the heading has a LID or a port that no port has")
 
     def end_part(self) -> None:
-        """Put what was read since the last heading where it belongs."""
+        """Add the part since the last heading to the contents."""
         heading, part = self.heading, self.part
         self.heading, self.part = None, ""
         if heading is None or not (self.numbers or self.port.said):

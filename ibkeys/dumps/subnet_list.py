@@ -34,7 +34,7 @@ BEGINS: Final = re.compile(r"\{ (?:CA|SW|Rt)(?:-SM)? Ports:")
 
 
 def read_subnet_list(path: Path, limit: int) -> DumpFacts:
-    """Return what an opensm-subnet.lst says. Raises FileFormatError."""
+    """Return the contents of an opensm-subnet.lst. Raises FileFormatError."""
     reader = _Reader()
     for line in text_lines(path, limit):
         if line.text.strip():
@@ -66,7 +66,7 @@ class _Reader:
             self.facts.links.append(pair)
 
     def _ends(self, line: TextLine) -> tuple[re.Match[str], re.Match[str]] | None:
-        """Return both ends; None where a name makes it doubtful where one ends and the other begins."""
+        """Return both ends; None if a name makes it ambiguous where one ends and the other begins."""
         tail = _TAIL.search(line.text)
         splits = list(_BETWEEN.finditer(line.text))
         if tail is None or not splits:

@@ -1,4 +1,4 @@
-"""What files do not say, port by port, so that it reads as unknown everywhere."""
+"""Values that no file has, port by port, as troubles, so that they are unknown everywhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NO_LINKS = "no imported file says what is at the far end of its link"
 
 
 def name_unread(joined: Joined) -> None:
-    """Put into the fabric's troubles what a sweep would have read and no file says."""
+    """Add a trouble for each attribute that a sweep would have read and no file has."""
     fabric = joined.fabric
     for node in fabric.nodes:
         if node.is_switch and node.switch_info_raw is None:

@@ -1,7 +1,7 @@
-"""OpenSM's partitions.conf: the reader, what it means, and who is a member of what.
+"""OpenSM's partitions.conf: the reader, the meaning of each line, and the members of each partition.
 
 For scripts: `read_policy` reads the file, `parse_policy` its text, `add_member` adds a port to a partition, `resolve`
-says who the members are. The names are loaded when first used.
+returns the members. The names are loaded when first used.
 """
 
 from __future__ import annotations

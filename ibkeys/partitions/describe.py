@@ -35,7 +35,7 @@ _WORDS: Final = {
 
 
 def in_words(policy: Policy) -> Iterator[str]:
-    """Yield lines that say what each partition is; in a partition, later lines win over earlier ones."""
+    """Yield lines that describe each partition; in a partition, later lines have precedence over earlier ones."""
     for partition in policy.partitions:
         pkey = f"0x{partition.base:04x}" + (" (picked by OpenSM)" if partition.automatic else "")
         at = ", at index 0 of its members" if partition.indx0 else ""

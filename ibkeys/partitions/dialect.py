@@ -1,8 +1,8 @@
-"""Words of a policy that another OpenSM than upstream's may know, so that nothing can be said about them.
+"""Words of a policy that another OpenSM than upstream's may know, so that they cannot be checked.
 
 NVIDIA's OpenSM has keywords that upstream refuses. ``ALL_VCAS`` is one that was reported; no list of them is public,
-and none was seen at work. Such a word is neither right nor wrong here: it is not checked, and who it means is not
-known.
+and none was observed. Such a word is neither accepted nor refused here: it is not checked, and the ports it means are
+not known.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ _KEYWORD: Final = re.compile(rb"[A-Z][A-Z0-9_]*[A-Z0-9](?=\s*(?:[=,;]|$))")
 
 
 def in_dialect(policy: Policy, dialect: Dialect) -> Policy:
-    """Return *policy* as it is to be judged: of NVIDIA's OpenSM, words like keywords that upstream does not know are
-    warnings and no errors, and the partitions that they stand in are left open."""
+    """Return *policy* as OpenSM of *dialect* reads it.
+
+    For NVIDIA's OpenSM, words like keywords that upstream does not know are warnings and no errors, and the partitions
+    in which they occur are left open.
+    """
     if dialect == "opensm":
         return policy
     unknown = {error: word for error in policy.errors if (word := _keyword_at(policy, error))}
@@ -50,7 +53,7 @@ def in_dialect(policy: Policy, dialect: Dialect) -> Policy:
 
 
 def _keyword_at(policy: Policy, error: PolicyProblem) -> str | None:
-    """Return the word in capitals at which *error* stands; None for any other mistake."""
+    """Return the word in capitals at the position of *error*; None for any other mistake."""
     if error.code != "bad-guid" or policy.data is None:
         return None
     lines = policy.data.split(b"\n")

@@ -1,7 +1,7 @@
-"""A policy written out port by port: given memberships as definitions that name every member by its GUID.
+"""A policy with a GUID for every member: given memberships as definitions that name every port.
 
-So its meaning depends neither on keywords nor on where the subnet manager runs. The heads of other policies, with their
-groups, go along. Pure. Source: opensm osm_prtn_config.c, osm_prtn.c.
+So its meaning depends neither on keywords nor on the port of the subnet manager. The headers of other policies, with
+their groups, are copied. Pure. Source: opensm osm_prtn_config.c, osm_prtn.c.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ def explicit_policy(
     heads: Callable[[int], Iterable[Definition]],
     path: str = "<text>",
 ) -> Policy:
-    """Return a policy by which each port, named by its GUID, has exactly *keys*, and at index 0 what *index0* says.
+    """Return a policy by which each port, named by its GUID, has exactly *keys*, and at index 0 the key in *index0*.
 
-    *heads*: for a partition the definitions whose name and groups it has; their ports do not count. Of groups with one
-    MGID, also of several partitions, only the first is written: OpenSM 3.3.23 leaves the others out, and crashed in a
-    sequence of policies with one MGID in two partitions. A port with both P_Keys of a partition is written as ``both``,
-    which OpenSM takes for full unless it has allow_both_pkeys.
+    *heads*: returns for a partition the definitions whose name and groups it has; their ports do not count. Of groups
+    with one MGID, even in several partitions, only the first is written: OpenSM 3.3.23 leaves the others out, and
+    crashed in a sequence of policies with one MGID in two partitions. A port with both P_Keys of a partition is written
+    as ``both``, which OpenSM takes for full unless it has allow_both_pkeys.
 
-    What OpenSM adds by itself is not taken away: each port that is not in *keys*, or has no P_Key of the default
-    partition there, becomes a limited member of that, the subnet manager's port a full one.
+    Members that OpenSM adds by itself cannot be excluded: each port that is not in *keys*, or has no P_Key of the
+    default partition there, becomes a limited member of that, the subnet manager's port a full one.
     """
     members: dict[int, dict[int, MemberWord]] = {}
     for guid, its_keys in keys.items():
@@ -59,7 +59,7 @@ def _partition(
     rules = _rules({guid: word for guid, word in members.items() if guid not in pinned})
     found: list[Definition] = []
     for ipoib, flags, groups in _groups(base, heads, mgids):
-        # the ports stand in the first definition
+        # the ports are in the first definition
         own = rules if not found else ()
         found.append(Definition(name, base, ipoib=ipoib, flags=flags, groups=groups, rules=own))
     if rules and not found:
@@ -76,7 +76,8 @@ def _rules(members: Mapping[int, MemberWord]) -> tuple[MemberRule, ...]:
 def _groups(
     base: int, heads: Iterable[Definition], known: set[int]
 ) -> list[tuple[bool, GroupFlags, tuple[MgidGroup, ...]]]:
-    """Return the heads that make groups: whether the broadcast group, by which flags, and which others.
+    """Return the headers that make groups, each with whether it makes the broadcast group, its flags, and its other
+    groups.
 
     *known*: the MGIDs that are written already; those of these groups are added.
     """

@@ -1,4 +1,5 @@
-"""A policy written back as partitions.conf, in full words and wrapped; automatic P_Keys pinned."""
+"""A policy written back as partitions.conf, with keywords written out and lines wrapped; automatic P_Keys are
+pinned."""
 
 from __future__ import annotations
 
@@ -26,9 +27,11 @@ _IN_HEX: Final = ("q_key", "t_class", "flow_label")
 
 
 def to_conf(policy: Policy, names: Mapping[int, str] | None = None) -> str:
-    """Return *policy* as the text of a partitions.conf that reads the same. Comments and groups that OpenSM leaves out
-    are not in it. Every line is far below OpenSM's limit. *names*: of ports by their GUIDs; a definition with such a
-    port has one port on each line, with its name in a comment."""
+    """Return *policy* as the text of a partitions.conf with the same meaning.
+
+    Comments and groups that OpenSM leaves out are not in it. Every line is far below OpenSM's limit. *names*: of ports
+    by their GUIDs; a definition with such a port has one port on each line, with its name in a comment.
+    """
     return "".join(f"{_definition(definition, names or {})}\n" for definition in policy.definitions)
 
 
@@ -77,7 +80,7 @@ def _flags(flags: GroupFlags, inherited: GroupFlags) -> Iterator[str]:
 
 
 def _group(group: MgidGroup, header: GroupFlags) -> str:
-    # OpenSM takes for flags what its buffer has behind a GID without any, so there is always one.
+    # After a GID without flags OpenSM reads the rest of its buffer as flags, so there is always one.
     inherited = replace(header, t_class=0)
     flags = list(_flags(group.flags, inherited)) or [f"sl={group.flags.sl}"]
     return ",".join([f"mgid={ipaddress.IPv6Address(group.mgid)}", *flags])
@@ -89,8 +92,11 @@ def pin(policy: Policy) -> Policy:
 
 
 def pin_random(policy: Policy, rng: random.Random | None = None) -> Policy:
-    """Return *policy* with every P_Key written out, each automatic one a random free one, so that no one depends on
-    another. Raises NoRoom when there are not enough."""
+    """Return *policy* with every P_Key written out; each automatic one is replaced by a random free one, so that none
+    depends on another.
+
+    Raises NoRoom when there are not enough.
+    """
     rng = rng or random.SystemRandom()
     taken = {partition.base for partition in policy.partitions if not partition.automatic} | {0, DEFAULT_PARTITION}
     free = [base for base in range(1, DEFAULT_PARTITION) if base not in taken]

@@ -16,7 +16,7 @@ _KNOWN: Final = (*_GROUP_FLAGS, "ipoib", "defmember", "indx0", *_MEMBERSHIPS)
 
 
 def read_flag(remarks: Remarks, head: Definition, pair: NameValue) -> Definition:
-    """Return the definition with this one flag of its head in it."""
+    """Return the definition with one more flag of its header."""
     flags = read_group_flag(remarks, head.flags, pair)
     word = pair.name.text
     if flags is not None:
@@ -41,7 +41,7 @@ def read_flag(remarks: Remarks, head: Definition, pair: NameValue) -> Definition
 
 
 def read_group_flag(remarks: Remarks, flags: GroupFlags, pair: NameValue) -> GroupFlags | None:
-    """Return *flags* with this one in it, None when it is not a flag of a group."""
+    """Return *flags* with one more flag, None if it is not a flag of a group."""
     name = next((flag for flag in _GROUP_FLAGS if abbreviates(pair.name.text, flag)), None)
     if name is None:
         return None
@@ -92,12 +92,12 @@ def read_group_flag(remarks: Remarks, flags: GroupFlags, pair: NameValue) -> Gro
 
 
 def membership_of(text: str) -> MemberWord | None:
-    """Return the membership that OpenSM takes *text* for, None when it is none of them."""
+    """Return the membership that OpenSM takes *text* for, None if it takes it for none."""
     return next((word for word in _MEMBERSHIPS if abbreviates(text, word)), None)
 
 
 def hint(text: str) -> str:
-    """Return a hint for a word that is known in another case, or as the beginning of one."""
+    """Return a hint for a word that differs from a known word in case only, or is the beginning of one."""
     for known in _KNOWN:
         if text.lower() == known.lower() or (len(text) > 3 and known.lower().startswith(text.lower())):
             return f"; OpenSM knows it as {known}"

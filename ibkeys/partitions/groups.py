@@ -1,4 +1,4 @@
-"""The ``mgid=`` lines: multicast groups beside the broadcast group, with OpenSM's odd ways of reading them."""
+"""The ``mgid=`` lines: multicast groups beside the broadcast group, with the peculiarities of OpenSM's parser."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def read_group(
             )
     group = _group(remarks, definition, known, value, own)
     if closed and bool(flags) != (group.mgid >> 120 == 0xFF):
-        # OpenSM finds the end of the line by counting: flags that are not there, or that it has not read.
+        # OpenSM finds the end of the line by counting: flags that do not exist, or that it has not read.
         remarks.error(
             value.end,
             "mgid-semicolon",

@@ -1,4 +1,4 @@
-"""The multicast groups that a policy makes, the broadcast groups of IPoIB first of all, against those of the SA.
+"""The multicast groups that a policy makes, above all the broadcast groups of IPoIB, compared with those of the SA.
 
 Pure. A partition has IPoIB when it has its broadcast group; MTU, rate, SL and Q_Key of the group are those of every
 IPoIB interface in the partition (RFC 4391, 5). Source: opensm osm_prtn.c, osm_sa_mcmember_record.c.
@@ -38,7 +38,7 @@ _P_KEY_BITS: Final = 0xFFFF << 80
 
 @dataclass(frozen=True, slots=True)
 class GroupValues:
-    """What a group is: ``mtu`` and ``rate`` as codes without selectors, ``pkey`` with its full bit."""
+    """The values of a group: ``mtu`` and ``rate`` as codes without selectors, ``pkey`` with its full bit."""
 
     pkey: int
     mtu: int
@@ -72,12 +72,12 @@ _WORDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class GroupFinding:
-    """One group: what the policy says about it (``planned``), what the SA says (``found``), and what comes of it.
+    """One group: its values by the policy (``planned``) and in the SA (``found``), and the result of comparing them.
 
-    ``as-planned``, ``differs`` (in ``differences``), ``missing``; ``no-member``: rightly not there, because OpenSM
-    drops a partition without a member; ``unexpected``: a broadcast group that the policy does not make; ``unknown``:
-    the SA did not answer, or does not show this group to the requester. ``name`` is None for a partition that the
-    policy does not define.
+    ``as-planned``, ``differs`` (in ``differences``), ``missing``; ``no-member``: correctly absent, because OpenSM drops
+    a partition without a member; ``unexpected``: a broadcast group that the policy does not make; ``unknown``: the SA
+    did not answer, or does not show this group to the requester. ``name`` is None for a partition that the policy does
+    not define.
     """
 
     mgid: int
@@ -121,19 +121,19 @@ def compare_groups(
     populated: Collection[int] | None = None,
     own_p_keys: Collection[int] | None = None,
 ) -> list[GroupFinding]:
-    """Return a finding for each group that *policy* makes, in its order, then the broadcast groups beside them.
+    """Return a finding for each group that *policy* makes, in its order, then for the SA's other broadcast groups.
 
-    *groups*: what the SA shows (`SaClient.groups`), None when it did not answer. *populated*: the partitions that have
-    a member on the fabric, None when that is not known (`populated_partitions`). *own_p_keys*: the P_Keys of the port
-    that asked, None when they are not known: OpenSM shows a group only to a port with a P_Key of its partition, full
-    or limited, so that one which it does not show to another port may be there.
+    *groups*: the SA's groups (`SaClient.groups`), None when it did not answer. *populated*: the partitions that have a
+    member on the fabric, None when that is not known (`populated_partitions`). *own_p_keys*: the P_Keys of the port
+    that queried the SA, None when they are not known: OpenSM shows a group only to a port with a P_Key of its
+    partition, full or limited, so a group that it does not show to another port may exist.
 
     Raises FileFormatError for a policy that OpenSM would refuse.
     """
     policy.require_accepted()
     planned = _planned_groups(policy)
     found = {group.mgid: _values(group) for group in groups or ()}
-    # OpenSM 3.3.23 heeds no scope= for the broadcast group; where an SM does, its groups are those of the policy.
+    # OpenSM 3.3.23 ignores scope= for the broadcast group; where an SM does not, its groups are those of the policy.
     for mgid, (values, scopes) in [*planned.items()]:
         for scope in sorted(scopes) if _is_broadcast(mgid) else ():
             if with_scope(mgid, scope) in found:
@@ -167,15 +167,15 @@ def populated_partitions(policy: Policy, fabric: Topology) -> frozenset[int] | N
 
 
 def count_states(findings: Iterable[GroupFinding]) -> dict[str, int]:
-    """Return how many findings are of each state, all states named."""
+    """Return the number of findings of each state, 0 included."""
     counts = Counter(finding.state for finding in findings)
     return {state: counts[state] for state in get_args(GroupState)}
 
 
 def _planned_groups(policy: Policy) -> dict[int, tuple[GroupValues, Collection[int]]]:
-    """Return the groups that OpenSM makes of a policy, by MGID, each with the scopes that its flags name.
+    """Return the groups that OpenSM makes of a policy, by MGID, each with the scopes in its flags.
 
-    Of two for one MGID it is the first, as OpenSM keeps it.
+    Of two with one MGID it is the first, as OpenSM keeps it.
     """
     planned: dict[int, tuple[GroupValues, Collection[int]]] = {}
     for definition in policy.definitions:
@@ -268,5 +268,5 @@ def _unexpected(policy: Policy, mgid: int, found: GroupValues) -> GroupFinding:
 
 
 def _is_broadcast(mgid: int) -> bool:
-    """Whether *mgid* is that of an IPv4 broadcast group, in whatever scope, with or without the full bit."""
+    """Return whether *mgid* is that of an IPv4 broadcast group, in whatever scope, with or without the full bit."""
     return with_scope(mgid, 0) & ~_P_KEY_BITS == with_scope(broadcast_mgid(0), 0) & ~_P_KEY_BITS

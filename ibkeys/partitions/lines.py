@@ -1,4 +1,4 @@
-"""Pieces of a policy's lines with their columns, and what is to be said about them."""
+"""Parts of a policy's lines with their columns, and the problems found in them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ibkeys.partitions.words import BLANKS
 
 @dataclass(frozen=True, slots=True)
 class LineWord:
-    """A piece of a line without the blanks around it, and its column, counted from 1."""
+    """A word of a line without the blanks around it, and its column, counted from 1."""
 
     text: str
     column: int
 
     @property
     def end(self) -> int:
-        """The column behind it."""
+        """The column after the word."""
         return self.column + len(self.text)
 
 
@@ -66,11 +66,11 @@ class Remarks:
     problems: list[PolicyProblem] = field(default_factory=list)
 
     def error(self, column: int, code: str, message: str) -> None:
-        """Note what OpenSM refuses."""
+        """Add an error: OpenSM refuses this."""
         self._add(column, "error", code, message)
 
     def warn(self, column: int, code: str, message: str) -> None:
-        """Note what OpenSM reads otherwise than was probably meant."""
+        """Add a warning: OpenSM reads this in another sense than was probably meant."""
         self._add(column, "warning", code, message)
 
     def note(self, column: int, code: str, message: str) -> None:
@@ -78,7 +78,7 @@ class Remarks:
         self._add(column, "note", code, message)
 
     def check_spelling(self, word: LineWord, meant: str) -> None:
-        """Warn of a word that OpenSM takes for *meant*, and that is not written out."""
+        """Warn of an abbreviated word that OpenSM takes for *meant*."""
         if word.text != meant:
             shown = repr(word.text) if word.text else "an empty word"
             self.warn(word.column, "abbreviated", f"{shown} is read as {meant}; write it out")

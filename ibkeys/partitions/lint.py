@@ -1,6 +1,6 @@
-"""Lints: what OpenSM accepts, but its author may not have meant.
+"""Lints: settings that OpenSM accepts, but the author may not have meant.
 
-What the reader sees at a single word is among `Policy.warnings`; here is what shows only in the whole file.
+Problems that the reader finds at a single word are among `Policy.warnings`; here are those of the whole file.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ibkeys.partitions.model import (
     ProblemSeverity,
 )
 
-# Two ports that no file names: what a policy makes of the SM's port and of another, by keywords alone.
+# Two ports that no file names: they show the memberships of the SM's port and of another by keywords alone.
 _SM: Final = EndPort(1 << 64, "ca")
 _OTHER: Final = EndPort((1 << 64) + 1, "ca")
 
 
 def lint(policy: Policy) -> tuple[PolicyProblem, ...]:
-    """Return all that is worth saying about a policy, what the reader found included, in the order of the file."""
+    """Return all problems of a policy, those of the reader included, in the order of the file."""
     found = [*policy.errors, *policy.warnings]
     for partition in policy.partitions:
         found += _of_partition(partition)
@@ -70,7 +70,7 @@ def _of_partition(partition: Partition) -> Iterator[PolicyProblem]:
 
 
 def _order(partition: Partition) -> Iterator[PolicyProblem]:
-    """Yield the items that an earlier or later one makes useless: the last one that names a port decides."""
+    """Yield the items that an earlier or later item makes useless: the last one that names a port decides."""
     by_guid: dict[int, MemberRule] = {}
     named: list[MemberRule] = []
     for rule in partition.rules:
@@ -142,7 +142,7 @@ def _useless_flags(definition: Definition) -> Iterator[PolicyProblem]:
 
 
 def _of_the_sm(policy: Policy) -> Iterator[PolicyProblem]:
-    """Yield the order trap: a limited SM, which no limited member can reach."""
+    """Yield the mistake that the SM becomes a limited member, which no limited member can reach."""
     default = policy.partition(DEFAULT_PARTITION)
     resolution = resolve(policy, [_SM, _OTHER], _SM.guid)
     members = next(each for each in resolution.memberships if each.base == DEFAULT_PARTITION)
@@ -173,7 +173,7 @@ def _same_names(policy: Policy) -> Iterator[PolicyProblem]:
 
 
 def _pinned_twice(policy: Policy) -> Iterator[PolicyProblem]:
-    """Yield ports that two partitions want at index 0: the one that comes last gets it."""
+    """Yield ports for which two partitions demand index 0: the last of them gets it."""
     pinned: dict[tuple[str, int], tuple[int, MemberRule]] = {}
     for definition in policy.definitions:
         for rule in definition.rules if definition.indx0 else ():

@@ -28,14 +28,15 @@ KIND_OF: Final[dict[str, PortKind]] = {"ALL_CAS": "ca", "ALL_SWITCHES": "switch"
 
 @dataclass(frozen=True, slots=True)
 class EndPort:
-    """What membership depends on: the port GUID (of a switch: that of port 0) and the kind of node."""
+    """The properties of a port on which membership depends: the port GUID (of a switch: that of port 0), the kind of
+    node."""
 
     guid: int
     kind: PortKind
 
 
 def end_ports_of(ports: Iterable[Port]) -> list[EndPort]:
-    """Return what the membership of *ports* depends on; one whose port GUID could not be read is left out."""
+    """Return these properties of *ports*; a port whose GUID could not be read is left out."""
     return [EndPort(port.guid, cast(PortKind, port.node.type_name)) for port in ports if port.guid]
 
 
@@ -53,8 +54,9 @@ class PartitionMembers:
 class Resolution:
     """Memberships in the order of OpenSM's table, by the number with its bytes swapped.
 
-    ``index0``: port GUID → the P_Key that ``indx0`` wants at index 0 there. ``unmatched``: items that name a GUID which
-    is not an end port of the fabric, each once. ``fallback``: no file, or one that OpenSM refuses: everybody is full.
+    ``index0``: port GUID → the P_Key that ``indx0`` demands at index 0 there. ``unmatched``: items that name a GUID
+    which is not an end port of the fabric, each once. ``fallback``: there is no file, or OpenSM refuses it: every port
+    is a full member.
     """
 
     memberships: tuple[PartitionMembers, ...]
@@ -93,15 +95,16 @@ def resolve(
     *,
     emulate_fallback: bool = False,
 ) -> Resolution:
-    """Return who is a member of what when OpenSM on *sm_port_guid* (None: unknown, ``SELF`` is nobody) reads *policy*.
+    """Return the members of each partition when OpenSM on *sm_port_guid* (None: unknown, ``SELF`` is no port) reads
+    *policy*.
 
-    OpenSM begins with ``Default=0x7fff : ALL=limited, SELF=full``, and what the file says comes on top. Later items win
-    over earlier ones, across definitions. *allow_both* is OpenSM's allow_both_pkeys; without it ``both`` means full.
-    Partitions without a member, and those that the policy leaves open, are left out. *policy* None: there is no file,
-    and every port is a full member.
+    OpenSM begins with ``Default=0x7fff : ALL=limited, SELF=full``, and applies the file's items after it. Later items
+    have precedence over earlier ones, across definitions. *allow_both* is OpenSM's allow_both_pkeys; without it
+    ``both`` means full. Partitions without a member, and those that the policy leaves open, are left out. *policy*
+    None: there is no file, and every port is a full member.
 
     Raises FileFormatError for a policy that OpenSM would refuse, unless *emulate_fallback*: then every port is a full
-    member of the default partition, as OpenSM has it.
+    member of the default partition, as in OpenSM.
     """
     tables = _Tables({port.guid: port.kind for port in ports}, sm_port_guid, allow_both)
     if policy is not None and not emulate_fallback:
@@ -117,14 +120,14 @@ def resolve(
                     tables.apply(definition.base, rule, definition.indx0)
         if policy.accepted:
             return tables.result(policy)
-    # Of a file that it refuses OpenSM drops the members, but not which P_Key it wanted at index 0 of whom.
+    # Of a file that it refuses OpenSM drops the members, but keeps the P_Keys at index 0 that it demands.
     tables.full, tables.limited = {}, {}
     tables.add(DEFAULT_PARTITION, tables.everybody, "full", indx0=False)
     return tables.result(None)
 
 
 class _Tables:
-    """The sets that OpenSM keeps: two for each partition, and the index-0 key of each port."""
+    """The sets in OpenSM: two for each partition, and the index-0 key of each port."""
 
     def __init__(self, kinds: dict[int, PortKind], sm_port_guid: int | None, allow_both: bool) -> None:
         self.allow_both = allow_both
@@ -151,7 +154,7 @@ class _Tables:
         self.add(base, guids, rule.membership, indx0)
 
     def add(self, base: int, guids: frozenset[int], membership: MemberWord, indx0: bool) -> None:
-        """Make *guids* members; each was so named last, so an earlier membership goes, except for ``both``."""
+        """Make *guids* members. This replaces their earlier membership, except for ``both``."""
         full, limited = self.full.setdefault(base, set()), self.limited.setdefault(base, set())
         if membership == "both" and self.allow_both:
             full |= guids
@@ -163,7 +166,7 @@ class _Tables:
             limited -= guids
             full |= guids
         if indx0:
-            # With both, the limited key is queued last and wins.
+            # With both, the limited key is queued last and is the one at index 0.
             is_full = membership == "full" or (membership == "both" and not self.allow_both)
             self.index0.update(dict.fromkeys(guids, PKey(base | (FULL_BIT if is_full else 0))))
         elif self.index0:

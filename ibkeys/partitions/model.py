@@ -27,15 +27,15 @@ ProblemSeverity = Literal["error", "warning", "note"]
 
 _WIDE_OPEN: Final = "REFUSE THIS FILE AND MAKE EVERY PORT A FULL MEMBER OF THE DEFAULT PARTITION: NO ISOLATION AT ALL"
 CANNOT_BE_TOLD: Final = frozenset({"lone-semicolon", "mgid-semicolon", "long-line", "nul-byte"})
-"""Errors after which OpenSM may still take the file, by what happens to stand in its buffer or line."""
+"""Errors after which OpenSM may still accept the file, depending on leftover contents of its buffer or line."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class PolicyProblem:
-    """Something about a policy file. ``line`` and ``column`` count from 1; ``code`` names the kind in the man page.
+    """A problem of a policy file. ``line`` and ``column`` count from 1; ``code`` names the kind in the man page.
 
-    An ``error``: OpenSM refuses the file, or what it makes of it cannot be determined. A ``warning``: it reads
-    something else than was probably meant. A ``note``: worth knowing, nothing wrong.
+    An ``error``: OpenSM refuses the file, or its reading of the file cannot be determined. A ``warning``: it reads
+    something else than was probably meant. A ``note``: no mistake, but useful to know.
     """
 
     line: int
@@ -51,8 +51,11 @@ class PolicyProblem:
 
 @dataclass(frozen=True, slots=True)
 class GroupFlags:
-    """Flags of multicast groups as codes; 0 for ``mtu`` and ``rate`` stands for a value that could not be read, which
-    means the default. ``scopes``: nibbles that were asked for, none means link-local."""
+    """Flags of multicast groups as codes.
+
+    0 for ``mtu`` and ``rate`` means a value that could not be read, for which the default is taken. ``scopes``:
+    requested nibbles, none means link-local.
+    """
 
     mtu: int = DEFAULT_MTU
     rate: int = DEFAULT_RATE
@@ -67,8 +70,8 @@ class GroupFlags:
 class MgidGroup:
     """One multicast group to be made beside the broadcast group: an ``mgid=`` line.
 
-    ``mgid`` is the GID as OpenSM will use it, before `GroupFlags.scopes` overwrite its nibble. ``refused`` says why
-    OpenSM leaves this group out, None when it does not.
+    ``mgid`` is the GID as OpenSM will use it, before `GroupFlags.scopes` overwrite its nibble. ``refused`` is the
+    reason why OpenSM leaves this group out, None when it does not.
     """
 
     mgid: int
@@ -82,7 +85,7 @@ class MgidGroup:
 
 @dataclass(frozen=True, slots=True)
 class MemberRule:
-    """One item of a port list: a keyword or, with ``guid``, one port; and the membership it gets."""
+    """One item of a port list: a keyword or, with ``guid``, one port; and its membership."""
 
     who: Keyword | Literal["GUID"]
     guid: int
@@ -114,7 +117,8 @@ class Definition:
     column: int = field(default=0, compare=False)
 
     def made_groups(self) -> Iterator[tuple[int, GroupFlags, int]]:
-        """Yield MGID, flags and Q_Key of the groups that OpenSM makes of it, the broadcast group of IPoIB first."""
+        """Yield MGID, flags and Q_Key of the groups that OpenSM makes of the definition, the broadcast group of IPoIB
+        first."""
         if self.ipoib:
             yield broadcast_mgid(self.base), self.flags, self.flags.q_key or IPOIB_Q_KEY
         for group in self.groups:
@@ -158,13 +162,13 @@ class Partition:
 
 @dataclass(frozen=True)
 class Policy:
-    """A partitions.conf as it was read or edited, or a policy that no file has.
+    """A partitions.conf as it was read or edited, or a policy that is in no file.
 
     With errors the definitions are those that could be read, which may be shown but not used: call `require_accepted`
-    before every other use. ``data``: the very bytes that were read, of an edited policy (`add_member`) those of its new
+    before every other use. ``data``: the bytes that were read, of an edited policy (`add_member`) those of its new
     text, and ``digest`` their SHA-256; None and empty for a policy without a text, such as UFM's. ``says``: the
-    partitions whose members it says; None, of a file: all, for who is not in a file is not a member. Of others nothing
-    is known, and nobody enters or leaves them.
+    partitions whose members it defines; None, of a file: all, because a port that is not in a file is not a member. The
+    members of other partitions are not known, and none is added or removed.
     """
 
     path: str
@@ -176,7 +180,7 @@ class Policy:
     says: frozenset[int] | None = None
 
     def leaves_open(self, base: int) -> bool:
-        """Whether it does not say who is in the partition with that number (the full bit is ignored)."""
+        """Return whether it does not define the members of the partition with that number (the full bit is ignored)."""
         return self.says is not None and base & PARTITION_MASK not in self.says
 
     @cached_property
@@ -186,12 +190,12 @@ class Policy:
 
     @property
     def accepted(self) -> bool:
-        """Whether OpenSM takes the file. If not, it makes every port a full member of the default partition."""
+        """Whether OpenSM accepts the file. If not, it makes every port a full member of the default partition."""
         return not self.errors
 
     @property
     def verdict(self) -> str:
-        """What OpenSM would do with a file that has errors, in capitals."""
+        """The result in OpenSM of a file that has errors, in capitals."""
         uncertain = all(error.code in CANNOT_BE_TOLD for error in self.errors)
         return f"OPENSM {'MAY' if uncertain else 'WOULD'} {_WIDE_OPEN}"
 
@@ -213,7 +217,7 @@ class Policy:
 
     @property
     def named_guids(self) -> frozenset[int]:
-        """The GUIDs that it names one by one."""
+        """The GUIDs that it names."""
         return frozenset(
             rule.guid for definition in self.definitions for rule in definition.rules if rule.who == "GUID"
         )
@@ -238,7 +242,7 @@ class Policy:
 
 
 def partition_name(base: int, name: str | None) -> str:
-    """Return the name that OpenSM gives a partition: what it keeps of it; the number in hex where there is none.
+    """Return the name that OpenSM gives a partition: the part that it keeps, or the number in hex where there is none.
 
     The default partition is named before the file is read, so it is always ``Default``.
     """
@@ -248,7 +252,7 @@ def partition_name(base: int, name: str | None) -> str:
 
 
 def stored_name(name: str) -> str:
-    """Return what OpenSM keeps of a name: 31 bytes."""
+    """Return the part of a name that OpenSM keeps: 31 bytes."""
     return name.encode("utf-8", "surrogateescape")[:MAX_NAME].decode("utf-8", "surrogateescape")
 
 
@@ -261,7 +265,7 @@ def table_order(base: int) -> int:
 
 
 def broadcast_mgid(base: int, scope: int = DEFAULT_SCOPE) -> int:
-    """Return the MGID of a partition's IPv4 broadcast group, by which IPoIB knows the partition (RFC 4391, 4)."""
+    """Return the MGID of a partition's IPv4 broadcast group, which identifies the partition for IPoIB (RFC 4391, 4)."""
     return with_scope(_IPOIB_BROADCAST | (base | FULL_BIT) << 80, scope)
 
 

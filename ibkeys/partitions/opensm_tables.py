@@ -37,9 +37,9 @@ def place(
     """Return the table of an end port after a sweep of OpenSM that finds *before*.
 
     *keys* in the order of `Resolution.by_port`. *index0*: the P_Key that ``indx0`` pins, None for none. Without
-    *allow_both* a P_Key is known by its partition, so a changed membership stays in place; with it by all 16 bits.
-    *keep_indexes* is OpenSM's keep_pkey_indexes: off, every table is packed again. *remembered*: what this very process
-    has placed at the port before; a freshly started one remembers nothing.
+    *allow_both* a P_Key is identified by its partition, so a changed membership stays in place; with it by all 16 bits.
+    *keep_indexes* is OpenSM's keep_pkey_indexes: off, every table is packed again. *remembered*: the P_Keys that this
+    OpenSM process has placed at the port before; a freshly started process remembers nothing.
     """
     memory = {key: index for index, key in (remembered or {}).items()} if keep_indexes else {}
     return _Sweep(capacity, index0 or PKey(0), allow_both, before if keep_indexes else {}, memory).run(keys)
@@ -47,7 +47,7 @@ def place(
 
 @dataclass(slots=True)
 class _Sweep:
-    """OpenSM's bookkeeping for one port: what it read, the indexes it remembers, the table it makes."""
+    """OpenSM's bookkeeping for one port: the table it read, the indexes it remembers, the table it makes."""
 
     capacity: int
     index0: PKey
@@ -82,19 +82,20 @@ class _Sweep:
         return key if self.allow_both else key & PARTITION_MASK
 
     def owns_index0(self, key: PKey) -> bool:
-        """Whether *key* is the one that belongs to index 0."""
+        """Return whether *key* is the one that belongs at index 0."""
         if self.index0:
             return self.identity(key) == self.identity(self.index0)
         return self.identity(key) == self.identity(PKey(DEFAULT_PARTITION | FULL_BIT))
 
     def has_to_move(self, key: PKey, index: int) -> bool:
-        """Whether a key that the table has is placed again: its own index 0 calls, or that of another drives it out."""
+        """Return whether a key of the table is placed again: it belongs at index 0, or another key that does displaces
+        it."""
         if index != 0:
             return self.owns_index0(key)
         return not (self.owns_index0(key) or (not self.index0 and key.is_default))
 
     def forget(self, index: int) -> None:
-        """Forget who had *index*: one key of those remembered there."""
+        """Forget the P_Key at *index*: one of those remembered there."""
         for key, known in self.remembered.items():
             if known == index:
                 del self.remembered[key]
@@ -109,7 +110,7 @@ class _Sweep:
         if index is None:
             index = 0 if self.owns_index0(key) else max(self.remembered.values(), default=0) + 1
             if index >= self.capacity:
-                # The default P_Key that was driven out of index 0 gets no second chance.
+                # The default P_Key that was displaced from index 0 gets no second chance.
                 if self.identity(key) == self.identity(PKey(DEFAULT_PARTITION | FULL_BIT)):
                     return False
                 free = next((index for index in range(1, self.capacity) if index not in self.after), None)
@@ -131,14 +132,14 @@ class LeafTable:
 
 
 def packed(end_port: Entries) -> list[PKey]:
-    """Return what a leaf port has to let pass: the end port's P_Keys in order, limited ones left out where the full
-    one of their partition is there."""
+    """Return the P_Keys that a leaf port has to let pass: those of the end port in order, without limited ones whose
+    full form is there."""
     keys = [key for _, key in sorted(end_port.items())]
     return [key for key in keys if key.is_full or key | FULL_BIT not in keys]
 
 
 def place_leaf(before: Entries, end_port: Entries, capacity: int) -> LeafTable:
-    """Return a leaf port's table after OpenSM copied that of its end port: whole blocks, further ones as they were.
+    """Return a leaf port's table after OpenSM copied that of its end port: whole blocks; further blocks are unchanged.
 
     A table that is filled to the end of its last block, or overflows, does not enforce (log: ERR 0507).
     """

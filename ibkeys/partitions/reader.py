@@ -1,15 +1,16 @@
-"""Reader of OpenSM's partitions.conf. It accepts what OpenSM 3.3 accepts and reports everything else with line and
-column.
+"""Reader of OpenSM's partitions.conf. It accepts the files that OpenSM 3.3 accepts, and reports every mistake with line
+and column.
 
     file       = { definition }
-    definition = header ":" portlist ";"            the ":" stands on the line on which the header starts
+    definition = header ":" portlist ";"            the ":" is on the line on which the header starts
     header     = [ name ] [ "=" pkey ] { "," flag [ "=" value ] }
     portlist   = { item ( "," | newline ) }
     item       = member [ "=" membership ] | "mgid=" GID { "," flag "=" value }, which takes the rest of its line
 
 A shortened word matches, case matters, ``#`` begins a comment anywhere. Where OpenSM would read bytes left over in its
 buffer, the result cannot be predicted, so that is an error here. After an error reading goes on, to find the next one;
-no part of such a file is ever used. Source: opensm osm_prtn_config.c, osm_prtn.c, and files given to opensm 3.3.23.
+no part of a file with an error is ever used. Source: opensm osm_prtn_config.c, osm_prtn.c, and files given to opensm
+3.3.23.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _KEYWORDS: Final[tuple[Keyword, ...]] = ("ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_
 
 
 def read_policy(path: str | Path) -> Policy:
-    """Read a policy file; the result says what is wrong with it. Raises FileFormatError when there is no reading it."""
+    """Read a policy file; the result has the problems of its text. Raises FileFormatError if it cannot be read."""
     with files.told_as(partial(FileFormatError, path=str(path)), "the policy cannot be read"):
         data = files.read_bytes(path, files.LARGE)
     return parse_policy(data, str(path))

@@ -18,10 +18,10 @@ from ibkeys.partitions.opensm_tables import Entries, Placement, place
 class Sweeps:
     """An OpenSM on *sm_port_guid*, and the ports whose tables it writes.
 
-    ``tables``: what each port has; ``capacity``: entries of its table; both by port GUID. ``allow_both`` and
-    ``keep_indexes`` are OpenSM's allow_both_pkeys and keep_pkey_indexes. ``remembered``: what this very process has
-    placed or found at each port, by index; nothing after a start. It decides at which index a new P_Key comes. Of a
-    process that others started it is not known.
+    ``tables``: the table of each port; ``capacity``: its entries; both by port GUID. ``allow_both`` and
+    ``keep_indexes`` are OpenSM's allow_both_pkeys and keep_pkey_indexes. ``remembered``: the P_Keys that this OpenSM
+    process has placed or found at each port, by index; nothing after a start. It decides the index of a new P_Key. For
+    a process that is already running it is not known.
     """
 
     ports: Iterable[EndPort]
@@ -33,7 +33,7 @@ class Sweeps:
     remembered: dict[int, dict[int, PKey]] = field(default_factory=dict)
 
     def sweep(self, policy: Policy | None) -> dict[int, Placement]:
-        """Let OpenSM read *policy*, None for a file that is not there, and return the new table of each port."""
+        """Let OpenSM read *policy*, None for a missing file, and return the new table of each port."""
         found = resolve(policy, self.ports, self.sm_port_guid, self.allow_both, emulate_fallback=True)
         placed = {
             guid: place(

@@ -1,4 +1,4 @@
-"""The words and numbers of partitions.conf as OpenSM's C reads them, and what its magic numbers mean."""
+"""The words and numbers of partitions.conf as OpenSM's C reads them, and the meaning of their codes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SCOPES: Final = {1: "interface-local", 2: "link-local", 5: "site-local", 8: "org
 """Scope nibble of a multicast GID → its name (RFC 4291, 2.7)."""
 
 BLANKS: Final = " \t\n"
-"""What OpenSM strips around words. A carriage return is none of them."""
+"""The characters that OpenSM strips from both ends of a word. A carriage return is not among them."""
 
 _NUMBER: Final = re.compile(r"[ \t\n\v\f\r]*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
 _MAX: Final = (1 << 64) - 1
@@ -49,7 +49,8 @@ _MAX: Final = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class ParsedNumber:
-    """What C's strtoull(text, &end, 0) makes of a text: the value, what is left over, and how it was written."""
+    """The result of C's strtoull(text, &end, 0): the value, the rest of the text, and whether digits and a sign were
+    found."""
 
     value: int
     rest: str

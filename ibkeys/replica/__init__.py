@@ -1,1 +1,1 @@
-"""A simulated subnet that is made of files about a real one: snapshots, and what other tools wrote."""
+"""A simulated subnet made from files about a real one: snapshots, and files of other tools."""

@@ -1,4 +1,4 @@
-"""What a source does not say of a fabric, and what its replica has in that place."""
+"""Values that a source does not have about a fabric, and the values of its replica in their place."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ NET_FILE: Final = (
     Assumption("PortCounters", "0"),
     *_TABLES,
 )
-"""What no net file says, and no output of ibnetdiscover."""
+"""Values that no net file has, and no output of ibnetdiscover."""
 
 
 def assumptions(snapshot: Snapshot, odd_ends: int) -> Sequence[Assumption]:
-    """Return what is assumed where *snapshot* is simulated. *odd_ends*: ports whose cable does not lead back."""
+    """Return the assumptions for simulating *snapshot*. *odd_ends*: ports whose cable does not lead back."""
     return [*_of_some(snapshot, odd_ends), Assumption("PortCounters", "0, but for constraint errors"), *_TABLES]
 
 
 def is_partial(snapshot: Snapshot, port: Port) -> bool:
-    """Whether the PortInfo of *port* is from a file that does not say all of it, and so has a 0 that no port has."""
+    """Return whether the PortInfo of *port* is from a file without all of it, and so has a 0 that no port has."""
     info = port.info
     if info is None or (port, PortInfo.name) not in snapshot.origins:
         return False
@@ -45,7 +45,7 @@ def is_partial(snapshot: Snapshot, port: Port) -> bool:
 
 
 def lacks_table_sizes(node: Node) -> bool:
-    """Whether SwitchInfo says no LinearFDBCap, which no switch has: it is from a file that does not have all of it."""
+    """Return whether SwitchInfo has no LinearFDBCap, as in files without all of it; every switch has one."""
     return node.switch_info is not None and not node.switch_info.linear_fdb_cap
 
 

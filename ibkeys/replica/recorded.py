@@ -1,9 +1,9 @@
-"""What a snapshot has of a fabric, as records that the simulator takes.
+"""The contents of a snapshot, as records for the simulator.
 
-Two things are never as they were. No subnet manager runs: a real one is to be started. An M_Key is not in the replica:
-a made-up key takes the place of each former one, so equal keys stay equal. It is the fingerprint that the snapshot has,
-the same one in the replicas of two snapshots with one secret; files of other tools have the keys themselves, in whose
-place their order decides. Nothing can be learned from either.
+Two things always differ. No subnet manager runs: a real one is to be started. An M_Key is not in the replica: a made-up
+key replaces each one, so equal keys stay equal. It is the fingerprint in the snapshot, equal in the replicas of two
+snapshots with one secret; files of other tools have the keys themselves, for which a key is made up by their order.
+Nothing can be learned from either.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NO_KEY: Final = bytes(8)
 
 
 def records_of(snapshot: Snapshot, name: str) -> NetFile:
-    """Return the fabric in *snapshot* as records; *name* stands for its file in errors.
+    """Return the fabric in *snapshot* as records; *name* is the file name in errors.
 
     Raises FileFormatError: a port that its node does not have, a node of an unknown type or without ports, no link
     between several nodes, more of them than any fabric has.
@@ -136,7 +136,7 @@ class _Records:
         }
         record.readings = PortReadings(
             info,
-            # The table of power-up is what a port has by itself; very many ports have no other.
+            # The table of power-up is that of a new port; very many ports have no other.
             table if table is not None and table.rstrip(b"\0") != _POWER_UP else None,
             dict(_guids(port.guid_info or b"")) or None,
             port.virtualization_raw or None,
@@ -157,7 +157,8 @@ class _Records:
         return view.replace(m_key=self.m_key(view.m_key), capability_mask=view.capability_mask & ~_IS_SM).raw
 
     def m_key(self, shown: int) -> int:
-        """Return what stands for an M_Key: a fingerprint as it is, for a key the same number wherever it appears."""
+        """Return the number in place of an M_Key: a fingerprint unchanged, for a key the same number wherever it
+        occurs."""
         if not self.snapshot.about.has_keys:
             return shown
         name = b"ibkeys made-up M_Key %d" % len(self.made_up)

@@ -1,4 +1,4 @@
-"""The subnet that a file describes, whatever kind of file that is."""
+"""Building a simulated subnet from a file of any kind."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ def read_subnet(
     links: InitialState | None = None,
     net_file_links: InitialState = "active",
 ) -> Subnet:
-    """Return the simulated subnet of *source*: a net file, a snapshot, a folder of snapshots (its newest), one file
-    that `ibkeys.dumps` reads, or several of one fabric.
+    """Return the simulated subnet of *source*: a net file, a snapshot, a folder of snapshots (its newest), or another
+    file.
 
-    *port_guids*, *seed*: as `Subnet.from_file`. *links*: the state of links that are up; None: as it was read, and for
-    a net file, which does not say it, *net_file_links*. Raises FileFormatError, StoreError, UsageError.
+    Other files are one that `ibkeys.dumps` reads, or several of one fabric. *port_guids*, *seed*: as
+    `Subnet.from_file`. *links*: the state of links that are up; None: as it was read, and *net_file_links* for a net
+    file, which has no states. Raises FileFormatError, StoreError, UsageError.
     """
     paths = [Path(source)] if isinstance(source, str | Path) else list(source)
     snapshot = _snapshot_of(paths)
@@ -59,7 +60,7 @@ def _snapshot_of(paths: Sequence[Path]) -> Snapshot | None:
             from ibkeys.fabric.snapshot_file import load_snapshot
 
             return load_snapshot(path, keys=False)
-    # The reader of net files takes what ibnetdiscover prints, and more than an import does.
+    # The reader of net files accepts ibnetdiscover's output, and more of it than an import does.
     return None if kind_if_known(path) in (None, NETDISCOVER) else _imported([path])
 
 
@@ -67,5 +68,5 @@ def _imported(paths: Sequence[Path]) -> Snapshot:
     from ibkeys.dumps.importing import import_files
     from ibkeys.keys.fingerprint import Fingerprints
 
-    # Its M_Keys are not kept, so no fingerprint of one is needed.
+    # Its M_Keys are not stored, so no fingerprint of one is needed.
     return import_files(paths, Fingerprints.generate())

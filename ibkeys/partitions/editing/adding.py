@@ -31,7 +31,7 @@ def block(rules: Sequence[MemberRule], labels: Mapping[int, str], indent: str = 
 def append_items(
     text: PolicyText, definition: Definition, rules: Sequence[MemberRule], labels: Mapping[int, str]
 ) -> list[TextEdit]:
-    """Return the edits that put *rules* at the end of a definition, where they win over what is before them."""
+    """Return the edits that put *rules* at the end of a definition, where they have precedence over earlier items."""
     lines = text.body(definition)
     new = block(rules, labels, _indent(text, lines))
     last = lines[-1]
@@ -56,7 +56,7 @@ def append_definition(
 def change_memberships(
     text: PolicyText, definitions: Iterable[Definition], memberships: Mapping[int, MemberWord]
 ) -> list[TextEdit]:
-    """Return the edits that give items another membership. *memberships*: by where in the text an item begins."""
+    """Return the edits that give items another membership. *memberships*: by the offset at which an item begins."""
     lines = (line for each in definitions for line in text.body(each)) if memberships else ()
     items = (item for line in lines for item in line.items if item.start in memberships)
     return [TextEdit(item.name_end, item.end, f"={memberships[item.start]}") for item in items]
@@ -71,7 +71,8 @@ def _indent(text: PolicyText, lines: Sequence[BodyLine]) -> str:
 
 
 def _separator(text: PolicyText, line: BodyLine, end: int) -> TextEdit:
-    """Return the text between the last item of *line* and *end*, made ready for another item on the next line."""
+    """Return the edit of the text between the last item of *line* and *end*, so that another item can follow on the
+    next line."""
     start = line.items[-1].end if line.items else line.start
     between = text.text[start:end]
     if not line.items or line.items[-1].is_group or "," in between:
@@ -93,7 +94,7 @@ def _on_new_line(text: PolicyText, line_end: int, new: str) -> TextEdit:
 
 
 def _close(text: PolicyText, definition: Definition) -> list[TextEdit]:
-    """Return the edit that ends the last definition of a file where nothing ends it yet."""
+    """Return the edit that ends the last definition of a file if nothing ends it yet."""
     lines = text.body(definition)
     if lines[-1].close is not None:
         return []

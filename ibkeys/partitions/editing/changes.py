@@ -36,7 +36,7 @@ from ibkeys.topology.nodes import Port
 
 @dataclass(frozen=True, slots=True)
 class KnownPorts:
-    """What is known of ports by their GUIDs: ``labels``, names for comments and messages, and kinds."""
+    """Names and kinds of ports by their GUIDs. ``labels``: names for comments and messages."""
 
     labels: Mapping[int, str] = field(default_factory=dict)
     kinds: Mapping[int, PortKind] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class KnownPorts:
 
 @dataclass(frozen=True, slots=True)
 class MemberChange:
-    """The membership of a port, or of what a keyword names, before and after; None: none."""
+    """The membership of a port, or of the ports of a keyword, before and after; None: none."""
 
     base: int
     partition: str
@@ -60,7 +60,8 @@ class MemberChange:
 
 @dataclass(frozen=True, slots=True)
 class EditedPolicy:
-    """A policy before and after an edit. ``unchanged``: ports that were so already. ``notes``: what to know of it."""
+    """A policy before and after an edit. ``unchanged``: ports that had the membership already. ``notes``: for the
+    user."""
 
     before: Policy
     after: Policy
@@ -70,16 +71,17 @@ class EditedPolicy:
 
     @property
     def pending(self) -> bool:
-        """Whether the text is another one."""
+        """Whether the text has changed."""
         return self.before.data != self.after.data
 
 
 def add_members(policy: Policy, where: PartitionName, rules: Sequence[MemberRule], ports: KnownPorts) -> EditedPolicy:
-    """Make ports members of a partition, or give them another membership there; a partition that is not there is made.
+    """Make ports members of a partition, or give them another membership there; a partition that does not exist is
+    made.
 
-    *rules*: each port once. A port that is a member so already stays as it is. Keywords are for a new partition, where
-    they come first. Raises FileFormatError for a policy that OpenSM would refuse; UsageError for a partition that
-    cannot be made or told, keywords for one that is there, and where everything else could not stay.
+    *rules*: each port once. A port that has this membership already is not changed. Keywords are for a new partition,
+    where they come first. Raises FileFormatError for a policy that OpenSM would refuse; UsageError for a partition that
+    cannot be made or is ambiguous, for keywords in an existing partition, and if other memberships would change too.
     """
     policy.require_accepted()
     partition = find_partition(policy, where)
@@ -117,9 +119,10 @@ def add_members(policy: Policy, where: PartitionName, rules: Sequence[MemberRule
 
 def add_member(policy: Policy, found: Topology, port: Port, key: PKey) -> Policy:
     """Return *policy* with a port of a sweep as a member of a partition: a P_Key such as 0x8010 makes it a full member,
-    0x0010 a limited one. A partition that is not there is made; comments, order and every other byte stay.
+    0x0010 a limited one.
 
-    Raises FileFormatError for a policy that OpenSM would refuse, UsageError where everything else could not stay.
+    A partition that does not exist is made; comments, order and every other byte stay. Raises FileFormatError for a
+    policy that OpenSM would refuse, UsageError if other memberships would change too.
     """
     kinds = {each.guid: each.kind for each in end_ports_of(found.end_ports())}
     known = KnownPorts({port.guid: port.node.description or ""}, kinds)
@@ -130,10 +133,10 @@ def add_member(policy: Policy, found: Topology, port: Port, key: PKey) -> Policy
 def remove_members(
     policy: Policy, where: PartitionName, guids: Sequence[int], ports: KnownPorts, must_be_there: bool = False
 ) -> EditedPolicy:
-    """Take ports out of a partition. One that is not a member is skipped, unless it *must_be_there*.
+    """Remove ports from a partition. A port that is not a member is skipped, unless it *must_be_there*.
 
-    Raises FileFormatError for a policy that OpenSM would refuse; UsageError for a partition that is not there, and for
-    ports that are members by a keyword: no policy can leave out single ones of those.
+    Raises FileFormatError for a policy that OpenSM would refuse; UsageError for a partition that does not exist, and
+    for ports that are members by a keyword: a policy cannot exclude single ports of a keyword.
     """
     policy.require_accepted()
     partition = require_partition(policy, where)
@@ -176,9 +179,9 @@ def move_members(
     memberships: Mapping[int, MemberWord | None],
     ports: KnownPorts,
 ) -> EditedPolicy:
-    """Take ports out of one partition and make them members of another; None keeps the membership that each has.
+    """Move ports from one partition to another; None keeps the membership of each port.
 
-    Raises as `remove_members` and `add_members`; UsageError for a port that is not a member of *source*.
+    Raises the errors of `remove_members` and `add_members`; UsageError for a port that is not a member of *source*.
     """
     removed = remove_members(policy, source, list(memberships), ports, must_be_there=True)
     if removed.changes and removed.changes[0].base == DEFAULT_PARTITION:
@@ -200,7 +203,8 @@ def move_members(
 def _ways_to_append(
     text: PolicyText, policy: Policy, partition: Partition, rules: Sequence[MemberRule], ports: KnownPorts
 ) -> Iterator[list[TextEdit]]:
-    """Yield how new items may get in: at the end of a definition without indx0, of the last one, or as one more."""
+    """Yield the possible edits for new items: at the end of a definition without indx0, of the last definition, or as a
+    new definition."""
     *_, last = partition.definitions
     plain = next((each for each in reversed(partition.definitions) if not each.indx0), last)
     for definition in (plain, last):

@@ -1,4 +1,4 @@
-"""Which partition of a policy is meant: by its name, its number, or both."""
+"""The partition of a policy that a user means: by its name, its number, or both."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ibkeys.similar_names import did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class PartitionName:
-    """What a user calls a partition: its name, its number, or both. One that is made needs the number."""
+    """A user's reference to a partition: its name, its number, or both. A new partition needs the number."""
 
     name: str | None
     base: int | None
@@ -25,7 +25,7 @@ class PartitionName:
 def find_partition(policy: Policy, where: PartitionName) -> Partition | None:
     """Return the partition that is meant, None if the policy has none.
 
-    Raises UsageError if name and number are not those of one partition, and for a name that several have.
+    Raises UsageError if name and number belong to different partitions, and for a name that several have.
     """
     named_so = [each for each in policy.partitions if where.name is not None and each.name == where.name]
     if where.base is None:
@@ -47,7 +47,8 @@ def find_partition(policy: Policy, where: PartitionName) -> Partition | None:
 
 
 def require_partition(policy: Policy, where: PartitionName) -> Partition:
-    """Return the partition that is meant. Raises UsageError if the policy has none, and as `find_partition`."""
+    """Return the partition that is meant. Raises UsageError if the policy has none, and the errors of
+    `find_partition`."""
     found = find_partition(policy, where)
     if found is None:
         raise no_partition(policy, where)
@@ -55,8 +56,10 @@ def require_partition(policy: Policy, where: PartitionName) -> Partition:
 
 
 def no_partition(policy: Policy, where: PartitionName, otherwise: str = "") -> UsageError:
-    """Return the error for a partition that is not there: it names those that are near, else the first that there are.
-    *otherwise* ends it."""
+    """Return the error for a partition that does not exist, with similar names, or else the first names of the policy.
+
+    *otherwise* is the end of the message.
+    """
     near = did_you_mean(where.name or str(where), (each.name for each in policy.partitions))
     there = named([f"{clean(each.name)}=0x{each.base:04x}" for each in policy.partitions])
     return UsageError(f"{policy.path}: there is no partition {where}{otherwise}{near or f'; there are {there}'}")

@@ -1,6 +1,6 @@
 """Verifying that an edited policy equals the former one plus the change: it is parsed and resolved again.
 
-The ports that it is resolved for are all that either of both names, and one of each kind that none names.
+It is resolved for all ports that either policy names, and for one port of each kind that neither names.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _OTHERS: Final = (EndPort(_NOBODY + 1, "ca"), EndPort(_NOBODY + 2, "switch"), En
 def what_else_changed(
     before: Policy, after: Policy, wanted: WantedMembers, kinds: Mapping[int, PortKind], born: int | None = None
 ) -> str | None:
-    """Return in words what *after* says otherwise than *before* with the change *wanted*; None if nothing does.
+    """Return in words the first difference between *after* and *before* besides the change *wanted*; None if there is
+    none.
 
     *kinds*: of the ports that are known; the others count as CA ports. *born*: a partition that is new, whose members
     are those of its one definition.
@@ -72,7 +73,7 @@ def _as_sets(word: MemberWord, both: bool) -> tuple[bool, bool]:
 
 
 def _moved(was: Mapping[int, PKey], now: Mapping[int, PKey], wanted: WantedMembers) -> int | None:
-    """Return a port whose pinned P_Key is another, though the change does not concern it."""
+    """Return a port whose P_Key at index 0 changed, though the change does not concern it."""
     concerned = {guid for _, guid in wanted}
     return next(
         (guid for guid in sorted(was.keys() | now.keys()) if guid not in concerned and was.get(guid) != now.get(guid)),

@@ -1,7 +1,7 @@
-"""Items taken out of a definition. A line on which nothing is left goes, with the comment that named its ports.
+"""Removing items from a definition. An empty line is removed, with the comment that named its ports.
 
-The semicolon never stays alone on its line, for OpenSM loses its place there: it goes behind the last item that is
-left, or NONE takes the place of the last one.
+The semicolon never stays alone on its line, because OpenSM loses its place there: it is put after the last remaining
+item, or NONE replaces the last item.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ibkeys.partitions.model import Definition
 
 
 def remove_items(text: PolicyText, definition: Definition, starts: Collection[int]) -> list[TextEdit]:
-    """Return the edits that take the items at *starts* out of a definition's port list."""
+    """Return the edits that remove the items at *starts* from a definition's port list."""
     lines = text.body(definition)
     emptied = [line for line in lines if line.items and not _kept(line, starts)]
     anchor, closer = None, None
@@ -42,7 +42,7 @@ def _kept(line: BodyLine, starts: Collection[int]) -> list[ListItem]:
 
 
 def _thinned(line: BodyLine, starts: Collection[int]) -> list[TextEdit]:
-    """Take single items out of a line that keeps others, each with one comma."""
+    """Remove single items from a line that keeps others, each with one comma."""
     kept = _kept(line, starts)
     if len(kept) == len(line.items):
         return []
@@ -53,7 +53,7 @@ def _thinned(line: BodyLine, starts: Collection[int]) -> list[TextEdit]:
 
 
 def _closed(text: PolicyText, line: BodyLine, starts: Collection[int]) -> list[TextEdit]:
-    """Take items out of a line, and put the semicolon behind the last one that it keeps."""
+    """Remove items from a line, and put the semicolon after the last one that it keeps."""
     last = _kept(line, starts)[-1]
     return [*_gaps(line.items, last, starts), TextEdit(last.end, max(last.end, text.code_end(line)), " ;")]
 
@@ -67,7 +67,7 @@ def _gaps(items: Sequence[ListItem], last: ListItem, starts: Collection[int]) ->
 
 
 def _none(text: PolicyText, line: BodyLine) -> TextEdit:
-    """Put NONE in place of all items of a line."""
+    """Replace all items of a line by NONE."""
     first, last = line.items[0], line.items[-1]
     if line.is_header or (line.close is not None and text.is_followed(line)):
         return TextEdit(first.start, last.end, "NONE")
@@ -77,8 +77,10 @@ def _none(text: PolicyText, line: BodyLine) -> TextEdit:
 
 
 def _without_items(text: PolicyText, line: BodyLine) -> TextEdit:
-    """Take away a line that has nothing but items that go; of a head's line, or one that another definition follows
-    on, only they go."""
+    """Remove a line all of whose items are removed.
+
+    In a header line, or if another definition follows on the line, only the items are removed.
+    """
     if line.is_header:
         return TextEdit(line.start, text.code_end(line), "")
     if line.close is not None and text.is_followed(line):

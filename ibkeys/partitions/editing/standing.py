@@ -11,7 +11,7 @@ from ibkeys.partitions.model import DEFAULT_PARTITION, MemberRule, MemberWord, P
 class DecidingItems:
     """The items of *partition* by the ports that they name. *kinds*: of ports that are known; others count as CA ports.
 
-    ``SELF`` is not examined: which port it is, the file does not say.
+    ``SELF`` is not examined, because the file does not tell which port it is.
     """
 
     def __init__(self, partition: Partition, kinds: Mapping[int, PortKind]) -> None:
@@ -48,5 +48,5 @@ class DecidingItems:
     def _word(self, rule: MemberRule | None) -> MemberWord | None:
         if rule is not None:
             return rule.membership
-        # OpenSM itself begins with a limited membership for all, which no item says.
+        # OpenSM itself begins with a limited membership for all, without an item in the file.
         return "limited" if self.partition.base == DEFAULT_PARTITION else None

@@ -1,4 +1,4 @@
-"""Where the parts of a policy stand in its text, and replacing some of them."""
+"""The positions of a policy's parts in its text, and replacing some of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ class TextEdit:
 
 @dataclass(frozen=True, slots=True)
 class ListItem:
-    """One item of a port list: ``name_end`` is where its ``=`` may be; an ``mgid=`` line is one item to its end."""
+    """One item of a port list.
+
+    ``name_end``: the offset at which its ``=`` may be. An ``mgid=`` line is one item to its end.
+    """
 
     start: int
     name_end: int
@@ -32,8 +35,11 @@ class ListItem:
 
 @dataclass(frozen=True, slots=True)
 class BodyLine:
-    """One line's part of a definition's port list: the list stands in ``start``..``end``, the line in ``line_start``..
-    ``line_end``, newline included. ``close``: where the semicolon is, None on other lines than the last."""
+    """The part of a definition's port list on one line, by offsets.
+
+    The list is in ``start``..``end``, the line in ``line_start``..``line_end``, newline included. ``close``: the offset
+    of the semicolon, None on other lines than the last.
+    """
 
     line_start: int
     line_end: int
@@ -53,20 +59,20 @@ class PolicyText:
         self._line_starts = [0, *accumulate(len(line) + 1 for line in self.text.split("\n"))]
 
     def offset(self, at: MemberRule | Definition) -> int:
-        """Return where a rule or definition begins."""
+        """Return the offset at which a rule or definition begins."""
         return self._line_starts[at.line - 1] + at.column - 1
 
     def body(self, definition: Definition) -> tuple[BodyLine, ...]:
-        """Return the lines of a definition's port list; the first one is that of its head."""
+        """Return the lines of a definition's port list; the first is the header's line."""
         return tuple(self._body(self.text.index(":", self.offset(definition)) + 1))
 
     def line_end(self, offset: int) -> int:
-        """Return where the line of *offset* ends, its newline included."""
+        """Return the offset after the line of *offset*, its newline included."""
         newline = self.text.find("\n", offset)
         return newline + 1 if newline >= 0 else len(self.text)
 
     def code_end(self, line: BodyLine) -> int:
-        """Return where the last thing of a line's part of a port list ends, a comma included."""
+        """Return the offset after the last item of a line's part of a port list, a comma included."""
         return line.start + len(self.text[line.start : line.end].rstrip(BLANKS))
 
     def rest(self, line: BodyLine) -> str:
@@ -75,11 +81,12 @@ class PolicyText:
         return self.text[line.close + 1 : line.line_end]
 
     def is_followed(self, line: BodyLine) -> bool:
-        """Whether another definition begins on the last line of a definition."""
+        """Return whether another definition begins on the last line of a definition."""
         return bool(self.rest(line).partition("#")[0].strip())
 
     def edited(self, edits: Iterable[TextEdit]) -> bytes:
-        """Return the bytes of the text with *edits*, none within another; of two at one place the order stays."""
+        """Return the bytes of the text with *edits*, none within another; several edits at one offset keep their
+        order."""
         parts, at = [], 0
         for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
             assert edit.start >= at

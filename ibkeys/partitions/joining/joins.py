@@ -1,12 +1,12 @@
-"""Which members of a partition can join its IPoIB broadcast group, and so whether the partition keeps drivers out.
+"""The members of a partition that can join its IPoIB broadcast group, and so whether the partition keeps drivers out.
 
 An interface of IPoIB runs only where it has joined the broadcast group. So a partition without IPoIB has no such group;
 but any member may have one made by the SA. A group that the subnet manager itself makes, with an MTU or a rate that no
-member's link has, is there already and lets nobody in.
+member's link has, exists already and cannot be joined.
 
 Source: opensm osm_sa_mcmember_record.c (validate_port_caps: a join is refused where the port's rate or MTU is below the
-group's; observed with 3.3.23: status 0x0200). Its versions compare NeighborMTU or MTUCap, so what lies between the two
-is unknown. Pure.
+group's; observed with 3.3.23: status 0x0200). Its versions compare NeighborMTU or MTUCap, so values between the two are
+unknown. Pure.
 """
 
 from __future__ import annotations
@@ -40,9 +40,12 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Joins:
-    """One partition. ``group``: its broadcast group in the SA, None if the SA shows none; ``is_visible``: whether the
-    SA would show it to the port that asked. ``members``: the channel adapters' ports with its P_Key; ``unread``: how
-    many things of the fabric could not be read, so that there may be more members."""
+    """The joins of one partition.
+
+    ``group``: its broadcast group in the SA, None if the SA shows none; ``is_visible``: whether the SA would show it to
+    the port that queried. ``members``: the channel adapters' ports with its P_Key; ``unread``: how many attributes of
+    the fabric could not be read, so that there may be more members.
+    """
 
     base: int
     name: str | None
@@ -66,7 +69,7 @@ class Joins:
 
     @property
     def message(self) -> str:
-        """What there is to say, in one sentence."""
+        """The result in one sentence."""
         if self.group is None:
             if not self.is_visible:
                 return (
@@ -87,7 +90,8 @@ class Joins:
         return f"{who} {sure} its group ({reasons})"
 
     def _advice(self) -> str:
-        """How the policy keeps drivers out, "" where no group could: its members have the best that there is."""
+        """Return how the policy can keep drivers out, "" if no group could, because its members have the highest
+        values."""
         infos = [info for port in self.members if (info := port.port_info) is not None]
         if not infos or self.unread:
             return ""
@@ -122,8 +126,11 @@ class Joins:
 def find_joins(
     policy: Policy, findings: Iterable[GroupFinding], fabric: Topology, own_p_keys: Collection[int]
 ) -> list[Joins]:
-    """Return what holds for each partition of *policy*, in its order. *findings*: of `compare_groups`, with what the SA
-    answered. *own_p_keys*: of the port that asked. *fabric*: read with P_Key tables."""
+    """Return the joins of each partition of *policy*, in its order.
+
+    *findings*: of `compare_groups`, with the SA's groups. *own_p_keys*: of the port that queried the SA. *fabric*: read
+    with P_Key tables.
+    """
     own = {key & PARTITION_MASK for key in own_p_keys}
     drivers_ask_for = (each for each in findings if each.is_broadcast and each.mgid >> 80 & FULL_BIT)
     groups = {each.base: each for each in drivers_ask_for if each.found is not None}
