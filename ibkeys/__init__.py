@@ -12,8 +12,8 @@
         result = fabric.apply(plan, via=ibkeys.ThroughOpenSM(["sm2"]))
         print(result.proven, result.failed, result.left)
 
-Everything that talks to a fabric starts with `open`; `load` reads a snapshot in its place. A verb sends, a property or
-a noun never does: what a sweep returns is data. Errors are those of `ibkeys.errors`. `ibkeys.audit` runs rules,
+Every use of a fabric starts with `open`; `load` reads a snapshot in its place. A verb sends, a property or
+a noun never does: the result of a sweep is data. Errors are those of `ibkeys.errors`. `ibkeys.audit` runs rules,
 `ibkeys.mkeys` recovers lost M_Keys, `ibkeys.partitions` reads OpenSM's policy file. Public are the names of
 ``ibkeys.__all__`` and of these four modules; all else is internal and may change with any version. Each name is loaded
 when it is first used.
@@ -151,9 +151,9 @@ def open(
     or another file about a fabric; ``sim:`` alone is a small demo fabric); or a simulated subnet that the caller made;
     or an open port, which belongs to the fabric from now on.
 
-    *local*: which port. *keys*: which M_Keys go to whom. *stores*: where key store and journal are. *timing*: how long
-    and how often to ask. *limits*: what a sweep, a node and an answer of the SA may take at most. *node_names*: node
-    GUID → name, or a file in the form of infiniband-diags' node name map.
+    *local*: the local port. *keys*: the M_Keys, and the nodes they are sent to. *stores*: the files of key store and
+    journal. *timing*: timeout and retries of queries. *limits*: on a sweep, a node and an answer of the SA.
+    *node_names*: node GUID → name, or a file in the form of infiniband-diags' node name map.
 
     Nothing is sent yet. Raises TransportError (with advice), UsageError, AddressError, FileFormatError, StoreError.
     """
@@ -165,8 +165,9 @@ def open(
 def load(path: str | Path, *, node_names: NodeNames | None = None) -> RecordedFabric:
     """Read a snapshot and return it in place of an open fabric: it has the same reading interface.
 
-    What was not recorded raises NotRecorded. ``warnings``: what the user should hear about the file. Raises StoreError:
-    no such file, no snapshot, a damaged one, one of a later version; FileFormatError for a mistake in *node_names*.
+    Reading a value that was not recorded raises NotRecorded. ``warnings``: facts that the user should know about the
+    file. Raises StoreError: no such file, no snapshot, a damaged one, one of a later version; FileFormatError for a
+    mistake in *node_names*.
     """
     from ibkeys.opening import load_recorded
 
@@ -174,10 +175,10 @@ def load(path: str | Path, *, node_names: NodeNames | None = None) -> RecordedFa
 
 
 def save(snapshot: Snapshot, path: str | Path, *, with_keys: bool = False) -> None:
-    """Write a snapshot, as ``fabric.take_snapshot()`` returns it, to a file of mode 0600; `load` reads it.
+    """Write a snapshot, from ``fabric.take_snapshot()``, to a file of mode 0600; `load` reads it.
 
-    M_Keys are in it as fingerprints, or as they are *with_keys*. An existing snapshot is replaced in one step.
-    Raises StoreError: any other file is there, or it cannot be written.
+    M_Keys are in it as fingerprints, or *with_keys* as they are. An existing snapshot is replaced in one step. Raises
+    StoreError: another kind of file is there, or it cannot be written.
     """
     from pathlib import Path
 
@@ -189,9 +190,9 @@ def save(snapshot: Snapshot, path: str | Path, *, with_keys: bool = False) -> No
 def operations(stores: Stores | None = None, *, open_only: bool = False) -> tuple[Operation, ...]:
     """Return the operations of the journal, the oldest first; each can be resumed, undone and confirmed.
 
-    *stores*: where the journal is, by default the user's own, also where a site file names another: scripts read none.
-    *open_only*: those that something goes on with. Needs neither fabric nor key store. Raises StoreError; a journal
-    that is not there has none.
+    *stores*: the file of the journal, by default the user's own, even if a site file names another: scripts read none.
+    *open_only*: only unfinished ones. Needs neither fabric nor key store. Raises StoreError; if the journal does not
+    exist, there are no operations.
     """
     from ibkeys.automation.operations import operations_in
     from ibkeys.opening import Stores as Given

@@ -1,7 +1,8 @@
-"""The program: ``python -m ibkeys``, and what the script ``ibkeys`` calls. Only here the process is all ours.
+"""The program: the entry point of ``python -m ibkeys`` and of the script ``ibkeys``. No other module may assume that it
+owns the process.
 
-Before anything else SIGINT gets a handler that cuts no import off: an exception in the middle of one becomes another
-error on its way out (a RuntimeError around ``__set_name__``, a line about an ignored exception) and leaves half a
+Before anything else SIGINT gets a handler that does not interrupt imports: an exception in the middle of an import
+becomes another error (a RuntimeError around ``__set_name__``, a line about an ignored exception) and leaves half a
 module behind. So nothing is imported here before that, `typing` included.
 """
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 INTERRUPTED = 130
-"""The exit code; `ibkeys.cli.exits` cannot be asked before it is imported."""
+"""The exit code; `ibkeys.cli.exits` cannot be used before it is imported."""
 _IMPORTING = "<frozen importlib"
 
 
@@ -38,7 +39,7 @@ def _run() -> None:
     try:
         main()
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: the interpreter may end in peace
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done: the interpreter may end without interruption
 
 
 class Interrupt:
@@ -65,12 +66,12 @@ class Interrupt:
             self._waits = False
             raise KeyboardInterrupt
 
-        importer.f_trace = ended  # called at the next line of what imports
+        importer.f_trace = ended  # called at the next line of the importing module
         sys.settrace(lambda frame, event, arg: None)  # without a trace function no frame's own is called
 
 
 def _importer(frame: FrameType | None) -> FrameType | None:
-    """Return the frame whose import is under way, the outermost one; None where none is."""
+    """Return the frame of the outermost import in progress; None if there is none."""
     found = None
     while frame is not None:
         if frame.f_code.co_filename.startswith(_IMPORTING):

@@ -1,4 +1,4 @@
-"""What a message says that somebody is to give: an option where it is typed, an argument where a script calls."""
+"""The name of a value in messages: an option for a user of the command line, an argument for a script."""
 
 from __future__ import annotations
 
@@ -41,10 +41,9 @@ ARGUMENTS: Final[Mapping[str, str]] = {
     "--via opensm": "via=ThroughOpenSM()",
     "--wait": "wait=",
 }
-"""Option → what a script gives in its place: to the function that it calls, or in a value that it passes, as ``Keys``.
-"""
+"""Option → the argument of a script: of the function that it calls, or of a value that it passes, as ``Keys``."""
 
 
 def given(option: str, argument: str = "") -> str:
-    """Return what the caller is to give: *option*, or *argument* to a script, by default that of `ARGUMENTS`."""
+    """Return the name of the value to give: *option*, or for a script *argument*, by default that of `ARGUMENTS`."""
     return (argument or ARGUMENTS[option]) if calls_from_script() else option

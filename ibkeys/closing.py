@@ -1,4 +1,4 @@
-"""What is closed by ``close``, or at the end of a ``with`` statement; descriptors of files and timers too."""
+"""Objects that are closed by ``close``, or at the end of a ``with`` statement; descriptors of files and timers too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often Python's garbage collector runs while much is made that stays."""
+"""Running Python's garbage collector less often while many lasting objects are made."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from contextlib import contextmanager
 from typing import Final
 
 _YOUNG: Final = 100_000
-"""New objects before Python looks at the new ones (its own threshold: 700)."""
+"""The number of new objects before Python examines these (its own threshold: 700)."""
 _OLDER: Final = 5
-"""Such looks before it looks at the older ones too."""
+"""The number of such examinations before it examines the older ones too."""
 _ALL: Final = 1
-"""Those before it may look at all. A command that never ends leaves a whole fabric behind with each sweep, and nodes
-and ports refer to each other, so only this frees them: it may not be seldom."""
+"""The number of those before it may examine all.
+
+A command that never ends abandons a whole fabric with each sweep, and nodes and ports refer to each other, so only this
+frees them: it must not be rare.
+"""
 
 _OF_PYTHON: Final = 1000
 """Fewer frozen objects than these are Python's own: 3.12 begins with some hundred. A program that freezes its own has
@@ -22,11 +25,11 @@ more, and they stay frozen."""
 
 @contextmanager
 def few_collections() -> Iterator[None]:
-    """Let the garbage collector run seldom: nearly all that a sweep or a plan makes stays, and each look at it takes
-    longer than the last.
+    """Let the garbage collector run less often in this block.
 
-    At Python's own thresholds that is a sixth of a sweep's time, a third of the time of a plan for 40,000 hosts, and
-    one look at the end of a sweep a twelfth of its time. A program that has switched the collector off keeps it off.
+    Nearly all objects of a sweep or a plan stay, and each examination of them takes longer than the last. At Python's
+    own thresholds that is a sixth of a sweep's time, a third of the time of a plan for 40,000 hosts, and one
+    examination at the end of a sweep a twelfth of its time. A program that has switched the collector off keeps it off.
     """
     thresholds = gc.get_threshold()
     if gc.isenabled() and 0 < thresholds[0] < _YOUNG:
@@ -35,7 +38,7 @@ def few_collections() -> Iterator[None]:
         yield
     finally:
         if gc.isenabled() and gc.get_freeze_count() < _OF_PYTHON:
-            # What was made becomes old without being examined: freezing takes all objects and gives them back as old.
+            # New objects become old without being examined: freezing takes all objects and returns them as old.
             gc.freeze()
             gc.unfreeze()
         gc.set_threshold(*thresholds)

@@ -6,41 +6,42 @@ IbkeysError
  +-- AddressError       (ValueError)    an address that no port can have, or that names several nodes
  +-- UsageError         (ValueError)    a request that makes no sense on any fabric (index past the table, ...)
  +-- FileFormatError    (ValueError)    a file with a mistake in it; .path .line .column
- +-- ImpossibleValue                    a node says about itself what no node can be
+ +-- ImpossibleValue                    a node reports impossible values about itself
  +-- MadStatusError                     the agent answered with a status; .status
  +-- TransferFailed                     an answer of many segments did not arrive whole; .rmpp_status
  +-- NoReply            (TimeoutError)  nothing came back; .attempts .timeout
- |    +-- LimitReached                  not asked: a limit was reached; .limit
+ |    +-- LimitReached                  not sent: a limit was reached; .limit
  +-- SendRefused                        the local driver refused this one MAD; .errno
- +-- Unreachable                        there is no way to ask that port; the message names what to ask instead
+ +-- Unreachable                        no SMP reaches that port; the message names an address that works
  +-- MKeyNeeded                         the port hides its M_Key and none is known: a Set would count a violation
  +-- NoRoom                             a P_Key table is full
  +-- NotRecorded                        a snapshot does not hold it: it could not be read then
  +-- NotStored                          a Set was answered with success, a fresh Get shows another value
  +-- Incomplete                         a change of many ports stopped half way; the journal has it
- +-- Refused                            a safety interlock said no; .interlock
+ +-- Refused                            a safety interlock refused the change; .interlock
  +-- FileError                          a file could not be replaced or restored; .is_replaced
- |    +-- FileChanged                   somebody else changed it in the meantime; .difference
+ |    +-- FileChanged                   another program changed it in the meantime; .difference
  +-- StoreError                         journal, key store or state file: damaged, locked, or not writable
  |    +-- StoreLocked                   another changing command holds the lock
  |    +-- StoreSealed                   the key store is encrypted: no passphrase, or not the right one
- +-- TransportError     (OSError)       libibumad or the kernel said no; .errno
+ +-- TransportError     (OSError)       libibumad or the kernel refused; .errno
  |    +-- LibraryMissing                ibkeys was built without libibumad
  |    +-- ModuleMissing                 the kernel module ib_umad is not loaded
  |    +-- NoDevice                      no such CA or port
  |    +-- AccessDenied                  the device may not be opened by this user
  |    +-- SmpsNotAllowed                a port without QP0 (virtual function)
- |    +-- AgentRefused                  somebody else owns the class, or the port may not have it
+ |    +-- AgentRefused                  another program owns the class, or the port may not have it
  |    +-- PortDown                      the local port has no link
  |    +-- DeviceGone                    the device went away while it was open
- +-- HostNotReached                     another host could not be asked through ssh, or its answer is invalid; .host
- +-- HostRefused                        a host will not: signal a process, start a unit or a guard; .host
- +-- UfmNotReached                      UFM could not be asked, or its answer is invalid; .url
+ +-- HostNotReached                     another host could not be reached through ssh, or its answer is invalid; .host
+ +-- HostRefused                        a host refused to signal a process, start a unit or a guard; .host
+ +-- UfmNotReached                      UFM could not be reached, or its answer is invalid; .url
  +-- UfmRefused                         UFM answered with an error, a redirect, or a job that failed; .status
  +-- ClosedError                        used after close()
 
 A caller branches on the type and on attributes; the text of a message may improve at any time. No code of ibkeys reads
-or rewrites it: who lets an error pass sets a field, and `IbkeysError.__str__` makes the line of message and fields.
+or rewrites it: code that passes an error on sets a field, and `IbkeysError.__str__` makes the line of message and
+fields.
 """
 
 from __future__ import annotations
@@ -51,17 +52,17 @@ from typing import Final, Self
 from ibkeys.port_text import PortText
 
 NOTHING: Final = "nothing was changed"
-"""What `IbkeysError.changed` says when nothing was."""
+"""The value of `IbkeysError.changed` when nothing was changed."""
 
 
 class IbkeysError(Exception):
-    """Base of all errors of this package. ``str()`` is one line: what was asked, where, what came back, what to do; it
-    is a `PortText`, so that errors of many ports can be told by cause.
+    """Base of all errors of this package. ``str()`` is one line: the request, the place, the answer, the remedy.
 
-    ``message``: the sentence that it was raised with. ``step``: the step of a larger change that raised it.
-    ``changed``: what that change had done by then, in words, `NOTHING` for nothing; "" where it does not say.
-    ``advice``: what the user should do first. ``operation``: the operation of the journal that is open. ``way_on``:
-    what else is done, and the commands that go on from there.
+    The line is a `PortText`, so that errors of many ports can be grouped by cause. ``message``: the sentence that it
+    was raised with. ``step``: the step of a larger change that raised it. ``changed``: what that change had done by
+    then, in words, `NOTHING` for nothing; "" where it is not given. ``advice``: what the user should do first.
+    ``operation``: the operation of the journal that is open. ``way_on``: further actions, and the commands that
+    continue.
 
     ``more``: an explanation, such as the reason and other ways to continue: one sentence on each line, "" for none. A
     command shows it with -v; in a traceback it is a note of the error.
@@ -86,26 +87,28 @@ class IbkeysError(Exception):
         return str(self.args[0]) if self.args else ""
 
     def unchanged(self, advice: str = "", *more: str) -> Self:
-        """Return this error, which says that nothing was changed, and what the user should do first. *more*: as of
+        """Return this error with the fact that nothing was changed, and the advice for the user. *more*: see
         `explained`."""
         self.changed, self.advice = NOTHING, advice
         return self.explained(*more) if more else self
 
     def after(self, done: str) -> Self:
-        """Return this error. If it says that nothing was changed, it says what was *done* instead: the check that
-        raised it runs before a change and again during it.
+        """Return this error with *done* in ``changed`` if that is `NOTHING`, because an earlier part of the change was
+        made.
+
+        The check that raised it runs before a change and again during it.
         """
         self.changed = done if self.changed == NOTHING else self.changed
         return self
 
     def going_on(self, *way_on: str, operation: int | None = None) -> Self:
-        """Return this error with another way on; *operation* of the journal is open."""
+        """Return this error with further ways to continue; *operation* of the journal is open."""
         self.way_on += way_on
         self.operation = operation or self.operation
         return self
 
     def explained(self, *more: str) -> Self:
-        """Return this error with the sentences *more*; empty ones are left out."""
+        """Return this error with the sentences *more* as its explanation; empty ones are left out."""
         self.more = "\n".join(filter(None, more))
         if self.more:
             self.add_note(self.more)
@@ -121,8 +124,10 @@ class MalformedMad(IbkeysError, ValueError):
 
 
 class AddressError(IbkeysError, ValueError):
-    """An address that no port of any subnet can have, or that is ambiguous. ``candidates``: the nodes that may be meant
-    by it, each in a word that names it alone."""
+    """An address that no port of any subnet can have, or that is ambiguous.
+
+    ``candidates``: the nodes that may be meant by it, each as a word that names it alone.
+    """
 
     candidates: tuple[str, ...] = ()
 
@@ -174,7 +179,7 @@ class NoReply(IbkeysError, TimeoutError):
 
 
 class LimitReached(NoReply):
-    """Not asked, because a limit was reached. ``limit`` is its name in `ibkeys.client.limits.Limits`."""
+    """Not sent, because a limit was reached. ``limit`` is its name in `ibkeys.client.limits.Limits`."""
 
     def __init__(self, message: str, limit: str) -> None:
         super().__init__(message)
@@ -193,8 +198,10 @@ class SendRefused(IbkeysError):
 
 
 class Unreachable(IbkeysError):
-    """The port exists but no SMP can be made that it answers; the message says which address would. Or nothing on the
-    subnet has that address; ``candidates``: names that are much like it."""
+    """The port exists but no SMP can be made that it answers, or no port of the subnet has that address.
+
+    In the first case the message names the address that works. ``candidates``: similar names.
+    """
 
     candidates: tuple[str, ...] = ()
 
@@ -208,7 +215,7 @@ class NoRoom(IbkeysError):
 
 
 class NotRecorded(IbkeysError):
-    """A snapshot does not hold what was asked: it could not be read when the snapshot was taken."""
+    """A snapshot does not have the requested value: it could not be read when the snapshot was taken."""
 
 
 class NotStored(IbkeysError):
@@ -222,8 +229,8 @@ class Incomplete(IbkeysError):
 class Refused(IbkeysError):
     """An interlock refused a change. ``interlock`` is its name in the documentation (``active-sm``, ``index-0``, ...).
 
-    ``details``: lines to be shown below the message, such as a unified diff; "" for none. ``is_overtaken``: somebody
-    else has changed what an operation wrote, and nothing overrides that: trying again does not help.
+    ``details``: lines to be shown below the message, such as a unified diff; "" for none. ``is_overtaken``: another
+    program has changed the values that an operation wrote, and this cannot be overridden: trying again does not help.
     """
 
     def __init__(self, message: str, interlock: str, details: str = "", is_overtaken: bool = False) -> None:
@@ -236,7 +243,7 @@ class Refused(IbkeysError):
 class FileError(IbkeysError):
     """A file of a program on this host could not be read, replaced or restored.
 
-    ``is_replaced``: whether the new file is in place all the same.
+    ``is_replaced``: whether the new file is in place nevertheless.
     """
 
     def __init__(self, message: str, is_replaced: bool = False) -> None:
@@ -245,9 +252,9 @@ class FileError(IbkeysError):
 
 
 class FileChanged(FileError):
-    """A file is not what it was when it was read, or not what ibkeys wrote. Nothing of it was lost.
+    """A file has changed since it was read, or since ibkeys wrote it. Nothing of it was lost.
 
-    ``difference``: what somebody else changed, as a unified diff without keys; "" where it was not compared.
+    ``difference``: the changes by another program, as a unified diff without keys; "" where it was not compared.
     """
 
     def __init__(self, message: str, difference: str = "") -> None:
@@ -300,7 +307,7 @@ class AccessDenied(TransportError):
 
 
 class SmpsNotAllowed(TransportError):
-    """The port has no QP0, as a virtual function: SMPs cannot leave from it."""
+    """The port has no QP0, as with a virtual function: SMPs cannot be sent from it."""
 
 
 class AgentRefused(TransportError):

@@ -1,9 +1,9 @@
-"""Files that a user names, read and made so that none of them surprises: whole, bounded, and only what is a file.
+"""Reading and writing files that a user names: whole, bounded, and only regular files.
 
-A name may lead to a device, to a pipe that nobody writes to, or to a link that somebody else put there; and a command
-is often run by root. So a regular file is read, up to a limit; of all else only what this process inherited, such as
-the ``/dev/fd/63`` of a shell's ``<(...)`` or ``/dev/stdin``. What is written never goes through a link. Every failure
-is an OSError whose ``strerror`` says in words what is wrong.
+A name may lead to a device, to a pipe without a writer, or to a link that another user made; and a command is often run
+by root. So a regular file is read, up to a limit; other files only if this process inherited them, such as the
+``/dev/fd/63`` of a shell's ``<(...)`` or ``/dev/stdin``. Writing never follows a link. Every failure is an OSError
+whose ``strerror`` has the reason in words.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MIB: Final = 1 << 20
 SECRET: Final = 4 * KIB
 """A key, a passphrase, a short list of keys."""
 SETTINGS: Final = MIB
-"""ibdiag.conf, opensm.conf, what /proc says about a process."""
+"""ibdiag.conf, opensm.conf, files of a process in /proc."""
 LIST: Final = 32 * MIB
 """One line for each node or port: names, GUIDs, partitions, waivers, OpenSM's key files, scripts."""
 LARGE: Final = 256 * MIB
@@ -41,11 +41,11 @@ STATE: Final = 1024 * MIB
 _INHERITED: Final = re.compile(r"/(?:dev/fd|proc/(?:self|thread-self|(?P<pid>[0-9]+))/fd)/(?P<fd>[0-9]{1,6})")
 _STANDARD: Final = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2}
 _CHUNK: Final = MIB
-_FLAGS: Final = os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK  # O_NONBLOCK: a FIFO without a writer holds nobody up
+_FLAGS: Final = os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK  # O_NONBLOCK: opening a FIFO without a writer does not block
 
 
 class NoRegularFile(OSError):
-    """What a name leads to is a directory, a FIFO, a socket, a device, or a symbolic link where none may be."""
+    """A name leads to a directory, a FIFO, a socket, a device, or a symbolic link where none may be."""
 
 
 class ChangedMeanwhile(OSError):
@@ -53,7 +53,7 @@ class ChangedMeanwhile(OSError):
 
 
 def or_none(read: Callable[P, T], *args: P.args, **named: P.kwargs) -> T | None:
-    """Return what *read* returns for these arguments; None where it raises OSError."""
+    """Return the result of *read* for these arguments; None if it raises OSError."""
     try:
         return read(*args, **named)
     except OSError:
@@ -62,7 +62,7 @@ def or_none(read: Callable[P, T], *args: P.args, **named: P.kwargs) -> T | None:
 
 @contextmanager
 def told_as(error: Callable[[str], Exception], what: str) -> Iterator[None]:
-    """Raise *error* for an OSError in this block. Its line is *what*, and why."""
+    """Raise *error* for an OSError in this block. Its message is *what*, and the reason."""
     try:
         yield
     except OSError as failure:
@@ -78,28 +78,29 @@ def read_bytes(path: str | os.PathLike[str], limit: int) -> bytes:
 
 
 def read_text(path: str | os.PathLike[str], limit: int, errors: str = "strict") -> str:
-    """Return all of a file as UTF-8 text. Raises as `read_bytes`; UnicodeDecodeError unless *errors* says otherwise."""
+    """Return all of a file as UTF-8 text. Raises the errors of `read_bytes`, and UnicodeDecodeError for *errors*
+    "strict"."""
     return read_bytes(path, limit).decode("utf-8", errors)
 
 
 def read_with_mode(path: str | os.PathLike[str], limit: int) -> tuple[bytes, int | None]:
-    """Return all of a file, and its permission bits: those of the very file that was read; None of a pipe.
+    """Return all of a file, and its permission bits: those of the file that was read; None of a pipe.
 
-    Raises as `read_bytes`.
+    Raises the errors of `read_bytes`.
     """
     data, status = read_with_status(path, limit)
     return data, stat.S_IMODE(status.st_mode) if stat.S_ISREG(status.st_mode) else None
 
 
 def read_with_status(path: str | os.PathLike[str], limit: int) -> tuple[bytes, os.stat_result]:
-    """Return all of a file, and what the very file that was read is. Raises as `read_bytes`."""
+    """Return all of a file, and the status of the file that was read. Raises the errors of `read_bytes`."""
     return _read_and_close(*_open_to_read(path), limit)
 
 
 def read_to_replace(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
-    """Return all of a regular file that is not inherited, and what it was then, for `replace_as_read`.
+    """Return all of a regular file that is not inherited, and its status, for `replace_as_read`.
 
-    A symbolic link is not followed. Raises as `read_bytes`.
+    A symbolic link is not followed. Raises the errors of `read_bytes`.
     """
     refuse_what_is_no_file(path)  # before it is opened: opening alone makes some devices act
     return _read_and_close(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | _FLAGS), False, limit)
@@ -113,9 +114,10 @@ def read_head(path: str | os.PathLike[str], size: int) -> bytes:
 
 
 def open_to_read(path: str | os.PathLike[str], limit: int) -> BinaryIO:
-    """Return a file opened for reading bit by bit; *limit*: the most bytes of a regular file, a pipe's reader counts.
+    """Return a file opened for reading in parts; *limit*: the most bytes of a regular file; the reader of a pipe counts
+    them.
 
-    Raises as `read_bytes`.
+    Raises the errors of `read_bytes`.
     """
     descriptor, is_inherited = _open_to_read(path)
     try:
@@ -211,10 +213,11 @@ _KINDS: Final = (
 
 
 def check_output(path: Path, follow: bool = False) -> Path:
-    """Return the place where a file called *path* may be put, in the stead of what is there.
+    """Return the path to which a file called *path* may be written, in place of an existing one.
 
-    Raises NoRegularFile when something else is there. A symbolic link is not a file, unless *follow* lets what it leads
-    to be replaced; then it must lead to a file, and be a link that another user cannot have put there: else OSError.
+    Raises NoRegularFile when something other than a file is there. A symbolic link is not a file, unless *follow*
+    allows replacing its target; then it must lead to a file, and be a link that another user cannot have made: else
+    OSError.
     """
     try:
         status = os.lstat(path)
@@ -235,9 +238,10 @@ def check_output(path: Path, follow: bool = False) -> Path:
 
 
 def create_output(path: Path) -> BinaryIO:
-    """Return a new, empty file of mode 0600, open for writing, that has taken the place of what *path* was.
+    """Return a new, empty file of mode 0600, open for writing, that has replaced the file *path*.
 
-    An inherited descriptor (``/dev/stdout``, ``/dev/fd/N``) is written to as it is. Raises OSError as `check_output`.
+    An inherited descriptor (``/dev/stdout``, ``/dev/fd/N``) is written to as it is. Raises the errors of
+    `check_output`.
     """
     number = inherited(path)
     if number is not None:
@@ -250,8 +254,11 @@ def create_output(path: Path) -> BinaryIO:
 
 
 def create_beside(path: Path, mode: int = 0o600) -> tuple[BinaryIO, str]:
-    """Return a new file of mode *mode* in the directory of *path*, open for writing, and its name, which nobody can
-    have known. Raises OSError."""
+    """Return a new file of mode *mode* in the directory of *path*, open for writing, and its name, which no other
+    process can predict.
+
+    Raises OSError.
+    """
     import tempfile  # late: a command that only reads needs none of the modules that it loads
 
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -266,7 +273,7 @@ def create_beside(path: Path, mode: int = 0o600) -> tuple[BinaryIO, str]:
 
 @contextmanager
 def _beside(path: Path, mode: int = 0o600) -> Iterator[tuple[BinaryIO, str]]:
-    """Yield what `create_beside` returns; the file is closed and removed again where the block raises."""
+    """Yield the result of `create_beside`; the file is closed and removed again if the block raises."""
     file, name = create_beside(path, mode)
     try:
         yield file, name
@@ -278,9 +285,9 @@ def _beside(path: Path, mode: int = 0o600) -> Iterator[tuple[BinaryIO, str]]:
 
 
 def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Write a file and put it in place of *path* at once, synced: a crash leaves the old file or the new one.
+    """Write a file and rename it to *path*, synced: a crash leaves the old file or the new one.
 
-    What *path* is, is examined before: see `check_output`. Raises OSError.
+    *path* is checked before: see `check_output`. Raises OSError.
     """
     _put_in_place(path, data, mode)
 
@@ -288,8 +295,8 @@ def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
 def replace_as_read(path: Path, data: bytes, old: os.stat_result | None, rights: int) -> None:
     """Replace a file as `replace_file` does; its owner stays, and those of its permission bits that are in *rights*.
 
-    *old* is what `read_to_replace` returned; None: there was no file, and the new one has mode 0600.
-    Raises ChangedMeanwhile, with nothing changed, when that is true no more; OSError.
+    *old* is from `read_to_replace`; None: there was no file, and the new one has mode 0600. Raises ChangedMeanwhile,
+    with nothing changed, if the file is no longer the same; OSError.
     """
     mode = 0o600 if old is None else stat.S_IMODE(old.st_mode) & rights
     _put_in_place(path, data, mode, old, lambda: _refuse_changed(path, old))
@@ -327,16 +334,16 @@ def _refuse_changed(path: Path, old: os.stat_result | None) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Put on disk which names *directory* has: a file made or renamed in it. Raises OSError."""
+    """Sync the names in *directory*: a file was made or renamed in it. Raises OSError."""
     with closing_descriptor(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as descriptor:
         os.fsync(descriptor)
 
 
-# --- whose it is ------------------------------------------------------------------------------------------------------
+# --- ownership --------------------------------------------------------------------------------------------------------
 
 
 def trusted_users() -> frozenset[int]:
-    """Return the user IDs whose files are as good as one's own: root's, and those of the user who ran sudo."""
+    """Return the user IDs whose files are trusted: root's, the own, and that of the user who ran sudo."""
     own = os.geteuid()
     users = {0, own}
     caller = os.environ.get("SUDO_UID", "")

@@ -1,4 +1,4 @@
-"""What is loaded when it is first used, so that importing ibkeys costs nothing: names of its own, other packages."""
+"""Loading on first use, so that importing ibkeys costs nothing: names of its own, other packages."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ def loads(package: str, modules: Mapping[str, Iterable[str]]) -> Callable[[str],
 
 
 def optional(package: str, needs: str) -> Any:
-    """Return a Python package that few commands need. Raises UsageError where it is not installed, which begins with
-    *needs* and says how to install it."""
+    """Return a Python package that few commands need. Raises UsageError if it is not installed.
+
+    The message begins with *needs* and has the command that installs it.
+    """
     from importlib import import_module
 
     from ibkeys.errors import UsageError
@@ -43,7 +45,7 @@ def optional(package: str, needs: str) -> Any:
 
 
 def is_of_distribution() -> bool:
-    """Whether this ibkeys came as a package of Debian or as an RPM, and so takes Python packages from there."""
+    """Return whether this ibkeys came as a package of Debian or as an RPM, and so takes Python packages from there."""
     return _home() == _OF_DEBIAN or _OF_RPM.fullmatch(_home()) is not None
 
 

@@ -1,4 +1,4 @@
-"""What `ibkeys.open` and `ibkeys.load` do, and the values that say how."""
+"""The implementation of `ibkeys.open` and `ibkeys.load`, and the values for their arguments."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ibkeys.sim.subnet import Subnet
 
 NodeNames = Mapping[int, str] | str | Path
-"""Node GUID → name, or the node name map file that says so."""
+"""Node GUID → name, or the path of a node name map file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,11 @@ class Local:
 
 @dataclass(frozen=True, slots=True)
 class SaAccess:
-    """How the SA is asked for M_Keys. ``sm_key``: its SM_Key (OpenSM's sa_key); ``sm_lid``: LID of the SA, by default
-    the local port's MasterSMLID; ``pkey_index``: place in the local P_Key table, by default that of the default
-    partition."""
+    """The access to the SA for M_Keys.
+
+    ``sm_key``: its SM_Key (OpenSM's sa_key); ``sm_lid``: LID of the SA, by default the local port's MasterSMLID;
+    ``pkey_index``: place in the local P_Key table, by default that of the default partition.
+    """
 
     sm_key: SMKey | int
     sm_lid: int | None = None
@@ -58,14 +60,14 @@ class SaAccess:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Which M_Keys are sent to whom, apart from those of the key store.
+    """The M_Keys to use, apart from those of the key store.
 
-    ``m_key`` goes to every node addressed, ``default`` to those for which no other key is known. ``security_keys``: a
-    directory with OpenSM's key files. ``trust_topology``: known keys go over links that could not be proven too,
-    and keys of other classes to ports without a known place.
-    ``ask_unproven``: where a protected port may be, it is asked once without a key: that counts a violation there, and
-    its lease may start. ``from_sa``: the SA is asked for M_Keys and for the places of the ports that have them; keys
-    and places from the other sources come first.
+    ``m_key`` is sent to every node addressed, ``default`` to those for which no other key is known. ``security_keys``:
+    a directory with OpenSM's key files. ``trust_topology``: known keys are sent over links that could not be proven
+    too, and keys of other classes to ports without a known place. ``ask_unproven``: where a protected port may be, it
+    is queried once without a key: that counts a violation there, and its lease may start. ``from_sa``: the SA is
+    queried for M_Keys and for the places of the ports that have them; keys and places from the other sources have
+    precedence.
     """
 
     m_key: MKey | int | None = None
@@ -81,9 +83,9 @@ class Stores:
     """The files that keys are read from and that changes are written to.
 
     ``keystore``: by default the user's own where it exists; with a simulated subnet the one beside its state file, else
-    one in memory. ``journal``: where changes put what they overwrite, by default beside the user's own key store.
-    ``passphrase`` is called, once, when the key store turns out to be encrypted. Scripts read no site file: stores that
-    ``ibkeys.toml`` names are to be given here.
+    one in memory. ``journal``: where changes store the values that they overwrite, by default beside the user's own key
+    store. ``passphrase`` is called, once, when the key store turns out to be encrypted. Scripts read no site file:
+    stores that ``ibkeys.toml`` names are to be given here.
     """
 
     keystore: str | Path | None = None
@@ -91,7 +93,7 @@ class Stores:
     passphrase: Callable[[], str] | None = None
 
     def paths(self, simulated: bool = False, state: Path | None = None) -> StorePaths:
-        """Return the files of one run. *simulated*: on a simulated subnet, which is kept in the file *state*."""
+        """Return the files of one run. *simulated*: on a simulated subnet, whose state is in the file *state*."""
         return store_paths(
             simulated=simulated,
             state=state,
@@ -102,10 +104,10 @@ class Stores:
 
 
 def open_port(backend: str | Subnet, local: Local | None = None) -> UmadPort:
-    """Open the local port that `ibkeys.open` would; a caller that wants to watch the port wraps it.
+    """Open the local port that `ibkeys.open` would; a caller that wants to observe the port wraps it.
 
-    ``sim:FILE`` takes a net file, and all that `ibkeys.replica.sources.read_subnet` does. Raises TransportError,
-    UsageError, FileFormatError, AddressError, StoreError.
+    ``sim:FILE`` takes a net file, and all others that `ibkeys.replica.sources.read_subnet` reads. Raises
+    TransportError, UsageError, FileFormatError, AddressError, StoreError.
     """
     local = local or Local()
     if backend == "umad":
@@ -130,7 +132,7 @@ def open_fabric(
     limits: Limits | None,
     node_names: NodeNames | None,
 ) -> Fabric:
-    """Open a fabric. The arguments, and what is raised, are those of `ibkeys.open`."""
+    """Open a fabric. The arguments and errors are those of `ibkeys.open`."""
     umad = None if isinstance(backend, str) else _as_port(backend)
     try:
         if umad is not None and local is not None:
@@ -160,10 +162,11 @@ def open_fabric(
 def _as_options(
     backend: str, local: Local, keys: Keys, paths: StorePaths, fabric: Fabric, names: NodeNames | None
 ) -> list[str] | None:
-    """Return the options of a command that opens the same fabric, at the port that is open here, without an M_Key for
-    all nodes; None where no command can: what it needs is only in this process.
+    """Return the options of a command that opens the same fabric, at the same port, without an M_Key for all nodes.
 
-    A script reads no ibdiag.conf: another CA or an m_key there is nothing for that command."""
+    None if no command can, because some argument is only in this process. A script reads no ibdiag.conf, so the command
+    must not use another CA or an m_key from there.
+    """
     from ibkeys.store.keystore.keystore import is_encrypted
 
     if keys.default is not None or keys.from_sa is not None or isinstance(names, Mapping):
@@ -188,12 +191,12 @@ def _as_options(
 
 
 def _between(least: int, value: float, most: int) -> int:
-    """Return *value* as an option takes it, which has bounds and no fractions."""
+    """Return *value* as an integer within the bounds of an option."""
     return math.ceil(min(max(value, least), most))
 
 
 def _keys_of_sa(fabric: Fabric, access: SaAccess) -> SaKeys:
-    """Ask the SA for M_Keys as *access* says, and add them to the fabric's ring."""
+    """Query the SA for M_Keys with *access*, and add them to the fabric's ring."""
     from ibkeys.mkeys.sa_keys import read_sa_keys
 
     found = read_sa_keys(fabric.sa(access.sm_key, access.sm_lid, access.pkey_index))
@@ -207,13 +210,13 @@ def _as_port(backend: Subnet | UmadPort) -> UmadPort | None:
 
 
 def _simulation_of(umad: UmadPort) -> tuple[Subnet | None, Path | None]:
-    """Return the simulated subnet that a port is on, None for a real one, and the file that this is kept in."""
+    """Return the simulated subnet of a port, None for a real one, and the file with its state."""
     port = innermost(umad)
     return getattr(port, "subnet", None), getattr(port, "state_path", None)
 
 
 def _about_assumed(subnet: Subnet) -> list[str]:
-    """Return what is to be said of a subnet that was made of a snapshot, in which some ports lack something."""
+    """Return a warning about a subnet that was made from a snapshot in which some ports lack values."""
     lacking = [str(each) for each in subnet.assumed if each.count is not None]
     return [f"simulated, and not as it was recorded: {'; '.join(lacking)}"] if lacking else []
 
@@ -257,7 +260,7 @@ def _reload_keys(fabric: Fabric, opened_with: KeyRing, sources: KeySources, of_s
 
 
 def import_snapshot(paths: Sequence[Path], tables: Sequence[TableOf] = ()) -> tuple[Snapshot, list[str]]:
-    """Return the snapshot that files of other tools make together, and what the user should know about it.
+    """Return the snapshot of files of other tools together, and warnings for the user.
 
     *tables*: files of ``smpquery pkeys``, each with its port. Fingerprints of M_Keys are made with the user's own
     secret, as those of other snapshots. Raises FileFormatError, UsageError.
@@ -283,7 +286,7 @@ def import_snapshot(paths: Sequence[Path], tables: Sequence[TableOf] = ()) -> tu
 
 
 def load_recorded(path: str | Path, node_names: NodeNames | None = None) -> RecordedFabric:
-    """Read a snapshot. The arguments, and what is raised, are those of `ibkeys.load`."""
+    """Read a snapshot. The arguments and errors are those of `ibkeys.load`."""
     from ibkeys.fabric.recorded import RecordedFabric
     from ibkeys.fabric.snapshot_file import load_snapshot
     from ibkeys.store.fingerprint import load_fingerprints
@@ -303,7 +306,7 @@ def load_recorded(path: str | Path, node_names: NodeNames | None = None) -> Reco
 
 
 def _about_import(snapshot: Snapshot) -> list[str]:
-    """Return what is to be said of values that no port was asked for."""
+    """Return a warning about values that were not queried from a port."""
     sm = [(name, file) for (_, name), file in snapshot.origins.items() if snapshot.files[file].is_sm]
     if not sm:
         return []

@@ -1,4 +1,4 @@
-"""Texts about single ports, such as why one could not be read, with what is the same in those about other ports."""
+"""Texts about single ports, such as why one could not be read, with the part that texts about other ports share."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from typing import Self
 
 
 class PortText(str):
-    """A text about one port. ``common``: the same without what is of that port alone, such as the route to it: ports
-    of which the same is said have it in common. ``details``: lines to be shown below it, such as a diff."""
+    """A text about one port.
+
+    ``common``: the text without parts that are only about that port, such as the route to it: equal for ports with the
+    same text. ``details``: lines to be shown below it, such as a diff.
+    """
 
     common: str
     details: str
 
     def __new__(cls, text: str, common: str | None = None, details: str = "") -> Self:
-        """Make a text, of which *common* is as it says; None: all of it."""
+        """Make a text with the common part *common*; None: all of it."""
         made = super().__new__(cls, text)
         made.common, made.details = text if common is None else common, details
         return made
@@ -23,12 +26,12 @@ class PortText(str):
 
     @classmethod
     def of(cls, template: str, *ports: object) -> Self:
-        """Return *template* with other *ports* in its places; what it has in common has … there."""
+        """Return *template* with *ports* in its places; its common part has … there."""
         return cls(template.format(*ports), template.format(*("…" for _ in ports)))
 
     @classmethod
     def joined(cls, *texts: str) -> Self:
-        """Return *texts* one after the other; each gives its own part of what they have in common."""
+        """Return *texts* joined, with their common parts joined as ``common``."""
         return cls("".join(texts), "".join(map(common_of, texts)))
 
 
@@ -38,5 +41,5 @@ def at_port(port: object, text: str) -> PortText:
 
 
 def common_of(text: str) -> str:
-    """Return what a text about one port has in common with those about others: all of it, unless it says more."""
+    """Return the common part of a text about one port: all of it, unless it is a `PortText`."""
     return text.common if isinstance(text, PortText) else text

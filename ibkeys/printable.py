@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 _LONGEST: Final = 60
-"""Characters of what a message quotes."""
+"""The most characters that a message quotes."""
 
 
 def clean(text: str) -> str:
     """Return *text* on one line and without control characters; those of direction (U+202E) and other invisible ones
-    are control characters too."""
+    count as control characters."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else _escaped(char) for char in text)
@@ -37,43 +37,43 @@ NAMED: Final = 3
 
 
 class Rest(enum.Enum):
-    """What becomes of the things for which a sentence has no room."""
+    """The treatment of items for which a sentence has no room."""
 
     COUNTED = ""
-    """A script has them otherwise, by the attributes of an error."""
+    """A script gets them from the attributes of an error."""
     HINTED = " (all of them: -v)"
     NAMED = None
-    """Nobody needs to ask again: all are named."""
+    """All are named, so that no second query is needed."""
 
 
 _rest = Rest.COUNTED
 
 
 def tell_rest(rest: Rest) -> None:
-    """Say once what `named` makes of things for which there is no room: the command line does."""
+    """Set once how `named` treats items for which there is no room: the command line calls this."""
     global _rest
     _rest = rest
 
 
 def names_all() -> bool:
-    """Whether everything is named, however much it is."""
+    """Return whether all items are named, however many there are."""
     return _rest is Rest.NAMED
 
 
 def calls_from_script() -> bool:
-    """Whether a script reads what is said, not somebody who typed a command."""
+    """Return whether the reader of messages is a script, not a user of the command line."""
     return _rest is Rest.COUNTED
 
 
 def named(things: Sequence[object], most: int = NAMED) -> str:
-    """Return the first few of *things*, how many more there are, and how to see them; all where that was asked for."""
+    """Return the first few of *things*, how many more there are, and how to see them; all if `names_all`."""
     if len(things) <= most or names_all():
         return ", ".join(map(str, things))
     return f"{', '.join(map(str, things[:most]))} and {len(things) - most} more{_rest.value}"
 
 
 def first_lines(lines: Sequence[str], most: int, rest: Callable[[int], str]) -> list[str]:
-    """Return *lines*. If there are more than *most*, return the first ones, and *rest* of the number of the others."""
+    """Return *lines*; of more than *most* the first ones, and the result of *rest* for the number of the others."""
     left = len(lines) - most
     return [*lines[:most], rest(left)] if left > 0 else [*lines]
 

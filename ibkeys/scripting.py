@@ -1,4 +1,4 @@
-"""What `ibkeys.open` returns: an open fabric, with the changes that a script may make to it."""
+"""The result of `ibkeys.open`: an open fabric, with the changes that a script may make to it."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from ibkeys.plan.model import Enforce, PartitionPlan
 
 Place = PortHandle | Port
-"""A port that a change is made to: a handle, or what a sweep of the same run found."""
+"""A port to be changed: a handle, or a port of a sweep of the same run."""
 
 
 class Fabric(OpenFabric):
     """A subnet as seen from one open local port, which may also be changed. See `ibkeys.fabric.live.LiveFabric`."""
 
     def take_snapshot(self, progress: OnFound | None = None, *, make_secret: bool = True) -> Snapshot:
-        """Sweep for everything that a snapshot holds, and return it; `ibkeys.save` puts it into a file.
+        """Sweep for all values of a snapshot, and return it; `ibkeys.save` writes it to a file.
 
-        Fingerprints of M_Keys are made with the user's own secret, so that several snapshots can be compared; where
-        that cannot be had, ``warnings`` says so. *make_secret*: write one where there is none yet, else those of this
-        snapshot end with it. Raises as `sweep`.
+        Fingerprints of M_Keys are made with the user's own secret, so that several snapshots can be compared; if that
+        is not available, ``warnings`` has the reason. *make_secret*: write one if there is none yet; otherwise the
+        fingerprints can be compared within this snapshot only. Raises the errors of `sweep`.
         """
         from ibkeys.fabric.snapshot import take_snapshot
         from ibkeys.keys.fingerprint import Fingerprints
@@ -54,18 +54,18 @@ class Fabric(OpenFabric):
     def change(
         self, command: str, consent: Consent | None = None, *, dry_run: bool = False, options: Sequence[str] = ()
     ) -> ChangeRun:
-        """Return what changes ports; use it as a context manager.
+        """Return an object that changes ports; use it as a context manager.
 
-        *command*: what the journal calls this change. *consent*: the interlocks that are overridden, none by default.
-        *dry_run*: nothing is locked, written or sent but Gets. *options*: what the journal says was asked for; no key
-        may be among them.
+        *command*: the name of this change in the journal. *consent*: the interlocks that are overridden, none by
+        default. *dry_run*: nothing is locked, written or sent but Gets. *options*: the options of this change for the
+        journal; no key may be among them.
         """
         from ibkeys.change.writer import ChangeWriter
 
         return ChangeRun(ChangeWriter(self, command, consent, dry_run, options))
 
     def operations(self, *, open_only: bool = False) -> tuple[Operation, ...]:
-        """As `ibkeys.operations`, with the journal of this fabric."""
+        """Return the operations of this fabric's journal, see `ibkeys.operations`."""
         from ibkeys.automation.operations import operations_in
 
         return operations_in(self.stores, open_only=open_only)
@@ -82,16 +82,18 @@ class Fabric(OpenFabric):
         allow_index_moves: Iterable[PKey | int] = (),
         progress: OnFound | None = None,
     ) -> PartitionPlan:
-        """Plan what a partition policy would change; nothing is written. The plan is a value: ``changes``, ``ports``,
-        ``problems`` and ``breaks`` say what it does, and `ibkeys.write_plan` puts it into a file for review.
+        """Plan the changes for a partition policy; nothing is written.
 
-        *policy*: the file, or what `ibkeys.partitions.read_policy` or ``parse_policy`` has read. *enforce*: what leaf
-        switch ports enforce. *allow_index_moves*: P_Keys of partitions that may move to another index. The others as
-        `ibkeys plan` has them. Raises FileFormatError for a policy that OpenSM would refuse, UsageError, and what
-        `sweep` raises.
+        The plan is a value: ``changes``, ``ports``, ``problems`` and ``breaks`` describe it, and `ibkeys.write_plan`
+        writes it to a file for review.
 
-        The plan names no ``method``, unlike one of `ibkeys plan`: planning looks at no host, and `apply` goes only by a
-        method that the script names as ``via``, or that its ``consent`` has seen.
+        *policy*: the file, or the result of `ibkeys.partitions.read_policy` or ``parse_policy``. *enforce*: the
+        enforcement of leaf switch ports. *allow_index_moves*: P_Keys of partitions that may move to another index. The
+        others as `ibkeys plan` has them. Raises FileFormatError for a policy that OpenSM would refuse, UsageError, and
+        the errors of `sweep`.
+
+        The plan names no ``method``, unlike one of `ibkeys plan`: planning examines no host, and `apply` only uses a
+        method that the script names as ``via``, or that its ``consent`` function was given.
         """
         from ibkeys.partitions.reader import read_policy
         from ibkeys.plan.from_fabric import plan_of_sweep, sweep_for_plan
@@ -112,15 +114,15 @@ class Fabric(OpenFabric):
         first: int | None = None,
         **how: Unpack[How],
     ) -> ChangeResult:
-        """Apply a plan, or the file of one, as `ibkeys apply` does: journaled, in an order that disconnects nobody, and
-        proven by a fresh read of every port.
+        """Apply a plan, or the file of one, as `ibkeys apply` does: journaled, in an order that disconnects no pair,
+        and proven by a fresh read of every port.
 
         *allow_removals*: P_Keys may be removed; *allow_break*: pairs may temporarily lose connectivity. *first*: only
         so many leaf switches; `Operation.resume` continues.
 
-        Ports that could not be written are in the result: look at ``proven``. Raises Refused for an interlock, a
-        permission that is missing and a no; MKeyNeeded, StoreError, HostNotReached, UfmNotReached, UfmRefused. An error
-        after the change began has its ``operation``.
+        Ports that could not be written are in the result: check ``proven``. Raises Refused for an interlock, a missing
+        permission and a no; MKeyNeeded, StoreError, HostNotReached, UfmNotReached, UfmRefused. An error after the
+        change began has its ``operation``.
         """
         from ibkeys.apply.apply import Permissions
         from ibkeys.automation.making import Asked
@@ -140,8 +142,8 @@ class Fabric(OpenFabric):
         """Give every port of the fabric that has an M_Key a new one, as `ibkeys mkey-rotate` does: each key is in the
         key store before it is sent, and proven by a Get with it.
 
-        Say ``same=True`` or ``per_port=True``; the other arguments are those of `NewKeys` and `How`. Results and errors
-        are those of `apply`.
+        Give ``same=True`` or ``per_port=True``; the other arguments are those of `NewKeys` and `How`. Results and
+        errors are those of `apply`.
         """
         from ibkeys.automation.m_keys import give_keys
         from ibkeys.automation.making import Asked, NewKeys
@@ -149,8 +151,11 @@ class Fabric(OpenFabric):
         return give_keys("mkey-rotate", Asked.of(self, keys, NewKeys), keys)
 
     def remove_m_keys(self, *, leave_open: bool = False, first: int | None = None, **how: Unpack[How]) -> ChangeResult:
-        """Remove the M_Key of every port of the fabric, as `ibkeys mkey-remove` does. *leave_open* says that this is
-        meant; without it consent is asked. Results and errors as `apply`."""
+        """Remove the M_Key of every port of the fabric, as `ibkeys mkey-remove` does.
+
+        *leave_open* confirms that ports stay without a key; without it the change needs consent. Results and errors as
+        `apply`.
+        """
         from ibkeys.automation.m_keys import remove_keys
         from ibkeys.automation.making import Asked
 
@@ -167,8 +172,8 @@ class ChangeRun:
     returns a `Plan`; nothing is changed before `apply`. A plan is valid for the ports as they were read: make it, check
     it, apply it.
 
-    The reads raise NoReply, MadStatusError, SendRefused and Unreachable; a plan raises UsageError for what the port
-    cannot have and MKeyNeeded where the port hides a key that is not known.
+    The reads raise NoReply, MadStatusError, SendRefused and Unreachable; a plan raises UsageError for values that
+    the port cannot have, and MKeyNeeded where the port hides a key that is not known.
     """
 
     def __init__(self, writer: ChangeWriter) -> None:
@@ -188,7 +193,7 @@ class ChangeRun:
     # --- kinds of change -----------------------------------------------------------------------------------------
 
     def add_p_keys(self, port: Place, keys: Iterable[PKey | int]) -> Plan:
-        """Plan to put each P_Key into the first free entry; one that is there already stays where it is.
+        """Plan to put each P_Key into the first free entry; a P_Key that is there already is not moved.
 
         Raises NoRoom when the table is full.
         """
@@ -209,9 +214,9 @@ class ChangeRun:
         return plan_remove(self.writer, self._handle(port), [_p_key(key) for key in keys])
 
     def set_enforcement(self, port: Place, *, inbound: bool | None = None, outbound: bool | None = None) -> Plan:
-        """Plan to switch partition enforcement of an external port of a switch; None leaves a direction as it is.
+        """Plan to switch partition enforcement of an external port of a switch; None leaves a direction unchanged.
 
-        Inbound is what the attached node sends into the switch, outbound what it is about to receive.
+        Inbound is for packets from the attached node, outbound for packets to it.
         """
         from ibkeys.change.enforce import plan_enforce
 
@@ -220,7 +225,7 @@ class ChangeRun:
     def clear_counters(self, ports: Iterable[Place]) -> Plan:
         """Plan to write 0 to the violation counters of *ports* that are not 0.
 
-        Of several ports one that cannot be read is left out, and stands in ``Plan.troubles``; a single one raises.
+        Of several ports one that cannot be read is left out, and is in ``Plan.troubles``; a single one raises.
         """
         from ibkeys.change.counters import plan_clear
 
@@ -231,7 +236,7 @@ class ChangeRun:
     ) -> Plan:
         """Plan to set the M_Key of an end port, its ProtectBits (0 to 3) and its lease (seconds, 0 to 65535).
 
-        None leaves a value as it is. The key is in the key store before it is sent.
+        None leaves a value unchanged. The key is in the key store before it is sent.
         """
         from ibkeys.mkeys.set import plan_mkey_set
 
@@ -244,10 +249,10 @@ class ChangeRun:
         return self.writer.not_overridden(plan)
 
     def apply(self, plan: Plan) -> bool:
-        """Make the change: what is overwritten goes to the journal, then it is set, then it is read back.
+        """Make the change: store the old values in the journal, set the new ones, and read them back.
 
-        Return whether anything was changed: nothing is if the ports are as wanted, or in a dry run. Raises Refused
-        for an interlock (in a dry run too), NotStored, NoReply, MadStatusError, SendRefused, StoreError.
+        Return whether anything was changed: nothing is if the ports have the values already, or in a dry run. Raises
+        Refused for an interlock (in a dry run too), NotStored, NoReply, MadStatusError, SendRefused, StoreError.
         """
         self.writer.check(plan)
         if self.dry_run or not plan.pending:

@@ -1,4 +1,4 @@
-"""Files with one secret: reading them, and saying so where other users can read them too."""
+"""Reading files with one secret, with a warning if other users can read them too."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ibkeys.errors import UsageError
 
 
 def read_secret_file(path: Path, option: str, warn: Callable[[str], None]) -> bytes:
-    """Return all of a file that the user named by *option*; *warn* of one that others may read. Raises UsageError."""
+    """Return all of a file that the user named by *option*; call *warn* if others may read it. Raises UsageError."""
     with files.told_as(UsageError, f"{option}: {path}: cannot be read"):
         data, mode = files.read_with_mode(path, files.SECRET)
     if mode is not None and mode & 0o077:
@@ -19,9 +19,9 @@ def read_secret_file(path: Path, option: str, warn: Callable[[str], None]) -> by
 
 
 def read_token(path: Path, option: str, shortest: int, rule: str, warn: Callable[[str], None]) -> bytes:
-    """Return the token in the first line of a file, *shortest* characters at least, of which HTTP takes every one.
+    """Return the token in the first line of a file: at least *shortest* characters, all allowed in HTTP.
 
-    *rule*: what a token is, for the message. Raises UsageError, which does not repeat it.
+    *rule*: the form of a token, for the message. Raises UsageError, which does not repeat the token.
     """
     lines = read_secret_file(path, option, warn).splitlines()
     token = lines[0].strip() if lines else b""

@@ -37,10 +37,10 @@ def did_you_mean_one_of(near: Iterable[str], most: int = _NEAR) -> str:
 
 
 def near_names(word: str, known: Iterable[str], most: int = _NEAR) -> list[str]:
-    """Return at most *most* of *known* that are like *word*, the nearest first.
+    """Return at most *most* names of *known* that are similar to *word*, the nearest first.
 
-    Names that differ only in case or in zeros before a number (``gpu-a3`` and ``gpu-a03``) are the only ones then:
-    difflib alone finds gpu-a30 as near.
+    If names differ only in case or in zeros before a number (``gpu-a3`` and ``gpu-a03``), only these are returned: for
+    difflib alone gpu-a30 is as near.
     """
     spellings = grouped(dict.fromkeys(known), _plain)
     same = spellings.get(_plain(word))

@@ -1,4 +1,4 @@
-"""What reading commands and scripts read."""
+"""The source of values for reading commands and scripts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from ibkeys.fabric.recorded import RecordedFabric
 from ibkeys.scripting import Fabric
 
 Source = Fabric | RecordedFabric
-"""An open fabric, or a snapshot, which answers as one does. Use it as a context manager.
+"""An open fabric, or a snapshot with the same interface. Use it as a context manager.
 
-``warnings``: what the user should know about the files that were read. Of a snapshot every read raises NotRecorded for
-what could not be read when it was taken.
+``warnings``: facts that the user should know about the files that were read. With a snapshot every read raises
+NotRecorded for a value that could not be read when it was taken.
 """

@@ -10,9 +10,9 @@ Installing ibkeys makes pytest load it.
 
 Without the marker the packaged demo fabric is used. Its arguments: the net file or snapshot (relative to the test's
 folder, then to pytest's root); ``port_guids=``, ``links=`` and ``seed=`` as `ibkeys.replica.sources.read_subnet` has
-them; ``sm=``, the node with the master SM; ``at=`` and ``port=``, where the script sits. ``ib_subnet`` is the subnet's
-physical side, ``ib_fabric`` what `ibkeys.open` returns on it, ``ib_port`` the handle of the port that the script uses.
-``ib_subnet.faults`` makes things go wrong.
+them; ``sm=``, the node with the master SM; ``at=`` and ``port=``, the local port of the script. ``ib_subnet`` is the
+subnet's physical side, ``ib_fabric`` the result of `ibkeys.open` on it, ``ib_port`` the handle of the port that the
+script uses. ``ib_subnet.faults`` injects faults.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _LOCAL_OPTIONS = ("at", "port")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tell pytest about the marker."""
+    """Register the marker with pytest."""
     arguments = "file.net, port_guids=, links=, seed=, sm=, at=, port="
     config.addinivalue_line("markers", f"{MARKER}({arguments}): the simulated subnet of ib_fabric")
 
 
 @pytest.fixture
 def ib_subnet(request: pytest.FixtureRequest) -> Subnet:
-    """The simulated subnet: its physical state, faults, cables and clock."""
+    """Return the simulated subnet: its physical state, faults, cables and clock."""
     from ibkeys.replica.sources import read_subnet
     from ibkeys.umad.sim_spec import DEMO
 
@@ -55,7 +55,7 @@ def ib_subnet(request: pytest.FixtureRequest) -> Subnet:
 
 @pytest.fixture
 def ib_fabric(request: pytest.FixtureRequest, ib_subnet: Subnet) -> Iterator[Fabric]:
-    """What `ibkeys.open` returns, opened on `ib_subnet` and closed after the test."""
+    """Yield the result of `ibkeys.open` on `ib_subnet`, and close it after the test."""
     import ibkeys
 
     options = _options(request)
@@ -66,7 +66,7 @@ def ib_fabric(request: pytest.FixtureRequest, ib_subnet: Subnet) -> Iterator[Fab
 
 @pytest.fixture
 def ib_port(ib_fabric: Fabric) -> PortHandle:
-    """The port that the script uses, as ``ib_fabric.find_port()`` has it."""
+    """Return the port that the script uses, as ``ib_fabric.find_port()`` has it."""
     return ib_fabric.find_port()
 
 

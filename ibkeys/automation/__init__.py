@@ -1,1 +1,1 @@
-"""Changes of a whole fabric by a script: planned, made by a method, proven, and taken up again from the journal."""
+"""Changes of a whole fabric by a script: planned, made by a method, proven, and resumed from the journal."""

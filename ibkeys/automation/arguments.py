@@ -1,4 +1,4 @@
-"""What a script may give as arguments: a wrong one is an error before anything is read or sent."""
+"""The arguments of a script: a wrong one is an error before anything is read or sent."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.similar_names import did_you_mean
 
 LONGEST: Final = 86_400
-"""Seconds that a script may have something waited for, as the options of the commands have it."""
+"""The longest time in seconds that a script may wait, as for the options of the commands."""
 
 
 class ArgumentRule(NamedTuple):
-    """What an argument takes: a function that says whether a value is right, and words for it. ``is_secret``: no
-    message shows it."""
+    """The rule for an argument: a function that returns whether a value is valid, and a description of valid values.
+
+    ``is_secret``: no message shows the value.
+    """
 
     is_right: Callable[[Any], bool]
     takes: str
@@ -59,7 +61,7 @@ RULES: Final[Mapping[str, ArgumentRule]] = {
     "lease": _number(0, 0xFFFF),
     **dict.fromkeys(("dry_run", "same", "per_port", "allow_removals", "allow_break", "at_once", "leave_open"), flag()),
 }
-"""Arguments of changes of the whole fabric."""
+"""The rules for arguments of changes of the whole fabric."""
 
 
 def refuse_unknown(given: Collection[str], known: Collection[str]) -> None:
@@ -70,7 +72,7 @@ def refuse_unknown(given: Collection[str], known: Collection[str]) -> None:
 
 
 def refuse_wrong(given: Mapping[str, object], rules: Mapping[str, ArgumentRule]) -> None:
-    """Raise UsageError for a value that its rule does not take."""
+    """Raise UsageError for a value that does not satisfy its rule."""
     for name, value in given.items():
         if name in rules and not rules[name].is_right(value):
             shown = type(value).__name__ if rules[name].is_secret else repr(value)

@@ -15,7 +15,8 @@ from ibkeys.store.lock import holder_of
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """A confirmation. ``is_fresh``: it was not confirmed before. ``problems``: locks that it left on hosts."""
+    """A confirmation. ``is_fresh``: it was not confirmed before. ``problems``: locks on hosts that could not be
+    removed."""
 
     operation: int
     is_fresh: bool
@@ -23,8 +24,11 @@ class Confirmed:
 
 
 def confirm_operation(path: Path, operation: int | None, *, is_simulated: bool = False) -> Confirmed:
-    """Confirm *operation*, or the only one that waits for it, and remove the locks that its command left on the hosts
-    of OpenSMs. Neither fabric nor key store is needed. Raises what `confirmation.confirm` raises."""
+    """Confirm *operation*, or the only one that waits, and remove the locks that its command left on the hosts of
+    OpenSMs.
+
+    Neither fabric nor key store is needed. Raises the errors of `confirmation.confirm`.
+    """
     with Journal(path, create=False, upgrade=not holder_of(path)) as journal:
         operation = operation or confirmation.waiting_for_confirmation(journal)
         is_fresh = confirmation.confirm(journal, operation, confirm_guards)

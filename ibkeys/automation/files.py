@@ -1,4 +1,4 @@
-"""Changes of OpenSMs' files, of sm_key and sa_key or of part_enforce, that a script finishes or takes back."""
+"""Changes of OpenSMs' files, of sm_key and sa_key or of part_enforce, that a script finishes or undoes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SM_KEYS = "smkey-rotate"
 
 @dataclass
 class _Files(Prepared):
-    """A change of files, prepared. ``words``: what it does; ``act``: makes it, where that is not its plan."""
+    """A prepared change of files. ``words``: its description; ``act``: makes it, if its plan does not."""
 
     plan: Plan
     words: Sequence[str]
@@ -39,20 +39,20 @@ class _Files(Prepared):
 
     @property
     def method(self) -> str:
-        """Through OpenSM."""
+        """The method ``opensm``."""
         return "opensm"
 
     @property
     def is_pending(self) -> bool:
-        """Whether files change, or its keys are given up."""
+        """Whether files change, or the operation's keys are given up."""
         return self.act is not None or self.plan.pending
 
     def notes(self) -> list[str]:
-        """Return the notes of the plan, and what it does."""
+        """Return the notes of the plan, and the description of the change."""
         return [*self.plan.notes, *self.words]
 
     def make(self, writer: ChangeWriter) -> None:
-        """Make it."""
+        """Make the change."""
         with self.interrupts:
             if self.act is not None:
                 self.plan.notes += self.act()
@@ -60,7 +60,7 @@ class _Files(Prepared):
                 writer.apply(self.plan)
 
     def result(self, is_made: bool) -> ChangeResult:
-        """Return whether the files are as wanted, and every port shows it."""
+        """Return whether the files have the wanted contents, and every port shows them."""
         silent = self.plan.silent if isinstance(self.plan, EnforcementPlan) else ()
         is_done = is_made or not self.is_pending
         is_changed = is_made and self.act is None and self.plan.pending
@@ -68,7 +68,7 @@ class _Files(Prepared):
 
 
 def finish_files(asked: Asked, target: OperationTarget) -> ChangeResult:
-    """Finish a change of files that was begun. Raises what planning it raises."""
+    """Finish a change of files that was begun. Raises the errors of its planning."""
     if target.kind == "sm-keys":
         return make_change(_SM_KEYS, asked, lambda writer: _sm_keys(writer, asked, target))
 
@@ -80,8 +80,8 @@ def finish_files(asked: Asked, target: OperationTarget) -> ChangeResult:
 
 
 def take_back_files(asked: Asked, target: OperationTarget) -> ChangeResult:
-    """Restore what a change of files found, or give up its keys where no file has them. Raises what planning that
-    raises."""
+    """Restore the files as a change found them, or give up its keys if no file has them. Raises the errors of
+    planning."""
     if target.kind == "sm-keys":
         refuse_ended(target.record)
         return make_change(_SM_KEYS, asked, lambda writer: _keys_given_up(writer, asked, target))
@@ -119,14 +119,14 @@ def _request(asked: Asked, target: OperationTarget) -> HardenRequest:
 
 
 def _opensm(asked: Asked) -> ThroughOpenSM:
-    """Return how the hosts are reached. Raises UsageError for another method."""
+    """Return the method that reaches the hosts. Raises UsageError for another method."""
     if not isinstance(asked.via, ThroughOpenSM | None):
         raise UsageError("the operation changes files of OpenSMs: give via=ThroughOpenSM(), or omit it")
     return asked.via or ThroughOpenSM()
 
 
 def _hosts(asked: Asked, target: OperationTarget) -> list[SmHost]:
-    """Return the hosts that are named now, else those on which the change was begun. Raises UsageError for a simulated
+    """Return the hosts that are given now, else those on which the change was begun. Raises UsageError for a simulated
     subnet."""
     if asked.fabric.is_simulated:
         raise UsageError("a simulated subnet has no OpenSM on any host")

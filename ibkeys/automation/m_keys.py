@@ -1,4 +1,4 @@
-"""M_Keys of a whole fabric by a script: a new run, and an earlier one that goes on or back."""
+"""M_Keys of a whole fabric by a script: a new run, and an earlier run that is resumed or undone."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ibkeys.topology.port_id import PortId
 
 @dataclass
 class _Run(Prepared):
-    """A run, prepared. ``results``: of each port that is finished."""
+    """A prepared run. ``results``: of each port that is finished."""
 
     run: PlannedRun
     asked: Asked
@@ -47,16 +47,16 @@ class _Run(Prepared):
 
     @property
     def is_pending(self) -> bool:
-        """Whether ports change, or only the key store learns something."""
+        """Whether ports change, or only the key store is updated."""
         return self.run.pending
 
     @property
     def choice(self) -> MethodChoice | None:
-        """Why this method, where ibkeys chose it."""
+        """The reason for the method, if ibkeys chose it."""
         return self.run.choice
 
     def make(self, writer: ChangeWriter) -> None:
-        """Make the run, and let it be confirmed."""
+        """Make the run, and wait for its confirmation."""
         whole = len(self.run.jobs) + len(self.run.already_set) + len(self.run.skipped)
 
         def report(result: PortResult) -> None:
@@ -70,7 +70,7 @@ class _Run(Prepared):
             self.awaits.make(writer, self.run, lambda: carry_out(writer, self.run, report))
 
     def result(self, is_made: bool) -> ChangeResult:
-        """Return the account of the run, port by port."""
+        """Return the result of the run, port by port."""
         run, account = self.run, self.run.account
         results = self.results if is_made else run.skipped
         named = {kind: [each for each in results if each.result == kind] for kind in ("done", "failed", "skipped")}
@@ -97,7 +97,7 @@ class _Run(Prepared):
 
 
 def give_keys(command: KeyCommand, asked: Asked, keys: NewKeys) -> ChangeResult:
-    """Give ports their first M_Keys, or new ones. Raises what `plan_run` and `plan_keys` raise."""
+    """Give ports their first M_Keys, or new ones. Raises the errors of `plan_run` and `plan_keys`."""
     per_port, key = keys.get("per_port", False), keys.get("new_key")
     if per_port is (keys.get("same", False) or isinstance(asked.via, ThroughOpenSM)):
         raise UsageError("give either same=True, which OpenSM needs, or per_port=True, which stock OpenSM cannot keep")
@@ -112,7 +112,7 @@ def give_keys(command: KeyCommand, asked: Asked, keys: NewKeys) -> ChangeResult:
 
 
 def remove_keys(asked: Asked, first: int | None, *, leaves_open: bool) -> ChangeResult:
-    """Remove the M_Key of every port. Raises what `plan_removal` raises, by either method."""
+    """Remove the M_Key of every port. Raises the errors of `plan_removal`, by either method."""
     return _change(
         REMOVAL,
         asked,
@@ -123,13 +123,13 @@ def remove_keys(asked: Asked, first: int | None, *, leaves_open: bool) -> Change
 
 
 def resume_keys(command: str, asked: Asked, first: int | None) -> ChangeResult:
-    """Finish the last run, or its first ports, and *first* of those after them. Raises what `plan_rest` raises."""
+    """Finish the last run, or its first ports, and *first* of those after them. Raises the errors of `plan_rest`."""
     direct = partial(plan_rest, first=first)
     return _change(command, asked, {"first=": first}, direct, planned.plan_rest)
 
 
 def undo_keys(command: str, asked: Asked, *, leaves_open: bool = False) -> ChangeResult:
-    """Give the ports of the last run what they had before it. Raises what `plan_return` raises."""
+    """Restore the keys and levels that the last run found at its ports. Raises the errors of `plan_return`."""
     direct, through = (partial(plan, leaves_open=leaves_open) for plan in (plan_return, planned.plan_return))
     return _change(command, asked, {}, direct, through)
 
@@ -141,8 +141,8 @@ def _change(
     direct: Callable[[ChangeWriter], PlannedRun],
     through_sm: Callable[[ChangeWriter, ViaOpensm], PlannedRun],
 ) -> ChangeResult:
-    """Make a run by the one or the other method. *of_direct*: arguments that only the direct one has, by name."""
-    _through(asked, asked.via, None, of_direct)  # what makes no sense is refused before anything is asked
+    """Make a run directly or through OpenSM. *of_direct*: arguments that only the direct method has, by name."""
+    _through(asked, asked.via, None, of_direct)  # invalid arguments are refused before anything is sent
     with _awaiting(asked, asked.seconds) if asked.seconds is not None else nullcontext() as awaits:
 
         def prepare(writer: ChangeWriter) -> _Run:
@@ -162,7 +162,8 @@ def _change(
 def _through(
     asked: Asked, method: ChangeMethod | None, awaits: Awaiting | None, of_direct: Mapping[str, object]
 ) -> ViaOpensm | None:
-    """Return how a run goes through OpenSM, None: directly. Raises UsageError for arguments that it lacks."""
+    """Return the method of a run through OpenSM; None: directly. Raises UsageError for arguments that OpenSM does not
+    support."""
 
     def began(operation: int, start: int) -> None:
         asked.begun = operation
@@ -178,7 +179,7 @@ def _through(
 
 @contextmanager
 def _awaiting(asked: Asked, seconds: float) -> Iterator[Awaiting]:
-    """Start the process that lowers the level when this one dies. Raises UsageError by own Sets."""
+    """Start the process that lowers the level when this one dies. Raises UsageError for the direct method."""
     journal, through = asked.fabric.stores.journal, _through(asked, asked.via, None, {})
     if through is None or journal is None or asked.fabric.is_simulated:
         raise UsageError("confirm_within= of M_Keys needs via=ThroughOpenSM(), and a simulated subnet has no OpenSM")

@@ -1,4 +1,4 @@
-"""How a change gets to the ports: by Sets of ibkeys, through OpenSM, or through UFM."""
+"""The methods of a change: Sets of ibkeys, through OpenSM, or through UFM."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RULES: Final[Mapping[str, ArgumentRule]] = {
     **dict.fromkeys(("wait", "standby_wait"), seconds()),
     **dict.fromkeys(("sudo", "rewrite", "open_while_rotating", "verifies"), flag()),
 }
-"""Values of a method."""
+"""The rules for the values of a method."""
 _NAMES: Final = {
     **{name: f"{name}=" for name in ("token_file", "certificate", "private_key")},
     "verifies": "verifies=False",
@@ -34,21 +34,25 @@ _NAMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Direct:
-    """ibkeys sends the Sets. While a subnet manager is or may be master, ``active-sm`` or ``mkey-under-sm`` refuses
-    that, because it would write the ports anew."""
+    """The method by which ibkeys sends the Sets.
+
+    While a subnet manager is or may be master, ``active-sm`` or ``mkey-under-sm`` refuses it, because the SM would
+    overwrite the ports.
+    """
 
     name = "direct"
 
 
 @dataclass(frozen=True, slots=True)
 class ThroughOpenSM:
-    """Through the policy or options files of the OpenSMs, which write the ports.
+    """The method by which OpenSMs write the ports, from their policy or options files.
 
     ``hosts``: those with OpenSMs beside this one, as ssh takes them; by default those of ``sm_config``, by default
-    ``/etc/ibkeys/sm.toml``, or those that the journal has of an operation that goes on. ``sudo``: become root there.
-    ``wait``: seconds without progress after which OpenSM is signalled once more, and then given up. ``rewrite``, of
-    partitions: OpenSM writes every table first. ``open_while_rotating``, of M_Keys: the level is 0 while the key
-    changes. ``standby_wait``: seconds in which somebody has to start a standby that systemd does not start.
+    ``/etc/ibkeys/sm.toml``, or those that the journal has of an operation that is resumed or undone. ``sudo``: become
+    root there. ``wait``: seconds without progress after which OpenSM is signalled once more, and then given up.
+    ``rewrite``, of partitions: OpenSM writes every table first. ``open_while_rotating``, of M_Keys: the level is 0
+    while the key changes. ``standby_wait``: seconds within which the user has to start a standby that systemd does not
+    start.
     """
 
     hosts: Sequence[str] = ()
@@ -75,9 +79,12 @@ class ThroughOpenSM:
 
 @dataclass(frozen=True, slots=True)
 class ThroughUFM:
-    """Through UFM's REST interface, partitions only. ``url``: its base, "" for the one that an operation went through.
-    ``token_file``: holds the access token; ``certificate``, ``private_key``, ``trusted``: PEM files; ``verifies``:
-    whether its certificate is checked; ``proxy``: a URL. ``wait``: as `ThroughOpenSM` has it."""
+    """The method through UFM's REST interface, for partitions only.
+
+    ``url``: its base, "" for that of the operation. ``token_file``: holds the access token; ``certificate``,
+    ``private_key``, ``trusted``: PEM files; ``verifies``: whether its certificate is checked; ``proxy``: a URL.
+    ``wait``: as in `ThroughOpenSM`.
+    """
 
     url: str = ""
     token_file: str | None = None
@@ -103,7 +110,7 @@ ChangeMethod = Direct | ThroughOpenSM | ThroughUFM
 
 
 def _check(method: ChangeMethod) -> None:
-    """Raise UsageError for a value of *method* that its rule does not take."""
+    """Raise UsageError for a value of *method* that does not satisfy its rule."""
     refuse_wrong({name: getattr(method, name) for name in _RULES if hasattr(method, name)}, _RULES)
 
 
@@ -120,11 +127,12 @@ def carrier_via(
     breaks: bool = False,
     at_once: bool = False,
 ) -> carriers.CarrierChoice:
-    """Return how a change of partitions gets to the ports; None: as the operation that goes on, a new one as
-    `ibkeys.change.method` chooses.
+    """Return the method of a change of partitions for the planning functions.
 
-    *warn*: see `open_ufm`; *has_hosts*: the subnet is no simulated one; *breaks*: pairs may temporarily lose
-    connectivity; *at_once*: an undo goes back in one step."""
+    None: the method of the operation that is resumed or undone; a new operation gets a method by
+    `ibkeys.change.method`. *warn*: see `open_ufm`; *has_hosts*: the subnet is no simulated one; *breaks*: pairs may
+    temporarily lose connectivity; *at_once*: an undo is done in one step.
+    """
     opensm = method if isinstance(method, ThroughOpenSM) else ThroughOpenSM()
     settings = CarrierSettings(wait_of(method), breaks, opensm.rewrite, at_once)
     name = method.name if method is not None else None
@@ -137,7 +145,8 @@ def carrier_via(
 
 
 def key_method(method: ChangeMethod | None, listener: RunListener, is_awaited: bool = False) -> ViaOpensm | None:
-    """Return how a run of M_Keys goes through OpenSM; None where ibkeys sends the Sets. Raises UsageError for UFM."""
+    """Return the method of a run of M_Keys through OpenSM; None where ibkeys sends the Sets. Raises UsageError for
+    UFM."""
     if isinstance(method, ThroughUFM):
         raise UsageError("UFM gives no M_Keys: use ThroughOpenSM() or Direct()")
     if not isinstance(method, ThroughOpenSM):
@@ -147,7 +156,7 @@ def key_method(method: ChangeMethod | None, listener: RunListener, is_awaited: b
 
 
 def as_options(method: ChangeMethod | None) -> list[str]:
-    """Return the options of a command that reaches the same hosts or UFM: names of files, and no secret."""
+    """Return the options of a command that reaches the same hosts or UFM, with names of files and no secret."""
     if isinstance(method, ThroughOpenSM):
         given = {"ssh-config": method.ssh_config, "sm-config": method.sm_config}
         words = [f"--sm-host={name}" for name in method.hosts] + (["--sudo"] if method.sudo else [])

@@ -1,4 +1,4 @@
-"""The operations of the journal for a script: which there are, and how each goes on, back, or is confirmed."""
+"""The operations of the journal for a script, which can resume, undo or confirm them."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Operation:
     """An operation of the journal, as it was when it was read.
 
     ``record``: command, state, stage and times. ``steps``: those of an operation through a subnet manager.
-    ``port_guids``: the end ports that it changes, which tell its subnet. ``next_command``: what finishes it, what
-    rolls it back, in words; "" where nothing is left of it.
+    ``port_guids``: the end ports that it changes, which identify its subnet. ``next_command``: the commands that finish
+    it or roll it back, in words; "" where nothing is left to do.
     """
 
     record: OperationRecord
@@ -59,12 +59,12 @@ class Operation:
 
     @property
     def is_open(self) -> bool:
-        """Whether something goes on with it: it was interrupted, is held, had failures, or waits to be confirmed."""
+        """Whether it is unfinished: it was interrupted, is held, had failures, or waits for confirmation."""
         return bool(self.next_command)
 
     @property
     def awaits_confirmation(self) -> bool:
-        """Whether it is rolled back unless somebody confirms it."""
+        """Whether it will be rolled back unless it is confirmed."""
         return self.record.awaits_confirmation
 
     def resume(
@@ -76,10 +76,10 @@ class Operation:
         allow_break: bool = False,
         **how: Unpack[How],
     ) -> ChangeResult:
-        """Finish it as `ibkeys resume` does. *first*: of those after its first ones only so many ports, of partitions
-        leaf switches; the others as `LiveFabric.apply` has them.
+        """Finish it as `ibkeys resume` does.
 
-        Raises StoreError if it is not open, UsageError, Refused, and what planning raises.
+        *first*: after the first ports only so many of the others, of partitions leaf switches; the other arguments as
+        in `LiveFabric.apply`. Raises StoreError if it is not open, UsageError, Refused, and the errors of planning.
         """
         asked = Asked.of(fabric, how, first=first, allow_removals=allow_removals, allow_break=allow_break)
         target, run = self._find(asked, to_resume)
@@ -100,16 +100,21 @@ class Operation:
         leave_open: bool = False,
         **how: Unpack[How],
     ) -> ChangeResult:
-        """Restore what it overwrote as `ibkeys undo` does. *at_once*: through a subnet manager, in one step, even if
-        that briefly disconnects pairs; *leave_open*: ports may be without M_Key afterwards. Raises as `resume`."""
+        """Restore the values that it overwrote, as `ibkeys undo` does.
+
+        *at_once*: through a subnet manager, in one step, even if that briefly disconnects pairs; *leave_open*: ports
+        may be without M_Key afterwards. Raises the errors of `resume`.
+        """
         asked = Asked.of(fabric, how, allow_break=allow_break, at_once=at_once, leave_open=leave_open)
         target, run = self._find(asked, to_undo)
         refuse_undo(target)
         return _back(asked, target, run, allow_break, at_once, leave_open)
 
     def confirm(self) -> Confirmed:
-        """Confirm it, as `ibkeys confirm` does. Raises StoreError where it does not wait for that, or it is too late;
-        HostRefused, HostNotReached."""
+        """Confirm it, as `ibkeys confirm` does.
+
+        Raises StoreError if it does not wait for confirmation, or if it is too late; HostRefused, HostNotReached.
+        """
         if self.stores.journal is None:
             raise UsageError("a journal in memory has nothing to confirm")
         return confirm_operation(self.stores.journal, self.id)
@@ -144,8 +149,7 @@ def _back(
 
 
 def _as_begun(asked: Asked, run: MKeyRun | None) -> str:
-    """Let a run of M_Keys go on by the method that it began with, and return its command. Raises UsageError for another
-    method."""
+    """Set the method with which a run of M_Keys began, and return its command. Raises UsageError for another method."""
     assert run is not None  # it is a run of M_Keys
     is_through = run.via is not None
     if asked.via is not None and isinstance(asked.via, ThroughOpenSM) is not is_through:
@@ -155,8 +159,10 @@ def _as_begun(asked: Asked, run: MKeyRun | None) -> str:
 
 
 def operations_in(stores: StorePaths, *, open_only: bool = False) -> tuple[Operation, ...]:
-    """Return the operations of a journal, the oldest first. *open_only*: those that something goes on with. Raises
-    StoreError; a journal that is not there has none."""
+    """Return the operations of a journal, the oldest first. *open_only*: only unfinished ones.
+
+    Raises StoreError. If the journal does not exist, there are none.
+    """
     with Journal.read(stores.journal) as journal:
         found = [
             Operation(

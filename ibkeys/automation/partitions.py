@@ -1,4 +1,4 @@
-"""Partitions by a script: the plan of a policy, applying it, finishing and undoing that."""
+"""Partitions by a script: the plan of a policy, and applying, finishing and undoing it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ibkeys.plan.model import PartitionPlan
 
 @dataclass
 class _Partitions(Prepared):
-    """A change of many ports, prepared."""
+    """A prepared change of many ports."""
 
     plan: ApplyPlan
     asked: Asked
@@ -42,7 +42,7 @@ class _Partitions(Prepared):
 
     @property
     def choice(self) -> MethodChoice | None:
-        """Why this method, where ibkeys chose it."""
+        """The reason for the method, if ibkeys chose it."""
         return self.plan.carrier.choice
 
     def changes(self) -> tuple[PlannedChange, ...]:
@@ -50,11 +50,11 @@ class _Partitions(Prepared):
         return planned_changes(self.plan.remaining.tables, self.plan.remaining.enforcement)
 
     def notes(self) -> list[str]:
-        """Return the notes of the plan, and who temporarily loses connectivity."""
+        """Return the notes of the plan, and the pairs that temporarily lose connectivity."""
         return [*self.plan.notes, *(each.message for each in self.plan.breaks)]
 
     def make(self, writer: ChangeWriter) -> None:
-        """Make it. Ports that could not be written are in the result."""
+        """Make the change. Ports that could not be written are in the result."""
         with self.interrupts:
             writer.apply(self.plan)
 
@@ -86,7 +86,8 @@ class _Partitions(Prepared):
 
 
 def apply_policy_plan(asked: Asked, plan: PartitionPlan | str | Path, permissions: Permissions) -> ChangeResult:
-    """Apply a plan, or the file of one. Raises what `plan_apply` raises, FileFormatError and UsageError for a file."""
+    """Apply a plan, or the file of one. Raises the errors of `plan_apply`, FileFormatError and UsageError for a
+    file."""
     via = _via(asked, permissions.breaks)
     with files.told_as(UsageError, str(plan) if isinstance(plan, str | Path) else "plan"):
         document = plan if isinstance(plan, PartitionPlan) else read_plan(Path(plan))
@@ -100,13 +101,13 @@ def apply_policy_plan(asked: Asked, plan: PartitionPlan | str | Path, permission
 
 
 def resume_partitions(asked: Asked, permissions: Permissions) -> ChangeResult:
-    """Finish the operation that *asked* goes on with. Raises what `plan_resume` raises."""
+    """Finish the operation in *asked*. Raises the errors of `plan_resume`."""
     how: Any = {"via": _via(asked, permissions.breaks), "operation": asked.goes_on}
     return _change("apply", asked, lambda writer, hooks: plan_resume(writer, permissions, hooks, **how))
 
 
 def undo_partitions(asked: Asked, *, breaks: bool, at_once: bool) -> ChangeResult:
-    """Restore what the operation overwrote that *asked* goes on with. Raises what `plan_undo` raises."""
+    """Restore the values that the operation in *asked* overwrote. Raises the errors of `plan_undo`."""
     how: Any = {"via": _via(asked, breaks, at_once), "breaks": breaks}
     return _change("undo", asked, lambda writer, hooks: plan_undo(writer, asked.goes_on, hooks, **how))
 
@@ -137,8 +138,10 @@ def _change(command: str, asked: Asked, plan: Callable[[ChangeWriter, ApplyHooks
 
 @contextmanager
 def _guard(asked: Asked, seconds: float) -> Iterator[Guardian | None]:
-    """Start the process that rolls back when this one dies, and end it; none where the journal is in memory, which dies
-    too."""
+    """Start the process that rolls back when this one dies, and end it on exit.
+
+    None where the journal is in memory, because it would be lost with this process.
+    """
     journal = asked.fabric.stores.journal
     if journal is None:
         yield None

@@ -1,4 +1,4 @@
-"""The values that a script gets of a change: the proposal before it, the progress during it, the result after it."""
+"""The values of a change for a script: the proposal before it, the progress during it, the result after it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ibkeys.topology.port_id import PortId
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A change as it would be made now, for whoever consents to it. Nothing of it was written.
+    """A change as it would be made now, for the ``consent`` function. None of it was written.
 
-    ``method``: ``direct``, ``opensm`` or ``ufm``. ``changes``: what each port gets, as far as ports are written.
-    ``objections``: the interlocks that it triggers, also those that are overridden. ``questions``: consequences that
-    somebody has to want. ``notes``: what should be known besides, such as lines of files that change, pairs that
+    ``method``: ``direct``, ``opensm`` or ``ufm``. ``changes``: the planned changes of each port, as far as ports are
+    written. ``objections``: the interlocks that it triggers, including overridden ones. ``questions``: consequences
+    that the user has to accept. ``notes``: other facts to know, such as lines of files that change, pairs that
     temporarily lose connectivity, other operations that are open.
     """
 
@@ -41,9 +41,12 @@ the proposal names. If there are more than before, the change is planned again, 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a change is. ``step``: in words, or the name of a phase; ``done`` of ``whole`` ports have it, 0 of 0
-    where that is not counted. ``operation``: its number in the journal, once it has begun. ``awaits_confirmation``: all
-    is written, and it is rolled back unless `Operation.confirm` or `ibkeys confirm` confirms it in time."""
+    """The progress of a change.
+
+    ``step``: in words, or the name of a phase; ``done`` of ``whole`` ports have it, 0 of 0 where that is not counted.
+    ``operation``: its number in the journal, once it has begun. ``awaits_confirmation``: all is written, and it is
+    rolled back unless `Operation.confirm` or `ibkeys confirm` confirms it in time.
+    """
 
     step: str
     done: int = 0
@@ -60,8 +63,10 @@ OnProgress = Callable[[Progress], None]
 
 @dataclass(frozen=True, slots=True)
 class PortOutcome:
-    """The outcome at one port. ``port`` is None for anything else, such as a file; ``reason``: why it failed or is
-    left, "" for one that is done."""
+    """The outcome at one port.
+
+    ``port`` is None for another subject, such as a file; ``reason``: why it failed or is left, "" for one that is done.
+    """
 
     port: PortId | None
     reason: str = ""
@@ -72,14 +77,14 @@ class PortOutcome:
 
 @dataclass(frozen=True, slots=True)
 class ChangeResult:
-    """The result of a change: what became of each port, and whether fresh reads have proven all of it.
+    """The result of a change: the outcome at each port, and whether fresh reads have proven all of it.
 
     ``operation``: its number in the journal, None where nothing was to be done or written. ``changed``: whether
-    anything was, or may have been, written. ``proven``: whether everything is as it was wanted, by a fresh read of
+    anything was, or may have been, written. ``proven``: whether everything has its wanted value, by a fresh read of
     every port; true as well where nothing had to be changed. ``done``: ports that were changed and proven. ``failed``:
-    those that were not written or proven. ``left``: those that were not begun, or left alone. ``gone_back``: nobody
-    confirmed it, so it was rolled back; of M_Keys the level only. ``objections``: of a dry run, the interlocks that
-    would refuse it. ``problem``: why it stopped, or of a dry run, what else would refuse it.
+    those that were not written or proven. ``left``: those that were not begun, or left alone. ``gone_back``: it was not
+    confirmed in time, so it was rolled back; of M_Keys the level only. ``objections``: of a dry run, the interlocks
+    that would refuse it. ``problem``: why it stopped, or of a dry run, what else would refuse it.
     """
 
     command: str

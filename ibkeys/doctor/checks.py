@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What is checked. ``simulated``: the backend of a simulated subnet, "" for the devices of this host.
+    """The subjects of the checks. ``simulated``: the backend of a simulated subnet, "" for the devices of this host.
 
-    ``security_keys``: the folder of key files that is used, None without one. ``open_fabric``, ``stores``: open what
-    the user asked for; an IbkeysError of the former becomes a check. ``host_knows``: says what this host has that may
-    open a port which does not answer.
+    ``security_keys``: the folder of key files that is used, None without one. ``open_fabric``, ``stores``: open the
+    fabric and stores that the user named; an IbkeysError of the former becomes a check. ``host_knows``: returns the
+    sources of keys on this host that may give access to a port which does not answer.
     """
 
     simulated: str

@@ -1,4 +1,4 @@
-"""What is wrong with a host's key files and settings, and what to do about each: `HostFacts` judged for ``doctor``."""
+"""Problems of a host's key files and settings, with the remedies: `HostFacts` judged for ``doctor``."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def check_run_to_move(store: KeyStore) -> Iterator[ProbeResult]:
 def check_run(journal: Journal) -> Iterator[ProbeResult]:
     """Yield a check for each run of mkey-deploy, mkey-rotate or mkey-remove that is not finished.
 
-    One that waits after its first ports, as it was told to, is not a problem, nor one that lacks ports that failed.
+    A run that waits after its first ports, as the user requested, is no problem, nor is one whose open ports failed.
     """
     runs = Runs(journal)
     for run in filter(None, map(runs.find, sorted(runs.operations()))):

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 
 def check_local_port(fabric: LiveFabric, host_knows: Callable[[], Sequence[str]]) -> Iterator[ProbeResult]:
-    """Yield the checks of the port that *fabric* is opened with. *host_knows*: says what this host has that may open a
-    port which does not answer."""
+    """Yield the checks of the local port of *fabric*.
+
+    *host_knows*: returns the sources of keys on this host that may give access to a port which does not answer.
+    """
     local = fabric.local()
     port = f"{local.ca_name} port {local.port}"
     try:

@@ -35,7 +35,7 @@ def check_stores(paths: StorePaths, folders: Sequence[Path]) -> Iterator[ProbeRe
 
 
 def _store(name: str, path: Path | None, checks_of: Callable[[Path], Iterator[ProbeResult]]) -> Iterator[ProbeResult]:
-    """Yield what *checks_of* says about a store that has a file; what it raises is a problem of the store."""
+    """Yield the checks of *checks_of* for a store that has a file; an error becomes a problem of the store."""
     if path is None:
         yield ProbeResult(name, None, "in memory: lost when the command ends (state= in the backend keeps it)")
         return
@@ -81,8 +81,8 @@ def _operations_in(journal: Journal) -> str:
 
 
 def open_operations(path: Path) -> Iterator[ProbeResult]:
-    """Yield a check for each operation that was interrupted, but for those of M_Keys, and for each that waits
-    to be confirmed."""
+    """Yield a check for each operation that was interrupted, except those of M_Keys, and for each that waits for
+    confirmation."""
     with Journal.read(path) as journal:
         records = journal.list_operations()
     for record in records:
@@ -101,7 +101,7 @@ def _state(record: OperationRecord) -> str:
 
 
 def _left_by_a_report(path: Path) -> Iterator[ProbeResult]:
-    """Writes of --write-loopback that were cut off and not put back."""
+    """Yield a check for writes of --write-loopback that were interrupted and not restored."""
     with Journal.read(path) as journal:
         left = not_put_back(journal)
     if left:
@@ -111,7 +111,8 @@ def _left_by_a_report(path: Path) -> Iterator[ProbeResult]:
 
 
 def _backup(paths: StorePaths) -> Iterator[ProbeResult]:
-    """The last backup, where there are keys: an old one is a note, because the next change makes every one old."""
+    """Yield a check of the last backup, if there are keys: an old one is a note, because the next change outdates
+    any."""
     try:
         last, is_new = last_backup(paths)
     except StoreError:  # the check of that store has named it
@@ -136,9 +137,8 @@ def _backup(paths: StorePaths) -> Iterator[ProbeResult]:
 
 
 def _written_check(name: str, path: Path, detail: str) -> ProbeResult:
-    """Return what is to be said about a store that can be read: ok only where changing commands can write or
-    create it too."""
-    # else what it would be created in, or the first of its folders that is missing
+    """Return the check of a store that can be read: ok only if changing commands can write or create it too."""
+    # otherwise its folder, or the first of its parents that is missing
     needed = (path, path.parent) if path.exists() else (next(folder for folder in path.parents if folder.exists()),)
     closed = [each for each in needed if not os.access(each, os.W_OK)]
     if not closed:
